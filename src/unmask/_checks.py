@@ -1,0 +1,167 @@
+"""The door: every array a user hands in is checked here, once, and nowhere else.
+
+Each function returns what the rest of the package may rely on, in one canonical form, and never
+changes what it was given:
+
+- labels        `csr_array`, binary, indices sorted and unique, no stored zeros, float32 ones;
+- propensities  float64, finite, in (0, 1], one per label (or one per stored label entry);
+- scores        float, finite.
+
+A message is a sentence with the offending value, where it stands, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+T = TypeVar("T")
+Floats = NDArray[np.floating[Any]]
+
+
+def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
+    """Binary label matrix (rows × labels) as a canonical `csr_array`.
+
+    >>> labels([[0, 1], [1, 1]]).indices
+    array([1, 0, 1], dtype=int32)
+    """
+    matrix = _csr(given, name)
+    values = matrix.data
+    if values.size and not (values == 1).all():
+        at = int(np.flatnonzero(values != 1)[0])
+        raise ValueError(
+            f"{name} must be 0 or 1; got {values[at]} in row {_row_of(matrix, at)}, "
+            f"label {matrix.indices[at]}. Code a missing label as 0."
+        )
+    ones = np.ones(matrix.nnz, dtype=np.float32)
+    return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _csr(given: Any, name: str) -> sp.csr_array:
+    """`given` as CSR with sorted, unique indices and no stored zeros; the input is not touched."""
+    matrix = sp.csr_array(given if sp.issparse(given) else _two_dimensional(given, name))
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sort_indices()
+        _refuse_repetition(matrix, name)
+    if not matrix.data.all():
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def _refuse_repetition(matrix: sp.csr_array, name: str) -> None:
+    same_as_next = np.flatnonzero(np.diff(matrix.indices) == 0)
+    within_a_row = same_as_next[~np.isin(same_as_next + 1, matrix.indptr)]
+    if within_a_row.size:
+        at = int(within_a_row[0])
+        raise ValueError(
+            f"{name} names column {matrix.indices[at]} twice in row {_row_of(matrix, at)}; "
+            "call `sum_duplicates()` or remove the repetition."
+        )
+
+
+def _two_dimensional(given: Any, name: str) -> NDArray[Any]:
+    array = np.asarray(given)
+    if array.ndim != 2 or array.dtype == object:
+        raise ValueError(f"{name} must be a matrix of rows × columns; got shape {array.shape}.")
+    return array
+
+
+def _row_of(matrix: sp.csr_array, entry: int) -> int:
+    return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+
+
+def propensity(given: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
+    """One propensity per label, float64 in (0, 1].
+
+    >>> propensity([0.5, 1.7])
+    Traceback (most recent call last):
+    ValueError: propensities must lie in (0, 1]; got 1.7 at label 1.
+    """
+    values = np.array(given, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"propensities must be one number per label; got shape {values.shape}.")
+    if n_labels is not None and values.size != n_labels:
+        raise ValueError(f"{values.size} propensities for {n_labels} labels; give one per label.")
+    _in_unit_interval(values, lambda at: f"at label {at}")
+    return values
+
+
+def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]:
+    """The propensity of every stored entry of `of_labels` (already checked), in storage order.
+
+    `given` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
+    """
+    if not sp.issparse(given):
+        return propensity(given, of_labels.shape[1])[of_labels.indices]
+    matrix = _csr(given, "propensities")
+    same = (
+        matrix.shape == of_labels.shape
+        and np.array_equal(matrix.indptr, of_labels.indptr)
+        and np.array_equal(matrix.indices, of_labels.indices)
+    )
+    if not same:
+        raise ValueError(
+            "sparse propensities must store exactly the entries that the labels store; got "
+            f"{matrix.nnz} in {matrix.shape} for {of_labels.nnz} labels in {of_labels.shape}."
+        )
+    values = matrix.data.astype(np.float64)
+    _in_unit_interval(
+        values, lambda at: f"in row {_row_of(matrix, at)}, label {matrix.indices[at]}"
+    )
+    return values
+
+
+def _in_unit_interval(values: NDArray[np.float64], where: Any) -> None:
+    bad = np.flatnonzero(~((values > 0) & (values <= 1)))
+    if bad.size:
+        at = int(bad[0])
+        raise ValueError(f"propensities must lie in (0, 1]; got {values[at]:g} {where(at)}.")
+
+
+def finite(given: Floats, name: str) -> Floats:
+    """`given` unchanged, if every number in it is finite."""
+    bad = np.flatnonzero(~np.isfinite(given))
+    if bad.size:
+        at = np.unravel_index(int(bad[0]), given.shape)
+        place = ", ".join(str(int(i)) for i in at)
+        raise ValueError(f"{name} must be finite; got {given[at]} at position ({place}).")
+    return given
+
+
+def number(given: float, name: str, low: float, high: float) -> float:
+    """`given`, if it lies in [low, high].
+
+    >>> number(1.5, "tau", 0, 1)
+    Traceback (most recent call last):
+    ValueError: tau must lie in [0, 1]; got 1.5.
+    """
+    if not low <= given <= high:
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; got {given:g}.")
+    return given
+
+
+def one_of(given: str, known: Mapping[str, T] | Iterable[str], name: str) -> str:
+    """`given`, if it is one of the `known` names; the message lists them.
+
+    >>> one_of("hing", ["hinge", "logistic"], "loss")
+    Traceback (most recent call last):
+    ValueError: unknown loss 'hing'; use one of: hinge, logistic.
+    """
+    if given not in known:
+        raise ValueError(f"unknown {name} {given!r}; use one of: {', '.join(sorted(known))}.")
+    return given
+
+
+def same_rows(left: Any, right: Any, left_name: str, right_name: str) -> None:
+    """Both matrices describe the same instances."""
+    if left.shape[0] != right.shape[0]:
+        raise ValueError(
+            f"{left_name} and {right_name} must have the same rows; "
+            f"got {left.shape[0]} and {right.shape[0]}."
+        )

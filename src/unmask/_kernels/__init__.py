@@ -1,0 +1,57 @@
+"""Compiled loops over raw arrays, one file per room that uses them; nobody else imports numba.
+
+A kernel takes plain numpy arrays that `_checks` has already vetted and trusts them. Kernels are
+serial and release the GIL; `in_chunks` runs one on all cores. Chunks depend on the work alone and
+never on the number of threads, so results do not either (docs/decisions/0001).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+_chosen_threads: int | None = None
+
+
+def set_threads(count: int | None) -> None:
+    """Use `count` threads from now on; `None` means one per available core."""
+    global _chosen_threads
+    if count is not None and count < 1:
+        raise ValueError(f"threads must be at least 1; got {count}.")
+    _chosen_threads = count
+
+
+def threads() -> int:
+    """The threads in use: as set by `set_threads`, else UNMASK_THREADS, else one per core."""
+    if _chosen_threads is not None:
+        return _chosen_threads
+    named = os.environ.get("UNMASK_THREADS", "")
+    return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
+
+
+def in_chunks(bounds: NDArray[np.int64], work: Callable[[int, int], T]) -> list[T]:
+    """`work(start, stop)` for consecutive pairs of `bounds`, on all threads, results in order."""
+    pairs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    if len(pairs) <= 1 or threads() == 1:
+        return [work(start, stop) for start, stop in pairs]
+    with ThreadPoolExecutor(threads()) as pool:
+        return list(pool.map(lambda pair: work(*pair), pairs))
+
+
+def row_bounds(indptr: NDArray[np.integer], entries: int = 1 << 18) -> NDArray[np.int64]:
+    """Row numbers that cut a CSR matrix into chunks of roughly `entries` stored values and rows.
+
+    >>> row_bounds(np.array([0, 5, 5, 9]), entries=4)
+    array([0, 1, 3])
+    """
+    n = len(indptr) - 1
+    cost = np.arange(n + 1, dtype=np.int64) + indptr  # a row costs something even when empty
+    cuts = np.searchsorted(cost, np.arange(0, cost[-1], entries))
+    return np.unique(np.r_[cuts, n]) if n else np.zeros(1, dtype=np.int64)
