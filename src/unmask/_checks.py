@@ -30,6 +30,9 @@ def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
     array([1, 0, 1], dtype=int32)
     """
     matrix = _csr(given, name)
+    if not matrix.data.all():  # a stored zero says what an absent entry says
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
     values = matrix.data
     if values.size and not (values == 1).all():
         at = int(np.flatnonzero(values != 1)[0])
@@ -42,16 +45,13 @@ def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
 
 
 def _csr(given: Any, name: str) -> sp.csr_array:
-    """`given` as CSR with sorted, unique indices and no stored zeros; the input is not touched."""
+    """`given` as CSR with sorted, unique indices; the input itself is not touched."""
     matrix = sp.csr_array(given if sp.issparse(given) else _two_dimensional(given, name))
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sort_indices()
         _refuse_repetition(matrix, name)
-    if not matrix.data.all():
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
-    return matrix
+    return narrow(matrix)
 
 
 def _refuse_repetition(matrix: sp.csr_array, name: str) -> None:
@@ -67,8 +67,11 @@ def _refuse_repetition(matrix: sp.csr_array, name: str) -> None:
 
 def _two_dimensional(given: Any, name: str) -> NDArray[Any]:
     array = np.asarray(given)
-    if array.ndim != 2 or array.dtype == object:
-        raise ValueError(f"{name} must be a matrix of rows × columns; got shape {array.shape}.")
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must be a matrix of numbers, rows × columns; got {array.dtype} in shape "
+            f"{array.shape}."
+        )
     return array
 
 
@@ -98,7 +101,7 @@ def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]
     `given` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
     """
     if not sp.issparse(given):
-        return propensity(given, of_labels.shape[1])[of_labels.indices]
+        return np.asarray(propensity(given, of_labels.shape[1])[of_labels.indices])
     matrix = _csr(given, "propensities")
     same = (
         matrix.shape == of_labels.shape
@@ -110,7 +113,7 @@ def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]
             "sparse propensities must store exactly the entries that the labels store; got "
             f"{matrix.nnz} in {matrix.shape} for {of_labels.nnz} labels in {of_labels.shape}."
         )
-    values = matrix.data.astype(np.float64)
+    values: NDArray[np.float64] = matrix.data.astype(np.float64)
     _in_unit_interval(
         values, lambda at: f"in row {_row_of(matrix, at)}, label {matrix.indices[at]}"
     )
@@ -164,4 +167,76 @@ def same_rows(left: Any, right: Any, left_name: str, right_name: str) -> None:
         raise ValueError(
             f"{left_name} and {right_name} must have the same rows; "
             f"got {left.shape[0]} and {right.shape[0]}."
+        )
+
+
+def columns(given: Any, *, name: str = "features") -> sp.csr_array:
+    """A sparse matrix of finite float32 values, indices sorted and unique, stored zeros kept.
+
+    Features and scores come through here: a stored zero is a statement there ("scored 0").
+
+    >>> columns([[0.0, 0.5]]).data
+    array([0.5], dtype=float32)
+    """
+    matrix = _csr(given, name)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused here
+        values = matrix.data.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        at = int(bad[0])
+        raise ValueError(
+            f"{name} must be finite as float32; got {matrix.data[at]} in row "
+            f"{_row_of(matrix, at)}, column {matrix.indices[at]}."
+        )
+    return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def narrow(matrix: sp.csr_array) -> sp.csr_array:
+    """The same matrix with int32 indices, if they fit.
+
+    >>> narrow(sp.csr_array(([1.0], np.array([3]), np.array([0, 1])), shape=(1, 4))).indices.dtype
+    dtype('int32')
+    """
+    fits = max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max
+    if not fits or matrix.indices.dtype == matrix.indptr.dtype == np.int32:
+        return matrix
+    indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
+
+
+def count(given: Any, name: str) -> int:
+    """`given` as an int, if it is a whole number of at least 1.
+
+    >>> count(0, "k")
+    Traceback (most recent call last):
+    ValueError: k must be a whole number of at least 1; got 0.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {given!r}.")
+    return int(given)
+
+
+def per_label(given: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64]:
+    """One finite number ≥ 0 per label, as float64.
+
+    >>> per_label([3, -1], 2, "label counts")
+    Traceback (most recent call last):
+    ValueError: label counts must be 0 or more; got -1 at label 1.
+    """
+    values = np.array(given, dtype=np.float64)
+    if values.shape != (n_labels,):
+        raise ValueError(f"{name} must be {n_labels} numbers, one per label; got {values.shape}.")
+    finite(values, name)
+    bad = np.flatnonzero(values < 0)
+    if bad.size:
+        raise ValueError(f"{name} must be 0 or more; got {values[bad[0]]:g} at label {bad[0]}.")
+    return values
+
+
+def same_shape(left: Any, right: Any, left_name: str, right_name: str) -> None:
+    """Both matrices describe the same instances and the same labels."""
+    if left.shape != right.shape:
+        raise ValueError(
+            f"{left_name} and {right_name} must have the same rows and labels; "
+            f"got {left.shape} and {right.shape}."
         )

@@ -1,0 +1,16 @@
+.PHONY: demo test test-slow lint bench docs figures
+
+demo:
+	unmask demo
+
+test:
+	pytest -n auto
+
+test-slow:
+	pytest -n auto -m slow
+
+lint:
+	ruff check . && ruff format --check . && mypy
+
+bench:
+	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done

@@ -1,0 +1,27 @@
+"""Files as the rest of the package sees them: bytes in, sparse rows in, whole files out.
+
+`stream` owns compression and atomic writing; `rows`, `tables` and `render` the text formats,
+`faults` the wording of their errors; `archive` owns `.npz`. `data` and `predictions` only say which
+columns mean what.
+"""
+
+from unmask._files.faults import shown
+from unmask._files.render import write_rows
+from unmask._files.rows import INT32, Block, Text, open_text, parse
+from unmask._files.stream import blocks, compression, contents, writing
+from unmask._files.tables import integers
+
+__all__ = [
+    "INT32",
+    "Block",
+    "Text",
+    "blocks",
+    "compression",
+    "contents",
+    "integers",
+    "open_text",
+    "parse",
+    "shown",
+    "write_rows",
+    "writing",
+]

@@ -1,0 +1,113 @@
+"""Loops for `unmask.metrics.deconvolution`: the stratum of a row, and EM for mixture weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+STRATA = 10
+"""Number of strata; the last one is open above."""
+
+_SMALLEST = 1e-300
+_REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
+_LONGEST = 1e4
+
+
+@njit(cache=True, nogil=True)
+def stratum(inverse_sum: float, count: int) -> int:
+    """Stratum of a row whose `count` predicted labels have inverse propensities that sum to this.
+
+    Strata are bands of the mean inverse propensity, a factor √2 wide. The offset keeps round
+    propensities (1/2, 0.3, 0.1 …) inside a band, so that rounding cannot split equal rows.
+    """
+    if count == 0:
+        return 0
+    return min(STRATA - 1, int(2.0 * math.log2(inverse_sum / count) + 0.45))
+
+
+@njit(cache=True, nogil=True)
+def maximize(
+    start: int,
+    stop: int,
+    kernel: Floats,
+    shares: Floats,
+    rows: Floats,
+    tolerance: float,
+    steps: int,
+    weights: Floats,
+    gap: Floats,
+) -> int:
+    """Improve `weights[i]` for the data `shares[i]`, start ≤ i < stop; returns the most steps used.
+
+    One cycle is two EM steps, an extrapolation through them, and an EM step from there; where the
+    extrapolation lost likelihood, the two steps stand.
+    """
+    atoms = kernel.shape[1]
+    first, second = np.empty(atoms), np.empty(atoms)
+    leap, third = np.empty(atoms), np.empty(atoms)
+    most = 0
+    for i in range(start, stop):
+        used = 0
+        while used < steps:
+            likelihood, gain = _step(kernel, shares[i], weights[i], first)
+            gap[i] = rows[i] * (gain - 1.0)
+            used += 1
+            if gap[i] <= tolerance:
+                weights[i] = first
+                break
+            _step(kernel, shares[i], first, second)
+            _extrapolate(weights[i], first, second, leap)
+            reached, _ = _step(kernel, shares[i], leap, third)
+            if reached >= likelihood:
+                weights[i] = third
+            else:
+                weights[i] = second
+            used += 2
+        most = max(most, used)
+    return most
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _step(kernel: Floats, share: Floats, before: Floats, after: Floats) -> tuple[float, float]:
+    """after = before · kernelᵀ(share / kernel before); Σ share log(kernel before), largest gain."""
+    cells, atoms = kernel.shape
+    after[:] = 0.0
+    likelihood = 0.0
+    for c in range(cells):
+        if share[c] == 0.0:
+            continue
+        fitted = 0.0
+        for a in range(atoms):
+            fitted += kernel[c, a] * before[a]
+        fitted = max(fitted, _SMALLEST)
+        likelihood += share[c] * math.log(fitted)
+        ratio = share[c] / fitted
+        for a in range(atoms):
+            after[a] += kernel[c, a] * ratio
+    gain = 0.0
+    for a in range(atoms):
+        gain = max(gain, after[a])
+        after[a] *= before[a]
+    return likelihood, gain
+
+
+@njit(cache=True, nogil=True)
+def _extrapolate(start: Floats, first: Floats, second: Floats, leap: Floats) -> None:
+    """x + 2α(x₁ − x) + α²(x₂ − 2x₁ + x) with α = max(1, |x₁ − x| / |x₂ − 2x₁ + x|), positive."""
+    step = bend = 0.0
+    for a in range(start.size):
+        step += (first[a] - start[a]) ** 2
+        bend += (second[a] - 2.0 * first[a] + start[a]) ** 2
+    far = min(max(math.sqrt(step / max(bend, _SMALLEST)), 1.0), _LONGEST)
+    total = 0.0
+    for a in range(start.size):
+        curve = second[a] - 2.0 * first[a] + start[a]
+        leap[a] = max(start[a] + 2.0 * far * (first[a] - start[a]) + far * far * curve, _REVIVED)
+        total += leap[a]
+    for a in range(start.size):
+        leap[a] /= total

@@ -1,0 +1,49 @@
+"""The command `unmask`: parses, calls one function of the library, prints.
+
+Results go to standard output, progress and messages to standard error. A user's mistake ends with
+one line and exit code 2; Ctrl-C with 130.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from unmask.cli import data, demo, studies
+from unmask.cli.output import complain
+
+app = typer.Typer(
+    name="unmask",
+    help="Learning and evaluating multilabel models when labels are missing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("info")(data.info)
+app.command("propensity")(data.propensity)
+app.command("hide")(data.hide)
+app.command("convert")(data.convert)
+app.command("demo")(demo.demo)
+app.command("reproduce")(studies.reproduce)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        from unmask import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; what the library refuses becomes one readable line."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        complain(error)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,43 @@
+"""Word counts to features as DiSMEC makes them: tf = 1 + ln(count), idf = ln(N / df), unit rows.
+
+Fit `idf` on the training rows; apply it to any rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+def idf(counts: sp.csr_array) -> NDArray[np.float64]:
+    """ln(N / df) per feature, df being the number of rows that contain it; 0 where none does.
+
+    A feature without a training row has no weight a model could have learnt, hence 0 and not ∞.
+
+    >>> idf(sp.csr_array([[1, 2, 0], [3, 0, 0]])).round(3)
+    array([0.   , 0.693, 0.   ])
+    """
+    matrix = sp.csr_array(counts)
+    df = np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
+    return np.where(df > 0, np.log(matrix.shape[0] / np.maximum(df, 1)), 0.0)
+
+
+def tfidf(counts: sp.csr_array, weights: NDArray[np.float64]) -> sp.csr_array:
+    """(1 + ln count) · weight, rows scaled to length 1; `weights` come from `idf`.
+
+    >>> tfidf(sp.csr_array([[1.0, 1.0, 2.0]]), np.array([0.0, 1.0, 1.0])).toarray().round(3)
+    array([[0.   , 0.509, 0.861]], dtype=float32)
+    """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    matrix = sp.csr_array(counts, dtype=np.float64)
+    if matrix.data.size and not matrix.data.min() > 0:
+        raise ValueError(f"word counts must be positive; got {matrix.data.min():g}.")
+    if len(weights) != matrix.shape[1]:
+        raise ValueError(f"{len(weights)} idf weights for {matrix.shape[1]} features.")
+    transformer = TfidfTransformer(sublinear_tf=True)
+    transformer.idf_ = weights
+    features = sp.csr_array(transformer.transform(matrix), dtype=np.float32)
+    features.eliminate_zeros()
+    return features

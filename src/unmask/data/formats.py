@@ -1,0 +1,191 @@
+"""The formats: what one file, or a file of features and a file of labels, means.
+
+    xc            header `n d L`, lines `l,l f:v f:v`, counted from 0 (one file)
+    xc-pair       header `n d`, lines `f:v f:v`; header `n L`, lines `l:1 l:1` (two files)
+    features      the first of the pair alone
+    labels        the second of the pair alone; `l l` and `l,l` are understood as well
+    libsvm        as xc without header; features counted from 0 or 1, `:v` may be missing (1)
+    npz           one scipy matrix (or two files of them), or what `write` made of both
+
+What the text formats accept and refuse is said in `unmask._files.rows`: in short, nothing is
+dropped, and what could mean two things is an error that names file, line and token. Values are
+float32(float(token)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from unmask import _checks, _files
+from unmask._files import archive
+from unmask.data.dataset import Dataset, Source
+
+
+def read_one(path: Path, format: str | None, bases: Any, like: Dataset | None) -> Dataset:
+    """The data set in one file; `bases` and `like` as `read` understands them."""
+    if archive.recognised(path):
+        return _read_npz(path, format)
+    text = _files.open_text(path)
+    name = format or _detected(text, path)
+    if name not in _READERS:
+        raise ValueError(f"{path} is text, not {name!r}; use one of: {', '.join(_READERS)}.")
+    return _READERS[name](text, bases, like)
+
+
+def read_pair(
+    features: Path | None, labels: Path | None, format: str | None, bases: Any
+) -> Dataset:
+    """Features and labels from a file each; either may be missing, or not be asked for."""
+    paths = {"features": features, "labels": labels}
+    asked = [format] if format in paths else list(paths)
+    halves = {role: _half(role, path, bases) for role in asked if (path := paths[role])}
+    if not halves or format not in (None, "xc-pair", "npz", *paths):
+        present = " and ".join(str(path) for path in paths.values() if path)
+        raise ValueError(f"{present}: cannot be read with format={format!r}; leave `format` out.")
+    if len(halves) == 1:
+        return next(iter(halves.values()))
+    left, right = halves["features"], halves["labels"]
+    _checks.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
+    return Dataset(left.features, right.labels, source=_both(stated(left), stated(right)))
+
+
+def _both(features: Source, labels: Source) -> Source:
+    return Source(
+        features.paths + labels.paths,
+        "npz" if features.format == labels.format == "npz" else "xc-pair",
+        features.compression + labels.compression,
+        (labels.base[0], features.base[1]),
+    )
+
+
+def stated(dataset: Dataset) -> Source:
+    """The source, which every data set read from a file has."""
+    if dataset.source is None:
+        raise AssertionError("every reader states its source")
+    return dataset.source
+
+
+def _detected(text: _files.Text, path: Path) -> str:
+    if len(text.header) == 3:
+        return "xc"
+    return _role(path) if text.header else "libsvm"
+
+
+def _role(path: Path) -> str:
+    """What the name says of a file that holds one matrix."""
+    return "features" if "Xf" in path.name or path.name.startswith("X.") else "labels"
+
+
+def _read_xc(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+    from unmask._kernels.text import XC
+
+    n, d, n_labels = _header(text, "n d L")
+    base = (bases[0] or 0, bases[1] or 0)
+    found = _files.parse(
+        text, XC, n_rows=n, n_columns=d, n_labels=n_labels, label_base=base[0], base=base[1]
+    )
+    return Dataset(found.matrix(d), found.label_matrix(n_labels), source=_source(text, "xc", base))
+
+
+def _read_libsvm(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+    label_base, base = bases[0] or 0, bases[1]
+    n_labels, d = _columns_of(like)
+    if base is None:
+        found = _parse_libsvm(text, label_base, 0, n_labels, None)
+        base = int(found.columns.size > 0 and found.columns.min() > 0)
+        found.columns[:] -= base
+        if d is not None and _beyond(found.columns) > d:  # read again, for the line number
+            _parse_libsvm(_files.open_text(text.path), label_base, base, n_labels, d)
+    else:
+        found = _parse_libsvm(text, label_base, base, n_labels, d)
+    return Dataset(
+        found.matrix(_beyond(found.columns) if d is None else d),
+        found.label_matrix(_beyond(found.labels) if n_labels is None else n_labels),
+        source=_source(text, "libsvm", (label_base, base)),
+    )
+
+
+def _parse_libsvm(
+    text: _files.Text, label_base: int, base: int, n_labels: int | None, d: int | None
+) -> _files.Block:
+    from unmask._kernels.text import LIBSVM
+
+    return _files.parse(
+        text.headerless(),
+        LIBSVM,
+        n_columns=_files.INT32 if d is None else d,
+        n_labels=_files.INT32 if n_labels is None else n_labels,
+        base=base,
+        label_base=label_base,
+    )
+
+
+def _columns_of(like: Dataset | None) -> tuple[int | None, int | None]:
+    """(labels, features) of the data set that another should resemble."""
+    matrices = (None, None) if like is None else (like.labels, like.features)
+    return tuple(None if m is None else m.shape[1] for m in matrices)  # type: ignore[return-value]
+
+
+def _beyond(indices: Any) -> int:
+    return int(indices.max()) + 1 if indices.size else 0
+
+
+def _read_matrix(role: str, text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+    from unmask._kernels.text import LABELS, PAIRS
+
+    n, columns = _header(text, "n d" if role == "features" else "n L")
+    layout, own = (PAIRS, 1) if role == "features" else (LABELS, 0)
+    base = (bases[0] or 0, bases[1] or 0)
+    found = _files.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
+    return _alone(role, found.matrix(columns), _source(text, role, base))
+
+
+def _alone(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
+    if role == "features":
+        return Dataset(matrix, None, source=source)
+    return Dataset(None, matrix, source=source)
+
+
+def _header(text: _files.Text, shape: str) -> tuple[int, ...]:
+    if len(text.header) != len(shape.split()) or max(text.header) >= 1 << 60:
+        found = _files.shown(text.first_line.rstrip(b"\r\n"))
+        raise ValueError(f"{text.path}, line 1: expected the header '{shape}', got {found}.")
+    return text.header
+
+
+def _source(text: _files.Text, format: str, base: tuple[int, int]) -> Source:
+    return Source((text.path,), format, (text.compression,), base)
+
+
+def _half(role: str, path: Path, bases: Any) -> Dataset:
+    if archive.recognised(path):
+        return _read_npz(path, role)
+    return _read_matrix(role, _files.open_text(path), bases, None)
+
+
+def _read_npz(path: Path, format: str | None) -> Dataset:
+    stored = archive.load(path)
+    source = Source((str(path),), "npz", (_files.compression(path),))
+    try:
+        if isinstance(stored, dict):
+            return Dataset(**stored, source=source)
+        role = format if format in ("features", "labels") else _role(path)
+        return _alone(role, stored, source)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+_READERS: dict[str, Callable[[_files.Text, Any, Dataset | None], Dataset]] = {
+    "xc": _read_xc,
+    "libsvm": _read_libsvm,
+    "features": partial(_read_matrix, "features"),
+    "labels": partial(_read_matrix, "labels"),
+}
+
+FORMATS = ("xc", "xc-pair", "features", "labels", "libsvm", "npz")
+"""The formats that `read` knows, as `dataset.source.format` names them."""

@@ -1,0 +1,185 @@
+"""`read`: the files of a data set, wherever they lie and however they are packed, as one `Dataset`.
+
+Which files those are is decided in `folder`, what one of them means in `formats`; here they are put
+together with splits, filters and names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _checks, _files
+from unmask.data.dataset import Dataset, Source
+from unmask.data.folder import Files, locate, names_beside
+from unmask.data.formats import FORMATS, read_one, read_pair, stated
+
+Pathlike = str | os.PathLike[str]
+
+
+def read(
+    path: Pathlike,
+    labels: Pathlike | None = None,
+    *,
+    part: str | None = None,
+    split: Pathlike | None = None,
+    column: int | None = None,
+    filter_labels: Pathlike | None = None,
+    format: str | None = None,
+    base: int | tuple[int, int] | None = None,
+    like: Dataset | None = None,
+    names: bool = True,
+) -> Dataset:
+    """Read a data set; `dataset.source` says how its files were understood.
+
+        read("train.txt.gz")                              # any one file
+        read("trn_X_Xf.txt", "trn_X_Y.txt")               # features and labels; or read("trn")
+        read("datasets/bibtex", part="test")              # a folder
+        read("Bibtex_data.txt", split="Bibtex_trSplit.txt", column=3)
+        read("test.svm", like=train)                      # headerless: shape and base as in train
+
+    - `split` holds columns of row numbers counted from 1; `column` chooses one (from 0, the
+      default). The rows come in the order of the split file.
+    - `filter_labels` holds pairs `row label` counted from 0, kept in `dataset.filtered`.
+    - `format` overrides the detection: three numbers in the first line mean `xc`, two mean `labels`
+      (`features` if the name has `Xf` in it or starts with `X.`), anything else `libsvm`.
+    - `base`: the number that labels and features are counted from, or a pair of the two. Without
+      it everything is counted from 0, except that LIBSVM *features* are counted from 1 if index 0
+      never occurs. That is a guess about one file: give `like` or `base` for the next one.
+    - `names=False` ignores `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data;
+      otherwise they are taken when they have exactly one line per column.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "tiny.txt"
+    >>> _ = file.write_text("2 3 4\\n0,3 0:0.5 2:1\\n 1:2\\n")
+    >>> tiny = read(file)
+    >>> tiny.labels.toarray()
+    array([[1., 0., 0., 1.], [0., 0., 0., 0.]], dtype=float32)
+    >>> tiny.source.format, tiny.source.compression
+    ('xc', ('none',))
+    """
+    files = _files_of(path, labels, part, split, column, filter_labels)
+    if format is not None:
+        _checks.one_of(format, FORMATS, "format")
+    bases = _bases(base, like)
+    if files.data is None:
+        dataset = read_pair(files.features, files.labels, format, bases)
+    else:
+        dataset = read_one(files.data, format, bases, like)
+    _same_columns(dataset, like)
+    if files.filtered is not None:
+        dataset = _with_filter(dataset, files.filtered)
+    if files.split is not None:
+        dataset = _with_rows(dataset, files.split, column or 0)
+    return _with_names(dataset) if names else dataset
+
+
+def _files_of(
+    path: Pathlike, labels: Any, part: Any, split: Any, column: int | None, filter_labels: Any
+) -> Files:
+    if labels is not None:
+        files = Files(features=Path(path), labels=Path(labels))
+    else:
+        files = locate(path, part, None if split is not None else column)
+    if split is not None:
+        files = replace(files, split=Path(split))
+    if filter_labels is not None:
+        files = replace(files, filtered=Path(filter_labels))
+    if column is not None and files.split is None:
+        raise ValueError(f"column={column} chooses from a split file; give one with `split`.")
+    return files
+
+
+def _bases(base: Any, like: Dataset | None) -> tuple[int | None, int | None]:
+    """(labels, features): the number each is counted from; None where it is to be detected."""
+    if base is None:
+        return like.source.base if like is not None and like.source is not None else (None, None)
+    pair = base if isinstance(base, tuple) else (base, base)
+    if len(pair) != 2 or any(number not in (0, 1) for number in pair):
+        raise ValueError(f"base must be 0, 1 or a pair (labels, features) of them; got {base!r}.")
+    return pair
+
+
+def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
+    for noun in ("features", "labels"):
+        ours, theirs = getattr(dataset, noun), getattr(like, noun, None)
+        if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
+            raise ValueError(
+                f"{stated(dataset).paths[0]} has {ours.shape[1]} {noun}; the data set it should "
+                f"be like has {theirs.shape[1]}."
+            )
+
+
+def _with_filter(dataset: Dataset, path: Path) -> Dataset:
+    if dataset.labels is None:
+        raise ValueError(f"{path} filters labels, but the data set has none.")
+    pairs = _files.integers(path)
+    if pairs.shape[1] != 2:
+        raise ValueError(f"{path}, line 1: expected 'row label', got {pairs.shape[1]} numbers.")
+    for axis, noun in enumerate(("row", "label")):
+        _refuse_beyond(pairs[:, axis], 0, dataset.labels.shape[axis] - 1, noun, path)
+    rows, columns = np.unique(pairs, axis=0).T  # a pair given twice is still one pair
+    ones = np.ones(len(rows), dtype=np.float32)
+    filtered = sp.csr_array((ones, (rows, columns)), shape=dataset.labels.shape)
+    return replace(dataset, filtered=filtered, source=_also(dataset, path))
+
+
+def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
+    table = _files.integers(path)
+    if not 0 <= column < table.shape[1]:
+        raise ValueError(f"{path} has {table.shape[1]} columns; got column={column}.")
+    rows = table[:, column]
+    n = next(m.shape[0] for m in (dataset.labels, dataset.features) if m is not None)
+    _refuse_beyond(rows, 1, n, "row number", path)
+    known, first = np.unique(rows, return_index=True)
+    if len(known) < len(rows):
+        again = int(np.setdiff1d(np.arange(len(rows)), first)[0])
+        raise ValueError(f"{path}, line {again + 1}: row {rows[again]} is named a second time.")
+    return replace(dataset.take(rows - 1), source=_also(dataset, path))
+
+
+def _refuse_beyond(numbers: Any, low: int, high: int, noun: str, path: Path) -> None:
+    bad = np.flatnonzero((numbers < low) | (numbers > high))
+    if bad.size:
+        at = int(bad[0])
+        raise ValueError(
+            f"{path}, line {at + 1}: {noun} must lie in {low} … {high}, got {numbers[at]}."
+        )
+
+
+def _also(dataset: Dataset, path: Path) -> Source:
+    """The data set's source with one more file."""
+    source = stated(dataset)
+    packed = (*source.compression, _files.compression(path))
+    return replace(source, paths=(*source.paths, str(path)), compression=packed)
+
+
+def _with_names(dataset: Dataset) -> Dataset:
+    """Names from the files beside the data, where those have one line per column."""
+    for noun, matrix in (("feature", dataset.features), ("label", dataset.labels)):
+        path = names_beside(Path(stated(dataset).paths[0]), noun)
+        if matrix is None or path is None or getattr(dataset, f"{noun}_names") is not None:
+            continue
+        lines = _lines(path, matrix.shape[1])
+        if lines is not None:
+            found: Any = {f"{noun}_names": lines, "source": _also(dataset, path)}
+            dataset = replace(dataset, **found)
+    return dataset
+
+
+def _lines(path: Path, count: int) -> tuple[str, ...] | None:
+    """The file's lines if there are `count`; no more of it is read than is needed to know."""
+    held, seen = [], 0
+    for block in _files.blocks(path):
+        held.append(block)
+        seen += block.count(b"\n")
+        if seen > count:
+            return None
+    whole = b"".join(held).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
+    lines = whole.removesuffix("\n").split("\n")
+    return tuple(line.removesuffix("\r") for line in lines) if len(lines) == count else None

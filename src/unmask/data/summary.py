@@ -1,0 +1,65 @@
+"""A data set in numbers: how large, how dense, how long the tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.data.dataset import Dataset
+
+TAIL = 5
+"""A label with at least one and at most this many rows belongs to the tail."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `describe` counted; averages are over all rows and all labels, empty ones included."""
+
+    n: int
+    d: int | None
+    L: int
+    labels_per_row: float
+    rows_per_label: float
+    features_per_row: float | None
+    empty_rows: int
+    unused_labels: int
+    tail_labels: int
+    largest_row: int
+    most_frequent: int
+    label_count_histogram: NDArray[np.int64]
+    """Entry m is the number of rows with m labels."""
+
+    @property
+    def tail_share(self) -> float:
+        """The tail's share of all labels."""
+        return self.tail_labels / self.L if self.L else 0.0
+
+
+def describe(dataset: Dataset) -> Description:
+    """Count what matters in a data set that has labels.
+
+    >>> found = describe(Dataset(None, [[1, 1, 0], [0, 0, 0]]))
+    >>> found.labels_per_row, found.empty_rows, found.label_count_histogram
+    (1.0, 1, array([1, 0, 1]))
+    """
+    labels, features = dataset.labels, dataset.features
+    if labels is None:
+        raise ValueError("the data set has no labels to describe; read a file that holds labels.")
+    (n, n_labels), per_row = labels.shape, np.diff(labels.indptr)
+    per_label = np.bincount(labels.indices, minlength=n_labels)
+    return Description(
+        n=n,
+        d=None if features is None else features.shape[1],
+        L=n_labels,
+        labels_per_row=labels.nnz / max(n, 1),
+        rows_per_label=labels.nnz / max(n_labels, 1),
+        features_per_row=None if features is None else features.nnz / max(n, 1),
+        empty_rows=int((per_row == 0).sum()),
+        unused_labels=int((per_label == 0).sum()),
+        tail_labels=int(((per_label > 0) & (per_label <= TAIL)).sum()),
+        largest_row=int(per_row.max(initial=0)),
+        most_frequent=int(per_label.max(initial=0)),
+        label_count_histogram=np.bincount(per_row),
+    )

@@ -1,0 +1,104 @@
+"""`write`: a `Dataset` becomes files that any tool of the field reads.
+
+Reading a written file gives the same arrays bit for bit. A value gets the fewest decimal places
+that read back as the same float32. A file appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from unmask import _checks, _files
+from unmask._files import archive
+from unmask.data.dataset import Dataset
+
+Pathlike = str | os.PathLike[str]
+
+
+def write(
+    path: Pathlike,
+    dataset: Dataset,
+    *,
+    labels: Pathlike | None = None,
+    format: str | None = None,
+) -> None:
+    """Write a data set; `.gz` and `.zst` at the end of a name compress.
+
+        write("train.txt.gz", dataset)                            # header n d L
+        write("trn_X_Xf.txt", dataset, labels="trn_X_Y.txt")      # features and labels apart
+        write("train.npz", dataset)                               # everything, names included
+        write("X.npz", dataset, labels="Y.npz")                   # two scipy matrices
+
+    A data set without features or without labels is written as `labels` or `features` alone.
+    `format` (`xc`, `features`, `labels`, `npz`) overrides what the name and the contents suggest.
+    Text files hold no names, and no `filtered` pairs.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "tiny.txt"
+    >>> write(file, Dataset([[0.1, 0.0]], [[0, 1, 1]]))
+    >>> print(file.read_text())
+    1 2 3
+    1,2 0:0.1
+    """
+    if labels is not None:
+        if format is not None:
+            raise ValueError(f"two paths say the format already; leave out format={format!r}.")
+        _write_matrix(Path(path), dataset, "features")
+        _write_matrix(Path(labels), dataset, "labels")
+        return
+    WRITERS[_checks.one_of(format or _suggested(Path(path), dataset), WRITERS, "format")](
+        Path(path), dataset
+    )
+
+
+def _suggested(path: Path, dataset: Dataset) -> str:
+    if _is_npz(path):
+        return "npz"
+    if dataset.features is None:
+        return "labels"
+    return "features" if dataset.labels is None else "xc"
+
+
+def _is_npz(path: Path) -> bool:
+    return ".npz" in path.suffixes[-2:]
+
+
+def _write_xc(path: Path, dataset: Dataset) -> None:
+    features, labels = _present(dataset, "features"), _present(dataset, "labels")
+    _files.write_rows(path, (*features.shape, labels.shape[1]), features, labels)
+
+
+def _write_matrix(path: Path, dataset: Dataset, role: str) -> None:
+    matrix = _present(dataset, role)
+    if not _is_npz(path):
+        _files.write_rows(path, matrix.shape, matrix)
+    else:
+        archive.save_matrix(path, matrix)
+
+
+def _write_npz(path: Path, dataset: Dataset) -> None:
+    for names in (dataset.feature_names, dataset.label_names):
+        broken = next((name for name in names or () if "\n" in name), None)
+        if broken is not None:
+            raise ValueError(f"a name must be one line to be written; got {broken!r}.")
+    archive.save_dataset(path, dataset)
+
+
+def _present(dataset: Dataset, role: str) -> sp.csr_array:
+    matrix: Any = getattr(dataset, role)
+    if matrix is None:
+        raise ValueError(f"the data set has no {role} to write; choose another format.")
+    return matrix
+
+
+WRITERS = {
+    "xc": _write_xc,
+    "features": lambda path, dataset: _write_matrix(path, dataset, "features"),
+    "labels": lambda path, dataset: _write_matrix(path, dataset, "labels"),
+    "npz": _write_npz,
+}
+"""The formats that `write` knows."""

@@ -1,0 +1,139 @@
+"""Before any model is trained: how exact can corrected metrics be, and which ones to use?
+
+Corrected metrics weigh a hit on label j by 1/p_j (P@k, nDCG@k) or by the exact normalised weight
+T_j (R@k, `weights.normalized_weights`). What the masks cost depends on labels and propensities,
+hardly on the model, so it can be known beforehand: the standard errors are those of a model that
+puts min(k, N*) true labels of every row first, in random choice (nDCG@k: normaliser taken as
+known). No model makes the masks cost more in P@k; that real models are better on some rows than on
+others comes on top.
+
+ESS, the effective sample size, is (Σ w)² / Σ w²: as many unweighted labels would be as exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from unmask.diagnosis.feasibility import row_sums
+from unmask.diagnosis.record import Finding
+from unmask.weights import count_distribution, normalized_weights
+
+Floats = NDArray[np.float64]
+
+EXACT_ENOUGH = 0.01
+"""A standard error that lets one tell apart models that differ by two points."""
+USELESS = 0.1
+
+
+def usability(
+    labels: sp.csr_array, p: Floats, places: tuple[int, ...], rng: np.random.Generator
+) -> dict[str, Any]:
+    """Expected standard errors and the figures behind them."""
+    inverse = 1 / p[labels.indices]
+    exact = normalized_weights(labels.indptr, inverse)
+    row_total = row_sums(labels, exact)
+    return {
+        "standard_error": _standard_errors(labels, p, inverse, exact, places, rng),
+        "effective_sample_size": {"P": _kish(inverse), "R": _kish(np.abs(exact))},
+        "observed_labels": int(labels.nnz),
+        "largest_weight": {
+            "1/p": float(inverse.max(initial=1.0)),
+            "T": float(np.abs(exact).max(initial=1.0)),
+        },
+        "rows_with_negative_total_weight": float((row_total < 0).mean()) if len(row_total) else 0.0,
+    }
+
+
+def _standard_errors(
+    labels: sp.csr_array, p: Floats, inverse: Floats, exact: Floats,
+    places: tuple[int, ...], rng: np.random.Generator,
+) -> dict[str, float]:  # fmt: skip
+    n, m = labels.shape[0], np.diff(labels.indptr)
+    share = count_distribution(labels, p, tolerance=1e-6).share[m]  # E[1/N* | m] of every row
+    luck, errors = rng.random(labels.nnz), {}
+    for k in places:
+        hit = luck < np.repeat(np.minimum(1.0, k * share), m)
+        filled = 1 / np.maximum(share, 1 / k)  # min(k, N*): the places a right model can fill
+        hits = row_sums(labels, hit * inverse)
+        for name, row in (
+            (f"P@{k}", hits / k),
+            (f"R@{k}", row_sums(labels, hit * exact)),
+            (f"nDCG@{k}", hits / filled),
+        ):
+            errors[name] = float(row.std() / np.sqrt(max(n, 1)))
+    return errors
+
+
+def _kish(weights: Floats) -> float:
+    largest = weights.max(initial=0.0)
+    scaled = weights / largest if largest else weights
+    return float(scaled.sum() ** 2 / (scaled**2).sum()) if largest else 0.0
+
+
+def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]:
+    """What the figures mean for the choice of an estimator and of a loss."""
+    errors, ess, largest = (
+        found[key] for key in ("standard_error", "effective_sample_size", "largest_weight")
+    )
+    precision = max(value for name, value in errors.items() if name.startswith("P@"))
+    recall = max(value for name, value in errors.items() if name.startswith("R@"))
+    yield Finding(
+        "warning" if precision > USELESS else "info",
+        "Expected standard errors of unbiased metrics",
+        ", ".join(f"{name} ±{value:.2g}" for name, value in errors.items())
+        + f"; effective sample size {ess['P']:.0f} (P, nDCG) and {ess['R']:.0f} (R) of "
+        f"{found['observed_labels']} labels; largest weights {largest['1/p']:.3g} and "
+        f"{largest['T']:.3g}.",
+        "More rows divide these by the root of their number; clipping or tempering the "
+        "propensities trades them for bias."
+        if precision > EXACT_ENOUGH
+        else "Precise enough.",
+    )
+    yield _estimator(recall, broken)
+    yield _loss(found)
+
+
+def _estimator(recall: float, broken: bool) -> Finding:
+    if broken:
+        advice = (
+            "Report `vanilla` and `bound` side by side: with these masks neither `unbiased` nor "
+            "`deconvolved` means what its name says."
+        )
+    elif recall <= EXACT_ENOUGH:
+        advice = "Use `unbiased` for every metric."
+    else:
+        advice = (
+            "Use `unbiased` for P@k and DCG@k, `deconvolved` for R@k, nDCG@k and F1@k, and `bound` "
+            "as a check from above."
+        )
+    severity = "warning" if recall > USELESS and not broken else "info"
+    return Finding(
+        severity,
+        "Which estimator of a metric",
+        f"Unbiased recall has a standard error of {recall:.2g}"
+        + (", and the masks are not what the corrections assume." if broken else "."),
+        advice,
+    )
+
+
+def _loss(found: dict[str, Any]) -> Finding:
+    negative, largest = found["rows_with_negative_total_weight"], found["largest_weight"]["1/p"]
+    normalized = (
+        "`empirical_bayes` weights (positive, unbiased on average) for normalised losses"
+        if negative > 0.01 or found["largest_weight"]["T"] > 100
+        else "`unbiased` weights also for normalised losses"
+    )
+    return Finding(
+        "info",
+        "Which loss to train",
+        f"{negative:.1%} of the rows have a negative total normalised weight, for which softmax is "
+        f"not convex, and normalised weights reach {found['largest_weight']['T']:.3g}; plain "
+        f"weights reach {largest:.3g}, and above 1 hinge losses are unbounded.",
+        f"Logistic one-vs-all with `unbiased` weights (convex for any weights); {normalized}; "
+        "`bound` with hinge losses.",
+    )

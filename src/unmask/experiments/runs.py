@@ -1,0 +1,120 @@
+"""How a study runs: units of work, each measured once, each one file of rows, drawn afterwards.
+
+A unit is a dict of plain values (a repetition, a propensity, a data set …). Its rows go to one JSON
+file that appears whole or not at all, so a run that is stopped loses at most the unit at hand, and
+the next run measures only what is missing. Every row carries the unit, the study, its size and
+seed, and the version and commit that measured it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unmask import __version__, _checks, _files, report
+
+Unit = dict[str, Any]
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+SIZES = ("tiny", "small", "paper")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A named experiment.
+
+    `units(size, seed, data)` lists the work, `measure(**unit)` does one piece of it and returns
+    rows, `draw(rows)` turns all rows into sections of a report page.
+    """
+
+    name: str
+    about: str
+    units: Callable[[str, int, Path | None], list[Unit]]
+    measure: Callable[..., Iterable[Row]]
+    draw: Callable[[list[Row]], list[Any]]
+
+
+def run(
+    study: Study,
+    folder: Path,
+    *,
+    size: str = "small",
+    seed: int = 0,
+    data: Path | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """All rows of a study; units whose file is in `folder` are read, the others are measured."""
+    _checks.one_of(size, SIZES, "size")
+    units = study.units(size, seed, data)
+    context = {"study": study.name, "size": size, "seed": seed}
+    rows: list[Row] = []
+    for done, unit in enumerate(units):
+        if progress is not None:
+            progress(done, len(units))
+        rows += _rows_of(study, unit, context, folder / study.name / size)
+    if progress is not None:
+        progress(len(units), len(units))
+    return rows
+
+
+def _rows_of(study: Study, unit: Unit, context: Row, folder: Path) -> list[Row]:
+    key = json.dumps({**context, **unit}, sort_keys=True, default=str)
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    if path.exists():
+        return _read(path)
+    measured_by = {"version": __version__, "commit": commit()}
+    rows = [{**context, **unit, **row, **measured_by} for row in study.measure(**unit)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with _files.writing(path) as file:
+        file.write(json.dumps(rows, indent=1, default=_plain).encode())
+    return json.loads(json.dumps(rows, default=_plain))  # type: ignore[no-any-return]
+
+
+def _read(path: Path) -> list[Row]:
+    try:
+        return json.loads(path.read_bytes())  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged rows ({error}); remove the file to redo it.") from None
+
+
+def _plain(value: Any) -> Any:
+    """numpy numbers and paths as JSON has them."""
+    return str(value) if isinstance(value, Path) else value.tolist()
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package runs from, if it runs from one."""
+    git = Path(__file__).resolve().parents[3] / ".git"
+    try:
+        head = (git / "HEAD").read_text().strip().removeprefix("ref: ")
+        loose = git / head
+        if not loose.is_file():  # a commit by itself, or a reference that git has packed
+            packed = (git / "packed-refs").read_text().splitlines() if "/" in head else [f"{head} "]
+            return next((line.split()[0] for line in packed if line.endswith((head, " "))), None)
+        return loose.read_text().strip()
+    except OSError:
+        return None
+
+
+def tidy(rows: list[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows grouped by the values under `names`, groups in order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
+
+
+def statement(words: str, holds: bool | None, evidence: str) -> report.Verdict:
+    """A claim and whether the rows bear it out; None where they cannot tell."""
+    judged = {
+        True: ("good", "holds"),
+        False: ("error", "does not hold"),
+        None: ("info", "untested"),
+    }
+    level, verdict = judged[holds]
+    return report.Verdict(level, f"{words}: {verdict}", evidence=evidence)

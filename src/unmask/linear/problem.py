@@ -1,0 +1,126 @@
+"""One-vs-all training as an optimisation problem: what a solver is given and what it returns.
+
+Label j has its own weight vector w (bias last) and minimises
+
+    ½ ‖w‖² + C Σ_i ( pos_ij ℓ₊(w·x_i) + neg_ij ℓ₋(w·x_i) ),        neg = 1 − cut,
+
+with pos = 0 and neg = 1 where label j is not observed in row i; whether the bias is part of the
+penalty is a choice. A solver sees weights, never propensities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from unmask import _checks, losses
+from unmask._kernels.linear import CONCAVE, EXHAUSTED, Entries, Rows
+from unmask.weights import Weights
+
+BIASES = ("regularized", "free", "none")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Features, entries by label, loss, C (`cost`), bias, when to stop, and which are convex."""
+
+    rows: Rows
+    entries: Entries
+    shape: tuple[int, int, int]
+    loss: str
+    cost: float
+    bias: str
+    tol: float
+    max_iter: int
+    convex: NDArray[np.bool_]
+
+    @property
+    def penalty(self) -> float:
+        """The weight of the bias in ‖w‖²."""
+        return 0.0 if self.bias == "free" else 1.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weight vectors (labels × features+1, bias last), their objectives, and what went wrong.
+
+    `concave` and `exhausted` name labels: those whose problem has no minimum that the solver can
+    vouch for, and those that ran out of iterations.
+    """
+
+    weights: NDArray[np.float32]
+    objective: NDArray[np.float64]
+    turns: NDArray[np.int64]
+    status: NDArray[np.int64]
+
+    @property
+    def concave(self) -> NDArray[np.intp]:
+        """Positions of labels where the objective bends downwards."""
+        return np.flatnonzero(self.status == CONCAVE)
+
+    @property
+    def exhausted(self) -> NDArray[np.intp]:
+        """Positions of labels that did not converge in time."""
+        return np.flatnonzero(self.status == EXHAUSTED)
+
+
+def problem(
+    features: sp.csr_array,
+    weights: Weights,
+    *,
+    loss: str,
+    cost: float,
+    bias: str = "regularized",
+    tol: float = 3e-4,
+    max_iter: int = 100,
+) -> Problem:
+    """Arrange checked features and weights for a solver."""
+    _checks.one_of(bias, BIASES, "bias")
+    n, d = features.shape
+    pos, cut = weights.pos.tocsc(), weights.cut.tocsc()
+    entries = Entries(
+        pos.indptr.astype(np.int64), pos.indices.astype(np.int32), pos.data, cut.data
+    )
+    index = np.ascontiguousarray(features.indices, dtype=np.int32).view(np.uint32)
+    rows = Rows(features.indptr, index, features.data.astype(np.float32, copy=False))
+    shape = (n, d, pos.shape[1])
+    convex = _convex(entries, losses.get(loss), shape[2])
+    if bias == "free" and loss == "logistic":
+        _refuse_unbounded(entries, n, shape[2])
+    return Problem(rows, entries, shape, loss, cost, bias, tol, max_iter, convex)
+
+
+def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> NDArray[np.bool_]:
+    """Which labels have a convex problem, whatever the features are."""
+    bad = ~np.asarray(loss.convex(entries.pos, entries.cut))
+    label = np.repeat(np.arange(n_labels), np.diff(entries.start))
+    return np.bincount(label[bad], minlength=n_labels) == 0
+
+
+def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
+    """A free bias alone drives the logistic loss to −∞ where Σ cut > n or Σ pos < 0."""
+    label = np.repeat(np.arange(n_labels), np.diff(entries.start))
+    pos, cut = (np.bincount(label, v, minlength=n_labels) for v in (entries.pos, entries.cut))
+    bad = np.flatnonzero((cut > n) | (pos < 0))
+    if bad.size:
+        raise ValueError(
+            f"the loss of {name_labels(bad)} has no minimum with a bias outside the penalty "
+            f"(weights of label {bad[0]} sum to {cut[bad[0]]:.4g} over {n} rows); "
+            "use bias='regularized', or the bound weights."
+        )
+
+
+def name_labels(labels: NDArray[np.integer]) -> str:
+    """`label 3`, or `labels 3, 5, 8 and 12 more`."""
+    shown = ", ".join(str(j) for j in labels[:5])
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    return f"label{'s' if len(labels) > 1 else ''} {shown}{more}"
+
+
+def feature_squares(given: Problem) -> NDArray[np.float64]:
+    """Σ_i x_if² of every feature: its share of the curvature."""
+    squares = given.rows.data.astype(np.float64) ** 2
+    return np.bincount(given.rows.indices, squares, minlength=given.shape[1])

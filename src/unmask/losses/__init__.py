@@ -1,0 +1,147 @@
+"""Losses: values that combine with any weights, on numpy arrays and torch tensors alike.
+
+A loss never knows a propensity: it meets the pair of weights of `unmask.weights` in one of three
+formulas, which stand in `_loss` (one-vs-all, pick-all-labels, pairwise). `total` and `gradient`
+evaluate any loss under any weights for dense scores (n, L); trainers use the parts. `pointwise` and
+`softmax` hold the losses, `related_work` other people's answers to missing labels in the same
+shape, `description` what can be promised of a combination.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _checks
+from unmask.losses import _loss, related_work
+from unmask.losses._loss import Loss, Observed
+from unmask.losses.description import (
+    Description,
+    UnboundedLossWarning,
+    describe,
+    warn_if_unbounded,
+)
+from unmask.losses.pointwise import (
+    hinge,
+    logistic,
+    pairwise,
+    pairwise_hinge,
+    pairwise_logistic,
+    pairwise_zero_one,
+    squared_error,
+    squared_hinge,
+    zero_one,
+)
+from unmask.losses.related_work import RELATED_WORK
+from unmask.losses.softmax import softmax
+
+if TYPE_CHECKING:
+    from unmask.weights import Weights
+
+__all__ = [
+    "LOSSES",
+    "RELATED_WORK",
+    "Description",
+    "Loss",
+    "Observed",
+    "UnboundedLossWarning",
+    "describe",
+    "get",
+    "gradient",
+    "hinge",
+    "logistic",
+    "observed",
+    "pairwise",
+    "pairwise_hinge",
+    "pairwise_logistic",
+    "pairwise_zero_one",
+    "related_work",
+    "softmax",
+    "squared_error",
+    "squared_hinge",
+    "total",
+    "warn_if_unbounded",
+    "zero_one",
+]
+
+
+def total(loss: Loss | str, scores: ArrayLike, weights: Weights) -> NDArray[np.float64]:
+    """The loss of every row, (n,), for scores (n, L) and the weights of the same rows.
+
+    >>> from unmask import weights
+    >>> observed = [[1, 1, 0], [0, 0, 1]]
+    >>> total("squared_error", [[1, 0, 0], [0, 1, 1]], weights.unbiased(observed, [0.5, 1, 1]))
+    array([0., 1.])
+    """
+    chosen, dense, seen = _at_the_door(loss, scores, weights)
+    return np.asarray(_loss.rows(chosen, dense, seen))
+
+
+def gradient(loss: Loss | str, scores: ArrayLike, weights: Weights) -> NDArray[np.float64]:
+    """The derivative of every row's loss by its scores, (n, L).
+
+    >>> from unmask import weights
+    >>> gradient("logistic", [[0.0, 0.0]], weights.unbiased([[1, 0]], [0.25, 1]))
+    array([[-3.5,  0.5]])
+    """
+    chosen, dense, seen = _at_the_door(loss, scores, weights)
+    return np.asarray(_loss.gradient(chosen, dense, seen))
+
+
+def get(loss: Loss | str) -> Loss:
+    """The loss of that name; a `Loss` is returned as it is.
+
+    >>> get("hinge").reduction
+    'ova'
+    """
+    return loss if isinstance(loss, Loss) else LOSSES[_checks.one_of(loss, LOSSES, "loss")]
+
+
+def observed(weights: Weights) -> Observed:
+    """The weights of n rows as rectangles (n, m), short rows filled up with weight 0.
+
+    >>> from unmask import weights
+    >>> observed(weights.vanilla([[1, 0, 1], [0, 1, 0]])).index
+    array([[0, 2],
+           [1, 0]])
+    """
+    pos, cut = weights.pos, weights.cut
+    counts = np.diff(pos.indptr)
+    filled = np.arange(counts.max(initial=0)) < counts[:, None]
+    index = np.zeros(filled.shape, dtype=np.int64)
+    index[filled] = pos.indices
+    on_positives = _filled(pos.data, filled)
+    return Observed(index, on_positives, on_positives if cut is pos else _filled(cut.data, filled))
+
+
+def _filled(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    out = np.zeros(where.shape)
+    out[where] = values
+    return out
+
+
+def _at_the_door(loss: Loss | str, scores: Any, weights: Weights) -> tuple[Loss, Any, Observed]:
+    dense = _checks.finite(np.asarray(scores, dtype=np.float64), "scores")
+    if dense.shape != weights.pos.shape:
+        raise ValueError(
+            f"scores must have the shape of the weights, {weights.pos.shape}; got {dense.shape}."
+        )
+    return get(loss), dense, observed(weights)
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        logistic,
+        squared_error,
+        hinge,
+        squared_hinge,
+        zero_one,
+        softmax,
+        pairwise_zero_one,
+        pairwise_logistic,
+        pairwise_hinge,
+    )
+}

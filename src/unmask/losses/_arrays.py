@@ -1,0 +1,62 @@
+"""The few array operations that numpy and torch spell differently; the rest share their names.
+
+The namespace of an array is looked up through `sys.modules`, so that losses written once run on
+numpy arrays and torch tensors and nobody imports torch to use numpy.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+Array = Any  # a numpy array or a torch tensor
+
+
+def is_torch(array: Array) -> bool:
+    """Whether `array` is a torch tensor, asked without importing torch."""
+    return type(array).__module__.partition(".")[0] == "torch"
+
+
+def namespace(array: Array) -> ModuleType:
+    """`torch` for tensors, else `numpy`."""
+    return sys.modules["torch"] if is_torch(array) else np
+
+
+def special(array: Array) -> ModuleType:
+    """`torch.special` for tensors, else `scipy.special`: `expit`, `softmax`, `logsumexp`."""
+    return sys.modules["torch.special"] if is_torch(array) else scipy.special
+
+
+def softplus(scores: Array) -> Array:
+    """log(1 + eˢ) without overflow."""
+    return logaddexp(scores, 0.0)
+
+
+def logaddexp(scores: Array, other: float) -> Array:
+    """log(eˢ + e^other) without overflow."""
+    xp = namespace(scores)
+    return xp.logaddexp(scores, scores.new_full((), other) if is_torch(scores) else other)
+
+
+def take(matrix: Array, index: Array) -> Array:
+    """The (n, m) entries of an (n, L) matrix at `index`, row by row."""
+    return matrix.gather(1, index) if is_torch(matrix) else np.take_along_axis(matrix, index, 1)
+
+
+def add_at(matrix: Array, index: Array, values: Array) -> Array:
+    """Add `values` (n, m) at `index` into a matrix of ours, in place; repeated places add up."""
+    if is_torch(matrix):
+        return matrix.scatter_add_(1, index, values)
+    np.add.at(matrix, (np.arange(len(index))[:, None], index), values)
+    return matrix
+
+
+def kth_largest(values: Array, k: int) -> Array:
+    """The k-th largest of a flat array, k counted from 1."""
+    if is_torch(values):
+        return values.topk(k).values[-1]
+    return np.partition(values, -k)[-k]

@@ -1,0 +1,171 @@
+"""What a loss is, and the three ways in which it meets label weights.
+
+For one row with scores s ∈ R^L, observed labels I and the weights pos, cut of `unmask.weights`:
+
+    ova       Σ_j ℓ(s_j, 0) + Σ_{i∈I} (pos_i ℓ(s_i, 1) − cut_i ℓ(s_i, 0))
+    pal       Σ_{i∈I} pos_i (A(s) − s_i)
+    pairwise  Σ_{i∈I} pos_i (Σ_{j≠i} φ(s_i − s_j) − Σ_{j∈I, j≠i} cut_j φ(s_i − s_j))
+
+The third is Σ over pairs of y_i/p_i (1 − y_j/p_j) φ(s_i − s_j) with pos = cut = 1/p, rearranged so
+that the first inner sum runs over all labels and the second over observed ones only: O(mL) per row
+for m observed labels, and never a matrix of all pairs. No loss knows a propensity.
+
+`rows` and `gradient` below are these three lines; they serve numpy arrays and torch tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unmask.losses._arrays import Array, add_at, namespace, take
+
+if TYPE_CHECKING:
+    from unmask.losses.description import Description
+    from unmask.weights import Weights
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss as a value: its name, how it meets the weights, and its functions of the scores.
+
+    `value` and `slope` mean, by `reduction`:
+
+    - ova       `value(scores, label)` = ℓ₊ where label is 1, ℓ₋ where it is 0; elementwise;
+    - pal       `value(scores)` = A(s), one number per row; `slope(scores)` = ∇A;
+    - pairwise  `value(difference, 1)` = φ(s_i − s_j), for i relevant and j not.
+
+    `slope` is the derivative (a subgradient at kinks), `curvature` the second derivative where it
+    exists; a loss without `slope` is for evaluation only. `convex(pos, cut)` says whether
+    pos·ℓ₊ + (1 − cut)·ℓ₋ is convex and `lower(pos, cut)` bounds it from below; an unobserved label
+    is pos = cut = 0. `proper` losses order labels by their probability at the optimum.
+    `difference` is (a, b) where ℓ₊ − ℓ₋ = a + b·s, which makes the correction linear if pos = cut.
+    `keep` (batch-dependent losses) returns which negative terms count; `per_label` says that value
+    and slope depend on the label's column, so they must see whole rows.
+
+    >>> from unmask.losses import logistic
+    >>> float(logistic.value(0.0, 1)), float(logistic.slope(0.0, 1))
+    (0.6931471805599453, -0.5)
+    """
+
+    name: str
+    reduction: str
+    value: Callable[..., Array]
+    slope: Callable[..., Array] | None
+    curvature: Callable[..., Array] | None
+    convex: Callable[[Array, Array], Array]
+    lower: Callable[[Array, Array], Array]
+    proper: bool
+    difference: tuple[float, float] | None = None
+    keep: Callable[[Array, Observed], Array] | None = None
+    per_label: bool = False
+
+    def describe(self, weights: Weights | str, *, normalized: bool = False) -> Description:
+        """What can be said about minimising this loss under these weights; see `description`.
+
+        >>> from unmask.losses import hinge
+        >>> hinge.describe("unbiased").bounded_below
+        False
+        """
+        from unmask.losses.description import describe
+
+        return describe(self, weights, normalized=normalized)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The observed labels of n rows and their weights, as rectangles (n, m).
+
+    Rows with fewer than m labels are filled with label 0 at weight 0, which adds nothing anywhere.
+    """
+
+    index: Array
+    pos: Array
+    cut: Array
+
+
+def rows(loss: Loss, scores: Array, seen: Observed) -> Array:
+    """The loss of every row, (n,)."""
+    return _VALUE[loss.reduction](loss, scores, seen)
+
+
+def gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+    """The derivative of every row's loss by its scores, (n, L), in an array of its own."""
+    if loss.slope is None:
+        raise ValueError(
+            f"{loss.name} is for evaluation only: its slope is 0 almost everywhere; "
+            "train with a surrogate such as logistic or hinge."
+        )
+    return _GRADIENT[loss.reduction](loss, scores, seen)
+
+
+def _ova(loss: Loss, scores: Array, seen: Observed) -> Array:
+    negative = loss.value(scores, 0)
+    if loss.keep is not None:
+        negative = negative * loss.keep(negative, seen)
+    if loss.difference is not None and seen.cut is seen.pos:
+        constant, factor = loss.difference
+        correction = seen.pos * (factor * take(scores, seen.index) + constant)
+    else:
+        positive = _observed(loss, loss.value, scores, seen.index)
+        correction = seen.pos * positive - seen.cut * take(negative, seen.index)
+    return negative.sum(-1) + correction.sum(-1)
+
+
+def _ova_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
+    slope = loss.slope(scores, 0)
+    if loss.keep is not None:
+        slope = slope * loss.keep(loss.value(scores, 0), seen)
+    if loss.difference is not None and seen.cut is seen.pos:
+        return add_at(slope, seen.index, loss.difference[1] * seen.pos)
+    positive = _observed(loss, loss.slope, scores, seen.index)
+    return add_at(slope, seen.index, seen.pos * positive - seen.cut * take(slope, seen.index))
+
+
+def _observed(loss: Loss, function: Any, scores: Array, index: Array) -> Array:
+    """ℓ₊ or its slope at the observed labels."""
+    if loss.per_label:
+        return take(function(scores, 1), index)
+    return function(take(scores, index), 1)
+
+
+def _pal(loss: Loss, scores: Array, seen: Observed) -> Array:
+    return seen.pos.sum(-1) * loss.value(scores) - (seen.pos * take(scores, seen.index)).sum(-1)
+
+
+def _pal_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
+    return add_at(seen.pos.sum(-1)[:, None] * loss.slope(scores), seen.index, -seen.pos)
+
+
+def _pairwise(loss: Loss, scores: Array, seen: Observed) -> Array:
+    own = take(scores, seen.index)
+    total = 0.0
+    for slot in range(seen.index.shape[1]):  # one (n, L) sheet at a time, not (n, m, L)
+        total = total + seen.pos[:, slot] * loss.value(own[:, slot, None] - scores, 1).sum(-1)
+    itself = seen.pos * (1 - seen.cut) * loss.value(own * 0, 1)  # j = i is no pair
+    return total - _among_observed(loss.value, own, seen).sum(-1).sum(-1) - itself.sum(-1)
+
+
+def _pairwise_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
+    own = take(scores, seen.index)
+    total = namespace(scores).zeros_like(scores)
+    for slot in range(seen.index.shape[1]):
+        slope = seen.pos[:, slot, None] * loss.slope(own[:, slot, None] - scores, 1)
+        total -= slope
+        add_at(total, seen.index[:, slot, None], slope.sum(-1)[:, None])
+    pairs = _among_observed(loss.slope, own, seen)
+    return add_at(total, seen.index, pairs.sum(-2) - pairs.sum(-1))
+
+
+def _among_observed(function: Any, own: Array, seen: Observed) -> Array:
+    """pos_i cut_j φ(s_i − s_j) for all observed i and j, (n, m, m)."""
+    difference = own[:, :, None] - own[:, None, :]
+    return seen.pos[:, :, None] * seen.cut[:, None, :] * function(difference, 1)
+
+
+_VALUE = {"ova": _ova, "pal": _pal, "pairwise": _pairwise}
+_GRADIENT = {"ova": _ova_gradient, "pal": _pal_gradient, "pairwise": _pairwise_gradient}

@@ -1,0 +1,35 @@
+"""Metrics: how good are these predictions, when labels are missing, and how sure is that?
+
+    table = evaluate(top, labels, propensity, metrics=["R@5"], estimators=["unbiased"])
+    table["R@5", "unbiased"].value, .standard_error, .interval, .verdict
+
+The one expensive fact, which predictions are among the observed labels, is found once per row;
+every metric and estimator is a formula in it. Read on in `registry` (what there is), `evaluator`
+(one call, or batches that merge), `estimates` (value, error, interval), `deconvolution` (when
+single rows are too noisy), `compare` (two systems), `sensitivity` (other propensities), `scorer`
+(model selection), `table` (the result).
+"""
+
+from unmask.metrics.compare import compare
+from unmask.metrics.evaluator import Evaluator, contributions, evaluate
+from unmask.metrics.registry import ESTIMATORS, METRICS, supported
+from unmask.metrics.scorer import make_scorer
+from unmask.metrics.sensitivity import jain_grid, powers, sensitivity
+from unmask.metrics.table import Estimate, Table, Tables
+
+__all__ = [
+    "ESTIMATORS",
+    "METRICS",
+    "Estimate",
+    "Evaluator",
+    "Table",
+    "Tables",
+    "compare",
+    "contributions",
+    "evaluate",
+    "jain_grid",
+    "make_scorer",
+    "powers",
+    "sensitivity",
+    "supported",
+]

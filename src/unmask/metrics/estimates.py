@@ -1,0 +1,302 @@
+"""From sums to estimates: one function per kind of cell.
+
+With x the contributions of n rows to a column, value = Σx/n and standard error
+√((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums. Ratios of two columns have the standard
+error of the residuals x − (value) y (the delta method).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask._kernels.metrics import FIXED
+from unmask._kernels.sums import ABSOLUTE, SQUARES
+from unmask.metrics import deconvolution, intervals
+from unmask.metrics.plan import Cell, Plan
+from unmask.metrics.registry import ESTIMATORS
+from unmask.metrics.state import State
+from unmask.metrics.table import Estimate, verdict
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A state with the plan that made it and the choices that turn it into estimates."""
+
+    plan: Plan
+    state: State
+    inverse: Floats | None
+    confidence: float
+    interval: str
+    replicates: int
+    seed: int
+    fraction: float
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Bootstrap counts, shared by all cells so that they are resampled together."""
+        groups = int((self.state.group_rows > 0).sum())
+        return intervals.resampling_counts(groups, self.replicates, self.seed)
+
+    @cached_property
+    def fits(self) -> dict[int, deconvolution.Deconvolution]:
+        """The fitted label counts for every k that is deconvolved."""
+        return {
+            k: deconvolution.fit(
+                deconvolution.Counts(
+                    rows.astype(np.float64),
+                    hits.astype(np.float64) / FIXED,
+                    misses.astype(np.float64) / FIXED,
+                )
+            )
+            for k, (rows, hits, misses) in self.state.tables.items()
+        }
+
+    def columns(self, cell: Cell) -> list[int]:
+        """The columns that a cell reads."""
+        return [self.plan.column(key, cell.k) for key in cell.keys]
+
+
+def estimate(cell: Cell, summary: Summary) -> Estimate:
+    """The estimate that a cell asks for."""
+    return KINDS.get(cell.estimator, KINDS[cell.about.over])(cell, summary)
+
+
+def _mean(cell: Cell, summary: Summary) -> Estimate:
+    return _of_column(cell, summary, summary.columns(cell)[0])
+
+
+def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Estimate:
+    value, error = mean_and_error(summary.state, column)
+    ends = intervals.normal(value, error, summary.confidence)
+    if summary.interval != "normal":
+        ends = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
+    return _finish(cell, summary, column, value, error, ends, details)
+
+
+def mean_and_error(state: State, column: int) -> tuple[float, float]:
+    """Mean and its standard error over rows."""
+    n, total = state.rows, state.exactly(column)
+    if n < 2:
+        return float(total / n), math.inf
+    variance = max(state.exactly(column, SQUARES) - total * total / n, Fraction(0)) / (n - 1)
+    return float(total / n), math.sqrt(variance / n)
+
+
+def _ratio(cell: Cell, summary: Summary) -> Estimate:
+    """Σx / Σy; 0 where there is nothing to find."""
+    state, (x, y) = summary.state, summary.columns(cell)
+    z = summary.plan.products[x, y]
+    n, below = state.rows, state.exactly(y)
+    ratio = state.exactly(x) / below if below else Fraction(0)
+    squares = state.exactly(x, SQUARES) + ratio * ratio * state.exactly(y, SQUARES)
+    residual = max(squares - 2 * ratio * state.exactly(z), Fraction(0))
+    error = math.inf if n < 2 else 0.0
+    if below and n > 1:
+        error = math.sqrt(residual * n / (n - 1)) / float(below)
+    ends = intervals.normal(float(ratio), error, summary.confidence)
+    if summary.interval != "normal" and below:
+        ends = _bootstrap(summary, [x, y], float(ratio), lambda s, _: s[..., 0] / s[..., 1])
+    return _finish(cell, summary, x, float(ratio), error, ends, {})
+
+
+def _bootstrap(
+    summary: Summary, columns: list[int], value: float, statistic: Callable[..., Floats]
+) -> Interval:
+    sums, rows = summary.state.per_group(columns)
+    replicates = statistic(summary.counts @ sums, summary.counts @ rows)
+    left_out = (
+        statistic(sums.sum(axis=0) - sums, rows.sum() - rows) if len(rows) > 1 else sums[:, 0]
+    )
+    method = intervals.INTERVALS[summary.interval]
+    return method(replicates, summary.confidence, value=value, left_out=left_out)
+
+
+def _tempered(cell: Cell, summary: Summary) -> Estimate:
+    """The τ given, or chosen by the rule of Lepski as in SLOPE (Su, Srinath & Krishnamurthy 2020).
+
+    From τ = 1 (no bias, most noise) downwards, as long as the intervals value ± 2 standard errors
+    of all τ so far have a point in common, the smaller τ is as good a guess with less noise.
+    """
+    low, high, chosen = -math.inf, math.inf, len(cell.keys) - 1
+    for at in range(len(cell.keys) - 1, -1, -1):
+        value, error = mean_and_error(summary.state, summary.columns(cell)[at])
+        low, high = max(low, value - 2 * error), min(high, value + 2 * error)
+        if low > high:
+            break
+        chosen = at
+    (tau, _), _ = cell.keys[chosen]
+    return _of_column(cell, summary, summary.columns(cell)[chosen], tau=tau)
+
+
+def _clipped(cell: Cell, summary: Summary) -> Estimate:
+    (_, clip), _ = cell.keys[0]
+    return _of_column(cell, summary, summary.columns(cell)[0], clip=clip)
+
+
+def _filtered(cell: Cell, summary: Summary) -> Estimate:
+    """The mean without the lowest and highest rows, with the standard error of a trimmed mean.
+
+    Tukey & McLaughlin (1963): the standard deviation of the rows pulled in to the cut-offs
+    (winsorised), divided by the share kept and √n.
+    """
+    column = summary.columns(cell)[0]
+    at = kept_columns(summary.plan).index(column)
+    values = np.sort(np.concatenate([part[:, at] for part in summary.state.kept]))
+    n, cut = values.size, int(summary.fraction / 2 * values.size)
+    middle = values[cut : n - cut]
+    value = math.fsum(middle) / middle.size
+    pulled = np.clip(values, middle[0], middle[-1])
+    error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size if n > 1 else math.inf
+    ends = intervals.normal(value, error, summary.confidence)
+    details = {"fraction": 2 * cut / n, "rows_left_out": 2 * cut}
+    size = np.abs(middle)
+    heaviest = np.sort(size)[::-1][: summary.state.largest.shape[1]]
+    spread = (math.fsum(size), math.fsum(size * size), heaviest)
+    return _finish(cell, summary, column, value, error, ends, details, spread)
+
+
+def kept_columns(plan: Plan) -> list[int]:
+    """The columns of which every row is kept, for `filtered`."""
+    wanted = [plan.column(c.keys[0], c.k) for c in plan.cells if c.estimator == "filtered"]
+    return sorted(set(wanted))
+
+
+def _finish(
+    cell: Cell,
+    summary: Summary,
+    column: int,
+    value: float,
+    error: float,
+    ends: Interval,
+    details: dict[str, Any],
+    spread: tuple[float, float, Floats] | None = None,
+) -> Estimate:
+    """Add what the rows' contributions say about the number: effective size, largest, verdict."""
+    state = summary.state
+    if spread is None:
+        absolute, squares = state.total(column, ABSOLUTE), state.total(column, SQUARES)
+        spread = absolute, squares, state.largest[column]
+    absolute, squares, heaviest = spread
+    return Estimate(
+        metric=cell.name,
+        estimator=cell.estimator,
+        value=value,
+        standard_error=error,
+        interval=ends,
+        effective_sample_size=absolute * (absolute / squares) if squares else 0.0,
+        largest_contribution=float(heaviest[0]) / absolute if absolute else 0.0,
+        rows=state.rows,
+        verdict=verdict(
+            value,
+            ends,
+            rows=state.rows,
+            heaviest=_heaviest(heaviest, absolute),
+            at_most=cell.about.at_most,
+            caution="" if state.complete else ESTIMATORS[cell.estimator].caution,
+            advice=_advice(cell),
+        ),
+        details=details,
+    )
+
+
+def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
+    """The fewest rows that carry four fifths of Σ|x| (or all remembered), and their share."""
+    shares = np.cumsum(largest) / absolute if absolute else np.zeros(largest.size)
+    few = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
+    return few, float(min(shares[few - 1], 1.0))
+
+
+def _advice(cell: Cell) -> str:
+    helps = cell.about.deconvolved and cell.estimator != "deconvolved"
+    return "; use deconvolved" if helps else ""
+
+
+def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
+    """From the fitted counts of true labels; rows have no contributions of their own."""
+    found = summary.fits[cell.k].estimate(
+        cell.metric,
+        confidence=summary.confidence,
+        replicates=0 if summary.interval == "normal" else min(summary.replicates, 200),
+        seed=summary.seed,
+    )
+    return Estimate(
+        metric=cell.name,
+        estimator=cell.estimator,
+        value=found.value,
+        standard_error=found.standard_error,
+        interval=found.interval,
+        effective_sample_size=math.nan,
+        largest_contribution=math.nan,
+        rows=summary.state.rows,
+        verdict=found.verdict,
+    )
+
+
+def _per_label(cell: Cell, summary: Summary) -> Estimate:
+    """A mean over labels of a ratio of counts; 0 for a label that has none.
+
+    The counts of hits, wrong predictions and misses of a label are taken as independent Poisson
+    numbers, and labels as independent of each other, for the standard error.
+    """
+    state, at = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
+    q: Any = 1.0 if cell.estimator == "vanilla" or summary.inverse is None else summary.inverse
+    hits = state.hits[:, at].astype(np.float64)
+    wrong, missed = state.predicted[:, at] - hits, state.observed - hits
+    values, variances = PER_LABEL[cell.about.form](hits, wrong, missed, q)
+    n_labels = values.size
+    value, error = math.fsum(values) / n_labels, math.sqrt(math.fsum(variances)) / n_labels
+    ends = intervals.normal(value, error, summary.confidence)
+    heaviest = np.sort(values)[::-1][:16]
+    spread = (math.fsum(values), math.fsum(values * values), heaviest)
+    return _finish(cell, summary, 0, value, error, ends, {"labels": n_labels}, spread)
+
+
+def _label_precision(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+    predicted = np.maximum(hits + wrong, 1)
+    return q * hits / predicted, q * q * hits * wrong / predicted**3
+
+
+def _label_recall(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+    right = np.maximum(hits + missed, 1)
+    return hits / right, hits * missed / right**3
+
+
+def _label_f1(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+    below = np.maximum(hits + wrong + q * (hits + missed), 1)
+    by_hit = 2 * q * (wrong + q * missed) / below**2
+    by_wrong = 2 * q * hits / below**2
+    return 2 * q * hits / below, by_hit**2 * hits + by_wrong**2 * (wrong + q * q * missed)
+
+
+def _label_covered(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+    covered = (hits > 0).astype(np.float64)
+    return covered, covered * np.exp(-hits) * (1 - np.exp(-hits))
+
+
+PER_LABEL: dict[str, Callable[[Floats, Floats, Floats, Any], tuple[Floats, Floats]]] = {
+    "precision": _label_precision,
+    "recall": _label_recall,
+    "f1": _label_f1,
+    "coverage": _label_covered,
+}
+
+KINDS: dict[str, Callable[[Cell, Summary], Estimate]] = {
+    "rows": _mean,
+    "ratio": _ratio,
+    "labels": _per_label,
+    "tempered": _tempered,
+    "clipped": _clipped,
+    "filtered": _filtered,
+    "deconvolved": _deconvolved,
+}

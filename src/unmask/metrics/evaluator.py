@@ -1,0 +1,291 @@
+"""Evaluate predictions against incomplete labels: in one call, or shard by shard.
+
+Every metric and estimator comes from one pass over the rows. `Evaluator` keeps sums whose size
+does not depend on the number of rows, and adds them exactly: batches, shards and workers, in any
+order, give to the last bit what one call on all rows gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _checks
+from unmask.metrics import estimates, plan, state
+from unmask.metrics.intervals import INTERVALS
+from unmask.metrics.plan import Plan
+from unmask.metrics.registry import split
+from unmask.metrics.table import Table
+from unmask.predictions import TopK
+
+
+def evaluate(
+    top: Any,
+    labels: Any,
+    propensity: Any = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    estimators: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    interval: str = "normal",
+    **settings: Any,
+) -> Table:
+    """Estimate ranking metrics from observed labels, with their uncertainty.
+
+    `top` is a `TopK`, or a matrix of scores (rows × labels, dense or sparse) of which the top is
+    taken. `labels` is the observed label matrix, `propensity` one number per label, or a sparse
+    matrix with one per observed label. Metrics and estimators: `METRICS`, `ESTIMATORS`; an
+    estimator is used for the metrics that it can estimate. By default P, R and nDCG at 1, 3, 5,
+    vanilla and (with propensities) unbiased. Further settings: see `Evaluator`.
+
+    Two true labels, each seen with probability 1/3, the first predicted: the true recall is 1/2.
+    When both are seen, unbiased recall is −3/2, when only the first is, 3
+    (Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing
+    labels*, 2021).
+
+    >>> top = TopK([[0], [0]], [[1.0], [1.0]])
+    >>> seen = [[1, 1, 0], [1, 0, 0]]
+    >>> table = evaluate(top, seen, [1 / 3] * 3, metrics=["R@1"])
+    >>> table["R@1", "vanilla"].value, round(table["R@1", "unbiased"].value, 12)
+    (0.75, 0.75)
+    """
+    if metrics is None:
+        width = top.k if isinstance(top, TopK) else top.shape[1]
+        metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
+    evaluator = Evaluator(
+        None if sp.issparse(propensity) else propensity,
+        metrics=metrics,
+        estimators=estimators or (["vanilla"] if propensity is None else ["vanilla", "unbiased"]),
+        confidence=confidence,
+        interval=interval,
+        **settings,
+    )
+    entries = propensity if sp.issparse(propensity) else None
+    return evaluator.update(top, labels, entry_propensity=entries).compute()
+
+
+def contributions(
+    top: Any,
+    labels: Any,
+    propensity: Any = None,
+    *,
+    metrics: Sequence[str],
+    estimators: Sequence[str] = ("vanilla",),
+    **settings: Any,
+) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """What every row contributes: the number whose mean over rows `evaluate` reports.
+
+    For estimates that are such means; not for ratios, metrics per label, or a chosen τ.
+
+    >>> top = TopK([[0], [0]], [[1.0], [1.0]])
+    >>> rows = contributions(top, [[1, 1], [1, 0]], [1 / 3, 1 / 3], metrics=["R@1"],
+    ...                      estimators=["unbiased"])
+    >>> rows["R@1", "unbiased"].round(12)
+    array([-1.5,  3. ])
+    """
+    evaluator = Evaluator(
+        None if sp.issparse(propensity) else propensity,
+        metrics=metrics,
+        estimators=estimators,
+        **settings,
+    )
+    entries = propensity if sp.issparse(propensity) else None
+    made, _, seen = evaluator._pass(top, labels, entries, 0, keep_all=True)
+    return {
+        (cell.name, cell.estimator): seen.kept[0][:, made.column(cell.keys[0], cell.k)]
+        for cell in made.cells
+        if len(cell.keys) == 1
+    }
+
+
+class Evaluator:
+    """The same, one batch of rows at a time.
+
+    - `interval`: "normal", or "percentile" or "bca" from `replicates` bootstrap replicates;
+    - `tau`: for `tempered`, a number in [0, 1], or "auto" to let the data choose;
+    - `clip`: for `clipped`, the largest 1/p used;
+    - `fraction`: for `filtered`, the share of rows left out, half at either end;
+    - `seed`: of the bootstrap and of `subsampled`.
+
+    Rows are numbered in the order in which they come. Only bootstrap intervals and `subsampled`
+    depend on the numbers; a worker that has rows 1000 … 1999 says so by `first_row=1000`, and then
+    the merged answer is that of one call. All other numbers are exact in any order.
+
+    >>> half = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[1, 0]])
+    >>> rest = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[0, 1]])
+    >>> half.merge(rest).compute()["P@1", "vanilla"].value
+    0.5
+    """
+
+    def __init__(
+        self,
+        propensity: ArrayLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+    ) -> None:
+        """Check the choices; no rows yet."""
+        plan.check_names(metrics, estimators)
+        _checks.one_of(interval, INTERVALS, "interval")
+        _checks.number(confidence, "confidence", 0.5, 1 - 1e-9)
+        _checks.number(clip, "clip", 1, np.inf)
+        _checks.number(fraction, "fraction", 0, 0.99)
+        if tau != "auto":
+            _checks.number(float(tau), "tau", 0, 1)
+        checked = None if propensity is None else _checks.propensity(propensity)
+        self._inverse = None if checked is None else 1 / checked
+        self._metrics, self._estimators = list(metrics), list(estimators)
+        self._confidence, self._interval, self._replicates = confidence, interval, replicates
+        self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
+        self._seen: _Seen | None = None
+
+    def update(
+        self,
+        top: Any,
+        labels: Any,
+        *,
+        first_row: int | None = None,
+        entry_propensity: Any = None,
+    ) -> Evaluator:
+        """Take in rows: predictions (`TopK` or scores) and observed labels. Returns itself."""
+        rows = 0 if self._seen is None else self._seen.state.rows
+        first = rows if first_row is None else first_row
+        self._take(*self._pass(top, labels, entry_propensity, first, keep_all=False))
+        return self
+
+    def merge(self, other: Evaluator) -> Evaluator:
+        """Take in all rows of another evaluator with the same settings. Returns itself."""
+        if other._settings() != self._settings():
+            raise ValueError(
+                f"evaluators must have the same settings to merge; got {self._settings()} "
+                f"and {other._settings()}."
+            )
+        if other._seen is not None:
+            self._take(other._seen.plan, other._seen.n_labels, other._seen.state)
+        return self
+
+    def compute(self) -> Table:
+        """The table of all rows taken in so far; more may follow."""
+        summary = self.summary()
+        return Table(tuple(estimates.estimate(cell, summary) for cell in summary.plan.cells))
+
+    def summary(self) -> estimates.Summary:
+        """The sums behind the table."""
+        if self._seen is None or self._seen.state.rows == 0:
+            raise ValueError("there are no rows to evaluate; call `update` with at least one.")
+        return estimates.Summary(
+            self._seen.plan,
+            self._seen.state,
+            self._inverse,
+            self._confidence,
+            self._interval,
+            self._replicates,
+            self._seed,
+            self._fraction,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_seen", "_inverse")}
+
+    def _take(self, made: Plan, n_labels: int, new: state.State) -> None:
+        if self._seen is None:
+            options = {"groups": self._interval != "normal", "per_label": _per_label(made)}
+            self._seen = _Seen(made, n_labels, state.empty(made, n_labels, **options))
+        self._seen.refuse_other(made, n_labels)
+        self._seen.state.add(new)
+
+    def _pass(
+        self, top: Any, labels: Any, entries: Any, first_row: int, *, keep_all: bool
+    ) -> tuple[Plan, int, state.State]:
+        """The plan that these rows need, the number of labels, and the sums over the rows."""
+        observed = _checks.labels(labels)
+        inverse = self._inverse_of(observed, entries)
+        listed = self._listed(top, observed)
+        made = plan.make(
+            self._metrics,
+            self._estimators,
+            width=listed.shape[1],
+            n_labels=observed.shape[1],
+            tau=self._tau,
+            clip=self._clip,
+        )
+        new = state.of_rows(
+            made,
+            observed,
+            listed,
+            inverse,
+            per_entry=entries is not None,
+            first_row=first_row,
+            kept_columns=list(range(made.columns)) if keep_all else estimates.kept_columns(made),
+            groups=self._interval != "normal",
+            per_label=_per_label(made),
+            seed=self._seed,
+        )
+        return made, observed.shape[1], new
+
+    def _inverse_of(self, observed: sp.csr_array, entries: Any) -> NDArray[np.float64]:
+        """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
+        if entries is not None:
+            return 1 / _checks.entry_propensity(entries, observed)
+        if self._inverse is None:
+            needy = [e for e in self._estimators if e != "vanilla"]
+            if needy:
+                raise ValueError(f"{needy[0]} estimates need propensities; pass `propensity`.")
+            return np.ones(observed.shape[1])
+        if self._inverse.size != observed.shape[1]:
+            raise ValueError(
+                f"{self._inverse.size} propensities for {observed.shape[1]} labels; "
+                "give one per label."
+            )
+        return self._inverse
+
+    def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
+        """The predicted labels, (n, width), of a `TopK` or of scores."""
+        if not isinstance(top, TopK):
+            ks = [split(name)[1] for name in self._metrics]
+            n_labels = observed.shape[1]
+            top = TopK.from_scores(
+                top, n_labels if None in ks else min(max(k or 1 for k in ks), n_labels)
+            )
+        _checks.same_rows(top.labels, observed, "predictions", "labels")
+        largest = int(top.labels.max(initial=-1))
+        if largest >= observed.shape[1]:
+            raise ValueError(
+                f"label {largest} is predicted, but there are {observed.shape[1]} labels; "
+                "labels are numbered from 0."
+            )
+        return np.ascontiguousarray(top.labels)
+
+
+@dataclass
+class _Seen:
+    """The plan that the first rows fixed, and what has been summed under it."""
+
+    plan: Plan
+    n_labels: int
+    state: state.State
+
+    def refuse_other(self, made: Plan, n_labels: int) -> None:
+        same = made.starts == self.plan.starts and np.array_equal(made.ks, self.plan.ks)
+        if not same or n_labels != self.n_labels:
+            raise ValueError(
+                f"all rows must have the same labels and as many predictions; got {n_labels} "
+                f"labels after {self.n_labels}, and up to {made.ks[-1]} predictions after "
+                f"{self.plan.ks[-1]}."
+            )
+
+
+def _per_label(made: Plan) -> bool:
+    return any(cell.about.over == "labels" for cell in made.cells)

@@ -1,0 +1,197 @@
+"""Which metrics there are, which estimators, and which estimates which.
+
+A metric is written `name@k`; `R-precision`, `MRR` and `Kendall-tau` without `@k` use the whole
+list of predictions. Y* are the true labels, N = |Y*|, q = 1/p, and a row without labels
+contributes 0 to every metric (it counts in the mean). A row with fewer than k predictions is
+scored as if its empty places held wrong labels: P@k still divides by k.
+
+Most estimators are one formula read with different inverse propensities (a *view*): all 1 for
+`vanilla`, 1/p for `unbiased`, something between for `tempered` and `clipped`. A metric therefore
+names one compiled form for all of these, and separate forms only where the formula differs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from unmask import _checks
+
+VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric measures and how it can be estimated.
+
+    `form` is the compiled formula that every view shares, `forms` the ones of other estimators;
+    `over` is "rows" (a mean over rows), "ratio" (of two such means) or "labels" (a mean over
+    labels, from counts per label). `at_most` is the largest value the truth can take.
+    """
+
+    meaning: str
+    form: str
+    forms: dict[str, str] = field(default_factory=dict)
+    views: tuple[str, ...] = VIEWS
+    over: str = "rows"
+    at_most: float | None = 1.0
+    deconvolved: bool = False
+    whole_list: bool = False
+    higher_is_better: bool = True
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """The estimators that this metric supports."""
+        return (*self.views, *self.forms, *(("deconvolved",) if self.deconvolved else ()))
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """What an estimator does, and the caution that its verdict carries (empty: unbiased)."""
+
+    meaning: str
+    caution: str = ""
+
+
+def split(name: str) -> tuple[str, int | None]:
+    """A metric's name and its k (None: the whole list).
+
+    >>> split("R@5"), split("MRR")
+    (('R', 5), ('MRR', None))
+    >>> split("P@0")
+    Traceback (most recent call last):
+    ValueError: 'P@0' is not a metric; write a name and a k of at least 1, like 'R@5'.
+    """
+    metric, found, k = name.partition("@")
+    _checks.one_of(metric, METRICS, "metric")
+    if found and not re.fullmatch(r"[1-9][0-9]*", k):
+        raise ValueError(
+            f"{name!r} is not a metric; write a name and a k of at least 1, like 'R@5'."
+        )
+    if not found and not METRICS[metric].whole_list:
+        raise ValueError(f"{name!r} needs a cut-off; write for example '{name}@5'.")
+    return metric, int(k) if found else None
+
+
+def supported(metric: str) -> tuple[str, ...]:
+    """The estimators that can estimate a metric.
+
+    >>> supported("PSP")
+    ('normalized',)
+    >>> supported("macro-R")
+    ('vanilla',)
+    """
+    return METRICS[_checks.one_of(metric, METRICS, "metric")].estimators
+
+
+METRICS: dict[str, Metric] = {
+    "P": Metric("hits among the first k, divided by k", "precision", deconvolved=True),
+    "R": Metric(
+        "hits among the first k, divided by N",
+        "recall",
+        {"bound": "recall_bound", "self_normalized": "recall_self",
+         "subsampled": "recall_subsampled"},
+        deconvolved=True,
+    ),
+    "F1": Metric(
+        "2 · hits / (k + N), the harmonic mean of P@k and R@k",
+        "f1",
+        {"bound": "f1_bound", "self_normalized": "f1_self"},
+        deconvolved=True,
+    ),
+    "Jaccard": Metric(
+        "hits / (k + N − hits)", "jaccard", {"bound": "jaccard_bound"}, deconvolved=True
+    ),
+    "hit": Metric("1 if any of the first k is right (1 − abandonment)", "hit", deconvolved=True),
+    "DCG": Metric("Σ over hits of 1 / log2(1 + rank)", "dcg", at_most=None),
+    "nDCG": Metric(
+        "DCG@k divided by its best value, Σ over ranks up to min(k, N)",
+        "ndcg",
+        {"bound": "ndcg_bound"},
+        deconvolved=True,
+    ),
+    "R-precision": Metric(
+        "hits among the first min(k, N), divided by min(k, N)",
+        "r_precision",
+        deconvolved=True,
+        whole_list=True,
+    ),
+    "MRR": Metric("1 / rank of the first hit within the first k", "mrr", whole_list=True),
+    "Kendall-tau": Metric(
+        "pairs of a wrong label ranked above a right one (a loss); labels outside the list are "
+        "tied behind it",
+        "kendall",
+        at_most=None,
+        whole_list=True,
+        higher_is_better=False,
+    ),
+    "PSP": Metric(
+        "unbiased P@k divided by its best value on the observed labels (Jain et al. 2016)",
+        "precision",
+        {"normalized": "best_precision"},
+        views=(),
+        over="ratio",
+    ),
+    "PSDCG": Metric(
+        "unbiased DCG@k divided by its best value on the observed labels",
+        "dcg",
+        {"normalized": "best_dcg"},
+        views=(),
+        over="ratio",
+    ),
+    "PSnDCG": Metric(
+        "Σ over hits of q / log2(1 + rank) / IDCG(min(k, observed)), divided by its best value",
+        "observed_ndcg",
+        {"normalized": "best_ndcg"},
+        views=(),
+        over="ratio",
+    ),
+    "macro-P": Metric(
+        "per label: hits / times predicted; mean over labels",
+        "precision",
+        views=("vanilla", "unbiased"),
+        over="labels",
+    ),
+    "macro-R": Metric(
+        "per label: hits / times right; mean over labels (propensities cancel)",
+        "recall",
+        views=("vanilla",),
+        over="labels",
+    ),
+    "macro-F1": Metric(
+        "per label: 2 · hits / (times predicted + times right); mean over labels",
+        "f1",
+        views=("vanilla", "unbiased"),
+        over="labels",
+    ),
+    "coverage": Metric(
+        "share of labels that are hit at least once", "coverage", views=("vanilla",), over="labels"
+    ),
+}  # fmt: skip
+
+ESTIMATORS: dict[str, Estimator] = {
+    "vanilla": Estimator(
+        "treats the observed labels as all the true ones", "measures the observed labels only"
+    ),
+    "unbiased": Estimator("right on average over which labels went missing; can be very noisy"),
+    "bound": Estimator("at least the truth on average", "an upper bound"),
+    "deconvolved": Estimator("fits how many labels rows truly have, from the whole data set"),
+    "tempered": Estimator(
+        "1/p replaced by 1 + τ(1/p − 1): less noise for some bias", "biased towards vanilla"
+    ),
+    "clipped": Estimator("1/p limited to a largest value", "biased towards vanilla"),
+    "self_normalized": Estimator(
+        "Σ q over hits divided by Σ q over observed labels, row by row",
+        "biased in rows with few labels",
+    ),
+    "filtered": Estimator(
+        "unbiased, without the rows of lowest and highest value", "biased by the rows left out"
+    ),
+    "subsampled": Estimator(
+        "unbiased, with rows of many labels thinned at random first (a slower, noisier baseline)"
+    ),
+    "normalized": Estimator(
+        "the literature's score: weighted hits over the best weighted hits possible",
+        "a score relative to the observed labels, not an estimate of the true metric",
+    ),
+}  # fmt: skip

@@ -1,0 +1,200 @@
+"""What an evaluation remembers of the rows it has seen; its size does not depend on their number.
+
+- exact sums per column (`_kernels.sums`), so that shards add up to the very same number;
+- for bootstrap intervals and comparisons, sums per *group* of rows: row r belongs to group
+  r mod 4096. Up to 4096 rows a group is a row; beyond, resampling groups of exchangeable rows has
+  the same mean, variance and skewness as resampling rows, at a cost that does not grow with n;
+- for metrics per label, hits and predictions per label and place;
+- for deconvolution, the count tables that it fits.
+
+Only `filtered` keeps a number per row, because a quantile of all rows needs all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask._kernels import in_chunks, row_bounds
+from unmask._kernels import metrics as kernels
+from unmask._kernels import sums as exact
+from unmask._kernels.deconvolution import STRATA
+from unmask._kernels.weights import quadrature
+from unmask.metrics.plan import Plan
+
+GROUPS = 4096
+SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Tables = tuple[Counts, Counts, Counts]  # rows, hits, misses of `deconvolution.Counts`
+
+
+@dataclass
+class State:
+    """Sums over the rows seen so far, for one plan."""
+
+    rows: int
+    complete: bool  # every propensity so far was 1
+    partials: Floats
+    largest: Floats
+    groups: Floats
+    group_rows: Counts
+    kept: list[Floats] = field(default_factory=list)
+    observed: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    predicted: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    hits: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    tables: dict[int, Tables] = field(default_factory=dict)
+
+    def add(self, other: State) -> None:
+        """Take in another state of the same plan."""
+        self.rows += other.rows
+        self.complete &= other.complete
+        exact.merge(self.partials, self.largest, other.partials, other.largest)
+        _add_doubled(self.groups, other.groups)
+        self.group_rows += other.group_rows
+        self.kept += other.kept
+        if other.observed.size:
+            self.observed += other.observed
+            self.predicted += other.predicted
+            self.hits += other.hits
+        self.add_tables(other)
+
+    def add_tables(self, other: State) -> None:
+        """Take in the count tables alone."""
+        for k, tables in other.tables.items():
+            known = k in self.tables
+            self.tables[k] = _add_tables(self.tables[k], tables) if known else tables
+
+    def total(self, column: int, kind: int = exact.SUM) -> float:
+        """Σx, Σx² or Σ|x| of a column, correctly rounded."""
+        return math.fsum(self.partials[column, kind])
+
+    def exactly(self, column: int, kind: int = exact.SUM) -> Fraction:
+        """The same without rounding."""
+        parts = self.partials[column, kind]
+        return sum(map(Fraction, parts[parts != 0].tolist()), Fraction(0))
+
+    def per_group(self, columns: list[int]) -> tuple[Floats, Counts]:
+        """Column sums and number of rows of every group that has rows."""
+        seen = self.group_rows > 0
+        both = self.groups[:, seen][:, :, columns]
+        return both[0] + both[1], self.group_rows[seen]
+
+
+def empty(plan: Plan, n_labels: int, *, groups: bool, per_label: bool) -> State:
+    """No rows yet."""
+    columns, labels, ks = plan.columns, n_labels if per_label else 0, plan.ks.size
+    return State(
+        rows=0,
+        complete=True,
+        partials=np.zeros((columns, 3, exact.PARTIALS)),
+        largest=np.zeros((columns, exact.LARGEST)),
+        groups=np.zeros((2, GROUPS if groups else 0, columns)),
+        group_rows=np.zeros(GROUPS if groups else 0, np.int64),
+        observed=np.zeros(labels, np.int64),
+        predicted=np.zeros((labels, ks if per_label else 0), np.int64),
+        hits=np.zeros((labels, ks if per_label else 0), np.int64),
+    )
+
+
+def of_rows(
+    plan: Plan,
+    labels: Any,
+    top: NDArray[np.int32],
+    inverse: Floats,
+    *,
+    per_entry: bool,
+    first_row: int,
+    kept_columns: list[int],
+    groups: bool,
+    per_label: bool,
+    seed: int,
+) -> State:
+    """One pass over rows: labels canonical CSR, top (n, width), inverse propensities."""
+    n, n_labels = labels.shape
+    indptr = labels.indptr.astype(np.int64, copy=False)
+    state = empty(plan, n_labels, groups=groups, per_label=per_label)
+    kept = np.empty((n if kept_columns else 0, len(kept_columns)))
+    flags = np.zeros((n if per_label else 0, int(plan.ks[-1])), np.bool_)
+    data = (indptr, labels.indices, top, inverse, per_entry, first_row)
+    fixed = (plan.arrays(), _tables(plan, indptr), (*SUBSAMPLING, seed))
+
+    def chunk(start: int, stop: int) -> State:
+        part = empty(plan, 0, groups=groups, per_label=False)
+        sinks = (np.array(kept_columns, dtype=np.int64), kept, flags, part.groups)
+        longest = int(np.diff(indptr[start : stop + 1]).max(initial=0))
+        counts, part.tables = _count_tables(plan, longest)
+        found = kernels.score_rows(start, stop, data, *fixed, sinks, counts)
+        part.partials, part.largest = found
+        return part
+
+    size = (int(indptr[-1]) + n) // (8 if groups else 64)
+    for part in in_chunks(row_bounds(indptr, max(1 << 18, size)), chunk):
+        state.add(part)
+    state.rows, state.complete = n, bool((inverse == 1).all())
+    if groups:
+        state.group_rows += np.bincount((first_row + np.arange(n)) % GROUPS, minlength=GROUPS)
+    if kept_columns:
+        state.kept.append(kept)
+    if per_label:
+        state.observed += np.bincount(labels.indices, minlength=n_labels)
+        kernels.count_labels(top, flags, plan.ks, state.predicted, state.hits)
+    return state
+
+
+def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
+    """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and quadrature rules for all row sizes."""
+    places = int(plan.ks[-1])
+    discount = 1 / np.log2(np.arange(2, places + 2))
+    inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
+    sizes = np.flatnonzero(np.bincount(np.diff(indptr)))
+    limit = np.arange(SUBSAMPLING[0] + 1)
+    return discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit])
+
+
+def _count_tables(plan: Plan, longest: int) -> tuple[tuple[Any, ...], dict[int, Tables]]:
+    """Empty tables for every k that is deconvolved: flat, as a pass takes them, and in shape."""
+    wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
+    width, starts, hit_starts = longest + 1, [-1] * plan.ks.size, [-1] * plan.ks.size
+    cells, hit_cells = 0, 0
+    for at, k in enumerate(plan.ks.tolist()):
+        if k in wanted:
+            starts[at], hit_starts[at] = cells, hit_cells
+            cells += STRATA * (k + 1) * width
+            hit_cells += k * STRATA * (k + 1) * width
+    rows, hits, misses = (np.zeros(n, np.int64) for n in (cells, hit_cells, cells))
+    shaped = {}
+    for k, first, first_hit in zip(plan.ks.tolist(), starts, hit_starts, strict=True):
+        if first >= 0:
+            shape, size = (STRATA, k + 1, width), STRATA * (k + 1) * width
+            shaped[k] = (
+                rows[first : first + size].reshape(shape),
+                hits[first_hit : first_hit + k * size].reshape(k, *shape),
+                misses[first : first + size].reshape(shape),
+            )
+    return (rows, hits, misses, np.array(starts), np.array(hit_starts), width), shaped
+
+
+def _add_tables(one: Tables, other: Tables) -> Tables:
+    """The sum of tables, the shorter ones continued with zeros."""
+    width = max(one[0].shape[-1], other[0].shape[-1])
+
+    def wide(table: Counts) -> Counts:
+        return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
+
+    rows, hits, misses = (wide(a) + wide(b) for a, b in zip(one, other, strict=True))
+    return rows, hits, misses
+
+
+def _add_doubled(sums: Floats, more: Floats) -> None:
+    """Add sums kept as unevaluated pairs (high, low)."""
+    high = sums[0] + more[0]
+    part = high - sums[0]
+    low = (sums[0] - (high - part)) + (more[0] - part) + sums[1] + more[1]
+    sums[0], sums[1] = high, low

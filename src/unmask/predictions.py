@@ -1,0 +1,260 @@
+"""Predictions: the best k labels of every row, from any system, in memory or in a file.
+
+One order holds everywhere: **the higher score first; equal scores by label, smaller first**. Scores
+are float32, and "equal" means equal as float32. A row names a label at most once.
+
+A prediction file is text, one line per row, in any order within the line:
+
+    2 3                 n rows, at most k = 3 labels each
+    7:0.9 2:0.85 0:0.1  label:score, separated by spaces or tabs
+    4:1.5               fewer than k are allowed
+
+The second number may instead be the number of label columns: then the file is a sparse score
+matrix, of which the stored entries are the predictions. A scipy `.npz` file holds the same. All may
+be compressed by gzip or zstd, which is recognised by content. A label that stands twice in a row is
+refused: no rule for it would be right for every system.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _checks, _files
+from unmask._files import archive
+from unmask._kernels import in_chunks, row_bounds
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The k best labels of n rows, best first.
+
+    Where a row has fewer than k predictions its places at the end hold label −1 and score −inf.
+    Equal scores are ordered by label index, smaller first.
+
+    Anything else is refused when the object is made; `TopK.sorted` and `TopK.from_scores` bring
+    predictions into this form.
+
+    >>> TopK([[2, 0]], [[0.9, 0.4]]).scores
+    array([[0.9, 0.4]], dtype=float32)
+    >>> TopK([[0, 2]], [[0.4, 0.9]])
+    Traceback (most recent call last):
+    ValueError: predictions must stand best first, equal scores by smaller label; row 0 has label 2
+    with 0.9 at place 1. Use `TopK.sorted`.
+    """
+
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        """Bring both arrays to their types and refuse what breaks the rules above."""
+        labels, scores = _pair(self.labels, self.scores)
+        _refuse_faults(labels, scores)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "scores", scores)
+
+    @property
+    def k(self) -> int:
+        """Places per row."""
+        return int(self.labels.shape[1])
+
+    @classmethod
+    def sorted(cls, labels: ArrayLike, scores: ArrayLike) -> TopK:
+        """(n, k) labels and their scores in any order within a row; −1 marks an empty place.
+
+        >>> TopK.sorted([[0, 7, 3]], [[0.5, 0.9, 0.9]]).labels
+        array([[3, 7, 0]], dtype=int32)
+        """
+        named, scored = _pair(labels, scores)
+        scored = np.where(named == -1, np.float32(-np.inf), scored)
+        order = np.lexsort((named, -scored), axis=1)
+        return cls(np.take_along_axis(named, order, 1), np.take_along_axis(scored, order, 1))
+
+    @classmethod
+    def from_scores(cls, scores: Any, k: int) -> TopK:
+        """The k best labels of every row of a score matrix, dense or sparse (n × L).
+
+        Dense: every column is a candidate, except where the score is −inf ("never predict this").
+        Sparse: the stored entries are the candidates, stored zeros among them. A row with fewer
+        than k candidates keeps empty places. Scores are compared after rounding to float32.
+
+        >>> TopK.from_scores([[0.1, 0.9, 0.9], [0.3, float("-inf"), 0.2]], k=2).labels
+        array([[1, 2], [0, 2]], dtype=int32)
+        >>> TopK.from_scores(sp.csr_array([[0.0, -2.0, 0.0]]), k=2).labels
+        array([[ 1, -1]], dtype=int32)
+        """
+        k = _checks.count(k, "k")
+        return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
+
+
+def read(path: str | os.PathLike[str], *, k: int | None = None) -> TopK:
+    """Predictions from a file of this module's format, or from a sparse score matrix.
+
+    With `k`, the best k of every row. Without it, the k of the header if that is what its second
+    number must be (some label is not below it), else the length of the longest row.
+
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/predictions.txt"
+    >>> _ = Path(name).write_text("2 2\\n0:0.5 7:0.9\\n3:1e-3\\n")
+    >>> read(name).labels
+    array([[ 7, 0], [ 3, -1]], dtype=int32)
+    """
+    if archive.recognised(path):
+        scores = archive.load(path)
+        if isinstance(scores, dict):
+            raise ValueError(f"{path} holds a data set, not predictions; see `data.read`.")
+        return TopK.from_scores(scores, k or max(1, int(np.diff(scores.indptr).max(initial=1))))
+    scores, of_header = _read_text(path)
+    return TopK.from_scores(scores, of_header if k is None else k)
+
+
+def _read_text(path: str | os.PathLike[str]) -> tuple[sp.csr_array, int]:
+    """The file's scores and its k."""
+    from unmask._kernels.text import PAIRS
+
+    text = _files.open_text(path)
+    if len(text.header) != 2:
+        line = _files.shown(text.first_line.rstrip(b"\r\n"))
+        raise ValueError(f"{path}, line 1: expected the header 'n k' or 'n L', got {line}.")
+    n, second = text.header
+    found = _files.parse(text, PAIRS, n_rows=n)
+    longest = int(found.counts.max(initial=1))
+    n_labels = int(found.columns.max(initial=-1)) + 1
+    if n_labels <= second:
+        return found.matrix(n_labels), longest
+    if longest > second:
+        row = int(np.argmax(found.counts > second))
+        raise ValueError(
+            f"{path}, line {row + 2}: the header announces {second} labels, but this row has "
+            f"{found.counts[row]} and label {n_labels - 1} occurs, so it is neither k nor L."
+        )
+    if n * second > (1 << 20) + 64 * found.columns.size:
+        raise ValueError(
+            f"{path}, line 1: the header announces k = {second}, but no row has more than "
+            f"{longest} labels; pass k={longest} to read them."
+        )
+    return found.matrix(n_labels), second
+
+
+def write(path: str | os.PathLike[str], top: TopK) -> None:
+    """Write predictions, best first; `.gz` and `.zst` at the end of the name compress.
+
+    A name with `.npz` gives a scipy matrix of scores with as many columns as labels are named.
+
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/predictions.txt"
+    >>> write(name, TopK([[7, 0], [3, -1]], [[0.9, 0.5], [0.25, float("-inf")]]))
+    >>> print(Path(name).read_text())
+    2 2
+    7:0.9 0:0.5
+    3:0.25
+    """
+    named = top.labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(named.sum(axis=1))])
+    shape = (len(named), int(top.labels.max(initial=-1)) + 1)
+    scores = sp.csr_array((top.scores[named], top.labels[named], indptr), shape=shape)
+    if ".npz" in Path(path).suffixes[-2:]:
+        scores.sort_indices()
+        archive.save_matrix(path, scores)
+    else:
+        _files.write_rows(path, top.labels.shape, scores)
+
+
+def _pair(labels: Any, scores: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Both as two-dimensional arrays of their types and of one shape with at least one place."""
+    named, scored = np.asarray(labels), np.asarray(scores)
+    if named.ndim != 2 or named.shape != scored.shape or named.shape[1] == 0:
+        raise ValueError(
+            "predictions need labels and scores of one shape (rows, k) with k ≥ 1; "
+            f"got {named.shape} and {scored.shape}."
+        )
+    if named.dtype.kind not in "iu":
+        raise ValueError(f"predicted labels must be whole numbers; got {named.dtype} values.")
+    if scored.dtype.kind not in "iuf":
+        raise ValueError(f"predicted scores must be numbers; got {scored.dtype} values.")
+    if named.size and named.max() > np.iinfo(np.int32).max:
+        raise ValueError(f"predicted labels must be below 2^31; got {named.max()}.")
+    if named.size and named.min() < -1:
+        raise ValueError(f"predicted labels must be −1 (empty) or more; got {named.min()}.")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused later
+        return named.astype(np.int32, copy=False), scored.astype(np.float32, copy=False)
+
+
+def _refuse_faults(labels: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
+    from unmask._kernels import topk
+
+    n, k = labels.shape
+    for kind, row, place in in_chunks(
+        _even_bounds(n, k), lambda start, stop: topk.first_fault(labels, scores, start, stop)
+    ):
+        if kind != topk.FINE:
+            raise ValueError(_fault(topk, kind, row, place, labels, scores))
+
+
+def _fault(topk: Any, kind: int, row: int, place: int, labels: Any, scores: Any) -> str:
+    if kind == topk.REPEATED:
+        return f"predictions name label {place} twice in row {row}; keep one of them."
+    label, score = labels[row, place], scores[row, place]
+    found = f"row {row} has label {label} with {score:g} at place {place}."
+    if kind == topk.PADDING:
+        return f"an empty place has label −1 and score −inf, and no other has either; {found}"
+    if kind == topk.NOT_A_SCORE:
+        return f"predicted scores must be finite; {found}"
+    return (
+        f"predictions must stand best first, equal scores by smaller label; {found} "
+        "Use `TopK.sorted`."
+    )
+
+
+def _from_dense(given: Any, k: int) -> TopK:
+    from unmask._kernels import topk
+
+    scores = np.asarray(given)
+    if scores.ndim != 2 or scores.dtype.kind not in "biuf":
+        raise ValueError(
+            f"scores must be a matrix of numbers, rows × labels; got {scores.dtype} values of "
+            f"shape {scores.shape}."
+        )
+    if scores.dtype not in (np.float32, np.float64):
+        scores = scores.astype(np.float64)
+    labels, best = _places(scores.shape[0], k)
+    for row, column in in_chunks(
+        _even_bounds(*scores.shape),
+        lambda start, stop: topk.dense(scores, start, stop, labels, best),
+    ):
+        if row >= 0:
+            raise ValueError(
+                f"scores must be finite as float32, or −inf for a label never to predict; got "
+                f"{scores[row, column]:g} in row {row}, label {column}."
+            )
+    return TopK(labels, best)
+
+
+def _from_sparse(given: Any, k: int) -> TopK:
+    from unmask._kernels import topk
+
+    scores = _checks.columns(given, name="scores")
+    labels, best = _places(scores.shape[0], k)
+    in_chunks(
+        row_bounds(scores.indptr),
+        lambda start, stop: topk.sparse(
+            scores.indptr, scores.indices, scores.data, start, stop, labels, best
+        ),
+    )
+    return TopK(labels, best)
+
+
+def _places(n: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+
+
+def _even_bounds(n: int, width: int, entries: int = 1 << 18) -> NDArray[np.int64]:
+    """Row numbers that cut n rows of equal width into chunks of roughly `entries` values."""
+    step = max(1, entries // max(1, width))
+    return np.unique(np.r_[np.arange(0, n, step), n]).astype(np.int64)

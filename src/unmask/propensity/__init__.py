@@ -1,0 +1,66 @@
+"""Propensities: how likely a true label is to have been observed, one number per label.
+
+    p_j = P(Y_j = 1 | Y*_j = 1) ∈ (0, 1]
+
+Every function returns a float64 array of shape (L,). The model of Jain, Prabhu & Varma (KDD 2016)
+derives p_j from how often label j occurs in the training data:
+
+    C = (ln n − 1)(b + 1)^a,    p_j = 1 / (1 + C (n_j + b)^(−a))
+
+with n training rows and n_j rows that carry label j.
+"""
+
+from unmask.propensity.audit import audit, from_counts
+from unmask.propensity.curve import CurveFit
+from unmask.propensity.elkan_noto import from_model
+from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.marginals import from_marginals
+from unmask.propensity.models import (
+    Propensity,
+    clip,
+    constant,
+    inverse_linear,
+    jain,
+    jain_curve,
+    temper,
+)
+from unmask.propensity.named import MODELS, named, read, write
+from unmask.propensity.plan import AuditPlan, audit_plan
+from unmask.propensity.presets import PRESETS, Preset, preset
+from unmask.propensity.recapture import chapman, recapture
+
+ESTIMATORS = {
+    "audit": audit,
+    "recapture": recapture,
+    "model": from_model,
+    "marginals": from_marginals,
+}
+"""Estimators of propensities from data; each returns a `PropensityEstimate`."""
+
+__all__ = [
+    "ESTIMATORS",
+    "MODELS",
+    "PRESETS",
+    "AuditPlan",
+    "CurveFit",
+    "Preset",
+    "Propensity",
+    "PropensityEstimate",
+    "audit",
+    "audit_plan",
+    "chapman",
+    "clip",
+    "constant",
+    "from_counts",
+    "from_marginals",
+    "from_model",
+    "inverse_linear",
+    "jain",
+    "jain_curve",
+    "named",
+    "preset",
+    "read",
+    "recapture",
+    "temper",
+    "write",
+]

@@ -1,0 +1,261 @@
+"""Propensities from an audit: some rows whose labels are known both as observed and completely.
+
+In the audited rows label j truly occurs K_j times and was observed k_j of those times, so k_j is
+binomial with p_j. Few labels have a large K_j, so the rates are drawn towards a curve over label
+frequency (`curve`): given the curve's parameters,
+
+    p_j | k_j ~ Beta(κ c_j + k_j, κ (1 − c_j) + K_j − k_j)
+
+and the parameters themselves are averaged over what the counts allow. A label that no audited row
+has gets the curve, with the scatter of labels around it.
+
+The rows to audit may be chosen by anything except the observed labels: picking rows because a
+label was seen there would find every p_j to be 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, chi2
+
+from unmask import _checks
+from unmask.propensity import curve as curves
+from unmask.propensity.curve import CurveFit, Evidence
+from unmask.propensity.estimate import PropensityEstimate
+
+Floats = NDArray[np.float64]
+
+CURVES = ("jain", "free")
+
+
+def audit(
+    observed: Any,
+    complete: Any,
+    *,
+    counts: ArrayLike | None = None,
+    n: int | None = None,
+    curve: str = "jain",
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> PropensityEstimate:
+    """Propensities from rows of which both the observed and the complete labels are known.
+
+    `counts` and `n` are the label counts and the number of rows of the observed *training* labels,
+    of which the Jain model is a function. Without them the curve runs over the counts of
+    the complete labels of the audit, and its a and b are not comparable to published constants.
+
+    `curve="jain"` fits a and b; `curve="free"` also the level of the curve, for propensities that
+    are not 1 / ln n at a single training positive. Where the labels of a row are kept or lost
+    together, the counts are divided by the design effect of that.
+
+    >>> from unmask import data, propensity
+    >>> truth = data.synthetic.independent(300, 20, seed=0)
+    >>> seen = data.hide(truth, propensity.constant(20, 0.4), seed=1)
+    >>> estimate = propensity.audit(seen, truth, curve="free")
+    >>> bool((estimate.low < 0.4).all() and (estimate.high > 0.4).all())
+    True
+    """
+    seen = _checks.labels(observed, name="observed")
+    true = _checks.labels(complete, name="complete")
+    _checks.same_shape(seen, true, "observed", "complete")
+    if (counts is None) != (n is None):
+        raise ValueError("give both `counts` and `n` of the training labels, or neither.")
+    kept = sp.csr_array(seen.multiply(true))
+    effect = design_effect(kept, true)
+    total = label_counts(true)
+    return from_counts(
+        label_counts(kept) / effect,
+        total / effect,
+        counts=total + 0.5 if counts is None else counts,
+        n=true.shape[0] + 1 if n is None else n,
+        sampled=counts is None,
+        curve=curve,
+        confidence=confidence,
+        seed=seed,
+        method="audit",
+        notes=_notes(seen.nnz - kept.nnz, seen.nnz, effect),
+    )
+
+
+def from_counts(
+    kept: ArrayLike,
+    of: ArrayLike,
+    *,
+    counts: ArrayLike,
+    n: int,
+    sampled: bool = False,
+    curve: str = "jain",
+    confidence: float = 0.95,
+    seed: int = 0,
+    method: str = "counts",
+    notes: tuple[str, ...] = (),
+) -> PropensityEstimate:
+    """The same from numbers alone: of `of[j]` true labels j, `kept[j]` were observed.
+
+    `counts` of `n` training rows place the labels along the curve; if they are `sampled` (from few
+    rows, such as those of the audit itself), the curve is trusted less where they are small.
+
+    >>> p = from_counts([30, 3, 0], [60, 9, 0], counts=[500, 60, 8], n=1000)
+    >>> p.evidence
+    array([60.,  9.,  0.])
+    >>> bool(p.high[2] - p.low[2] > p.high[0] - p.low[0])
+    True
+    """
+    known = fit_posterior(
+        kept, of, counts, n, sampled=sampled, curve=curve, confidence=confidence, seed=seed
+    )
+    value, low, high = known.summary(confidence)
+    return PropensityEstimate(
+        value, low, high, confidence, method, known.of, known, known.curve,
+        (*notes, *_curve_notes(known)),
+    )  # fmt: skip
+
+
+def label_counts(matrix: sp.csr_array) -> Floats:
+    """How often each label occurs."""
+    return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
+
+
+def design_effect(kept: sp.csr_array, true: sp.csr_array) -> float:
+    """How much more a sum over a row's labels varies than if they were kept independently; ≥ 1.
+
+    With e_ij = kept − k_j/K_j:  Σ_i (Σ_j e_ij)² / Σ_ij e_ij², which is 1 on average if the labels
+    of a row are kept or lost independently of each other.
+    """
+    residual = residuals(kept, true)
+    single = float((residual.data**2).sum())
+    together = float((residual.sum(axis=1) ** 2).sum())
+    return max(1.0, together / single) if single > 0 else 1.0
+
+
+def residuals(kept: sp.csr_array, true: sp.csr_array) -> sp.csr_array:
+    """e_ij = kept_ij − k_j/K_j for every true label entry; both matrices passed the door."""
+    rate = label_counts(kept) / np.maximum(label_counts(true), 1)
+    return sp.csr_array(
+        (was_kept(kept, true) - rate[true.indices], true.indices, true.indptr), shape=true.shape
+    )
+
+
+def was_kept(kept: sp.csr_array, true: sp.csr_array) -> Floats:
+    """1 for every true label entry that is in `kept` (a part of it), else 0, in storage order."""
+    width = true.shape[1]
+
+    def keys(matrix: sp.csr_array) -> NDArray[np.int64]:
+        rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+        return np.asarray(rows * width + matrix.indices)
+
+    return np.isin(keys(true), keys(kept), assume_unique=True).astype(np.float64)
+
+
+def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Floats]:
+    total = np.asarray(of, dtype=np.float64)
+    total = _checks.per_label(of, total.size, "true label counts")
+    k = _checks.per_label(kept, total.size, "kept label counts")
+    frequency = _checks.per_label(counts, total.size, "training label counts")
+    if (k > total).any():
+        at = int(np.flatnonzero(k > total)[0])
+        raise ValueError(f"label {at} was kept {k[at]:g} times out of {total[at]:g}; swap them?")
+    if not total.any():
+        raise ValueError("no audited row has a true label; audit more rows.")
+    if n < 3:
+        raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
+    if frequency.max() > n:
+        raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
+    return k, total, frequency
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is known of every p_j: a Beta distribution for each curve that the counts allow."""
+
+    curve: CurveFit
+    kept: Floats
+    of: Floats
+    counts: Floats
+    sampled: bool
+
+    def betas(self, draw: Floats) -> tuple[Floats, Floats]:
+        """The two parameters of the Beta distributions given (a, b, κ, C)."""
+        theta = np.log(draw)
+        c = curves.level(theta, self.counts)
+        kappa = curves.concentration(theta, self.counts, self.sampled)
+        return kappa * c + self.kept, kappa * (1 - c) + self.of - self.kept
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the curve was fitted to."""
+        return Evidence.collect(self.kept, self.of, self.counts, self.sampled)
+
+    def pick(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` of the draws of (a, b, κ, C)."""
+        return self.curve.draws[rng.integers(len(self.curve.draws), size=size)]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """(size, L) draws of p."""
+        return np.array([rng.beta(*self.betas(draw)) for draw in self.pick(rng, size)])
+
+    def summary(self, confidence: float) -> tuple[Floats, Floats, Floats]:
+        """Mean and interval of p_j over all curves, from a Beta with the mixture's moments."""
+        mean, square = np.zeros_like(self.kept), np.zeros_like(self.kept)
+        for draw in self.curve.draws:
+            up, down = self.betas(draw)
+            mean += up / (up + down)
+            square += up / (up + down) * (up + 1) / (up + down + 1)
+        mean, square = mean / len(self.curve.draws), square / len(self.curve.draws)
+        size = (mean - square) / np.maximum(square - mean**2, 1e-15)
+        tails = [[(1 - confidence) / 2], [(1 + confidence) / 2]]
+        low, high = beta.ppf(tails, mean * size, (1 - mean) * size)
+        return mean, low, high
+
+
+def fit_posterior(
+    kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int, *, sampled: bool, curve: str,
+    confidence: float, seed: int,
+) -> Posterior:  # fmt: skip
+    """Fit the curve to the counts."""
+    _checks.one_of(curve, CURVES, "curve")
+    _checks.number(confidence, "confidence", 0.5, 0.9999)
+    k, total, frequency = _counts(kept, of, counts, n)
+    evidence = Evidence.collect(k, total, frequency, sampled)
+    rng = np.random.default_rng(seed)
+    fitted = curves.fit(evidence, n, free=curve == "free", confidence=confidence, rng=rng)
+    return Posterior(fitted, k, total, frequency, sampled)
+
+
+def _notes(spurious: int, observed: int, effect: float) -> tuple[str, ...]:
+    notes = []
+    if spurious:
+        notes.append(
+            f"{spurious} of {observed} observed labels are not among the complete ones; they were "
+            "left out, since a propensity describes losses only."
+        )
+    if effect > 1.5:
+        notes.append(
+            f"labels of a row are kept or lost together (design effect {effect:.1f}); the counts "
+            "were divided by it, and independent masks are doubtful: see `unmask.diagnosis`."
+        )
+    return tuple(notes)
+
+
+def _curve_notes(known: Posterior) -> tuple[str, ...]:
+    fitted, evidence = known.curve, known.evidence
+    notes = [
+        f"{name} is hardly determined by these counts (anything from {low:.2g} to {high:.2g})."
+        for name, (low, high) in fitted.intervals.items()
+        if name != "concentration" and high > 30 * low
+    ]
+    if not fitted.free:
+        start = np.log([fitted.a, fitted.b, fitted.concentration, fitted.scale])
+        freed = curves.maximize(evidence, start, np.ones(4, dtype=bool))
+        gain = 2 * (float(curves.log_likelihood(freed, evidence)) - fitted.log_likelihood)
+        if gain > chi2.ppf(0.99, 1):
+            notes.append(
+                f"a curve whose level is free fits better (likelihood ratio {gain:.1f}, level "
+                f"{np.exp(freed[3]):.2g} against {fitted.scale:.2g}); use curve='free'."
+            )
+    return tuple(notes)

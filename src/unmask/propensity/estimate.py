@@ -1,0 +1,91 @@
+"""What every estimator of propensities returns: values, intervals, and draws from what is unknown.
+
+An estimate can stand wherever propensities can, since numpy reads its values. Whoever computes
+something from propensities can repeat it for the rows of `draw`, and so carry the doubt on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from unmask.propensity.curve import CurveFit
+
+Floats = NDArray[np.float64]
+
+SMALLEST = 1e-3
+"""Draws stay above this: a label whose propensity could be zero has no finite correction."""
+
+
+class Uncertainty(Protocol):
+    """Anything that propensity vectors can be drawn from."""
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """(size, L) propensities."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PropensityEstimate:
+    """Propensities estimated from data, one per label, with their uncertainty.
+
+    value       the estimate, (L,)
+    low, high   the ends of each label's interval, (L,); an interval is for one label at a time
+    confidence  the probability that an interval aims at
+    method      the name of the estimator
+    evidence    how many true labels were seen kept or lost, (L,); 0 means "from the curve alone"
+    uncertainty what `draw` draws from
+    curve       the curve over label frequency that labels were drawn towards, if any
+    notes       sentences on what to keep in mind
+
+    >>> from unmask import propensity
+    >>> p = propensity.from_marginals([[1, 0]] * 30 + [[0, 1]] * 10, [0.9, 0.5])
+    >>> p
+    PropensityEstimate('marginals', 2 labels, 0.512 to 0.827)
+    >>> np.asarray(p).round(2), p.draw(seed=0, size=3).shape
+    (array([0.83, 0.51]), (3, 2))
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    confidence: float
+    method: str
+    evidence: Floats
+    uncertainty: Uncertainty
+    curve: CurveFit | None = None
+    notes: tuple[str, ...] = ()
+
+    def draw(self, seed: int, size: int) -> Floats:
+        """(size, L): propensity vectors that the data allow; the same seed gives the same ones."""
+        drawn = self.uncertainty.sample(np.random.default_rng(seed), size)
+        return np.clip(drawn, SMALLEST, 1.0)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, so that an estimate serves as propensities."""
+        return np.array(self.value, dtype=dtype)
+
+    def __len__(self) -> int:
+        """The number of labels."""
+        return int(self.value.size)
+
+    def __repr__(self) -> str:
+        """One line."""
+        span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
+        return f"PropensityEstimate({self.method!r}, {len(self)} labels, {span})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings, for JSON."""
+        return {
+            "method": self.method,
+            "confidence": self.confidence,
+            "value": self.value.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "evidence": self.evidence.tolist(),
+            "curve": None if self.curve is None else self.curve.to_dict(),
+            "notes": list(self.notes),
+        }

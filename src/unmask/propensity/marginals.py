@@ -1,0 +1,95 @@
+"""Propensities from true label frequencies known from elsewhere (a census, a full annotation).
+
+Label j occurs in n_j of n observed rows and truly in a share f_j of them, so n_j ~ Bin(n, p_j f_j):
+
+    p_j = (n_j / n) / f_j
+
+The observed share has a Beta(n_j + ½, n − n_j + ½) posterior; a frequency that was itself counted
+among `true_n` rows has one, too. Ratios above 1 are cut at 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, norm
+
+from unmask import _checks
+from unmask.propensity.audit import label_counts
+from unmask.propensity.estimate import SMALLEST, PropensityEstimate
+
+Floats = NDArray[np.float64]
+
+
+def from_marginals(
+    observed: Any,
+    true_frequency: ArrayLike,
+    *,
+    true_n: int | None = None,
+    confidence: float = 0.95,
+) -> PropensityEstimate:
+    """Propensities as observed over true frequency (share of rows, in (0, 1]) of every label.
+
+    >>> p = from_marginals([[1, 0]] * 300 + [[0, 1]] * 700, [0.5, 0.9])
+    >>> p.value.round(3), p.low.round(2), p.high.round(2)
+    (array([0.6  , 0.778]), array([0.54, 0.75]), array([0.66, 0.81]))
+    """
+    matrix = _checks.labels(observed, name="observed")
+    share = _checks.per_label(true_frequency, matrix.shape[1], "true label frequencies")
+    if not (share.min(initial=1.0) > 0 and share.max(initial=0.0) <= 1):
+        at = int(np.flatnonzero((share <= 0) | (share > 1))[0])
+        raise ValueError(
+            f"true label frequencies must lie in (0, 1]; got {share[at]:g} at label {at}. "
+            "Leave out labels that do not exist."
+        )
+    known = Ratio(label_counts(matrix), matrix.shape[0], share, true_n)
+    low, high = known.interval(confidence)
+    value = np.clip((known.counts + 0.5) / (known.n + 1) / share, SMALLEST, 1.0)
+    return PropensityEstimate(
+        value, low, high, confidence, "marginals", known.n * share, known, notes=_notes(known)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """What is known of p_j = observed share / true share."""
+
+    counts: Floats
+    n: int
+    share: Floats
+    true_n: int | None
+
+    def interval(self, confidence: float) -> tuple[Floats, Floats]:
+        """Exact where the true share is known, else normal on the log scale."""
+        _checks.number(confidence, "confidence", 0.5, 0.9999)
+        tails = np.array([[(1 - confidence) / 2], [(1 + confidence) / 2]])
+        if self.true_n is None:
+            ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share
+        else:
+            seen, share = (self.counts + 0.5) / (self.n + 1), self.share
+            error = (1 - seen) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
+            ends = seen / share * np.exp(norm.ppf(tails) * np.sqrt(error))
+        low, high = np.clip(ends, SMALLEST, 1.0)
+        return low, high
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """(size, L) draws."""
+        shape = (size, self.share.size)
+        seen = rng.beta(self.counts + 0.5, self.n - self.counts + 0.5, shape)
+        if self.true_n is None:
+            return seen / self.share
+        positives = self.share * self.true_n
+        return seen / rng.beta(positives + 0.5, self.true_n - positives + 0.5, shape)
+
+
+def _notes(known: Ratio) -> tuple[str, ...]:
+    above = int((known.counts > known.n * known.share).sum())
+    if not above:
+        return ()
+    return (
+        f"{above} of {known.share.size} labels are observed more often than they are said to "
+        "occur; their propensity was set to 1. Do both frequencies refer to the same population?",
+    )

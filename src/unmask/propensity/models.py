@@ -1,0 +1,94 @@
+"""Models that state propensities: from label frequency, from label rank, or the same for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _checks
+
+Propensity = NDArray[np.float64]
+
+
+def jain(labels: Any, *, a: float = 0.55, b: float = 1.5) -> Propensity:
+    """Jain propensities of a *training* label matrix: p_j = 1 / (1 + C (n_j + b)^(−a)).
+
+    Jain, Prabhu & Varma, *Extreme multi-label loss functions for recommendation, tagging, ranking
+    and other missing label applications*, KDD 2016. Constants for known data sets: `preset`.
+
+    >>> jain([[1, 0]] * 25 + [[0, 1]] + [[0, 0]] * 24).round(4)
+    array([0.5572, 0.2556])
+    """
+    matrix = _checks.labels(labels)
+    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    return jain_curve(counts, matrix.shape[0], a=a, b=b)
+
+
+def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) -> Propensity:
+    """The same model from label counts n_j among n rows, for when the matrix is not at hand.
+
+    >>> jain_curve([1, 25], n=50).round(4)
+    array([0.2556, 0.5572])
+    """
+    positives = _checks.finite(np.array(counts, dtype=np.float64), "label counts")
+    if n < 3:
+        raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
+    if a <= 0 or b <= 0:
+        raise ValueError(f"the Jain constants must be positive; got a={a:g}, b={b:g}.")
+    if positives.size and not (positives.min() >= 0 and positives.max() <= n):
+        raise ValueError(
+            f"label counts must lie between 0 and n={n}; got {positives.min():g} "
+            f"to {positives.max():g}."
+        )
+    scale = (np.log(n) - 1) * (b + 1) ** a
+    return np.asarray(1 / (1 + scale * (positives + b) ** -a))
+
+
+def constant(n_labels: int, value: float) -> Propensity:
+    """The same propensity for every label.
+
+    >>> constant(3, 0.4)
+    array([0.4, 0.4, 0.4])
+    """
+    return _checks.propensity(np.full(n_labels, value))
+
+
+def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
+    """1/p_j linear in the rank of label j: `head` for the most frequent, `tail` for the rarest.
+
+    The schedule of the paper's training study. Equally frequent labels rank by index.
+
+    >>> 1 / inverse_linear([[1, 1, 0], [0, 1, 0]])
+    array([11.,  2., 20.])
+    """
+    if head < 1 or tail < 1:
+        raise ValueError(f"inverse propensities must be at least 1; got {head:g} to {tail:g}.")
+    matrix = _checks.labels(labels)
+    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    inverse = np.empty(matrix.shape[1])
+    inverse[np.argsort(-counts, kind="stable")] = np.linspace(head, tail, matrix.shape[1])
+    return 1 / inverse
+
+
+def clip(propensity: ArrayLike, low: float) -> Propensity:
+    """Propensities raised to at least `low`: less variance, more bias.
+
+    >>> clip([0.01, 0.5], 0.1)
+    array([0.1, 0.5])
+    """
+    if not 0 < low <= 1:
+        raise ValueError(f"the lowest propensity must lie in (0, 1]; got {low:g}.")
+    return np.maximum(_checks.propensity(propensity), low)
+
+
+def temper(propensity: ArrayLike, tau: float) -> Propensity:
+    """Move 1/p towards 1:  1/p_τ = 1 + τ (1/p − 1).  τ = 0 corrects nothing, τ = 1 everything.
+
+    >>> temper([0.25, 1.0], 0.5)
+    array([0.4, 1. ])
+    """
+    _checks.number(tau, "tau", 0, 1)
+    p = _checks.propensity(propensity)
+    return p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1

@@ -1,0 +1,112 @@
+"""Propensities by name, from files and to files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unmask import _checks, _files
+from unmask.propensity.models import Propensity, constant, inverse_linear, jain
+from unmask.propensity.presets import preset
+
+
+def named(name: str, labels: Any) -> Propensity:
+    """Propensities from a short description, as the command line takes it.
+
+    | description | meaning |
+    |---|---|
+    | `jain`, `jain:0.5,0.4`, `jain:Amazon-670K` | Jain model; default constants, own, of a preset |
+    | `constant:0.3` | the same for every label |
+    | `inverse_linear`, `inverse_linear:2,20` | 1/p linear in label rank, from head to tail |
+    | a path | a file for `read` |
+
+    >>> named("constant:0.3", [[1, 0]])
+    array([0.3, 0.3])
+    """
+    model, _, argument = name.partition(":")
+    matrix = _checks.labels(labels)
+    if model in MODELS:
+        return MODELS[model](matrix, **_arguments(model, argument))
+    if os.path.exists(name):
+        return _checks.propensity(read(name), matrix.shape[1])
+    raise ValueError(
+        f"{name!r} is neither a file nor a propensity model; give a path or one of: "
+        f"{', '.join(MODELS)} (for example jain:0.55,1.5 or constant:0.3)."
+    )
+
+
+def _arguments(model: str, text: str) -> dict[str, float]:
+    if model == "jain" and text[:1].isalpha():
+        known = preset(text)
+        return {"a": known.a, "b": known.b}
+    signature = inspect.signature(MODELS[model])
+    names = list(signature.parameters)[1:]
+    try:
+        numbers = [float(part) for part in text.split(",")] if text else []
+        arguments = dict(zip(names[: len(numbers)], numbers, strict=True))
+        signature.bind(None, **arguments)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"{model}:{text} is not understood; write {model}:{','.join(names)} with numbers."
+        ) from None
+    return arguments
+
+
+def read(path: str | os.PathLike[str], *, inverse: bool | None = None) -> Propensity:
+    """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
+
+    Files of the field hold either p (all ≤ 1) or 1/p (all ≥ 1); which one is seen from the values
+    unless `inverse` says it.
+    """
+    values = _numbers(path)
+    inverted = bool((values > 1).any()) if inverse is None else inverse
+    if inverse is None and inverted and (values < 1).any():
+        raise ValueError(
+            f"{os.fspath(path)}: numbers from {values.min():g} to {values.max():g} are neither "
+            "propensities (all ≤ 1) nor inverse propensities (all ≥ 1)."
+        )
+    with np.errstate(divide="ignore"):
+        found = 1 / values if inverted else values
+    try:
+        return _checks.propensity(found)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def _numbers(path: str | os.PathLike[str]) -> Propensity:
+    lines = _files.contents(path).splitlines()
+    if not lines:
+        raise ValueError(f"{os.fspath(path)}: the file is empty; it needs one number per label.")
+    try:
+        return np.array([float(line) for line in lines])
+    except ValueError:
+        at = next(i for i, line in enumerate(lines) if not _is_number(line))
+        raise ValueError(
+            f"{os.fspath(path)}, line {at + 1}: expected a number, got {_files.shown(lines[at])}."
+        ) from None
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def write(path: str | os.PathLike[str], propensity: ArrayLike) -> None:
+    """Write one propensity per line so that `read` gives back the same bits."""
+    with _files.writing(path) as file:
+        file.writelines(b"%r\n" % value for value in _checks.propensity(propensity).tolist())
+
+
+MODELS: dict[str, Callable[..., Propensity]] = {
+    "jain": jain,
+    "constant": lambda labels, *, value: constant(labels.shape[1], value),
+    "inverse_linear": inverse_linear,
+}

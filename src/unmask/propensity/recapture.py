@@ -1,0 +1,124 @@
+"""Propensities from two independent annotations of the same rows, neither of them complete.
+
+Whoever annotates second sees the true labels with some unknown probability, but independently of
+the first; so among the n₂ labels found second, the m that were also found first are a binomial
+sample of the first's propensity (and the other way round):
+
+    m | n₂ ~ Bin(n₂, p₁),    m | n₁ ~ Bin(n₁, p₂),    p(found by either) = 1 − (1 − p₁)(1 − p₂)
+
+Per label this is the classical estimate of a population from two captures; Chapman's version,
+
+    N̂ = (n₁ + 1)(n₂ + 1) / (m + 1) − 1,
+
+does not divide by zero and is unbiased for n₁, n₂ fixed with n₁ + n₂ ≥ N. For rare labels the rates
+are pooled along label frequency, as in an audit. Annotators who miss the same labels (hard ones)
+make m too large and hence the propensities too high: the assumption is independence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _checks
+from unmask.propensity.audit import Posterior, audit, label_counts
+from unmask.propensity.estimate import PropensityEstimate
+
+Floats = NDArray[np.float64]
+
+DRAWS = 400
+
+
+def chapman(first: Any, second: Any) -> tuple[Floats, Floats]:
+    """Chapman's estimate of how often each label truly occurs, and its (Seber's) variance.
+
+    Chapman, *Some properties of the hypergeometric distribution with applications to zoological
+    sample censuses* (1951); Seber, *The effects of trap response on tag recapture estimates*
+    (1970).
+
+    >>> size, variance = chapman([[1], [1], [0], [0]], [[1], [0], [1], [0]])
+    >>> size, variance.round(2)
+    (array([3.5]), array([0.75]))
+    """
+    one, two, both = _two(first, second)
+    n1, n2, m = label_counts(one), label_counts(two), label_counts(both)
+    size = (n1 + 1) * (n2 + 1) / (m + 1) - 1
+    variance = (n1 + 1) * (n2 + 1) * (n1 - m) * (n2 - m) / ((m + 1) ** 2 * (m + 2))
+    return size, variance
+
+
+def recapture(
+    first: Any,
+    second: Any,
+    *,
+    of: str = "first",
+    counts: ArrayLike | None = None,
+    n: int | None = None,
+    curve: str = "free",
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> PropensityEstimate:
+    """Propensities of the `first` annotation, or of labels found by "either".
+
+    `counts`, `n` and `curve` as in `audit`; the level of the curve is free here by default, because
+    annotators need not lose labels as the Jain model says.
+
+    >>> from unmask import data, propensity
+    >>> truth = data.synthetic.independent(2000, 5, seed=0)
+    >>> one = data.hide(truth, propensity.constant(5, 0.5), seed=1)
+    >>> two = data.hide(truth, propensity.constant(5, 0.3), seed=2)
+    >>> propensity.recapture(one, two).value.mean().round(1)
+    np.float64(0.5)
+    >>> propensity.recapture(one, two, of="either").value.mean().round(1)
+    np.float64(0.6)
+    """
+    _checks.one_of(of, ("first", "either"), "annotation")
+    one, two, both = _two(first, second)
+    estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
+    of_first = replace(estimate(both, two), method="recapture")
+    if of == "first":
+        return of_first
+    of_second = estimate(both, one)
+    both_known = Either(*(cast(Posterior, known.uncertainty) for known in (of_first, of_second)))
+    drawn = both_known.sample(np.random.default_rng(seed), DRAWS)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return PropensityEstimate(
+        drawn.mean(axis=0), low, high, confidence, "recapture", of_first.evidence, both_known,
+        notes=tuple(dict.fromkeys((*of_first.notes, *of_second.notes))),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Either:
+    """What is known of 1 − (1 − p₁)(1 − p₂): the labels found twice weigh on both factors alike.
+
+    A Beta variable is a ratio of Gamma variables; the one of the common count m is shared.
+    """
+
+    first: Posterior
+    second: Posterior
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """(size, L) draws."""
+        pairs = zip(self.first.pick(rng, size), self.second.pick(rng, size), strict=True)
+        return 1 - np.array([self._missed(rng, *pair) for pair in pairs])
+
+    def _missed(self, rng: np.random.Generator, *draws: Floats) -> Floats:
+        shared = np.minimum(self.first.kept, self.second.kept)
+        common, missed = rng.gamma(shared), np.ones_like(shared)
+        for known, draw in zip((self.first, self.second), draws, strict=True):
+            up, down = known.betas(draw)
+            found, lost = common + rng.gamma(up - shared), rng.gamma(down)
+            missed *= lost / (found + lost)
+        return missed
+
+
+def _two(first: Any, second: Any) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+    one, two = _checks.labels(first, name="first"), _checks.labels(second, name="second")
+    _checks.same_shape(one, two, "first", "second")
+    return one, two, sp.csr_array(one.multiply(two))

@@ -1,0 +1,198 @@
+"""The loss module: observed labels → weights → value and gradient, two passes over the logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from unmask import _checks, losses
+from unmask.losses import Loss, Observed, _loss
+from unmask.torch import weighing
+from unmask.torch.targets import label_index
+from unmask.weights import CORRECTIONS, Weights, count_distribution
+
+_USUAL = {"ova": "logistic", "pal": "softmax", "pairwise": "pairwise_logistic"}
+_OVER_BATCH = ("mean", "sum", "none")
+
+
+class MissingLabelLoss(nn.Module):
+    """A multilabel loss on logits, corrected for labels that go missing.
+
+    The value of a row is Σ over its labels (or pairs), weighted as in `unmask.weights`;
+    `reduction_over_batch` is the mean over rows, their sum, or "none" for the (n,) values.
+
+    - `propensity`: P(seen | relevant), one per label; saved in the `state_dict`;
+    - `correction`: a name of `weights.CORRECTIONS`; `tempered` takes `tau`, `empirical_bayes` takes
+      the training `labels`, from which the distribution of label counts is learnt once;
+    - `normalized`: divide every row's loss among its labels (for recall);
+    - `loss`: a name of `losses.LOSSES` or any `Loss`; it brings its reduction (ova, pal, pairwise)
+      along. Naming the `reduction` alone takes its usual loss.
+
+    Targets are dense 0/1, a sparse COO or CSR tensor, or label numbers (n, m) filled up with −1;
+    logits of half precision are computed in float32. A combination that is unbounded below says so
+    once, with an `UnboundedLossWarning` (see `Loss.describe`). Weights beyond the range of float32
+    (many labels of low propensity, normalised and unbiased) make the loss infinite: use "bound".
+
+    >>> loss = MissingLabelLoss([0.5, 0.8, 0.9], loss="softmax")
+    >>> logits = torch.zeros(2, 3, requires_grad=True)
+    >>> loss(logits, torch.tensor([[0, 2], [1, -1]]))  # rows with labels {0, 2} and {1}
+    tensor(2.3956, grad_fn=<_BatchLossBackward>)
+    """
+
+    inverse_propensity: Tensor
+    share: Tensor
+
+    def __init__(
+        self,
+        propensity: ArrayLike,
+        *,
+        loss: Loss | str | None = None,
+        reduction: str | None = None,
+        normalized: bool = False,
+        correction: str = "unbiased",
+        tau: float = 1.0,
+        labels: Any = None,
+        reduction_over_batch: str = "mean",
+    ) -> None:
+        """See the class."""
+        super().__init__()
+        self.loss = _choose(loss, reduction)
+        self.correction = _checks.one_of(correction, CORRECTIONS, "correction")
+        self.normalized = normalized
+        self.over_batch = _checks.one_of(reduction_over_batch, _OVER_BATCH, "reduction_over_batch")
+        self.tau = _checks.number(tau, "tau", 0, 1)
+        _refuse(self.loss, correction, normalized, labels)
+        values = _checks.propensity(propensity)
+        self.register_buffer("inverse_propensity", torch.as_tensor(np.append(1 / values, 0)))
+        self.register_buffer("share", _share(correction, labels, values))
+        if (values < 1).any():
+            losses.warn_if_unbounded(self.loss, correction, normalized=normalized)
+
+    def forward(
+        self, logits: Tensor, targets: Tensor | None = None, *, weights: Weights | None = None
+    ) -> Tensor:
+        """The loss of a batch; `weights` (rows of precomputed `Weights`) may stand for targets."""
+        seen = self._observe(logits, targets, weights)
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        pos = seen.pos.to(dtype)
+        cut = None if seen.cut is seen.pos else seen.cut.to(dtype)
+        value: Tensor = _BatchLoss.apply(  # type: ignore[no-untyped-call]
+            logits.to(dtype), seen.index, pos, cut, self.loss, self.over_batch
+        )
+        return value
+
+    def extra_repr(self) -> str:
+        """What `print(module)` shows."""
+        kind = "normalised" if self.normalized else "plain"
+        return f"{self.loss.name}, {self.loss.reduction}, {kind}, {self.correction}"
+
+    def _observe(self, logits: Tensor, targets: Tensor | None, weights: Weights | None) -> Observed:
+        if (targets is None) == (weights is None):
+            raise ValueError("give either targets or weights; got both or neither.")
+        if weights is not None:
+            return _precomputed(weights, logits)
+        assert targets is not None  # noqa: S101 - checked above
+        n_labels = len(self.inverse_propensity) - 1
+        if logits.shape[1:] != (n_labels,):
+            raise ValueError(
+                f"logits of shape {tuple(logits.shape)} for {n_labels} propensities; "
+                "give logits of rows × labels and one propensity per label."
+            )
+        index = label_index(targets, logits.shape)
+        inverse = self.inverse_propensity.take(index)  # −1 is the last entry, 0
+        pos, cut = self._weigh(inverse)
+        return Observed(index.clamp(min=0), pos, cut)
+
+    def _weigh(self, inverse: Tensor) -> tuple[Tensor, Tensor]:
+        if self.correction == "tempered":
+            inverse = torch.lerp(weighing.present(inverse), inverse, self.tau)
+        if not self.normalized:
+            return weighing.plain(self.correction, self.loss.reduction, inverse)
+        weight = weighing.normalized(self.correction, inverse, self.share)
+        return weight, weight
+
+
+class _BatchLoss(torch.autograd.Function):
+    """`losses` with its own gradient as backward: no intermediate of the logits' size is kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        index: Tensor,
+        pos: Tensor,
+        cut: Tensor | None,
+        loss: Loss,
+        over_batch: str,
+    ) -> Tensor:
+        """`cut` is None where it equals `pos`."""
+        ctx.save_for_backward(scores, index, pos, cut)
+        ctx.loss, ctx.over_batch = loss, over_batch
+        rows: Tensor = _loss.rows(loss, scores, Observed(index, pos, pos if cut is None else cut))
+        if over_batch == "none":
+            return rows
+        return rows.sum() / _divisor(over_batch, scores)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scores, index, pos, cut = ctx.saved_tensors
+        seen = Observed(index, pos, pos if cut is None else cut)
+        slope: Tensor = _loss.gradient(ctx.loss, scores, seen)
+        by_row = (
+            grad[:, None] if ctx.over_batch == "none" else grad / _divisor(ctx.over_batch, scores)
+        )
+        return slope.mul_(by_row), None, None, None, None, None
+
+
+def _divisor(over_batch: str, scores: Tensor) -> int:
+    return max(1, scores.shape[0]) if over_batch == "mean" else 1
+
+
+def _choose(loss: Loss | str | None, reduction: str | None) -> Loss:
+    if loss is None:
+        return losses.get(_USUAL[_checks.one_of(reduction or "ova", _USUAL, "reduction")])
+    chosen = losses.get(loss)
+    if reduction not in (None, chosen.reduction):
+        raise ValueError(
+            f"{chosen.name} is a loss of the reduction {chosen.reduction!r}, not {reduction!r}; "
+            "leave `reduction` out or choose another loss."
+        )
+    return chosen
+
+
+def _refuse(loss: Loss, correction: str, normalized: bool, labels: Any) -> None:
+    if loss.slope is None:
+        raise ValueError(f"{loss.name} is for evaluation only; train with logistic or hinge.")
+    if loss.reduction == "pairwise" and normalized:
+        raise ValueError("pairwise losses have no normalised form; pass normalized=False.")
+    if correction == "empirical_bayes" and not normalized:
+        raise ValueError("empirical_bayes has no plain form; pass normalized=True.")
+    if (correction == "empirical_bayes") != (labels is not None):
+        raise ValueError(
+            "empirical_bayes learns the distribution of label counts from the training labels: "
+            "pass labels= with it, and with no other correction."
+        )
+
+
+def _share(correction: str, labels: Any, propensity: Any) -> Tensor:
+    """E[1/N* | m] for m = 0, 1, …; empty for corrections that do not need it."""
+    if correction != "empirical_bayes":
+        return torch.empty(0, dtype=torch.float64)
+    fit = count_distribution(labels, propensity)
+    seen = np.flatnonzero(fit.rows)
+    # a count that training rows do not show takes the value of its neighbours
+    return torch.as_tensor(np.interp(np.arange(len(fit.rows)), seen, fit.share[seen]))
+
+
+def _precomputed(weights: Weights, logits: Tensor) -> Observed:
+    if weights.pos.shape != tuple(logits.shape):
+        raise ValueError(
+            f"weights of shape {weights.pos.shape} for logits of shape {tuple(logits.shape)}; "
+            "take the rows of the batch, weights[rows]."
+        )
+    seen = losses.observed(weights)
+    return Observed(*(torch.as_tensor(a, device=logits.device) for a in vars(seen).values()))

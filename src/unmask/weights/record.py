@@ -1,0 +1,78 @@
+"""The pair of label weights as a value: rows can be taken out of it, and it keeps in a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _files
+
+
+@dataclass(frozen=True)
+class Weights:
+    """`pos` and `cut` of every observed label: float64 matrices with the pattern of the labels.
+
+    A row of weights belongs to a row of labels; `weights[rows]` takes rows out as a Weights, by
+    number, slice, list or boolean mask. Where both are equal, `cut` is the same object as `pos`.
+
+    >>> from unmask import weights
+    >>> w = weights.bound([[1, 1], [0, 1]], [0.5, 0.25])
+    >>> w.pos.toarray()
+    array([[3., 7.],
+           [0., 7.]])
+    >>> w[1].pos.toarray()
+    array([[0., 7.]])
+    """
+
+    pos: sp.csr_array
+    cut: sp.csr_array
+
+    def __getitem__(self, rows: Any) -> Weights:
+        """The weights of some rows."""
+        chosen = np.atleast_1d(np.arange(self.pos.shape[0])[rows])
+        pos = self.pos[chosen]
+        return Weights(pos, pos if self.cut is self.pos else self.cut[chosen])
+
+
+def write(path: str | os.PathLike[str], weights: Weights) -> None:
+    """Keep weights in a `.npz` file (plain arrays, no pickle); `read` gives back the same bits.
+
+    The file appears whole or not at all. With `.npz.gz` or `.npz.zst` it is compressed.
+    """
+    pos = weights.pos
+    arrays = {"shape": pos.shape, "indptr": pos.indptr, "indices": pos.indices, "pos": pos.data}
+    if weights.cut is not pos:
+        arrays["cut"] = weights.cut.data
+    buffer = io.BytesIO()  # an archive seeks, which a compressed file cannot
+    np.savez(buffer, **arrays)
+    with _files.writing(path) as file:
+        file.write(buffer.getbuffer())
+
+
+def read(path: str | os.PathLike[str]) -> Weights:
+    """Weights that `write` has kept."""
+    contents = io.BytesIO(_files.contents(path))
+    if not zipfile.is_zipfile(contents):
+        raise ValueError(f"{os.fspath(path)} is not a file that `weights.write` made.")
+    with np.load(contents, allow_pickle=False) as file:
+        if not {"shape", "indptr", "indices", "pos"} <= set(file.files):
+            raise ValueError(
+                f"{os.fspath(path)} holds {', '.join(file.files)} but no label weights; "
+                "give a file that `weights.write` made."
+            )
+        pos = sp.csr_array(
+            (file["pos"], file["indices"], file["indptr"]), shape=tuple(file["shape"])
+        )
+        cut = with_values(pos, file["cut"]) if "cut" in file.files else pos
+    return Weights(pos, cut)
+
+
+def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:
+    """A matrix that shares the pattern (and its index arrays) and holds other values."""
+    return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -1,0 +1,110 @@
+"""The house rules that a machine can check: who may import whom, and who owns which dependency."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "unmask"
+
+# A room may import from the floors below it and from itself, never sideways or upwards.
+FLOORS = (
+    {"_checks", "_kernels"},
+    {"_files"},
+    {"report"},
+    {"data", "predictions"},
+    {"propensity"},
+    {"weights"},
+    {"losses", "operator", "metrics"},
+    {"linear", "torch"},
+    {"experiments"},
+    {"cli"},
+)
+OWNERS = {
+    "numba": {"_kernels"},
+    "zstandard": {"_files"},
+    "torch": {"torch", "experiments"},
+    "dask": {"linear"},
+    "distributed": {"linear"},
+    "safetensors": {"linear"},
+    "matplotlib": {"report"},
+    "jinja2": {"report"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "sklearn": {"data", "linear"},
+}
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def floor_of(room: str) -> int:
+    return next(i for i, rooms in enumerate(FLOORS) if room in rooms)
+
+
+def imported(source: str) -> Iterator[str]:
+    """Dotted names of everything imported, also inside functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def violations(room: str, source: str) -> list[str]:
+    found = []
+    for name in imported(source):
+        top, *rest = name.split(".")
+        if top == "unmask" and rest[0] != room and not rest[0].startswith("__"):
+            if floor_of(rest[0]) >= floor_of(room):
+                found.append(f"{room} imports {rest[0]}, which is not below it")
+        elif room not in OWNERS.get(top, {room}):
+            found.append(f"{room} imports {top}, which belongs to {OWNERS[top]}")
+    return found
+
+
+FILES = sorted(f for f in SOURCE.rglob("*.py") if f.parent != SOURCE or not f.stem.startswith("__"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_imports_point_one_way(file: Path) -> None:
+    assert violations(room_of(file), file.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [
+        ("data", "from unmask import weights"),
+        ("propensity", "from unmask.cli import app"),
+        ("losses", "from unmask.metrics import evaluate"),
+        ("weights", "import numba"),
+        ("metrics", "def f():\n    import torch.nn"),
+    ],
+)
+def test_the_rule_can_fail(room: str, line: str) -> None:
+    assert len(violations(room, line)) == 1
+
+
+def test_importing_unmask_loads_nothing_heavy() -> None:
+    heavy = "{'numpy', 'scipy', 'numba', 'torch', 'sklearn', 'matplotlib', 'typer', 'jinja2'}"
+    program = f"import sys, unmask; print(sorted({heavy} & set(sys.modules)))"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"
+
+
+def test_public_names_exist() -> None:
+    import unmask
+
+    for name in unmask.__all__:
+        assert getattr(unmask, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        _ = unmask.missing

@@ -1,0 +1,290 @@
+"""Losses × weights against direct sums, enumeration over masks, finite differences and autograd."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import expectation_over_masks
+from tests.strategies import label_sets
+from unmask import losses, weights
+from unmask.losses import LOSSES, UnboundedLossWarning
+from unmask.weights import Weights
+
+# Stated again, in plain Python, so that the losses are not judged by themselves.
+BY_HAND = {
+    "logistic": lambda s, y: np.log1p(np.exp(-s if y else s)),
+    "squared_error": lambda s, y: (s - y) ** 2,
+    "hinge": lambda s, y: max(0.0, 1 - (s if y else -s)),
+    "squared_hinge": lambda s, y: max(0.0, 1 - (s if y else -s)) ** 2,
+    "zero_one": lambda s, y: 0.5 if s == 0 else float((s < 0) == bool(y)),
+}
+POINTWISE = sorted(BY_HAND)
+TRAINABLE = sorted(name for name, loss in LOSSES.items() if loss.slope is not None)
+score = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), st.floats(-4, 4))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray]:
+    true, propensity = draw(label_sets())
+    scores = draw(st.lists(score, min_size=propensity.size, max_size=propensity.size))
+    return true, propensity, np.array(scores)
+
+
+def rows_of(observed: tuple[int, ...], n_labels: int) -> np.ndarray:
+    labels = np.zeros((1, n_labels))
+    labels[0, list(observed)] = 1
+    return labels
+
+
+def on_true_labels(name: str, true: list[int], scores: np.ndarray, normalized: bool) -> float:
+    """The complete-data loss, written out."""
+    share = 1 / max(len(true), 1) if normalized else 1.0
+    every = range(len(scores))
+    if name == "softmax":
+        return share * sum(np.log(np.exp(scores).sum()) - scores[i] for i in true)
+    if name.startswith("pairwise_"):
+        phi = BY_HAND[name.removeprefix("pairwise_")]
+        return sum(phi(scores[i] - scores[j], 1) for i in true for j in every if j not in true)
+    ell = BY_HAND[name]
+    negatives = sum(ell(scores[j], 0) for j in every)
+    return negatives + share * sum(ell(scores[i], 1) - ell(scores[i], 0) for i in true)
+
+
+def mean_over_masks(
+    name: str, case: tuple[list[int], np.ndarray, np.ndarray], correction, **options
+) -> tuple[float, float]:
+    """E over masks of the corrected loss, and the size of the terms that it is made of."""
+    true, propensity, scores = case
+
+    def one(observed: tuple[int, ...]) -> np.ndarray:
+        w = correction(rows_of(observed, len(scores)), propensity, **options)
+        value = losses.total(name, scores[None], w)[0]
+        return np.array([value, abs(value)])
+
+    return tuple(np.ones(2) * expectation_over_masks(one, true, propensity))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+@settings(max_examples=40)
+@given(case=cases())
+def test_unbiased_losses_have_the_true_loss_as_their_mean_over_masks(name, normalized, case):
+    if normalized and name.startswith("pairwise"):
+        return
+    mean, size = mean_over_masks(name, case, weights.unbiased, normalized=normalized)
+    truth = on_true_labels(name, case[0], case[2], normalized)
+    assert mean == pytest.approx(truth, rel=1e-10, abs=1e-10 * max(size, 1))
+
+
+@pytest.mark.parametrize("name", [*POINTWISE, "softmax", "pairwise_hinge", "pairwise_logistic"])
+@settings(max_examples=40)
+@given(case=cases())
+def test_bounds_are_no_less_than_the_true_loss(name, case):
+    reduction = "pal" if name == "softmax" else "ova"
+    mean, size = mean_over_masks(name, case, weights.bound, reduction=reduction)
+    assert mean >= on_true_labels(name, case[0], case[2], False) - 1e-10 * max(size, 1)
+
+
+@settings(max_examples=40)
+@given(case=cases())
+def test_the_normalised_bound_bounds_pick_all_labels(case):
+    mean, _ = mean_over_masks("softmax", case, weights.bound, normalized=True, reduction="pal")
+    assert mean >= on_true_labels("softmax", case[0], case[2], True) - 1e-9
+
+
+@settings(max_examples=40)
+@given(case=cases())
+def test_the_tight_pairwise_bound_lies_between_truth_and_the_loose_one(case):
+    def tight(labels, propensity):
+        return Weights(
+            weights.unbiased(labels, propensity).pos, weights.vanilla(labels, propensity).cut
+        )
+
+    mean, _ = mean_over_masks("pairwise_hinge", case, tight)
+    loose, _ = mean_over_masks("pairwise_hinge", case, weights.bound)
+    assert on_true_labels("pairwise_hinge", case[0], case[2], False) <= mean + 1e-9
+    assert mean <= loose + 1e-9
+
+
+def random_batch(seed: int = 0, n: int = 7, n_labels: int = 6) -> tuple[np.ndarray, Weights]:
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((n, n_labels)) < 0.4).astype(float)
+    labels[0] = 0  # a row without labels
+    return rng.normal(size=(n, n_labels)) * 2, weights.bound(labels, rng.uniform(0.2, 1, n_labels))
+
+
+@pytest.mark.parametrize("name", TRAINABLE)
+def test_gradient_equals_autograd_and_finite_differences(name):
+    scores, w = random_batch()
+    given_gradient = losses.gradient(name, scores, w)
+    tensor = torch.tensor(scores, requires_grad=True)
+    seen = losses.Observed(*(torch.as_tensor(a) for a in vars(losses.observed(w)).values()))
+    value = losses._loss.rows(LOSSES[name], tensor, seen)
+    value.sum().backward()
+    np.testing.assert_allclose(value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12)
+    np.testing.assert_allclose(given_gradient, tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
+    step = 1e-6
+    for i, j in product(range(scores.shape[0]), range(scores.shape[1])):
+        up, down = scores.copy(), scores.copy()
+        up[i, j] += step
+        down[i, j] -= step
+        slope = (losses.total(name, up, w)[i] - losses.total(name, down, w)[i]) / (2 * step)
+        assert given_gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("name", [n for n in POINTWISE if n != "zero_one"])
+def test_curvature_is_the_slope_of_the_slope(name, label):
+    loss, at, step = LOSSES[name], np.array([-3.3, -0.7, 0.2, 0.4, 2.6]), 1e-6
+    numeric = (loss.slope(at + step, label) - loss.slope(at - step, label)) / (2 * step)
+    np.testing.assert_allclose(loss.curvature(at, label), numeric, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_extreme_scores_stay_finite(name, dtype):
+    scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0]])
+    w = weights.unbiased([[1, 1, 0, 0, 1]], [0.3, 0.5, 1, 1, 0.9])
+    assert np.isfinite(losses.total(name, scores, w)).all()
+    seen = losses.observed(w)
+    seen = losses.Observed(
+        torch.as_tensor(seen.index),
+        *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
+    )
+    tensor = torch.tensor(scores, dtype=dtype)
+    assert losses._loss.rows(LOSSES[name], tensor, seen).isfinite().all()
+    if LOSSES[name].slope is not None:
+        assert np.isfinite(losses.gradient(name, scores, w)).all()
+        assert losses._loss.gradient(LOSSES[name], tensor, seen).isfinite().all()
+
+
+def test_a_tie_is_half_a_mistake():
+    w = weights.vanilla([[1, 0, 0]])
+    assert losses.total("pairwise_zero_one", [[0.0, 0.0, -1.0]], w)[0] == 0.5
+    assert losses.total("zero_one", [[0.0, 0.0, -1.0]], w)[0] == 1.0
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_labels_may_be_renamed(name):
+    scores, w = random_batch(3)
+    order = np.random.default_rng(4).permutation(scores.shape[1])
+    renamed = Weights(w.pos[:, order].sorted_indices(), w.cut[:, order].sorted_indices())
+    np.testing.assert_allclose(
+        losses.total(name, scores, w), losses.total(name, scores[:, order], renamed), rtol=1e-12
+    )
+
+
+def numerically_convex(name: str, w: Weights, rng: np.random.Generator) -> bool:
+    """No midpoint above the chord, over many random chords."""
+    for _ in range(400):
+        a, b = rng.normal(size=(2, *w.pos.shape)) * rng.choice([0.5, 3, 30])
+        chord = (losses.total(name, a, w) + losses.total(name, b, w)) / 2
+        gap = losses.total(name, (a + b) / 2, w) - chord
+        if (gap > 1e-9 * (1 + np.abs(chord))).any():
+            return False
+    return True
+
+
+def numerically_bounded(name: str, w: Weights, rng: np.random.Generator) -> bool:
+    """No random direction along which the loss still falls from 1e5 to 1e6."""
+    for _ in range(400):
+        direction = rng.choice([-1.0, 0.0, 1.0, 2.0], size=w.pos.shape)
+        near, far = (losses.total(name, direction * r, w) for r in (1e5, 1e6))
+        if (far < near - 1e3).any():
+            return False
+    return True
+
+
+SHAPES = [
+    (name, correction, normalized)
+    for name in TRAINABLE
+    for correction in ("vanilla", "unbiased", "bound", "tempered", "empirical_bayes")
+    for normalized in (False, True)
+    if (normalized or correction != "empirical_bayes")
+    and not (normalized and name.startswith("pairwise"))
+]
+
+
+@pytest.mark.parametrize(("name", "correction", "normalized"), SHAPES)
+def test_descriptions_tell_the_truth(name, correction, normalized):
+    loss, rng = LOSSES[name], np.random.default_rng(1)
+    reduction = "pal" if loss.reduction == "pal" else "ova"
+    w = weights.CORRECTIONS[correction](
+        [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]],
+        [0.3, 0.35, 0.4, 1.0],
+        normalized=normalized,
+        reduction=reduction,
+    )
+    told = loss.describe(w, normalized=normalized)
+    assert told.convex == numerically_convex(name, w, rng)
+    assert told.bounded_below == numerically_bounded(name, w, rng)
+    assert told.largest_weight == max(np.abs(w.pos.data).max(), np.abs(w.cut.data).max())
+    general = loss.describe(correction, normalized=normalized)
+    if correction == "empirical_bayes":  # what its weights come to depends on the label counts
+        assert general.convex <= told.convex
+        assert general.bounded_below <= told.bounded_below
+    else:
+        assert (general.convex, general.bounded_below) == (told.convex, told.bounded_below)
+    for _ in range(200):
+        value = losses.total(name, rng.normal(size=w.pos.shape) * rng.choice([0.3, 1, 5]), w)
+        assert value.mean() >= told.lower_bound - 1e-9
+
+
+def test_descriptions_know_the_facts_of_the_theory():
+    assert losses.logistic.describe("unbiased", normalized=True).convex
+    assert losses.squared_error.describe("unbiased", normalized=True).bounded_below
+    assert not losses.hinge.describe("unbiased").convex
+    assert not losses.softmax.describe("unbiased", normalized=True).convex
+    assert losses.softmax.describe("unbiased").convex
+    assert losses.softmax.describe("empirical_bayes", normalized=True).bounded_below
+    assert losses.squared_hinge.describe("bound").convex
+    assert losses.logistic.describe("bound").consistent_for == "precision@k"
+    assert losses.softmax.describe("unbiased", normalized=True).consistent_for == "recall@k"
+    assert losses.hinge.describe("unbiased").consistent_for is None
+
+
+def test_the_lower_bound_is_reached_where_it_is_said_to_be():
+    w = weights.unbiased([[1, 0]], [0.25, 1.0])
+    lowest = losses.squared_error.describe(w).lower_bound
+    assert losses.total("squared_error", [[4.0, 0.0]], w)[0] == pytest.approx(lowest) == -12.0
+
+
+def test_an_unbounded_loss_warns_and_names_the_alternative():
+    with pytest.warns(UnboundedLossWarning, match="use the bound weights"):
+        losses.warn_if_unbounded(losses.hinge, "unbiased")
+    with pytest.warns(UnboundedLossWarning, match="empirical_bayes"):
+        losses.warn_if_unbounded(losses.softmax, "unbiased", normalized=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses.warn_if_unbounded(losses.hinge, "bound")
+        losses.warn_if_unbounded(losses.hinge, weights.unbiased([[1, 0]], [1.0, 1.0]))
+
+
+def test_doors():
+    w = weights.vanilla([[1, 0]])
+    with pytest.raises(ValueError, match="unknown loss 'hing'; use one of: hinge"):
+        losses.total("hing", [[0, 0]], w)
+    with pytest.raises(ValueError, match=r"scores must have the shape of the weights, \(1, 2\)"):
+        losses.total("hinge", [[0, 0, 0]], w)
+    with pytest.raises(ValueError, match="scores must be finite; got nan"):
+        losses.total("hinge", [[0, np.nan]], w)
+    with pytest.raises(ValueError, match="evaluation only"):
+        losses.gradient("zero_one", [[0, 0]], w)
+
+
+def test_caller_arrays_are_left_alone():
+    scores, w = random_batch(5)
+    kept, pos = scores.copy(), w.pos.data.copy()
+    for name in LOSSES:
+        losses.total(name, scores, w)
+        if LOSSES[name].slope is not None:
+            losses.gradient(name, scores, w)
+    np.testing.assert_array_equal(scores, kept)
+    np.testing.assert_array_equal(w.pos.data, pos)

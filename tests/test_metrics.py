@@ -1,0 +1,290 @@
+"""Metrics of single rows: unbiased ones by enumerating every mask, vanilla ones by definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles
+from tests.strategies import label_matrices, propensity_vectors
+from unmask.metrics import METRICS, contributions, evaluate
+from unmask.predictions import TopK
+
+Row = tuple[Sequence[int], Sequence[int], int]  # ranking, true labels, k
+
+
+def hits(ranking: Sequence[int], true: Sequence[int], k: int) -> int:
+    return len(set(ranking[:k]) & set(true))
+
+
+def gains(ranking: Sequence[int], true: Sequence[int], k: int) -> float:
+    return sum(1 / math.log2(2 + r) for r, j in enumerate(ranking[:k]) if j in true)
+
+
+def ideal(k: int) -> float:
+    return sum(1 / math.log2(2 + r) for r in range(k))
+
+
+def first_hit(ranking: Sequence[int], true: Sequence[int], k: int) -> float:
+    return next((1 / (r + 1) for r, j in enumerate(ranking[:k]) if j in true), 0.0)
+
+
+def misordered(ranking: Sequence[int], true: Sequence[int], k: int) -> int:
+    listed = list(ranking[:k])
+    place = {j: r for r, j in enumerate(listed)}
+    return sum(
+        1
+        for right in true
+        for wrong in listed
+        if wrong not in true and place[wrong] < place.get(right, len(listed))
+    )
+
+
+DEFINITIONS: dict[str, Callable[[Sequence[int], Sequence[int], int], float]] = {
+    "P": lambda r, y, k: hits(r, y, k) / k,
+    "R": lambda r, y, k: hits(r, y, k) / max(len(y), 1),
+    "F1": lambda r, y, k: 2 * hits(r, y, k) / (k + len(y)),
+    "Jaccard": lambda r, y, k: hits(r, y, k) / (k + len(y) - hits(r, y, k)),
+    "hit": lambda r, y, k: float(hits(r, y, k) > 0),
+    "DCG": gains,
+    "nDCG": lambda r, y, k: gains(r, y, k) / ideal(max(min(k, len(y)), 1)),
+    "R-precision": lambda r, y, k: hits(r, y, min(k, len(y))) / min(k, len(y)) if y else 0.0,
+    "MRR": first_hit,
+    "Kendall-tau": misordered,
+}
+
+OF_ROWS = [name for name, metric in METRICS.items() if metric.over == "rows"]
+
+
+def one_top(rankings: Sequence[Sequence[int]]) -> TopK:
+    width = max(map(len, rankings))
+    labels = np.full((len(rankings), width), -1, dtype=np.int32)
+    for row, ranking in enumerate(rankings):
+        labels[row, : len(ranking)] = ranking
+    places = np.broadcast_to(-np.arange(width, dtype=np.float32), labels.shape)
+    return TopK(labels, np.where(labels < 0, np.float32(-np.inf), places))
+
+
+def dense_rows(label_sets: Sequence[Sequence[int]], n_labels: int) -> sp.csr_array:
+    rows = np.zeros((len(label_sets), n_labels))
+    for row, chosen in enumerate(label_sets):
+        rows[row, list(chosen)] = 1
+    return sp.csr_array(rows)
+
+
+@st.composite
+def ranked_rows(draw: st.DrawFn, n_labels: int = 7) -> tuple[list[int], list[int], np.ndarray]:
+    ranking = draw(st.permutations(range(n_labels)))
+    listed = ranking[: draw(st.integers(5, n_labels))]
+    true = draw(st.sets(st.integers(0, n_labels - 1)))
+    return listed, sorted(true), draw(propensity_vectors(n_labels))
+
+
+def test_every_row_metric_has_a_definition() -> None:
+    assert set(OF_ROWS) == set(DEFINITIONS)
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+@given(row=ranked_rows())
+def test_unbiased_is_right_on_average_over_all_masks(metric: str, row: tuple) -> None:
+    ranking, true, propensity = row
+    seen = list(oracles.subsets(true))
+    top, labels = one_top([ranking] * len(seen)), dense_rows(seen, propensity.size)
+    names = [f"{metric}@{k}" for k in (1, 2, 3, 5)]
+    found = contributions(top, labels, propensity, metrics=names, estimators=["unbiased"])
+    for k in (1, 2, 3, 5):
+        by_mask = dict(zip(seen, found[f"{metric}@{k}", "unbiased"], strict=True))
+        expected = oracles.expectation_over_masks(by_mask.__getitem__, true, propensity)
+        size = oracles.expectation_over_masks(lambda s: abs(by_mask[s]), true, propensity)  # noqa: B023
+        truth = DEFINITIONS[metric](ranking, true, k)
+        assert expected == pytest.approx(truth, abs=1e-12 * max(1, size), rel=1e-10)
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+@given(row=ranked_rows(), tau=st.floats(0, 1))
+def test_unbiased_is_the_operator_applied_to_the_metric(
+    metric: str, row: tuple, tau: float
+) -> None:
+    ranking, seen, propensity = row
+    inverse = 1 + tau * (1 / propensity - 1)
+    found = contributions(
+        one_top([ranking]), dense_rows([seen], 7), propensity, metrics=[f"{metric}@3"],
+        estimators=["unbiased", "tempered"], tau=tau,
+    )  # fmt: skip
+    for estimator, p in (("unbiased", propensity), ("tempered", 1 / inverse)):
+        exact = oracles.operator(
+            lambda kept: Fraction(DEFINITIONS[metric](ranking, kept, 3)),
+            seen, [Fraction(float(x)) for x in p],
+        )  # fmt: skip
+        size = np.prod([2 / p[j] - 1 for j in seen])
+        got = found[f"{metric}@3", estimator][0]
+        assert got == pytest.approx(float(exact), rel=1e-9, abs=1e-13 * size)
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+@given(row=ranked_rows())
+def test_vanilla_is_the_definition_and_so_is_everything_at_p_one(metric: str, row: tuple) -> None:
+    ranking, seen, propensity = row
+    names = [f"{metric}@{k}" for k in range(1, 6)]
+    top, labels, ones = one_top([ranking]), dense_rows([seen], 7), np.ones(7)
+    plain = contributions(top, labels, propensity, metrics=names, estimators=["vanilla"])
+    complete = contributions(
+        top, labels, ones, metrics=names, estimators=["unbiased", "clipped", "tempered"], tau=0.7
+    )
+    for k in range(1, 6):
+        truth = DEFINITIONS[metric](ranking, seen, k)
+        assert plain[f"{metric}@{k}", "vanilla"][0] == pytest.approx(truth, rel=1e-14)
+        for estimator in ("unbiased", "clipped", "tempered"):
+            got = complete[f"{metric}@{k}", estimator][0]
+            assert got == pytest.approx(truth, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("metric", ["R", "F1", "Jaccard", "nDCG"])
+@given(row=ranked_rows())
+def test_bounds_are_at_least_the_truth_on_average(metric: str, row: tuple) -> None:
+    ranking, true, propensity = row
+    seen = list(oracles.subsets(true))
+    top, labels = one_top([ranking] * len(seen)), dense_rows(seen, propensity.size)
+    name = f"{metric}@3"
+    found = contributions(top, labels, propensity, metrics=[name], estimators=["bound"])
+    by_mask = dict(zip(seen, found[name, "bound"], strict=True))
+    expected = oracles.expectation_over_masks(by_mask.__getitem__, true, propensity)
+    assert expected >= DEFINITIONS[metric](ranking, true, 3) - 1e-12
+
+
+@given(row=ranked_rows())
+def test_bound_of_recall_sums_the_bounded_weights(row: tuple) -> None:
+    ranking, seen, propensity = row
+    q = {j: 1 / propensity[j] for j in seen}
+    truth = sum(q[j] / (1 + sum(q.values()) - q[j]) for j in set(ranking[:3]) & set(seen))
+    found = contributions(
+        one_top([ranking]), dense_rows([seen], 7), propensity, metrics=["R@3"],
+        estimators=["bound", "self_normalized"],
+    )  # fmt: skip
+    assert found["R@3", "bound"][0] == pytest.approx(truth)
+    share = sum(q[j] for j in set(ranking[:3]) & set(seen)) / max(sum(q.values()), 1)
+    assert found["R@3", "self_normalized"][0] == pytest.approx(share)
+
+
+def test_the_toy_table() -> None:
+    seen = [[], [1], [0], [0, 1]]
+    found = contributions(
+        one_top([[0]] * 4), dense_rows(seen, 3), [1 / 3] * 3, metrics=["R@1"],
+        estimators=["vanilla", "unbiased"],
+    )  # fmt: skip
+    assert found["R@1", "vanilla"].tolist() == [0, 0, 1, 0.5]
+    assert found["R@1", "unbiased"] == pytest.approx([0, 0, 3, -1.5], rel=1e-14)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.05, 0.3), (0.7, 0.99)])
+def test_unbiased_recall_with_many_labels_against_120_digits(low: float, high: float) -> None:
+    rng = np.random.default_rng(0)
+    propensity = rng.uniform(low, high, 60)
+    ranking = rng.permutation(60)[:5]
+    exact = oracles.normalized_weights_mp(propensity)
+    row = np.ones((1, 60))
+    found = contributions(
+        one_top([ranking]), row, propensity, metrics=["R@5"], estimators=["unbiased"]
+    )
+    truth = float(mpmath.fsum(exact[j] for j in ranking))
+    assert found["R@5", "unbiased"][0] == pytest.approx(truth, rel=1e-11)
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+def test_k_beyond_the_number_of_labels_and_short_lists(metric: str) -> None:
+    rankings, true = [[2, 0, 1], [1], []], [[0, 1], [0, 2], [1]]
+    found = contributions(
+        one_top(rankings), dense_rows(true, 3), [0.5] * 3, metrics=[f"{metric}@{k}" for k in (2, 8)],
+        estimators=["vanilla"],
+    )  # fmt: skip
+    for k in (2, 8):
+        truth = [DEFINITIONS[metric](r, y, k) for r, y in zip(rankings, true, strict=True)]
+        assert found[f"{metric}@{k}", "vanilla"] == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(labels=label_matrices(max_labels=5), seed=st.integers(0, 99))
+@settings(max_examples=20)
+def test_order_of_rows_and_names_of_labels_do_not_matter(
+    metric: str, labels: sp.csr_array, seed: int
+) -> None:
+    if labels.shape[0] == 0:
+        return
+    rng = np.random.default_rng(seed)
+    n, n_labels = labels.shape
+    propensity = rng.uniform(0.2, 1, n_labels)
+    scores = rng.permuted(np.tile(np.arange(n_labels), (n, 1)), axis=1).astype(np.float32)
+    rows, columns = rng.permutation(n), rng.permutation(n_labels)
+    dense = oracles.dense(labels)
+    name, estimators = f"{metric}@2", METRICS[metric].estimators
+    estimators = [e for e in estimators if e not in ("subsampled", "deconvolved")]
+    options = {"metrics": [name], "estimators": estimators, "fraction": 0.3}
+    once = (
+        evaluate(TopK.from_scores(scores, 2), dense, propensity, **options)
+        if n_labels > 1
+        else None
+    )
+    if once is None:
+        return
+    moved = evaluate(
+        TopK.from_scores(scores[rows][:, columns], 2), dense[rows][:, columns],
+        propensity[columns], **options,
+    )  # fmt: skip
+    for each in estimators:
+        assert once[name, each].value == pytest.approx(
+            moved[name, each].value, rel=1e-10, abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_without_labels_count_and_contribute_nothing(metric: str) -> None:
+    top, labels = one_top([[0, 1], [1, 2], [0, 2]]), np.array([[1, 1, 0], [0, 0, 1], [0, 1, 0]])
+    name = f"{metric}@2"
+    estimators = [e for e in METRICS[metric].estimators if e not in ("filtered", "deconvolved")]
+    options = {"metrics": [name], "estimators": estimators, "tau": 0.5}
+    full = evaluate(top, labels, [0.5, 0.6, 0.7], **options)
+    doubled = one_top([[0, 1], [1, 2], [0, 2]] * 2)
+    half = evaluate(doubled, np.r_[labels, np.zeros((3, 3))], [0.5, 0.6, 0.7], **options)
+    none = evaluate(top, np.zeros((3, 3)), [0.5, 0.6, 0.7], **options)
+    for each in estimators:
+        assert none[name, each].value == 0
+        if METRICS[metric].over == "rows":
+            assert half[name, each].value == pytest.approx(full[name, each].value / 2)
+
+
+def test_per_entry_propensities_equal_per_label_ones_that_say_the_same() -> None:
+    rng = np.random.default_rng(1)
+    labels = sp.csr_array((rng.random((30, 8)) < 0.4).astype(float))
+    propensity = rng.uniform(0.3, 1, 8)
+    entries = labels.copy()
+    entries.data = propensity[labels.indices]
+    scores = rng.random((30, 8)).astype(np.float32)
+    options = {"metrics": ["R@3", "nDCG@3", "PSP@3"], "estimators": ["unbiased", "bound"]}
+    per_label = evaluate(scores, labels, propensity, **options)
+    per_entry = evaluate(scores, labels, entries, **options)
+    assert per_label.to_dicts() == per_entry.to_dicts()
+
+
+@pytest.mark.slow
+def test_unbiased_recall_of_a_thousand_rows_with_200_labels_each() -> None:
+    rng = np.random.default_rng(2)
+    propensity = rng.uniform(0.3, 0.95, 300)
+    sets = [np.sort(rng.choice(300, 200, replace=False)) for _ in range(1000)]
+    rankings = [rng.permutation(300)[:5] for _ in range(1000)]
+    found = contributions(
+        one_top(rankings), dense_rows(sets, 300), propensity, metrics=["R@5"],
+        estimators=["unbiased"],
+    )["R@5", "unbiased"]  # fmt: skip
+    for row in range(0, 1000, 25):
+        exact = oracles.normalized_weights_mp(propensity[sets[row]], digits=200)
+        listed = set(rankings[row])
+        truth = mpmath.fsum(t for j, t in zip(sets[row], exact, strict=True) if j in listed)
+        assert found[row] == pytest.approx(float(truth), rel=1e-10)

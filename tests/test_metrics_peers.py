@@ -1,0 +1,95 @@
+"""The same case through other people's libraries: their printed numbers, and scikit-learn live."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import jaccard_score, label_ranking_loss, ndcg_score, precision_score
+
+from tests.test_metrics import dense_rows, one_top
+from unmask.metrics import evaluate
+from unmask.predictions import TopK
+
+CASE = json.loads((Path(__file__).parent / "golden" / "metrics_peers.json").read_text())
+KS = (1, 2, 3, 4, 5)
+
+SAME = {
+    "pyxclib precision": ("P", "vanilla"),
+    "pyxclib ndcg": ("nDCG", "vanilla"),
+    "pyxclib recall": ("R", "vanilla"),
+    "pyxclib psprecision": ("PSP", "normalized"),
+    "pyxclib psndcg": ("PSnDCG", "normalized"),
+    "napkinxc precision_at_k": ("P", "vanilla"),
+    "napkinxc recall_at_k": ("R", "vanilla"),
+    "napkinxc dcg_at_k": ("DCG", "vanilla"),
+    "napkinxc ndcg_at_k": ("nDCG", "vanilla"),
+    "napkinxc coverage_at_k": ("coverage", "vanilla"),
+    "napkinxc abandonment_at_k": ("hit", "vanilla"),
+    "napkinxc macro_precision_at_k": ("macro-P", "vanilla"),
+    "napkinxc macro_recall_at_k": ("macro-R", "vanilla"),
+    "napkinxc macro_f1_measure_at_k": ("macro-F1", "vanilla"),
+    "napkinxc psprecision_at_k normalize=True": ("PSP", "normalized"),
+    "napkinxc psprecision_at_k normalize=False": ("P", "unbiased"),
+    "napkinxc psndcg_at_k normalize=True": ("PSnDCG", "normalized"),
+    "napkinxc psdcg_at_k normalize=True": ("PSDCG", "normalized"),
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> Any:
+    metrics = [f"{name}@{k}" for name, _ in set(SAME.values()) for k in KS]
+    return evaluate(
+        one_top(CASE["top"]),
+        dense_rows(CASE["labels"], 40),
+        1 / np.array(CASE["inverse_propensity"]),
+        metrics=metrics,
+        estimators=["vanilla", "unbiased"],
+    )
+
+
+@pytest.mark.parametrize("peer", SAME)
+def test_same_definition_same_number(peer: str, table: Any) -> None:
+    metric, estimator = SAME[peer]
+    ours = [table[f"{metric}@{k}", estimator].value for k in KS]
+    assert ours == pytest.approx(CASE["peers"][peer], abs=1e-6)
+
+
+def test_what_the_literature_calls_propensity_scored_recall_is_not_recall() -> None:
+    """Its numerator Σ q / m on the toy example: 3/2 · 1/9 + 3 · 2/9 = 5/6, where recall is 1/2."""
+    unnormalised = CASE["peers"]["napkinxc psrecall_at_k normalize=False"]
+    q, labels, top = np.array(CASE["inverse_propensity"]), CASE["labels"], CASE["top"]
+    theirs = [
+        np.mean([sum(q[j] for j in t[:k] if j in y) / max(len(y), 1) for t, y in zip(top, labels)])
+        for k in KS
+    ]
+    assert theirs == pytest.approx(unnormalised, abs=1e-9)
+
+
+def scored(seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((50, 12)) < 0.3).astype(int)
+    labels[:, 0] |= labels.sum(axis=1) == 0
+    return labels, rng.permuted(np.tile(np.arange(12.0), (50, 1)), axis=1)
+
+
+def test_scikit_learn() -> None:
+    labels, scores = scored()
+    chosen = np.zeros_like(labels)
+    np.put_along_axis(chosen, TopK.from_scores(scores, 3).labels.astype(int), 1, axis=1)
+    table = evaluate(scores, labels, metrics=["nDCG@3", "P@3", "Jaccard@3", "Kendall-tau"])
+    value = {each.metric: each.value for each in table}
+    assert value["nDCG@3"] == pytest.approx(ndcg_score(labels, scores, k=3))
+    assert value["P@3"] == pytest.approx(precision_score(labels, chosen, average="samples"))
+    assert value["Jaccard@3"] == pytest.approx(jaccard_score(labels, chosen, average="samples"))
+    right = labels.sum(axis=1)
+    pairs = np.mean(
+        [
+            label_ranking_loss(labels[i : i + 1], scores[i : i + 1]) * right[i] * (12 - right[i])
+            for i in range(50)
+        ]
+    )
+    assert value["Kendall-tau"] == pytest.approx(pairs)

@@ -1,0 +1,202 @@
+"""The propensity-scoring operator against term-by-term sums and exact expectations over masks."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles, strategies
+from unmask import operator, weights
+
+
+def table_function(n_labels: int, seed: int):
+    """An arbitrary function: a random number for every label set."""
+    values = np.random.default_rng(seed).normal(size=1 << n_labels)
+    bits = 1 << np.arange(n_labels)
+    return lambda sets, row: values[(sets @ bits).astype(int)]
+
+
+def indicator(labels: tuple[int, ...], n_labels: int) -> np.ndarray:
+    return np.isin(np.arange(n_labels), labels).astype(float)[None, :]
+
+
+@settings(max_examples=40)
+@given(case=strategies.label_sets(max_labels=7), seed=st.integers(0, 2**32 - 1))
+def test_any_function_is_the_sum_over_subsets(case, seed):
+    observed, p = case
+    f = table_function(p.size, seed)
+    ours = operator.unbiased(f, indicator(tuple(observed), p.size), p)
+    theirs = oracles.operator(lambda kept: f(indicator(kept, p.size), 0)[0], observed, p.tolist())
+    assert ours.exact.all()
+    assert abs(ours.value[0] - theirs) <= 8 * ours.rounding[0] + 1e-15
+    assert ours.standard_error.tolist() == [0.0]
+
+
+@settings(max_examples=25)
+@given(case=strategies.label_sets(max_labels=6), seed=st.integers(0, 2**32 - 1))
+def test_its_mean_over_all_masks_is_the_function_of_the_truth(case, seed):
+    truth, p = case
+    f = table_function(p.size, seed)
+    mean = oracles.expectation_over_masks(
+        lambda seen: operator.unbiased(f, indicator(seen, p.size), p).value[0], truth, p
+    )
+    size = float(np.prod(2 / p[truth] - 1)) + 1
+    expected = f(indicator(tuple(truth), p.size), 0)[0]
+    assert mean == pytest.approx(expected, rel=1e-10, abs=1e-14 * size)
+
+
+@settings(max_examples=15)
+@given(labels=strategies.label_matrices(max_labels=7), seed=st.integers(0, 2**32 - 1))
+def test_the_share_of_a_label_gives_the_exact_normalised_weights(labels, seed):
+    """Functions may return arrays; T is the operator's value for y / |y|."""
+    p = np.random.default_rng(seed).uniform(0.2, 1, labels.shape[1])
+    ours = operator.unbiased(
+        lambda sets, row: sets / np.maximum(sets.sum(axis=1, keepdims=True), 1), labels, p
+    )
+    quick = oracles.dense(weights.unbiased(labels, p, normalized=True).pos)
+    np.testing.assert_allclose(
+        ours.value.reshape(quick.shape), quick, rtol=1e-9, atol=1e-10 * np.abs(quick).max(initial=1)
+    )
+
+
+def test_an_empty_row_gives_the_value_of_the_empty_set():
+    result = operator.unbiased(lambda sets, row: sets.sum(axis=1) + 7, np.zeros((2, 3)), [0.5] * 3)
+    assert result.value.tolist() == [7.0, 7.0]
+    assert (
+        operator.unbiased(lambda sets, row: sets[:, 0], np.zeros((0, 3)), [0.5] * 3).value.size == 0
+    )
+
+
+def test_with_every_propensity_one_the_function_is_called_on_the_labels_only():
+    seen = []
+    labels = (np.random.default_rng(0).random((3, 40)) < 0.8).astype(float)
+    result = operator.unbiased(
+        lambda sets, row: seen.append(sets) or np.full(len(sets), 0.1 * row), labels, np.ones(40)
+    )
+    np.testing.assert_array_equal(np.vstack(seen), labels)
+    assert result.value.tolist() == [0.0, 0.1, 0.2]
+    assert result.exact.all()
+    assert result.rounding.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_batches_do_not_change_the_value(monkeypatch):
+    labels, p = np.ones((1, 9)), np.linspace(0.3, 0.9, 9)
+    f = table_function(9, 1)
+    whole = operator.unbiased(f, labels, p).value
+    monkeypatch.setattr(operator, "BATCH", 9 * 7)
+    np.testing.assert_allclose(operator.unbiased(f, labels, p).value, whole, rtol=1e-9)
+
+
+def test_propensities_may_belong_to_entries():
+    labels, p = np.array([[1, 1], [1, 0]]), sp.csr_array([[0.5, 0.25], [0.1, 0]])
+    ours = operator.unbiased(lambda sets, row: sets @ [1.0, 10.0], labels, p).value
+    np.testing.assert_allclose(ours, [2 + 40, 10], rtol=1e-14)
+
+
+# Subsampling
+
+
+class Chosen:
+    """Stands in for a random generator: keeps exactly the labels it was told to."""
+
+    def __init__(self, kept: tuple[bool, ...]) -> None:
+        self.kept = kept
+
+    def random(self, size: int) -> np.ndarray:
+        return np.where(self.kept[:size], 0.0, 0.999)
+
+
+def test_the_mean_over_all_droppings_is_the_exact_value():
+    """One round of thinning, every outcome once: dropping with one half, halved propensities."""
+    p = np.array([0.3, 0.6, 1.0, 0.9, 0.45])
+    f = table_function(5, 3)
+    whole = operator._Row(f, 0, 5, np.arange(5), 1 / p)
+    outcomes = []
+    for kept in product([False, True], repeat=5):
+        thinned = operator._thin(whole, 3, Chosen(kept)) if sum(kept) - kept[2] < 4 else None
+        if thinned is None:  # all four uncertain labels kept: the real one would go on thinning
+            halved = np.where(p < 1, 2 / p, 1.0)
+            thinned = operator._Row(f, 0, 5, np.arange(5), halved)
+        outcomes.append(operator._enumerate(thinned)[0])
+    exact = operator.unbiased(f, np.ones((1, 5)), p)
+    assert np.mean(outcomes) == pytest.approx(exact.value[0], rel=1e-11)
+
+
+def test_subsampling_is_seeded_and_says_how_far_off_it_may_be():
+    labels, p = np.ones((2, 12)), np.full(12, 0.9)
+    f = lambda sets, row: sets.sum(axis=1) ** 2  # noqa: E731
+    exact = operator.unbiased(f, labels, p)
+    rough = operator.unbiased(f, labels, p, exact_up_to=8, samples=200, seed=4)
+    again = operator.unbiased(f, labels[:1], p, exact_up_to=8, samples=200, seed=4)
+    other = operator.unbiased(f, labels, p, exact_up_to=8, samples=200, seed=5)
+    assert exact.exact.all()
+    assert not rough.exact.any()
+    assert rough.value[0] == again.value[0] != rough.value[1]
+    assert rough.value[0] != other.value[0]
+    assert (rough.standard_error > 0).all()
+    assert (np.abs(rough.value - exact.value) < 4 * rough.standard_error).all()
+
+
+def test_thinning_goes_on_until_few_enough_are_left_and_spares_the_certain():
+    p = np.r_[np.full(60, 0.5), np.ones(5)]
+    row = operator._Row(lambda sets, row: sets[:, 0], 0, 65, np.arange(65), 1 / p)
+    thinned = operator._thin(row, 6, np.random.default_rng(0))
+    uncertain = thinned.inverse > 1
+    assert uncertain.sum() <= 6
+    assert thinned.columns[~uncertain].tolist() == [60, 61, 62, 63, 64]
+    rounds = np.log2(thinned.inverse[uncertain] / 2)
+    assert (rounds == rounds[0]).all()
+    assert rounds[0] >= 3
+
+
+# Binary
+
+
+@settings(max_examples=40)
+@given(p=strategies.propensities, seed=st.integers(0, 2**32 - 1))
+def test_the_binary_form_is_unbiased_and_has_the_stated_variance(p, seed):
+    one, zero = np.random.default_rng(seed).normal(size=2)
+    seen, unseen = operator.binary(lambda y: np.where(y == 1, one, zero), [1, 0], [p, p])
+    assert p * seen + (1 - p) * unseen == pytest.approx(one, rel=1e-12, abs=1e-12)
+    variance = p * seen**2 + (1 - p) * unseen**2 - one**2
+    assert variance == pytest.approx(p * (1 - p) * (one - zero) ** 2 / p**2, rel=1e-7, abs=1e-9)
+
+
+def test_the_binary_form_is_the_multilabel_form_of_one_label():
+    one = operator.unbiased(lambda sets, row: 3 * sets[:, 0] + 2, [[1], [0]], [0.3]).value
+    np.testing.assert_allclose(operator.binary(lambda y: 3 * y + 2, [1, 0], 0.3), one, rtol=1e-14)
+
+
+def test_the_binary_form_takes_a_matrix():
+    scores = np.random.default_rng(0).normal(size=(2, 3))
+    labels, p = np.array([[1, 0, 1], [0, 0, 1]]), np.array([0.5, 0.1, 1.0])
+    ours = operator.binary(lambda y: np.logaddexp(0, (1 - 2 * y) * scores), labels, p)
+    w = weights.unbiased(labels, p)
+    pos, cut = oracles.dense(w.pos), oracles.dense(w.cut)
+    plus, minus = np.logaddexp(0, -scores), np.logaddexp(0, scores)
+    np.testing.assert_allclose(ours, minus + pos * plus - cut * minus, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: operator.binary(lambda y: y, [1, 2], [0.5, 0.5]), "labels must be 0 or 1"),
+        (lambda: operator.binary(lambda y: y, [1], [0.0]), r"must lie in \(0, 1\]; got 0"),
+        (
+            lambda: operator.unbiased(lambda sets, row: 1.0, [[1, 1]], [0.5, 0.5]),
+            r"one value per label set; got shape \(\) for 4 sets in row 0",
+        ),
+        (
+            lambda: operator.unbiased(lambda sets, row: sets[:, 0], [[1]], [0.5], samples=1),
+            "samples at least 2; got 20, 1",
+        ),
+    ],
+)
+def test_mistakes_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

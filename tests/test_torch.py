@@ -1,0 +1,309 @@
+"""`MissingLabelLoss` against numpy's weights and losses, torch's own losses, and gradcheck."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from tests.oracles import normalized_weights_mp
+from unmask import losses, weights
+from unmask.losses import LOSSES, UnboundedLossWarning
+from unmask.torch import MissingLabelLoss, weighing
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::unmask.losses.UnboundedLossWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta"),
+]
+COMBINATIONS = [
+    (name, correction, normalized)
+    for name, loss in LOSSES.items()
+    if loss.slope is not None
+    for correction in weights.CORRECTIONS
+    for normalized in (False, True)
+    if (normalized or correction != "empirical_bayes")
+    and not (normalized and loss.reduction == "pairwise")
+]
+TARGETS = {
+    "dense float": lambda y: torch.tensor(y.toarray(), dtype=torch.float32),
+    "dense bool": lambda y: torch.tensor(y.toarray(), dtype=torch.bool),
+    "dense long": lambda y: torch.tensor(y.toarray(), dtype=torch.long),
+    "coo": lambda y: torch.tensor(y.toarray()).to_sparse_coo(),
+    "csr": lambda y: torch.tensor(y.toarray()).to_sparse_csr(),
+    "index": lambda y: index_of(y),
+}
+
+
+def index_of(labels: sp.csr_array) -> torch.Tensor:
+    seen = losses.observed(weights.vanilla(labels))
+    return torch.as_tensor(np.where(seen.pos > 0, seen.index, -1))
+
+
+def batch(seed: int = 0, n: int = 11, n_labels: int = 9):
+    rng = np.random.default_rng(seed)
+    dense = (rng.random((n, n_labels)) < 0.4).astype(float)
+    dense[0] = 0  # a row without labels
+    labels = sp.csr_array(dense)
+    propensity = rng.uniform(0.2, 1, n_labels)
+    propensity[0] = 1
+    return rng.normal(size=(n, n_labels)) * 2, labels, propensity
+
+
+def module(name: str, correction: str, normalized: bool, labels, propensity, **options):
+    if correction == "empirical_bayes":
+        options["labels"] = labels
+    if correction == "tempered":
+        options["tau"] = 0.4
+    return MissingLabelLoss(
+        propensity, loss=name, correction=correction, normalized=normalized, **options
+    )
+
+
+def numpy_weights(name: str, correction: str, normalized: bool, labels, propensity):
+    if LOSSES[name].reduction == "pairwise" and correction == "bound":
+        return weights.Weights(
+            weights.unbiased(labels, propensity).pos, weights.vanilla(labels, propensity).cut
+        )
+    options = {"tau": 0.4} if correction == "tempered" else {}
+    reduction = "pal" if LOSSES[name].reduction == "pal" else "ova"
+    return weights.CORRECTIONS[correction](
+        labels, propensity, normalized=normalized, reduction=reduction, **options
+    )
+
+
+@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
+def test_values_and_gradients_equal_numpy(name, correction, normalized):
+    scores, labels, propensity = batch()
+    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+    logits = torch.tensor(scores, requires_grad=True)
+    value = loss(logits, index_of(labels))
+    value.sum().backward()
+    w = numpy_weights(name, correction, normalized, labels, propensity)
+    np.testing.assert_allclose(value.detach(), losses.total(name, scores, w), rtol=1e-11)
+    np.testing.assert_allclose(
+        logits.grad, losses.gradient(name, scores, w), rtol=1e-10, atol=1e-12
+    )
+    again = loss(logits, weights=w)
+    np.testing.assert_allclose(again.detach(), value.detach(), rtol=1e-11)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("correction", ["unbiased", "empirical_bayes"])
+def test_every_kind_of_target_means_the_same(kind, correction):
+    scores, labels, propensity = batch(1)
+    loss = module("logistic", correction, True, labels, propensity)
+    logits = torch.tensor(scores)
+    expected = loss(logits, index_of(labels))
+    torch.testing.assert_close(loss(logits, TARGETS[kind](labels)), expected, rtol=1e-12, atol=0)
+
+
+def test_sparse_targets_may_store_zeros():
+    scores, _, propensity = batch(2)
+    stored = torch.tensor([[0, 0, 1], [1, 3, 2]]), torch.tensor([1.0, 0.0, 1.0])
+    sparse = torch.sparse_coo_tensor(*stored, scores.shape, check_invariants=True)
+    loss = MissingLabelLoss(propensity, normalized=True)
+    logits = torch.tensor(scores)
+    torch.testing.assert_close(loss(logits, sparse), loss(logits, sparse.to_dense()))
+
+
+def test_vanilla_equals_torch():
+    scores, labels, _ = batch(3)
+    logits, dense = torch.tensor(scores), torch.tensor(labels.toarray())
+    ones = np.ones(scores.shape[1])
+    ours = MissingLabelLoss(ones, correction="vanilla", reduction_over_batch="sum")
+    theirs = binary_cross_entropy_with_logits(logits, dense, reduction="sum")
+    torch.testing.assert_close(ours(logits, dense), theirs)
+    ours = MissingLabelLoss(ones, correction="vanilla", reduction="pal", reduction_over_batch="sum")
+    torch.testing.assert_close(ours(logits, dense), cross_entropy(logits, dense, reduction="sum"))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_complete_labels_and_the_ends_of_tau_are_exact(normalized):
+    scores, labels, propensity = batch(4)
+    logits, index = torch.tensor(scores), index_of(labels)
+
+    def value(p, correction, **options):
+        loss = MissingLabelLoss(p, correction=correction, normalized=normalized, **options)
+        return loss(logits, index)
+
+    ones = np.ones(len(propensity))
+    assert value(propensity, "tempered", tau=1.0) == value(propensity, "unbiased")
+    assert value(ones, "tempered", tau=0.3) == value(ones, "unbiased")
+    tolerance = {"rtol": 1e-12 if normalized else 0, "atol": 0}
+    vanilla = value(propensity, "vanilla")
+    torch.testing.assert_close(value(ones, "unbiased"), vanilla, **tolerance)
+    torch.testing.assert_close(value(propensity, "tempered", tau=0.0), vanilla, **tolerance)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 40])
+def test_batched_quadrature_equals_high_precision(m):
+    propensity = np.random.default_rng(m).uniform(0.05, 1, m)
+    inverse = torch.as_tensor(
+        np.stack([1 / propensity, np.r_[1 / propensity[:1], np.zeros(m - 1)]])
+    )
+    ours = weighing.unbiased(inverse)
+    exact = np.array([float(t) for t in normalized_weights_mp(propensity)])
+    np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+    assert ours[1, 0] == pytest.approx(1 / propensity[0], rel=1e-13)
+    assert (ours[1, 1:] == 0).all()
+
+
+def test_propensities_at_the_nodes_of_the_quadrature_are_harmless():
+    nodes = np.polynomial.legendre.leggauss(2)[0] / 2 + 0.5
+    assert (1 - nodes[1] * (1 / nodes[1])) == 0
+    for propensity in ([nodes[1], 0.5, 0.9], [nodes[1], nodes[1], 0.9], [nodes[0], nodes[1], 1.0]):
+        ours = weighing.unbiased(1 / torch.tensor([propensity], dtype=torch.float64))
+        exact = [float(t) for t in normalized_weights_mp(propensity)]
+        np.testing.assert_allclose(ours[0], exact, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
+def test_gradcheck(name, correction, normalized):
+    scores, labels, propensity = batch(5, n=3, n_labels=4)
+    loss = module(name, correction, normalized, labels, propensity)
+    logits = torch.tensor(scores, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: loss(s, index_of(labels)), logits)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["logistic", "softmax", "pairwise_logistic"])
+def test_half_precision_logits_are_computed_in_single(name, dtype):
+    scores, labels, propensity = batch(6)
+    loss = MissingLabelLoss(propensity, loss=name)
+    half = torch.tensor(scores, dtype=dtype, requires_grad=True)
+    value = loss(half, index_of(labels))
+    value.backward()
+    assert value.dtype is torch.float32
+    assert half.grad.dtype is dtype
+    torch.testing.assert_close(value, loss(half.detach().float(), index_of(labels)))
+
+
+def test_autocast_changes_nothing():
+    scores, labels, propensity = batch(7)
+    loss = MissingLabelLoss(propensity, normalized=True)
+    layer = torch.nn.Linear(scores.shape[1], scores.shape[1])
+    inputs = torch.tensor(scores, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = layer(inputs)
+        inside = loss(logits, index_of(labels))
+    inside.backward()
+    assert logits.dtype is torch.bfloat16
+    assert torch.equal(inside, loss(logits, index_of(labels)))
+    assert layer.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if loss.slope is not None])
+def test_extreme_logits_stay_finite(name):
+    logits = torch.tensor([[1e4, -1e4, 1e4, -1e4]], requires_grad=True)
+    loss = MissingLabelLoss([0.1, 0.5, 0.9, 1.0], loss=name)
+    value = loss(logits, torch.tensor([[0, 1]]))
+    value.backward()
+    assert value.isfinite()
+    assert logits.grad.isfinite().all()
+
+
+def test_batches_without_labels_or_rows_are_no_accident():
+    loss = MissingLabelLoss([0.5, 0.5, 0.5], normalized=True)
+    logits = torch.zeros(2, 3, requires_grad=True)
+    for empty in (torch.zeros(2, 3), torch.zeros(2, 3).to_sparse_csr(), torch.empty(2, 0).long()):
+        assert loss(logits, empty).item() == pytest.approx(3 * np.log(2))
+    assert loss(torch.zeros(0, 3), torch.zeros(0, 3)) == 0
+
+
+def test_state_dict_carries_the_propensities():
+    scores, labels, propensity = batch(1)
+    saved = module("softmax", "empirical_bayes", True, labels, propensity)
+    other = module("softmax", "empirical_bayes", True, labels, propensity**0.9)
+    file = io.BytesIO()
+    torch.save(saved.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    logits = torch.tensor(scores)
+    assert torch.equal(other(logits, index_of(labels)), saved(logits, index_of(labels)))
+
+
+def test_related_work_runs_in_the_module():
+    scores, labels, propensity = batch(9)
+    logits = torch.tensor(scores, requires_grad=True)
+    for make in (losses.related_work.hill, losses.related_work.non_negative):
+        loss = MissingLabelLoss(propensity, loss=make(), correction="vanilla")
+        assert torch.autograd.gradcheck(lambda s, f=loss: f(s, index_of(labels)), logits)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while tracing
+@pytest.mark.parametrize(("name", "normalized"), [("logistic", True), ("softmax", False)])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_in_one_graph(name, normalized, backend):
+    if backend == "inductor" and shutil.which("gcc") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    torch.compiler.reset()
+    scores, labels, propensity = batch(10)
+    loss = MissingLabelLoss(propensity, loss=name, normalized=normalized)
+    compiled = torch.compile(loss, backend=backend, fullgraph=True)
+    gradients = []
+    for function in (loss, compiled):
+        logits = torch.tensor(scores, dtype=torch.float32, requires_grad=True)
+        value = function(logits, index_of(labels))
+        value.backward()
+        gradients.append(logits.grad)
+    torch.testing.assert_close(value, loss(logits, index_of(labels)))
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiled_with_sparse_targets():
+    torch.compiler.reset()
+    scores, labels, propensity = batch(11)
+    loss = MissingLabelLoss(propensity, normalized=True)
+    compiled = torch.compile(loss, backend="aot_eager")
+    logits = torch.tensor(scores)
+    for kind in ("dense float", "csr", "coo"):
+        target = TARGETS[kind](labels)
+        torch.testing.assert_close(compiled(logits, target), loss(logits, target))
+
+
+def test_an_unbounded_combination_warns_at_construction():
+    with pytest.warns(UnboundedLossWarning, match="use the bound weights"):
+        MissingLabelLoss([0.5, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MissingLabelLoss([0.5, 1.0], correction="bound")
+        MissingLabelLoss([1.0, 1.0])
+
+
+def test_doors():
+    logits = torch.zeros(2, 3)
+    loss = MissingLabelLoss([0.5] * 3, loss="softmax")
+    with pytest.raises(ValueError, match=r"targets of shape \(2, 4\) for logits of shape \(2, 3\)"):
+        loss(logits, torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"targets must be 0 or 1; got 2 at label 1"):
+        loss(logits, torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
+    with pytest.raises(ValueError, match="for 3 propensities"):
+        loss(torch.zeros(2, 4), torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="either targets or weights"):
+        loss(logits)
+    with pytest.raises(ValueError, match=r"weights of shape \(1, 3\)"):
+        loss(logits, weights=weights.vanilla([[1, 0, 0]]))
+    with pytest.raises(ValueError, match="softmax is a loss of the reduction 'pal', not 'ova'"):
+        MissingLabelLoss([0.5], loss="softmax", reduction="ova")
+    with pytest.raises(ValueError, match="pairwise losses have no normalised form"):
+        MissingLabelLoss([0.5], loss="pairwise_hinge", normalized=True)
+    with pytest.raises(ValueError, match="pass labels="):
+        MissingLabelLoss([0.5], correction="empirical_bayes", normalized=True)
+    with pytest.raises(ValueError, match="evaluation only"):
+        MissingLabelLoss([0.5], loss="zero_one")
+    with pytest.raises(ValueError, match=r"propensities must lie in \(0, 1\]"):
+        MissingLabelLoss([0.0])
+
+
+def test_numbers_below_zero_are_padding():
+    loss = MissingLabelLoss([0.5, 0.6, 0.7], normalized=True)
+    logits = torch.randn(2, 3)
+    ignored = torch.tensor([[0, -100], [2, 1]])
+    torch.testing.assert_close(loss(logits, ignored), loss(logits, ignored.clamp(min=-1)))

@@ -1,0 +1,551 @@
+"""Label weights against enumeration over all masks, rational arithmetic and mpmath."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unmask
+from tests import oracles, strategies
+from unmask import _kernels, weights
+from unmask._kernels import weights as kernels
+
+NORMALISED = sorted(weights.CORRECTIONS)
+PLAIN = sorted(set(weights.CORRECTIONS) - {"empirical_bayes"})
+
+
+def row(observed: tuple[int, ...], n_labels: int) -> sp.csr_array:
+    matrix = sp.lil_array((1, n_labels), dtype=np.float32)
+    matrix[0, list(observed)] = 1
+    return sp.csr_array(matrix)
+
+
+def loss(w: weights.Weights, plus: np.ndarray, minus: np.ndarray, reduction: str) -> float:
+    """Section 3 of the mathematics, for one row and arbitrary values of ℓ₊, ℓ₋ (or g)."""
+    pos, cut = oracles.dense(w.pos)[0], oracles.dense(w.cut)[0]
+    if reduction == "pal":
+        return float(pos @ plus)
+    return float(minus.sum() + pos @ plus - cut @ minus)
+
+
+def mean_and_truth(correction, truth, p, scores, **options) -> tuple[float, float]:
+    """The mean of a corrected loss over all masks, and the uncorrected loss of the true labels."""
+
+    def estimate(observed: tuple[int, ...]) -> float:
+        w = weights.CORRECTIONS[correction](row(observed, len(p)), p, **options)
+        return loss(w, *scores, options["reduction"])
+
+    true = weights.vanilla(row(tuple(truth), len(p)), **options)
+    return (
+        oracles.expectation_over_masks(estimate, truth, p),
+        loss(true, *scores, options["reduction"]),
+    )
+
+
+reductions = pytest.mark.parametrize("reduction", ["ova", "pal"])
+normalisations = pytest.mark.parametrize("normalized", [False, True])
+
+
+@reductions
+@normalisations
+@settings(max_examples=15)
+@given(case=strategies.label_sets(), seed=st.integers(0, 2**32 - 1))
+def test_unbiased_has_the_true_loss_as_its_mean(reduction, normalized, case, seed):
+    truth, p = case
+    scores = np.random.default_rng(seed).normal(size=(2, p.size))
+    mean, true = mean_and_truth(
+        "unbiased", truth, p, scores, normalized=normalized, reduction=reduction
+    )
+    # Terms of size Π(2/p − 1) cancel, each rounded on its own.
+    size = float(np.prod(2 / p[truth] - 1)) + 1
+    assert mean == pytest.approx(true, rel=1e-10, abs=1e-14 * size)
+
+
+@settings(max_examples=15)
+@given(case=strategies.label_sets(max_labels=6), seed=st.integers(0, 2**32 - 1))
+def test_the_normalised_bound_bounds_every_share(case, seed):
+    truth, p = case
+    gain = np.random.default_rng(seed).uniform(0, 1, size=(2, p.size))
+    mean, true = mean_and_truth("bound", truth, p, gain, normalized=True, reduction="pal")
+    assert mean >= true * (1 - 1e-12)
+
+
+def test_with_its_own_label_in_the_sum_it_would_be_no_bound():
+    p, truth = np.array([0.3, 0.5]), (0, 1)
+
+    def printed(observed: tuple[int, ...]) -> np.ndarray:
+        inverse = oracles.dense(row(observed, 2))[0] / p
+        return inverse / (1 + inverse.sum())
+
+    assert (oracles.expectation_over_masks(printed, truth, p) < 0.5).all()
+    ours = oracles.expectation_over_masks(
+        lambda seen: oracles.dense(weights.bound(row(seen, 2), p, normalized=True).pos)[0], truth, p
+    )
+    assert (ours >= 0.5).all()
+
+
+@settings(max_examples=25)
+@given(case=strategies.label_sets(max_labels=6), seed=st.integers(0, 2**32 - 1))
+def test_the_plain_bound_bounds_the_zero_one_loss_up_to_a_constant(case, seed):
+    """Its 0–1 loss is the unbiased one plus Σ_{j∈I} (1/p_j − 1), which no score can change."""
+    truth, p = case
+    wrong = np.random.default_rng(seed).integers(0, 2, p.size).astype(float)
+    seen = row(tuple(truth), p.size)
+    bound, exact = weights.bound(seen, p), weights.unbiased(seen, p)
+    constant = (1 / p[truth] - 1).sum()
+    of_bound, of_exact = loss(bound, wrong, 1 - wrong, "ova"), loss(exact, wrong, 1 - wrong, "ova")
+    assert of_bound == pytest.approx(of_exact + constant, rel=1e-12, abs=1e-9)
+
+
+def test_the_plain_bound_of_pick_all_labels_is_the_unbiased_weight():
+    labels, p = [[1, 1, 0], [0, 1, 1]], [0.5, 0.25, 0.1]
+    assert_same(weights.bound(labels, p, reduction="pal"), weights.unbiased(labels, p))
+
+
+# T itself
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from([Fraction(n, 20) for n in range(1, 21)]), min_size=1, max_size=8))
+def test_t_equals_rational_arithmetic(p):
+    assert_t_is(p, oracles.normalized_weights_exact(p))
+
+
+def test_t_equals_rational_arithmetic_for_fourteen_labels():
+    p = [Fraction(n, 16) for n in (1, 3, 16, 7, 2, 9, 9, 16, 5, 11, 13, 15, 4, 8)]
+    exact = [Fraction(0)] * 14
+    for kept in oracles.subsets(range(14)):
+        weight = prod((1 / p[j] if j in kept else 1 - 1 / p[j]) for j in range(14))
+        for i in kept if weight else ():
+            exact[i] += weight / len(kept)
+    assert_t_is(p, exact)
+
+
+def assert_t_is(p: list[Fraction], exact: list[Fraction]) -> None:
+    expected = np.array([float(t) for t in exact])
+    ours = weights.normalized_weights(np.array([0, len(p)]), np.array([float(1 / q) for q in p]))
+    np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.01, 0.05), (0.05, 0.3), (0.3, 0.7), (0.7, 0.99)])
+def test_t_equals_mpmath_for_a_hundred_labels(low, high):
+    inverse = 1 / np.random.default_rng(3).uniform(low, high, 100)
+    relative_errors = errors(inverse, range(0, 100, 25))
+    assert max(relative_errors) < 4e-15
+
+
+@pytest.mark.parametrize("m", [65, 130, pytest.param(1000, marks=pytest.mark.slow)])
+def test_t_equals_mpmath_for_very_many_labels(m):
+    """From 0.01 to 1 mixed, which goes through products up to 1e400 and comes back."""
+    inverse = 1 / np.random.default_rng(1).uniform(0.01, 1, m)
+    assert max(errors(inverse, range(0, m, m // 3))) < 4e-15
+
+
+def errors(inverse: np.ndarray, chosen: range) -> list[float]:
+    """Errors of T relative to the largest |T| of the row (one entry alone may be near 0)."""
+    ours = weights.normalized_weights(np.array([0, inverse.size]), inverse)
+    with mpmath.workdps(40 + 3 * inverse.size):
+        exact = [share_mp([mpmath.mpf(float(a)) for a in inverse], i) for i in chosen]
+        return [
+            float(abs(ours[i] - t)) / np.abs(ours).max() for i, t in zip(chosen, exact, strict=True)
+        ]
+
+
+def share_mp(inverse: list, i: int):
+    """T_i from the coefficients of Π_{k≠i} (1 − a_k u)."""
+    coefficients = [mpmath.mpf(1)]
+    for k, a in enumerate(inverse):
+        if k != i:
+            longer = [*coefficients, mpmath.mpf(0)]
+            for power, c in enumerate(coefficients):
+                longer[power + 1] -= a * c
+            coefficients = longer
+    return inverse[i] * sum(c / (power + 1) for power, c in enumerate(coefficients))
+
+
+@settings(max_examples=50)
+@given(st.lists(strategies.propensities, min_size=1, max_size=40))
+def test_the_shares_of_a_row_sum_to_the_chance_of_any_label(p):
+    inverse = 1 / np.array(p)
+    t = weights.normalized_weights(np.array([0, len(p)]), inverse)
+    expected = 1 - np.prod(1 - inverse)
+    assert t.sum() == pytest.approx(expected, rel=1e-11, abs=1e-12 * np.abs(t).sum())
+
+
+@pytest.mark.parametrize("correction", NORMALISED)
+@given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_the_order_of_labels_and_rows_does_not_matter(correction, labels, seed):
+    random = np.random.default_rng(seed)
+    p = random.uniform(0.1, 1, labels.shape[1])
+    columns, rows = random.permutation(labels.shape[1]), random.permutation(labels.shape[0])
+    weigh = weights.CORRECTIONS[correction]
+    straight = oracles.dense(weigh(labels, p, normalized=True).pos)[rows][:, columns]
+    permuted = sp.csr_array(oracles.dense(labels)[rows][:, columns])
+    ours = oracles.dense(weigh(permuted, p[columns], normalized=True).pos)
+    scale = np.abs(straight).max(initial=1)
+    np.testing.assert_allclose(ours, straight, rtol=1e-9, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 51, 200])
+def test_quadrature_nodes_are_good_to_the_last_digits(n):
+    """Against mpmath: the roots of P_n mapped to [0, 1], relative to their distance from 0."""
+    nodes, node_weights = kernels._rule(n)
+    with mpmath.workdps(120):
+        for at in {0, n // 3, n - 1}:
+            x = mpmath.findroot(lambda x: mpmath.legendre(n, 1 - 2 * x), mpmath.mpf(nodes[at]))
+            slope = mpmath.diff(lambda x: mpmath.legendre(n, x), 1 - 2 * x)
+            weight = 1 / ((1 - (1 - 2 * x) ** 2) * slope**2)
+            assert abs(nodes[at] / x - 1) < 8e-16
+            assert abs(node_weights[at] / weight - 1) < 8e-15
+
+
+# What is exact to the bit
+
+
+@reductions
+@pytest.mark.parametrize(
+    ("correction", "normalized"),
+    [*((name, False) for name in PLAIN), *((name, True) for name in NORMALISED)],
+)
+@settings(max_examples=10)
+@given(labels=strategies.label_matrices())
+def test_with_every_propensity_one_all_corrections_are_vanilla(
+    correction, normalized, reduction, labels
+):
+    options = {"normalized": normalized, "reduction": reduction}
+    ours = weights.CORRECTIONS[correction](labels, np.ones(labels.shape[1]), **options)
+    assert_same(ours, weights.vanilla(labels, **options))
+
+
+def test_with_every_propensity_one_long_rows_are_vanilla_too():
+    labels = np.ones((2, 150))
+    assert_same(
+        weights.unbiased(labels, np.ones(150), normalized=True),
+        weights.vanilla(labels, normalized=True),
+    )
+
+
+@reductions
+@normalisations
+@given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_tempering_goes_from_vanilla_to_unbiased(reduction, normalized, labels, seed):
+    p = np.random.default_rng(seed).uniform(0.05, 1, labels.shape[1])
+    options = {"normalized": normalized, "reduction": reduction}
+    for per_entry in (p, entry_propensity(labels, p)):
+        none, all_of_it = (weights.tempered(labels, per_entry, tau=t, **options) for t in (0, 1))
+        assert_same(none, weights.vanilla(labels, **options))
+        assert_same(all_of_it, weights.unbiased(labels, p, **options))
+
+
+def test_tempering_replaces_one_over_p():
+    w = weights.tempered([[1, 1]], [0.5, 0.25], tau=0.5, normalized=True)
+    assert_same(w, weights.unbiased([[1, 1]], [1 / 1.5, 1 / 2.5], normalized=True))
+
+
+@pytest.mark.parametrize("correction", NORMALISED)
+@given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_propensities_per_label_and_per_entry_agree(correction, labels, seed):
+    p = np.random.default_rng(seed).uniform(0.05, 1, labels.shape[1])
+    weigh = weights.CORRECTIONS[correction]
+    assert_same(
+        weigh(labels, entry_propensity(labels, p), normalized=True),
+        weigh(labels, p, normalized=True),
+    )
+
+
+def test_propensities_may_differ_from_row_to_row():
+    labels, p = np.array([[1, 1], [1, 0]]), sp.csr_array([[0.5, 0.25], [0.1, 0]])
+    ours = oracles.dense(weights.unbiased(labels, p, normalized=True).pos)
+    np.testing.assert_allclose(ours, [[2 * (1 - 4 / 2), 4 * (1 - 2 / 2)], [10, 0]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("correction", NORMALISED)
+def test_results_depend_on_neither_threads_nor_chunks(correction, monkeypatch):
+    labels = random_labels(400, 120, 9)
+    p = np.random.default_rng(0).uniform(0.2, 1, 120)
+    weigh = weights.CORRECTIONS[correction]
+    whole = weigh(labels, p, normalized=True)
+    bounds = _kernels.row_bounds
+    monkeypatch.setattr(_kernels, "row_bounds", lambda indptr: bounds(indptr, entries=100))
+    for threads in (1, 3):
+        unmask.set_threads(threads)
+        try:
+            assert_same(weigh(labels, p, normalized=True), whole)
+        finally:
+            unmask.set_threads(None)
+
+
+# Extremes
+
+
+def test_values_beyond_float64_are_the_largest_float_and_name_the_row():
+    labels = sp.csr_array(np.vstack([np.eye(1, 400), np.zeros((1, 400)), np.ones((2, 400))]))
+    with pytest.warns(RuntimeWarning, match=r"row 2 \(400 labels\) exceed float64"):
+        w = weights.unbiased(labels, np.full(400, 0.01), normalized=True)
+    limit = np.finfo(np.float64).max
+    assert oracles.dense(w.pos)[0, 0] == 100
+    assert (oracles.dense(w.pos)[2:] == -limit).all()  # 399 negative factors
+
+
+@pytest.mark.parametrize("m", [2, 7, 63, 64, 65, 130, 1001])
+@pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-12, 0.009, 0.5])
+def test_nothing_is_ever_nan(m, p):
+    inverse = 1 / np.maximum(np.r_[np.full(m - 1, p), 1.0], 1e-308)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ours = weights.normalized_weights(np.array([0, m]), inverse)
+    assert np.isfinite(ours).all()
+
+
+def test_rows_on_both_sides_of_the_exponent_switch_agree():
+    """The same row, once as it is and once with the threshold that sends it through exponents."""
+    inverse = 1 / np.random.default_rng(5).uniform(0.05, 1, 90)
+    nodes, node_weights, _ = kernels.quadrature(np.array([90]))
+    scaled = np.empty(90)
+    assert not kernels._with_exponents(inverse, nodes, node_weights, scaled)
+    plain = weights.normalized_weights(np.array([0, 90]), inverse)
+    np.testing.assert_allclose(scaled, plain, rtol=1e-12, atol=1e-13 * np.abs(plain).max())
+
+
+def test_tiny_propensities_give_finite_plain_weights():
+    for correction in PLAIN:
+        w = weights.CORRECTIONS[correction]([[1, 1]], [5e-324, 1.0])
+        assert np.isfinite(w.pos.data).all()
+
+
+@pytest.mark.parametrize("correction", NORMALISED)
+def test_rows_without_labels_have_no_weights(correction):
+    weigh = weights.CORRECTIONS[correction]
+    w = weigh([[0, 0], [1, 1], [0, 0]], [0.5, 0.5], normalized=True)
+    assert w.pos.indptr.tolist() == [0, 0, 2, 2]
+    for nothing in (np.zeros((3, 2)), np.zeros((0, 2))):
+        assert weigh(nothing, [0.5, 0.5], normalized=True).pos.nnz == 0
+
+
+def test_what_was_given_is_not_touched():
+    labels = sp.csr_array(np.array([[1.0, 0, 1], [0, 1, 0]]))
+    p, before = np.array([0.5, 0.25, 1]), labels.copy()
+    for correction in weights.CORRECTIONS.values():
+        correction(labels, p, normalized=True).pos.data[:] = 7
+    assert (labels != before).nnz == 0
+    assert p.tolist() == [0.5, 0.25, 1]
+
+
+@pytest.mark.parametrize("correction", NORMALISED)
+def test_mistakes_are_named(correction):
+    weigh = weights.CORRECTIONS[correction]
+    with pytest.raises(ValueError, match="unknown reduction 'ovr'; use one of: ova, pal"):
+        weigh([[1]], [0.5], reduction="ovr")
+    if correction != "vanilla":
+        with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):
+            weigh([[1, 1]], [0.5, 1.7], normalized=True)
+
+
+def test_empirical_bayes_has_no_plain_form():
+    with pytest.raises(ValueError, match="no plain form; pass normalized=True, or use `unbiased`"):
+        weights.empirical_bayes([[1]], [0.5], normalized=False)
+
+
+# The distribution of true counts
+
+
+def test_empirical_bayes_is_one_over_p_times_the_posterior_share():
+    labels = random_labels(500, 40, 6)
+    p = np.random.default_rng(1).uniform(0.3, 0.9, 40)
+    w = weights.empirical_bayes(labels, p)
+    fit = weights.count_distribution(labels, p)
+    rows = np.repeat(np.diff(labels.indptr), np.diff(labels.indptr))
+    np.testing.assert_allclose(w.pos.data, fit.share[rows] / p[labels.indices], rtol=1e-15)
+    assert (w.pos.data > 0).all()
+
+
+@settings(max_examples=30)
+@given(
+    rows=st.lists(st.integers(0, 60), min_size=1, max_size=40).map(lambda seen: [*seen, 1]),
+    p=st.sampled_from([0.05, 0.3, 0.7, 0.99]),
+)
+def test_the_count_distribution_is_the_maximum_of_its_likelihood(rows, p):
+    """Rises to the end, and satisfies the optimality conditions, in the oracle's own likelihood."""
+    counts = np.repeat(np.arange(len(rows)), rows)
+    labels = sp.csr_array(np.arange(len(rows))[None, :] < counts[:, None]).astype(np.float32)
+    fit = weights.count_distribution(labels, np.full(len(rows), p))
+    assert fit.converged
+    assert all(later >= earlier for earlier, later in pairwise(fit.log_likelihood))
+    assert fit.propensity == pytest.approx(p, rel=1e-12)
+    assert fit.probability.sum() == pytest.approx(1, rel=1e-12)
+    table = binomial_table(len(rows), fit.probability.size, p)
+    seen, mixed = np.array(rows) / sum(rows), table @ fit.probability
+    gradient = (seen / np.where(seen > 0, mixed, 1)) @ table
+    assert gradient.max() <= 1 + 2e-6
+    mean_log = seen @ np.log(np.where(seen > 0, mixed, 1))
+    assert fit.log_likelihood[-1] == pytest.approx(mean_log, rel=1e-9, abs=1e-9)
+
+
+def binomial_table(m: int, n: int, p: float) -> np.ndarray:
+    return np.array(
+        [[float(mpmath.binomial(N, k) * p**k * (1 - p) ** (N - k)) for N in range(n)]
+         for k in range(m)]
+    )  # fmt: skip
+
+
+def test_the_posterior_share_is_bayes_rule():
+    labels, p = random_labels(300, 30, 5), np.full(30, 0.4)
+    fit = weights.count_distribution(labels, p)
+    table = binomial_table(fit.share.size, fit.probability.size, 0.4)
+    for m in np.flatnonzero(fit.rows):
+        joint = table[m, 1:] * fit.probability[1:]
+        nothing = table[m, 0] * fit.probability[0]
+        expected = joint @ (1 / np.arange(1, fit.probability.size)) / (joint.sum() + nothing)
+        assert fit.share[m] == pytest.approx(expected, rel=1e-9)
+
+
+def test_more_labels_than_the_propensity_allows_still_fit():
+    """A row with all 200 labels at p̄ near 0.01: its likelihood underflows at every count."""
+    labels = sp.csr_array(np.vstack([np.ones((1, 200)), np.eye(200)]))
+    fit = weights.count_distribution(labels, np.full(200, 0.01))
+    assert np.isfinite(fit.log_likelihood).all()
+    assert fit.share[200] == pytest.approx(1 / 200)
+
+
+# Records and exports
+
+
+def test_rows_can_be_taken_out():
+    labels = random_labels(20, 10, 3)
+    w = weights.bound(labels, np.full(10, 0.5))
+    for rows in (3, slice(2, 9, 2), [4, 1, 1], np.arange(20) % 3 == 0, np.int64(-1)):
+        part = w[rows]
+        wanted = np.atleast_1d(np.arange(20)[rows])
+        np.testing.assert_array_equal(oracles.dense(part.pos), oracles.dense(w.pos)[wanted])
+        np.testing.assert_array_equal(oracles.dense(part.cut), oracles.dense(w.cut)[wanted])
+    shared = weights.unbiased(labels, np.full(10, 0.5))[:3]
+    assert shared.pos is shared.cut
+
+
+@pytest.mark.parametrize("correction", PLAIN)
+@pytest.mark.parametrize("name", ["w.npz", "w.npz.gz", "no-suffix"])
+def test_weights_come_back_from_a_file_bit_for_bit(correction, name, tmp_path):
+    labels = random_labels(50, 20, 4)
+    w = weights.CORRECTIONS[correction](labels, np.full(20, 0.3))
+    weights.write(tmp_path / name, w)
+    back = weights.read(tmp_path / name)
+    assert_same(back, w)
+    assert back.pos.shape == w.pos.shape
+    assert (back.pos is back.cut) == (w.pos is w.cut)
+
+
+def test_files_that_hold_no_weights_are_refused(tmp_path):
+    (tmp_path / "text").write_text("1 2 3")
+    np.savez(tmp_path / "other.npz", a=np.ones(3))
+    with pytest.raises(ValueError, match=r"text is not a file that `weights.write` made"):
+        weights.read(tmp_path / "text")
+    with pytest.raises(ValueError, match=r"other.npz holds a but no label weights"):
+        weights.read(tmp_path / "other.npz")
+
+
+LABELS, P = np.array([[1, 1, 0], [0, 1, 0], [1, 1, 1]]), np.array([0.5, 0.25, 0.8])
+
+
+def test_pos_weight_is_what_torch_means_by_it():
+    torch = pytest.importorskip("torch")
+    w = weights.bound(LABELS, P)
+    scores, target = (
+        torch.randn(3, 3, dtype=torch.float64),
+        torch.tensor(LABELS, dtype=torch.float64),
+    )
+    theirs = torch.nn.functional.binary_cross_entropy_with_logits(
+        scores, target, pos_weight=torch.tensor(weights.to_pos_weight(w)), reduction="sum"
+    )
+    assert float(theirs) == pytest.approx(logistic_loss(w, scores.numpy()), rel=1e-12)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_soft_targets_are_what_torch_means_by_them(normalized):
+    torch = pytest.importorskip("torch")
+    w = weights.unbiased(LABELS, P, normalized=normalized)
+    scores = torch.randn(3, 3, dtype=torch.float64)
+    target = torch.tensor(weights.to_soft_targets(w).toarray())
+    theirs = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="sum")
+    assert float(theirs) == pytest.approx(logistic_loss(w, scores.numpy()), rel=1e-12)
+
+
+@pytest.mark.parametrize("w", [weights.bound(LABELS, P), weights.vanilla(LABELS, normalized=True)])
+def test_samples_make_up_the_loss_of_a_label(w):
+    scores = np.random.default_rng(0).normal(size=3)
+    for label in range(3):
+        samples = weights.to_samples(w, label)
+        signs = np.where(samples.targets == 1, -1, 1)
+        theirs = samples.weights @ np.logaddexp(0, signs * scores[samples.rows])
+        column = [label]
+        one = weights.Weights(w.pos[:, column], w.cut[:, column])
+        assert theirs == pytest.approx(logistic_loss(one, scores[:, None]), rel=1e-12)
+        assert (samples.weights > 0).all()
+
+
+def logistic_loss(w: weights.Weights, scores: np.ndarray) -> float:
+    plus, minus = np.logaddexp(0, -scores), np.logaddexp(0, scores)
+    pos, cut = oracles.dense(w.pos), oracles.dense(w.cut)
+    return float((minus + pos * plus - cut * minus).sum())
+
+
+def test_relevance_is_a_float32_matrix_of_the_old_kind():
+    relevance = weights.to_relevance(weights.bound(LABELS, P))
+    assert sp.isspmatrix(relevance)
+    assert relevance.dtype == np.float32
+    np.testing.assert_array_equal(relevance.toarray(), (LABELS * (2 / P - 1)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("export", "w", "message"),
+    [
+        (weights.to_pos_weight, weights.unbiased(LABELS, P), "pos 2 in row 0, label 0.*soft_targ"),
+        (
+            weights.to_pos_weight,
+            weights.bound([[1], [1]], sp.csr_array([[0.5], [0.25]])),
+            "one weight per label; got pos 3 in row 0, label 0.*to_samples",
+        ),
+        (weights.to_soft_targets, weights.bound(LABELS, P), "pos = cut.*row 0, label 0.*pos_weig"),
+        (
+            weights.to_relevance,
+            weights.unbiased(LABELS, P, normalized=True),
+            r"positive relevances; got pos -2 in row 0, label 0.*`bound`",
+        ),
+        (
+            lambda w: weights.to_samples(w, 1),
+            weights.unbiased(LABELS, P),
+            "must not be negative; got -3 in row 0, label 1.*`bound`",
+        ),
+        (lambda w: weights.to_samples(w, 3), weights.vanilla(LABELS), r"in 0 … 2; got 3"),
+    ],
+)
+def test_exports_refuse_what_they_cannot_say(export, w, message):
+    with pytest.raises(ValueError, match=message):
+        export(w)
+
+
+def random_labels(n: int, n_labels: int, mean: float) -> sp.csr_array:
+    random = np.random.default_rng(n)
+    return sp.csr_array((random.random((n, n_labels)) < mean / n_labels).astype(np.float32))
+
+
+def entry_propensity(labels: sp.csr_array, p: np.ndarray) -> sp.csr_array:
+    return sp.csr_array((p[labels.indices], labels.indices, labels.indptr), shape=labels.shape)
+
+
+def assert_same(left: weights.Weights, right: weights.Weights) -> None:
+    for ours, theirs in ((left.pos, right.pos), (left.cut, right.cut)):
+        np.testing.assert_array_equal(ours.indptr, theirs.indptr)
+        np.testing.assert_array_equal(ours.indices, theirs.indices)
+        np.testing.assert_array_equal(ours.data, theirs.data)
