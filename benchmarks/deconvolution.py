@@ -156,11 +156,12 @@ def counted(observed: Bools, top: np.ndarray, propensity: Floats, by: str = "pre
 
 
 REAL = ("debtags-bookworm", "delicious", "cooking-stackexchange")
-Prepared = tuple[Bools, np.ndarray, np.ndarray, int]
+Prepared = tuple[Bools, np.ndarray, sp.csr_array, np.ndarray]
+Hidden = tuple[Floats, Bools]
 
 
 def prepared(folder: Path) -> Prepared:
-    """True test labels, a ridge model's top 5, training positives per label, training rows."""
+    """True test labels, a ridge model's top 5, training labels, training positives per label."""
     train, test = read(folder / "train.txt.gz"), read(folder / "test.txt.gz")
     squeeze = TruncatedSVD(300, random_state=0)
     x = squeeze.fit_transform(normalize(train.features))
@@ -171,34 +172,34 @@ def prepared(folder: Path) -> Prepared:
     return test.labels.toarray() > 0, top, train.labels, positives
 
 
-def hidings(prepared_set: Prepared, repetitions: int) -> Iterator[tuple[str, Floats, list[Bools]]]:
-    """Ways to hide labels: name, propensities, hidden copies."""
-    true, _, train_labels, positives = prepared_set
+def hidings(given: Prepared, repetitions: int) -> Iterator[tuple[str, list[Hidden]]]:
+    """Ways to hide labels, and for each several (propensities, hidden copy)."""
+    true, _, train_labels, positives = given
     random = np.random.default_rng(3)
     spread = np.linspace(2, 20, true.shape[1])
     by_frequency = np.empty_like(spread)
     by_frequency[np.argsort(-positives)] = spread
-    ways = {
-        "Jain": np.asarray(jain(train_labels)),
-        "1/2 … 1/20, rare last": 1 / by_frequency,
-        "1/2 … 1/20, at random": 1 / random.permutation(spread),
-        "constant 0.3": np.full(true.shape[1], 0.3),
+    ways: dict[str, Callable[[], Floats]] = {
+        "Jain": lambda: np.asarray(jain(train_labels)),
+        "1/2 … 1/20, rare last": lambda: 1 / by_frequency,
+        "1/2 … 1/20, at random": lambda: 1 / random.permutation(spread),
+        "constant 0.3": lambda: np.full(true.shape[1], 0.3),
     }
-    for name, propensity in ways.items():
-        draws = (random.random(true.shape) < propensity for _ in range(repetitions))
-        yield name, propensity, [true & draw for draw in draws]
+    for name, way in ways.items():
+        drawn = [way() for _ in range(repetitions)]
+        yield name, [(p, true & (random.random(true.shape) < p)) for p in drawn]
 
 
 def real(sets: dict[str, Prepared], repetitions: int) -> None:
     print(f"\n3. Real test sets, top 5: error ± deviation over {repetitions} masks")
     for name, given in sets.items():
         true, top = given[:2]
-        for way, propensity, copies in hidings(given, repetitions):
-            fits = [fit(counted(copy, top, propensity)) for copy in copies]
+        for way, copies in hidings(given, repetitions):
+            fits = [fit(counted(copy, top, propensity)) for propensity, copy in copies]
             print(f"  {name}, {way} ({fits[-1].estimate('R').verdict})")
             for metric_name in ("R", "nDCG", "F1", "Jaccard", "hit", "R-precision"):
                 truth = metric(true, top, metric_name)
-                plain = np.array([metric(copy, top, metric_name) for copy in copies]) - truth
+                plain = np.array([metric(copy, top, metric_name) for _, copy in copies]) - truth
                 ours = np.array([each.value(metric_name) for each in fits]) - truth
                 print(
                     f"    {metric_name + '@5':14} true {truth:.3f}"
@@ -209,28 +210,26 @@ def real(sets: dict[str, Prepared], repetitions: int) -> None:
 
 def strata(sets: dict[str, Prepared], repetitions: int) -> None:
     print("\n4. Strata: RMSE of R@1 and R@5, relative to the truth")
-    print(f"  {'':48}{'none':>10}{'predicted':>11}{'observed':>10}")
-    squares: list[list[float]] = []
+    print(f"  {'':54}{'none':>10}{'predicted':>11}{'observed':>10}")
+    squares = []
     for name, given in sets.items():
         true, top = given[:2]
-        for way, propensity, copies in hidings(given, repetitions):
+        for way, copies in hidings(given, repetitions):
             for k in (1, 5):
                 truth = metric(true, top[:, :k], "R")
-                values = [
-                    [
-                        fit(counted(copy, top[:, :k], propensity), stratified=False).value("R"),
-                        fit(counted(copy, top[:, :k], propensity)).value("R"),
-                        fit(counted(copy, top[:, :k], propensity, "observed")).value("R"),
-                    ]
-                    for copy in copies
-                ]
+                values = [by_strata(copy, top[:, :k], p) for p, copy in copies]
                 error = np.sqrt(np.mean(np.square(np.array(values) / truth - 1), axis=0))
-                squares.append((error**2).tolist())
-                print(
-                    f"  {name + ', ' + way + f', k = {k}':48}"
-                    + "".join(f"{e:10.1%}" for e in error)
-                )
-    print(f"  {'all':48}" + "".join(f"{e:10.1%}" for e in np.sqrt(np.mean(squares, axis=0))))
+                squares.append(error**2)
+                print(f"  {f'{name}, {way}, k = {k}':54}" + "".join(f"{e:10.1%}" for e in error))
+    print(f"  {'all':54}" + "".join(f"{e:10.1%}" for e in np.sqrt(np.mean(squares, axis=0))))
+
+
+def by_strata(observed: Bools, top: np.ndarray, propensity: Floats) -> list[float]:
+    """Recall without strata, with strata of predicted, and of observed labels."""
+    right = counted(observed, top, propensity)
+    wrong = counted(observed, top, propensity, "observed")
+    fits = fit(right, stratified=False), fit(right), fit(wrong)
+    return [each.value("R") for each in fits]
 
 
 def speed() -> None:

@@ -20,7 +20,7 @@ FLOORS = (
     {"data", "predictions"},
     {"propensity"},
     {"weights"},
-    {"losses", "operator", "metrics"},
+    {"losses", "operator", "metrics", "diagnosis"},
     {"linear", "torch"},
     {"experiments"},
     {"cli"},

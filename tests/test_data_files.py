@@ -395,7 +395,7 @@ def test_names_beside(tmp_path: Path) -> None:
     assert found.feature_names is None
     assert found.source.paths == (str(path), str(tmp_path / "labels.txt.gz"))
     assert data.read(path, names=False).label_names is None
-    put(tmp_path / "labels.txt", b"1 1\n0:1\n")  # a label file by that name is not its own names
+    put(tmp_path / "labels.txt", b"1 2\n0:1\n")  # two lines, two labels, but not its own names
     assert data.read(tmp_path / "labels.txt").label_names is None
 
 
@@ -496,6 +496,12 @@ def test_archive_keeps_everything(tmp_path: Path) -> None:
     broken = replace(whole, label_names=("a\nb", "", "", ""))
     with pytest.raises(ValueError, match="a name must be one line"):
         data.write(tmp_path / "all.npz", broken)
+
+
+def test_rows_without_labels_start_with_a_blank(tmp_path: Path) -> None:
+    whole = Dataset([*FEATURES, [0] * 5], [*LABELS, [0] * 4])
+    data.write(tmp_path / "f.txt", whole)
+    assert (tmp_path / "f.txt").read_text() == "4 5 4\n0,3 0:0.5 4:1\n 1:-0.002\n2\n \n"
 
 
 def test_parts_of_a_data_set_are_written_alone(tmp_path: Path) -> None:

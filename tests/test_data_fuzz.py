@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -162,9 +163,25 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_CHUNK", 5)
 
 
+SPECIAL = """1 0 -0.0 0.5 1e-3 .5 7. +2 3.4028235e38 1e-46 9223372036854775808 9999999999999999999
+0.99999999999999999999999 1e30 1000000000000000000000000000000 0.00000000000000000000000000000000001
+123456789012345678e-30 0e99999999999999999999 1e-99999999999999999999"""
+
+
+def halfway(below: float, digits: int) -> str:
+    """The number in the middle of two neighbouring float32, cut after so many digits."""
+    above = np.nextafter(np.float32(below), np.float32(np.inf))
+    middle = (Decimal(below) + Decimal(float(above))) / 2
+    return f"{middle:.{digits}e}"
+
+
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 numbers = st.one_of(
-    st.sampled_from(["1", "0", "-0.0", "0.5", "1e-3", ".5", "7.", "3.4028235e38", "1e-46", "+2"]),
-    st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda x: repr(float(x))),
+    st.sampled_from(SPECIAL.split()),
+    st.builds(
+        halfway, st.floats(2.0**-30, 2.0**30, width=32), st.sampled_from([15, 17, 18, 20, 24, 40])
+    ),
+    finite.map(lambda x: repr(float(x))),
     st.floats(-1e30, 1e30).map(repr),
     st.integers(0, 10**25).map(str),
     st.integers(0, 10**25).map(lambda i: f"0.{i}"),
@@ -238,6 +255,16 @@ def test_reader_survives_any_bytes(path: Path, raw: bytes, format: str) -> None:
 @settings(max_examples=300)
 @given(st.lists(numbers, min_size=1, max_size=30))
 def test_numbers_are_rounded_as_python_and_numpy_round(path: Path, tokens: list[str]) -> None:
+    line = " ".join(f"{j}:{token}" for j, token in enumerate(tokens))
+    check(f"1 {len(tokens)}\n{line}\n".encode(), "features", path)
+
+
+@pytest.mark.parametrize("digits", [15, 17, 18, 20, 24, 40])
+def test_numbers_halfway_between_two_floats(path: Path, digits: int) -> None:
+    """Where one float64 operation on a long decimal would often round to the wrong side."""
+    rng = np.random.default_rng(0)
+    below = (rng.random(300) * 2.0 ** rng.integers(-30, 30, 300)).astype(np.float32)
+    tokens = [halfway(number, digits) for number in below.tolist()]
     line = " ".join(f"{j}:{token}" for j, token in enumerate(tokens))
     check(f"1 {len(tokens)}\n{line}\n".encode(), "features", path)
 

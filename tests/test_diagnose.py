@@ -123,6 +123,16 @@ def test_labels_that_are_never_lost_allow_anything() -> None:
     assert violations(diagnose(labels, np.ones(3))) == set()
 
 
+def test_unequal_propensities_are_no_violation() -> None:
+    """Rows of ten labels with p = 0.95 beside rows of labels with p = 0.1: valid, though narrow."""
+    true = np.zeros((2000, 20))
+    true[:1000, :10], true[1000:, 10:] = 1, 1
+    p = np.repeat([0.95, 0.1], 10)
+    seen = data.hide(true, p, seed=0)
+    assert violations(diagnose(seen, p)) == set()
+    assert violations(diagnose(seen, np.full(20, 0.525)))  # the mean propensity is contradicted
+
+
 def test_groups_split_what_was_observed_in_half() -> None:
     labels = sp.csr_array(np.ones((10, 4), dtype=np.float32))
     parts = dict(feasibility.groups(labels, np.array([0.9, 0.2, 0.5, 0.3])))

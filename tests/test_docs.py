@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -38,3 +39,11 @@ def test_ci_runs_the_readme_command() -> None:
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_function_named_in_the_maths_exists() -> None:
+    page = (ROOT / "docs" / "maths.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(unmask(?:\.\w+)+)`", page))
+    assert len(named) > 10
+    for name in named:
+        pkgutil.resolve_name(name)

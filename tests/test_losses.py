@@ -113,16 +113,17 @@ def test_the_tight_pairwise_bound_lies_between_truth_and_the_loose_one(case):
     assert mean <= loose + 1e-9
 
 
-def random_batch(seed: int = 0, n: int = 7, n_labels: int = 6) -> tuple[np.ndarray, Weights]:
+def random_batch(seed: int = 0, weigh=weights.bound) -> tuple[np.ndarray, Weights]:
     rng = np.random.default_rng(seed)
-    labels = (rng.random((n, n_labels)) < 0.4).astype(float)
+    labels = (rng.random((7, 6)) < 0.4).astype(float)
     labels[0] = 0  # a row without labels
-    return rng.normal(size=(n, n_labels)) * 2, weights.bound(labels, rng.uniform(0.2, 1, n_labels))
+    return rng.normal(size=labels.shape) * 2, weigh(labels, rng.uniform(0.2, 1, 6))
 
 
+@pytest.mark.parametrize("weigh", [weights.bound, weights.unbiased])
 @pytest.mark.parametrize("name", TRAINABLE)
-def test_gradient_equals_autograd_and_finite_differences(name):
-    scores, w = random_batch()
+def test_gradient_equals_autograd_and_finite_differences(name, weigh):
+    scores, w = random_batch(weigh=weigh)
     given_gradient = losses.gradient(name, scores, w)
     tensor = torch.tensor(scores, requires_grad=True)
     seen = losses.Observed(*(torch.as_tensor(a) for a in vars(losses.observed(w)).values()))

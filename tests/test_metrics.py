@@ -201,10 +201,8 @@ def test_unbiased_recall_with_many_labels_against_120_digits(low: float, high: f
 @pytest.mark.parametrize("metric", OF_ROWS)
 def test_k_beyond_the_number_of_labels_and_short_lists(metric: str) -> None:
     rankings, true = [[2, 0, 1], [1], []], [[0, 1], [0, 2], [1]]
-    found = contributions(
-        one_top(rankings), dense_rows(true, 3), [0.5] * 3, metrics=[f"{metric}@{k}" for k in (2, 8)],
-        estimators=["vanilla"],
-    )  # fmt: skip
+    names = [f"{metric}@{k}" for k in (2, 8)]
+    found = contributions(one_top(rankings), dense_rows(true, 3), metrics=names)
     for k in (2, 8):
         truth = [DEFINITIONS[metric](r, y, k) for r, y in zip(rankings, true, strict=True)]
         assert found[f"{metric}@{k}", "vanilla"] == pytest.approx(truth)

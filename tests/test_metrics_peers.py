@@ -62,9 +62,9 @@ def test_what_the_literature_calls_propensity_scored_recall_is_not_recall() -> N
     """Its numerator Σ q / m on the toy example: 3/2 · 1/9 + 3 · 2/9 = 5/6, where recall is 1/2."""
     unnormalised = CASE["peers"]["napkinxc psrecall_at_k normalize=False"]
     q, labels, top = np.array(CASE["inverse_propensity"]), CASE["labels"], CASE["top"]
+    rows = list(zip(top, labels, strict=True))
     theirs = [
-        np.mean([sum(q[j] for j in t[:k] if j in y) / max(len(y), 1) for t, y in zip(top, labels)])
-        for k in KS
+        np.mean([sum(q[j] for j in t[:k] if j in y) / max(len(y), 1) for t, y in rows]) for k in KS
     ]
     assert theirs == pytest.approx(unnormalised, abs=1e-9)
 

@@ -551,7 +551,7 @@ def test_jester_rates_are_found_by_an_audit(real_data: Path) -> None:
 def test_posterior_of_one_label_is_conjugate() -> None:
     """Given the curve, p_j is Beta(κc + k, κ(1 − c) + K − k)."""
     known = fit_posterior(
-        [3], [10], [50], 1000, sampled=False, curve="jain", confidence=0.95, seed=0
+        [3], [10], [50], 1000, sampled=False, effect=1.0, curve="jain", confidence=0.95, seed=0
     )
     draw = np.array([0.55, 1.5, 20.0, np.log(1000) - 1])
     c = propensity.jain_curve([50], 1000)[0]

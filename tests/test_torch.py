@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import runpy
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,12 +157,11 @@ def test_batched_quadrature_equals_high_precision(m):
 
 
 def test_propensities_at_the_nodes_of_the_quadrature_are_harmless():
-    nodes = np.polynomial.legendre.leggauss(2)[0] / 2 + 0.5
-    assert (1 - nodes[1] * (1 / nodes[1])) == 0
-    for propensity in ([nodes[1], 0.5, 0.9], [nodes[1], nodes[1], 0.9], [nodes[0], nodes[1], 1.0]):
-        ours = weighing.unbiased(1 / torch.tensor([propensity], dtype=torch.float64))
-        exact = [float(t) for t in normalized_weights_mp(propensity)]
-        np.testing.assert_allclose(ours[0], exact, rtol=1e-13)
+    low, half, high = np.polynomial.legendre.leggauss(3)[0] / 2 + 0.5  # the nodes for 5 labels
+    rows = [half] * 5, [half, 0.3, 0.6, 0.9, 1.0], [low, half, high, high, 0.7]
+    ours = weighing.unbiased(1 / torch.tensor(np.array(rows)))
+    exact = [[float(t) for t in normalized_weights_mp(row)] for row in rows]
+    np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
@@ -307,3 +308,13 @@ def test_numbers_below_zero_are_padding():
     logits = torch.randn(2, 3)
     ignored = torch.tensor([[0, -100], [2, 1]])
     torch.testing.assert_close(loss(logits, ignored), loss(logits, ignored.clamp(min=-1)))
+
+
+@pytest.mark.slow
+def test_the_example_recovers_recall_that_vanilla_training_loses():
+    path = Path(__file__).parents[1] / "examples" / "torch_mlp.py"
+    recall = runpy.run_path(str(path))["main"]()
+    lost = recall["complete labels"] - recall["hidden labels, vanilla"]
+    won = recall["hidden labels, unbiased"] - recall["hidden labels, vanilla"]
+    assert lost > 0.15
+    assert won > 0.4 * lost

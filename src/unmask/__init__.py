@@ -11,22 +11,69 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unmask import data, propensity
+    from unmask import (
+        data,
+        diagnosis,
+        experiments,
+        linear,
+        losses,
+        metrics,
+        operator,
+        predictions,
+        propensity,
+        report,
+        torch,
+        weights,
+    )
     from unmask._kernels import set_threads
+    from unmask.diagnosis import diagnose
+    from unmask.linear import LinearClassifier
+    from unmask.metrics import Evaluator, compare, evaluate, sensitivity
+    from unmask.predictions import TopK
 
 __version__ = "0.1.0"
 
-_MODULES = ("data", "propensity")
-_NAMES = {"set_threads": "_kernels"}
+_HOMES = {
+    "set_threads": "_kernels",
+    "TopK": "predictions",
+    "Evaluator": "metrics",
+    "compare": "metrics",
+    "evaluate": "metrics",
+    "sensitivity": "metrics",
+    "diagnose": "diagnosis",
+    "LinearClassifier": "linear",
+}
 
-__all__ = ["__version__", "data", "propensity", "set_threads"]
+__all__ = [
+    "Evaluator",
+    "LinearClassifier",
+    "TopK",
+    "__version__",
+    "compare",
+    "data",
+    "diagnose",
+    "diagnosis",
+    "evaluate",
+    "experiments",
+    "linear",
+    "losses",
+    "metrics",
+    "operator",
+    "predictions",
+    "propensity",
+    "report",
+    "sensitivity",
+    "set_threads",
+    "torch",
+    "weights",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _HOMES:
+        return getattr(import_module(f"unmask.{_HOMES[name]}"), name)
+    if name in __all__:
         return import_module(f"unmask.{name}")
-    if name in _NAMES:
-        return getattr(import_module(f"unmask.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'unmask' has no attribute {name!r}")
 
 

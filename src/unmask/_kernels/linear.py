@@ -229,7 +229,11 @@ def advance(x, y, settings, block, scratch):  # type: ignore[no-untyped-def]
             continue
         label = block.label[lane]
         own = y.start[label], y.start[label + 1]
-        rows, pos, neg = y.rows[own[0] : own[1]], y.pos[own[0] : own[1]], 1.0 - y.cut[own[0] : own[1]]
+        rows, pos, neg = (
+            y.rows[own[0] : own[1]],
+            y.pos[own[0] : own[1]],
+            1.0 - y.cut[own[0] : own[1]],
+        )
         w, d = block.weights[lane], block.direction[lane]
         m = _collect(block, lane, rows, scratch)
         value, t, s, curved = _search(scratch, pos, neg, m, settings, w, d)

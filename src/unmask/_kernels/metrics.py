@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from unmask._kernels import ranking, sums
 from unmask._kernels.deconvolution import STRATA, stratum
 
-FIXED = 1 << 24
+FIXED = 1 << 24  # inverse propensities in count tables are whole multiples of 1/FIXED
+NOTHING = np.int32(-2)  # no label, and not the −1 of an empty place
 
 FORMS = (
     "precision", "dcg", "hit", "mrr", "kendall",
@@ -55,13 +56,13 @@ def score_rows(
 ) -> tuple[Floats, Floats]:
     """Sums over rows start … stop: the partial sums and the largest values of every column."""
     indptr, first_row = data[0], data[5]
-    ks, taus, _, where, _, columns = plan
+    ks, taus, _, where, products, columns = plan
     kept_columns, kept, flags, groups = sinks
     longest, most = 1, 1
     for row in range(start, stop):
         longest = max(longest, indptr[row + 1] - indptr[row])
         most = max(most, indptr[min(row + sums.BLOCK, stop)] - indptr[row])
-    scratch = _scratch(ks, longest, most, data[2])
+    scratch = _scratch(ks, longest, most)
     values, seen = np.zeros((sums.BLOCK, columns)), np.zeros((3, columns))
     out = values.reshape(-1)
     partials = np.zeros((columns, 3, sums.PARTIALS))
@@ -84,16 +85,16 @@ def score_rows(
                 kept[block + r, c] = values[r, kept_columns[c]]
         if groups.shape[1]:
             sums.add_groups(values, count, first_row + block, groups)
-        sums.add_block(values, count, seen, partials, largest)
+        sums.add_block(values, count, seen, columns - products.shape[0], partials, largest)
     return partials, largest
 
 
 @njit(cache=True, nogil=True)
-def _scratch(ks: Ints, longest: int, most: int, top: Any) -> Any:
+def _scratch(ks: Ints, longest: int, most: int) -> Any:
     """Room for the inverse propensities of a block, and for the hits and labels of one row."""
     places = ks[-1]
     return (
-        np.empty(places, np.int64), np.empty(ks.size, np.int64), np.empty(places, top.dtype),
+        np.empty(places, np.int64), np.empty(ks.size, np.int64),
         np.empty(most), np.empty(longest), np.empty(longest, np.bool_),
         np.empty(places), np.empty(places + 1),
         np.empty(max(places - 1, 1)), np.empty(max(places - 1, 1)),
@@ -109,7 +110,7 @@ def _score_block(
     indptr, indices, top, inverse, per_entry, _ = data
     ks, taus, clips, where, products, columns = plan
     empty_counts, tabulates, weighs = needs
-    place_of, hits, wanted, own, rest, free, hit, after, shared, alone = scratch
+    place_of, hits, own, rest, free, hit, after, shared, alone = scratch
     places, first = place_of.size, indptr[block]
     if tabulates or weighs:  # all at once: many loads are then under way at the same time
         for entry in range(first, indptr[block + count]):
@@ -117,7 +118,7 @@ def _score_block(
     for row in range(block, block + count):
         begin, size = indptr[row], indptr[row + 1] - indptr[row]
         at = begin - first
-        found = _locate(indices, begin, size, top, row, wanted, place_of)
+        found = _locate(indices, begin, size, top, row, place_of)
         if flags.shape[0]:
             for r in range(places):
                 flags[row, r] = place_of[r] >= 0
@@ -125,10 +126,6 @@ def _score_block(
             _tabulate(place_of, own, at, size, row, data, ks, counts)
         if size == 0 or (found == 0 and not empty_counts):
             continue
-        _count(place_of, ks, hits)
-        predicted = min(places, top.shape[1])
-        while predicted > 0 and top[row, predicted - 1] < 0:
-            predicted -= 1
         base = (row - block) * columns
         for view in range(taus.size):
             tau, clip = taus[view], clips[view]
@@ -137,9 +134,12 @@ def _score_block(
                 if place_of[r] >= 0:
                     hit[r] = view_of(own[at + place_of[r]], tau, clip) if tau else 1.0
             if wants[view, BEST]:
-                _largest_first(own, at, size, tau, clip, after)
+                _largest_first(own, at, size, tau, clip, places, after)
             if wants[view, REST]:
                 _unlisted(place_of, own, at, size, tau, clip, free, rest)
+            if wants[view, INTEGRALS] and tau == 0.0:
+                _count(place_of, ks, hits)
+            predicted = _predicted(top, row, places) if where[view, KENDALL] >= 0 else places
             _score(
                 hit, rest, size - found, hits, predicted, found, ks, tau, where, wants, view,
                 base, tables, out, after, shared, alone,
@@ -168,28 +168,49 @@ def _wants(taus: Floats, where: Ints) -> Any:
 
 
 @ranking.bare
-def _locate(
-    indices: Any, begin: int, size: int, top: Any, row: int, wanted: Any, place_of: Ints
-) -> int:
+def _locate(indices: Any, begin: int, size: int, top: Any, row: int, place_of: Ints) -> int:
     """Position of each prediction in the row's sorted labels, −1 if absent; the number of hits."""
-    places, listed = place_of.size, min(place_of.size, top.shape[1])
-    for r in range(places):
+    listed, found = min(place_of.size, top.shape[1]), 0
+    for r in range(listed, place_of.size):
         place_of[r] = -1
     if size > 24:
         for r in range(listed):
             place_of[r] = _position(indices, begin, size, top[row, r])
+            found += place_of[r] >= 0
     else:
-        for r in range(listed):
-            wanted[r] = top[row, r]
-        for j in range(size):
-            label = indices[begin + j]
-            for r in range(listed):
-                if wanted[r] == label:
-                    place_of[r] = j
-    found = 0
-    for r in range(places):
-        found += place_of[r] >= 0
+        for r in range(0, listed, 5):
+            found += _locate_five(indices, begin, size, top, row, r, listed, place_of)
     return found
+
+
+@ranking.bare
+def _locate_five(
+    indices: Any, begin: int, size: int, top: Any, row: int, r: int, listed: int, place_of: Ints
+) -> int:
+    """Five predictions against all labels of a short row, without a branch to guess."""
+    a = top[row, r]
+    b = top[row, r + 1] if r + 1 < listed else NOTHING
+    c = top[row, r + 2] if r + 2 < listed else NOTHING
+    d = top[row, r + 3] if r + 3 < listed else NOTHING
+    e = top[row, r + 4] if r + 4 < listed else NOTHING
+    at_a, at_b, at_c, at_d, at_e = -1, -1, -1, -1, -1
+    for j in range(size):
+        label = indices[begin + j]
+        at_a = j if label == a else at_a
+        at_b = j if label == b else at_b
+        at_c = j if label == c else at_c
+        at_d = j if label == d else at_d
+        at_e = j if label == e else at_e
+    place_of[r] = at_a
+    if r + 1 < listed:
+        place_of[r + 1] = at_b
+    if r + 2 < listed:
+        place_of[r + 2] = at_c
+    if r + 3 < listed:
+        place_of[r + 3] = at_d
+    if r + 4 < listed:
+        place_of[r + 4] = at_e
+    return (at_a >= 0) + (at_b >= 0) + (at_c >= 0) + (at_d >= 0) + (at_e >= 0)
 
 
 @ranking.bare
@@ -212,6 +233,15 @@ def _count(place_of: Ints, ks: Ints, hits: Ints) -> None:
             total += place_of[place] >= 0
             place += 1
         hits[c] = total
+
+
+@ranking.bare
+def _predicted(top: Any, row: int, places: int) -> int:
+    """How many of the first places hold a prediction."""
+    predicted = min(places, top.shape[1])
+    while predicted > 0 and top[row, predicted - 1] < 0:
+        predicted -= 1
+    return predicted
 
 
 @ranking.bare
@@ -351,21 +381,21 @@ def _at(where: Ints, view: int, form: int, base: int) -> int:
 
 @ranking.bare
 def _largest_first(
-    own: Floats, at: int, size: int, tau: float, clip: float, ordered: Floats
+    own: Floats, at: int, size: int, tau: float, clip: float, places: int, ordered: Floats
 ) -> None:
     """The view's largest inverse propensities of the row, zeros after the last."""
-    for r in range(ordered.size):
+    for r in range(places):
         ordered[r] = 0.0
     for j in range(size):
-        _sift(view_of(own[at + j], tau, clip), ordered)
+        _sift(view_of(own[at + j], tau, clip), places, ordered)
 
 
 @ranking.bare
-def _sift(x: float, ordered: Floats) -> None:
+def _sift(x: float, places: int, ordered: Floats) -> None:
     """Put x in its place: the larger stays, the smaller moves on. Nothing to guess for the CPU."""
-    for r in range(ordered.size):
-        larger = np.maximum(ordered[r], x)
-        x = np.minimum(ordered[r], x)
+    for r in range(places):
+        larger = max(ordered[r], x)
+        x = min(ordered[r], x)
         ordered[r] = larger
 
 
@@ -382,10 +412,10 @@ def _subsample_block(
     _, _, nodes, weights, starts = tables
     limit, repeats, seed = draws
     place_of, after = np.empty(ks[-1], np.int64), np.empty(ks[-1] + 1)
-    wanted, one = np.empty(ks[-1], top.dtype), np.zeros(ks.size)
+    one = np.zeros(ks.size)
     for row in range(block, block + count):
         begin, size = indptr[row], indptr[row + 1] - indptr[row]
-        if _locate(indices, begin, size, top, row, wanted, place_of) == 0:
+        if _locate(indices, begin, size, top, row, place_of) == 0:
             continue
         labels = indices[begin : begin + size]
         own = inverse[begin : begin + size] if per_entry else inverse[labels]

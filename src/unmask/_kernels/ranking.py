@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 # Without reference counts, which two threads would wait for several times per row; such functions
 # must not allocate or slice.
-bare: Any = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+bare: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]
 
 
 @bare

@@ -58,17 +58,22 @@ def _survey(values: Floats, count: int, seen: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def add_block(values: Floats, count: int, seen: Floats, partials: Floats, largest: Floats) -> None:
-    """Add `count` rows, already surveyed: Σx, Σx², Σ|x| and the largest |x| per column."""
+def add_block(
+    values: Floats, count: int, seen: Floats, full: int, partials: Floats, largest: Floats
+) -> None:
+    """Add `count` rows, already surveyed.
+
+    Every column gets its Σx, the first `full` of them also Σx², Σ|x| and the largest |x|.
+    """
     size, peak = seen[0], seen[1]
-    for c in range(size.size):
+    for c in range(full):
         if peak[c] > largest[c, LARGEST - 1]:
             for r in range(count):
                 insert(abs(values[r, c]), largest[c])
-    _extract(values, count, size * peak, SQUARES, SQUARES, partials)
+    _extract(values, count, (size * peak)[:full], SQUARES, SQUARES, partials)
     if seen[2].min() < 0:
         _extract(values, count, size, SUM, SUM, partials)
-        _extract(values, count, size, ABSOLUTE, ABSOLUTE, partials)
+        _extract(values, count, size[:full], ABSOLUTE, ABSOLUTE, partials)
     else:
         _extract(values, count, size, SUM, ABSOLUTE, partials)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LANES = 256  # rows, or nodes of one row, handled side by side
+LANES = 128  # rows, or nodes of one row, handled side by side
 SHORT = 64  # the longest row that is handled together with others
 SAFE = 1e250  # a row with larger values is computed with exponents of its own
 LARGEST = float(np.finfo(np.float64).max)

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from unmask.cli import data, demo, studies
+from unmask.cli import data, demo, evaluate, linear, studies
 from unmask.cli.output import complain
 
 app = typer.Typer(
@@ -25,6 +25,9 @@ app.command("info")(data.info)
 app.command("propensity")(data.propensity)
 app.command("hide")(data.hide)
 app.command("convert")(data.convert)
+app.command("train")(linear.train)
+app.command("predict")(linear.predict)
+app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
 app.command("reproduce")(studies.reproduce)
 

@@ -24,3 +24,4 @@ Propensity = Annotated[
         "with one number per label."
     ),
 ]
+Threads = Annotated[int | None, typer.Option(help="Threads to use; default: one per core.")]

@@ -37,6 +37,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def show_text(text: str) -> None:
+    """Text for machines, as it is."""
+    sys.stdout.write(text.rstrip("\n") + "\n")
+
+
 def show_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Names and values, one per line."""
     table = Table(title=title, show_header=False, title_justify="left")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from unmask.cli import options
-from unmask.cli.output import messages, results, show_json
+from unmask.cli.output import results, show_json
+from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
     from unmask.report import Section
@@ -40,7 +40,7 @@ def reproduce(
     sections: list[Section] = []
     for each in chosen:
         study = experiments.STUDIES[each]
-        with _bar(each) as step:
+        with bar(each) as step:
             rows[each] = experiments.run(
                 study, output / "rows", size=size, seed=seed, data=data, progress=step
             )
@@ -59,27 +59,6 @@ def reproduce(
     for sentence in page.summary:
         results.print(sentence, markup=False)
     results.print(f"page: {output / 'report.html'}", markup=False)
-
-
-class _bar:
-    """A progress bar on standard error that a study's `progress` callback moves."""
-
-    def __init__(self, name: str) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=messages,
-        )
-        self._task = self._bar.add_task(name)
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _save_figures(sections: list[Section], folder: Path) -> None:

@@ -101,8 +101,8 @@ def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]
 def _estimator(recall: float, broken: bool) -> Finding:
     if broken:
         advice = (
-            "Report `vanilla` and `bound` side by side: with these masks neither `unbiased` nor "
-            "`deconvolved` means what its name says."
+            "Report `vanilla`, as what was observed, and corrected numbers only with these "
+            "findings beside them: with such masks none of them is unbiased or a bound."
         )
     elif recall <= EXACT_ENOUGH:
         advice = "Use `unbiased` for every metric."

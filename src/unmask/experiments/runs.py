@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import __version__, _checks, _files, report
+from unmask.experiments import looks  # noqa: F401 (every figure wears them)
 
 Unit = dict[str, Any]
 Row = dict[str, Any]

@@ -23,6 +23,14 @@ from unmask.weights import Weights
 BIASES = ("regularized", "free", "none")
 
 
+class UnconvergedWarning(UserWarning):
+    """Some labels ran out of iterations."""
+
+
+class NonConvexWarning(UserWarning):
+    """Some labels have a problem that is not convex; what was found is a local minimum."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Features, entries by label, loss, C (`cost`), bias, when to stop, and which are convex."""
@@ -81,9 +89,7 @@ def problem(
     _checks.one_of(bias, BIASES, "bias")
     n, d = features.shape
     pos, cut = weights.pos.tocsc(), weights.cut.tocsc()
-    entries = Entries(
-        pos.indptr.astype(np.int64), pos.indices.astype(np.int32), pos.data, cut.data
-    )
+    entries = Entries(pos.indptr.astype(np.int64), pos.indices.astype(np.int32), pos.data, cut.data)
     index = np.ascontiguousarray(features.indices, dtype=np.int32).view(np.uint32)
     rows = Rows(features.indptr, index, features.data.astype(np.float32, copy=False))
     shape = (n, d, pos.shape[1])
@@ -107,7 +113,7 @@ def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
     bad = np.flatnonzero((cut > n) | (pos < 0))
     if bad.size:
         raise ValueError(
-            f"the loss of {name_labels(bad)} has no minimum with a bias outside the penalty "
+            f"{name_labels(bad)}: the loss has no minimum with a bias outside the penalty "
             f"(weights of label {bad[0]} sum to {cut[bad[0]]:.4g} over {n} rows); "
             "use bias='regularized', or the bound weights."
         )

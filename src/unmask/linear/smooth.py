@@ -85,9 +85,7 @@ class State:
         return (self.status == RUNNING) | (self.status == LAST)
 
 
-def solve(
-    given: Problem, labels: NDArray[np.integer], first: Singles | None = None
-) -> Solution:
+def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = None) -> Solution:
     """The optimum of every label in `labels`; `first` are weight vectors to start from."""
     state = _state(given)
     m, d = len(labels), given.shape[1]
@@ -266,7 +264,7 @@ def _direct(state: State) -> None:
     kernels.combine(state.d, np.where(solving, zero, one), q, zero)
     promised = _conjugate_gradients(state, solving)
     scale = np.maximum(np.abs(state.value), 0.5 * kernels.dots(state.w, state.w)[0])
-    enough = np.maximum(given.tol * scale, state.noise)
+    enough = np.maximum(given.tol * scale, 1e-3 * state.noise)  # slopes are better than values
     state.status[solving & state.busy & (promised <= enough)] = LAST
 
 

@@ -40,7 +40,8 @@ class Loss:
     exists; a loss without `slope` is for evaluation only. `convex(pos, cut)` says whether
     pos·ℓ₊ + (1 − cut)·ℓ₋ is convex and `lower(pos, cut)` bounds it from below; an unobserved label
     is pos = cut = 0. `proper` losses order labels by their probability at the optimum.
-    `difference` is (a, b) where ℓ₊ − ℓ₋ = a + b·s, which makes the correction linear if pos = cut.
+    `difference` is (a, b) where ℓ₊ − ℓ₋ = a + b·s: the correction pos·ℓ₊ − cut·ℓ₋ is then
+    pos·(a + b·s) + (pos − cut)·ℓ₋, linear where pos = cut, and needs no ℓ₊.
     `keep` (batch-dependent losses) returns which negative terms count; `per_label` says that value
     and slope depend on the label's column, so they must see whole rows.
 
@@ -104,12 +105,14 @@ def _ova(loss: Loss, scores: Array, seen: Observed) -> Array:
     negative = loss.value(scores, 0)
     if loss.keep is not None:
         negative = negative * loss.keep(negative, seen)
-    if loss.difference is not None and seen.cut is seen.pos:
-        constant, factor = loss.difference
-        correction = seen.pos * (factor * take(scores, seen.index) + constant)
-    else:
+    if loss.difference is None:
         positive = _observed(loss, loss.value, scores, seen.index)
         correction = seen.pos * positive - seen.cut * take(negative, seen.index)
+    else:
+        constant, factor = loss.difference
+        correction = seen.pos * (factor * take(scores, seen.index) + constant)
+        if seen.cut is not seen.pos:
+            correction = correction + (seen.pos - seen.cut) * take(negative, seen.index)
     return negative.sum(-1) + correction.sum(-1)
 
 
@@ -118,10 +121,14 @@ def _ova_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
     slope = loss.slope(scores, 0)
     if loss.keep is not None:
         slope = slope * loss.keep(loss.value(scores, 0), seen)
-    if loss.difference is not None and seen.cut is seen.pos:
-        return add_at(slope, seen.index, loss.difference[1] * seen.pos)
-    positive = _observed(loss, loss.slope, scores, seen.index)
-    return add_at(slope, seen.index, seen.pos * positive - seen.cut * take(slope, seen.index))
+    if loss.difference is None:
+        positive = _observed(loss, loss.slope, scores, seen.index)
+        correction = seen.pos * positive - seen.cut * take(slope, seen.index)
+    else:
+        correction = loss.difference[1] * seen.pos
+        if seen.cut is not seen.pos:
+            correction = correction + (seen.pos - seen.cut) * take(slope, seen.index)
+    return add_at(slope, seen.index, correction)
 
 
 def _observed(loss: Loss, function: Any, scores: Array, index: Array) -> Array:

@@ -14,7 +14,6 @@ from unmask.metrics._thinning import Atoms, Cells
 Floats = NDArray[np.float64]
 
 LABELS_PER_STRATUM = 500
-MOST_STRATA = 4
 
 _ROUNDS = 2  # alternations of the mixture and of the mean propensity by count
 _SETTLED = 0.002  # relative change of the mean propensity that ends them
@@ -46,18 +45,17 @@ class Counts:
 
 
 def enough_labels(counts: Counts) -> tuple[tuple[int, ...], ...]:
-    """Neighbouring strata joined into groups of at least 500 and a quarter of all observed labels.
+    """Neighbouring strata joined into groups of at least 500 observed labels.
 
-    >>> rows = np.zeros((10, 2, 2)); rows[[1, 4, 7], 1, 1] = 200, 400, 900
+    >>> rows = np.zeros((10, 2, 2)); rows[[1, 4, 7, 8], 1, 1] = 200, 100, 300, 10
     >>> enough_labels(Counts(rows, np.zeros((1, 10, 2, 2)), rows))
-    ((1, 4), (7,))
+    ((1, 4), (7, 8))
     """
     s, t = np.indices(counts.rows.shape[1:])
     labels = (counts.rows * (s + t)).sum(axis=(1, 2))
-    enough = max(LABELS_PER_STRATUM, labels.sum() / MOST_STRATA)
     groups: list[list[int]] = [[]]
     for stratum in np.flatnonzero(counts.rows.sum(axis=(1, 2))).tolist():
-        if labels[groups[-1]].sum() >= enough:
+        if labels[groups[-1]].sum() >= LABELS_PER_STRATUM:
             groups.append([])
         groups[-1].append(stratum)
     if len(groups) > 1 and labels[groups[-1]].sum() < LABELS_PER_STRATUM:

@@ -26,10 +26,12 @@ class Metric(NamedTuple):
     """What one hit is worth in a row with s* hits and t* misses; and, if it matters, at place r.
 
     `worth(s, t, k)` must ignore the place, `at_place(r, N, k)` knows it (r = 0 is the first).
+    `sharp`: it jumps with N, which few observed labels cannot locate.
     """
 
     worth: Callable[[Floats, Floats, int], Floats]
     at_place: Callable[[int, Floats, int], Floats] | None = None
+    sharp: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,5 +122,6 @@ METRICS: dict[str, Metric] = {
     "R-precision": Metric(
         lambda s, t, k: 1 / np.clip(s + t, 1, k),
         lambda r, true, k: (r < true) / np.clip(true, 1, k),
+        sharp=True,
     ),
 }

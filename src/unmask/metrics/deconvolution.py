@@ -97,6 +97,17 @@ class Deconvolution:
     """The fitted distribution of true label counts, and the metrics it implies.
 
     `groups` are the strata of `counts` that were fitted together, `strata` the fits.
+
+    Of 900 rows, 300 show their one label, which was predicted; all labels have p = 1/2:
+
+    >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 600, 300
+    >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 300 / 0.5
+    >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
+    >>> value, error, interval, verdict = found.estimate("R")
+    >>> round(value, 3), round(error, 3), verdict
+    (0.667, 0.031, 'trust')
+    >>> found.misfit, found.refusal, found.goodness().p_value
+    (0.0, None, 1.0)
     """
 
     counts: Counts
@@ -181,12 +192,8 @@ class Deconvolution:
         """Why these counts cannot come from the stated propensities; None when they can."""
         if self.misfit <= _REFUSAL:
             return None
-        s, t = np.indices(self.counts.rows.shape[1:])
-        shares, seen = self.counts.rows.sum(axis=0) / self.rows, s + t
-        mean = float((shares * seen).sum())
-        variance = float((shares * (seen - mean) ** 2).sum())
-        inverse = float(self.counts.hits.sum() + self.counts.misses.sum()) / self.rows
-        least = mean * (1 - mean / inverse)
+        mean, variance = self._observed_per_row
+        least = mean * (1 - self._mean_propensity)
         symptom = (
             f"observed labels per row vary too little (variance {variance:.2f}; missing labels "
             f"alone would make it {least:.2f})"
@@ -194,6 +201,20 @@ class Deconvolution:
             else f"{self.misfit:.0%} of the rows have label counts that no truth explains"
         )
         return f"the observed labels cannot come from the stated propensities: {symptom}"
+
+    @property
+    def _observed_per_row(self) -> tuple[float, float]:
+        """Mean and variance of the number of observed labels."""
+        s, t = np.indices(self.counts.rows.shape[1:])
+        shares, seen = self.counts.rows.sum(axis=0) / self.rows, s + t
+        mean = float((shares * seen).sum())
+        return mean, float((shares * (seen - mean) ** 2).sum())
+
+    @property
+    def _mean_propensity(self) -> float:
+        """Over true labels: number of observed ones / Σ 1/p."""
+        true = float(self.counts.hits.sum() + self.counts.misses.sum())
+        return self._observed_per_row[0] * self.rows / true if true else 1.0
 
     def _verdict(self, metric: str, value: float, error: float, width: float) -> str:
         pooled = self._pooled.value(metric)
@@ -204,6 +225,8 @@ class Deconvolution:
                 "doubtful: propensities differ between rows; ignoring that, the estimate would "
                 f"be {pooled:.4f}"
             )
+        if METRICS[metric].sharp and self._mean_propensity < 0.5:
+            return f"doubtful: {metric} needs more than {self._mean_propensity:.0%} of the labels"
         return f"wide: ± {width / 2:.4f}" if width > min(0.2, max(value, 1e-300)) else "trust"
 
     @cached_property

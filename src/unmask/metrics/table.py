@@ -175,8 +175,8 @@ def verdict(
 
     `heaviest` is how many of the largest rows carry which share of Σ|x|. Unusable: a handful of
     rows (at most 16, and fewer than one in 50) carry half of it, or the interval is as wide as the
-    range of the metric. Wide: the interval's half-width exceeds a tenth of that range or half of
-    the value.
+    range of the metric or lies outside it. Wide: the interval's half-width exceeds a tenth of that
+    range or half of the value.
     """
     half = (interval[1] - interval[0]) / 2
     few, share = heaviest
@@ -184,6 +184,8 @@ def verdict(
     if few * 50 < rows and share >= 0.5:
         carried = f"unusable: {few:,} of {rows:,} rows carry {share:.0%} of the estimate"
         return carried.replace("%", " %") + advice
+    if at_most is not None and (interval[0] > at_most or interval[1] < 0):
+        return f"unusable: {_short(value)} lies outside the range of the metric{advice}"
     if not half < scale / 2 and at_most is not None:
         return f"unusable: the interval is as wide as the range of the metric{advice}"
     if half > scale / 10 or half > abs(value) / 2 > 0:

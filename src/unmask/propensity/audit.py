@@ -9,6 +9,10 @@ frequency (`curve`): given the curve's parameters,
 and the parameters themselves are averaged over what the counts allow. A label that no audited row
 has gets the curve, with the scatter of labels around it.
 
+Each k_j is binomial also where some rows lose more labels than others, but then the labels err
+together. If a row's sum varies D times as much as it should (the design effect), all logits get one
+common error of variance (D − 1) / Σ_j K_j p_j (1 − p_j), which makes up for it.
+
 The rows to audit may be chosen by anything except the observed labels: picking rows because a
 label was seen there would find every p_j to be 1.
 """
@@ -50,8 +54,7 @@ def audit(
     the complete labels of the audit, and its a and b are not comparable to published constants.
 
     `curve="jain"` fits a and b; `curve="free"` also the level of the curve, for propensities that
-    are not 1 / ln n at a single training positive. Where the labels of a row are kept or lost
-    together, the counts are divided by the design effect of that.
+    are not 1 / ln n at a single training positive.
 
     >>> from unmask import data, propensity
     >>> truth = data.synthetic.independent(300, 20, seed=0)
@@ -69,11 +72,12 @@ def audit(
     effect = design_effect(kept, true)
     total = label_counts(true)
     return from_counts(
-        label_counts(kept) / effect,
-        total / effect,
+        label_counts(kept),
+        total,
         counts=total + 0.5 if counts is None else counts,
         n=true.shape[0] + 1 if n is None else n,
         sampled=counts is None,
+        effect=effect,
         curve=curve,
         confidence=confidence,
         seed=seed,
@@ -89,6 +93,7 @@ def from_counts(
     counts: ArrayLike,
     n: int,
     sampled: bool = False,
+    effect: float = 1.0,
     curve: str = "jain",
     confidence: float = 0.95,
     seed: int = 0,
@@ -99,6 +104,7 @@ def from_counts(
 
     `counts` of `n` training rows place the labels along the curve; if they are `sampled` (from few
     rows, such as those of the audit itself), the curve is trusted less where they are small.
+    `effect` is the design effect of labels that are kept or lost together.
 
     >>> p = from_counts([30, 3, 0], [60, 9, 0], counts=[500, 60, 8], n=1000)
     >>> p.evidence
@@ -107,8 +113,9 @@ def from_counts(
     True
     """
     known = fit_posterior(
-        kept, of, counts, n, sampled=sampled, curve=curve, confidence=confidence, seed=seed
-    )
+        kept, of, counts, n, sampled=sampled, effect=effect, curve=curve, confidence=confidence,
+        seed=seed,
+    )  # fmt: skip
     value, low, high = known.summary(confidence)
     return PropensityEstimate(
         value, low, high, confidence, method, known.of, known, known.curve,
@@ -178,6 +185,8 @@ class Posterior:
     of: Floats
     counts: Floats
     sampled: bool
+    common: float
+    """Standard deviation of the error of all logits together."""
 
     def betas(self, draw: Floats) -> tuple[Floats, Floats]:
         """The two parameters of the Beta distributions given (a, b, κ, C)."""
@@ -197,7 +206,13 @@ class Posterior:
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """(size, L) draws of p."""
-        return np.array([rng.beta(*self.betas(draw)) for draw in self.pick(rng, size)])
+        alone = np.array([rng.beta(*self.betas(draw)) for draw in self.pick(rng, size)])
+        odds = self.shift(rng, size)[:, None]
+        return np.asarray(odds * alone / (1 - alone + odds * alone))
+
+    def shift(self, rng: np.random.Generator, size: int) -> Floats:
+        """Factors for the odds of all labels."""
+        return np.exp(self.common * rng.standard_normal(size))
 
     def summary(self, confidence: float) -> tuple[Floats, Floats, Floats]:
         """Mean and interval of p_j over all curves, from a Beta with the mixture's moments."""
@@ -207,15 +222,16 @@ class Posterior:
             mean += up / (up + down)
             square += up / (up + down) * (up + 1) / (up + down + 1)
         mean, square = mean / len(self.curve.draws), square / len(self.curve.draws)
-        size = (mean - square) / np.maximum(square - mean**2, 1e-15)
+        variance = square - mean**2 + (self.common * mean * (1 - mean)) ** 2
+        size = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-15) - 1, 1e-3)
         tails = [[(1 - confidence) / 2], [(1 + confidence) / 2]]
         low, high = beta.ppf(tails, mean * size, (1 - mean) * size)
         return mean, low, high
 
 
 def fit_posterior(
-    kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int, *, sampled: bool, curve: str,
-    confidence: float, seed: int,
+    kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int, *, sampled: bool,
+    effect: float, curve: str, confidence: float, seed: int,
 ) -> Posterior:  # fmt: skip
     """Fit the curve to the counts."""
     _checks.one_of(curve, CURVES, "curve")
@@ -223,8 +239,12 @@ def fit_posterior(
     k, total, frequency = _counts(kept, of, counts, n)
     evidence = Evidence.collect(k, total, frequency, sampled)
     rng = np.random.default_rng(seed)
-    fitted = curves.fit(evidence, n, free=curve == "free", confidence=confidence, rng=rng)
-    return Posterior(fitted, k, total, frequency, sampled)
+    fitted = curves.fit(
+        evidence, n, free=curve == "free", confidence=confidence, effect=effect, rng=rng
+    )
+    information = float((total * fitted.at(frequency) * (1 - fitted.at(frequency))).sum())
+    common = np.sqrt((effect - 1) / information)
+    return Posterior(fitted, k, total, frequency, sampled, float(common))
 
 
 def _notes(spurious: int, observed: int, effect: float) -> tuple[str, ...]:
@@ -236,8 +256,8 @@ def _notes(spurious: int, observed: int, effect: float) -> tuple[str, ...]:
         )
     if effect > 1.5:
         notes.append(
-            f"labels of a row are kept or lost together (design effect {effect:.1f}); the counts "
-            "were divided by it, and independent masks are doubtful: see `unmask.diagnosis`."
+            f"labels of a row are kept or lost together (design effect {effect:.1f}); intervals "
+            "and draws allow for it, but masks are not independent: see `unmask.diagnosis`."
         )
     return tuple(notes)
 

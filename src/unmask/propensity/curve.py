@@ -132,15 +132,16 @@ def slope(theta: Floats, seen: Evidence) -> Floats:
 
 
 def fit(
-    seen: Evidence, n: int, *, free: bool, confidence: float, rng: np.random.Generator
-) -> CurveFit:
-    """Maximum likelihood, profile intervals and draws."""
+    seen: Evidence, n: int, *, free: bool, confidence: float, effect: float = 1.0,
+    rng: np.random.Generator,
+) -> CurveFit:  # fmt: skip
+    """Maximum likelihood, profile intervals (wider by a design effect) and draws."""
     jain_scale = float(np.log(np.log(n) - 1))
     open_axes = np.array([True, True, True, free])
     start = np.r_[COMMON, jain_scale]
     best = maximize(seen, start, open_axes)
     top = float(log_likelihood(best, seen))
-    drop = chi2.ppf(confidence, 1) / 2
+    drop = effect * chi2.ppf(confidence, 1) / 2
     names = NAMES if free else NAMES[:3]
     intervals = {
         name: profile(seen, best, axis, open_axes, top - drop) for axis, name in enumerate(names)

@@ -43,6 +43,9 @@ class AuditPlan:
     after    the same expected after the planned audit
     uniform  the same expected after auditing as many rows chosen blindly
     labels   each label's share in the uncertainty as things stand, (L,)
+
+    The three errors leave out what all labels have in common (the curve): compare them with one
+    another, not with an interval.
     """
 
     rows: NDArray[np.int64]

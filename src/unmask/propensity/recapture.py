@@ -114,6 +114,7 @@ class Either:
         for known, draw in zip((self.first, self.second), draws, strict=True):
             up, down = known.betas(draw)
             found, lost = common + rng.gamma(up - shared), rng.gamma(down)
+            found *= known.shift(rng, 1)
             missed *= lost / (found + lost)
         return missed
 

@@ -29,12 +29,13 @@ def label_index(targets: Tensor, shape: tuple[int, ...]) -> Tensor:
         )
     if numbers:
         return targets.long().clamp(min=-1)
-    find = _found_outside_the_graph if torch.compiler.is_compiling() else _found
-    index: Tensor = find(targets)
+    index: Tensor = _found(targets)
     return index
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _found(targets: Tensor) -> Tensor:
+    """The width m depends on the values, which no compiled graph can know."""
     if targets.layout is torch.sparse_csr:
         columns = _as_observed(targets.values(), targets.col_indices())
         return _rectangle(columns, targets.crow_indices().diff())
@@ -45,10 +46,6 @@ def _found(targets: Tensor) -> Tensor:
         rows, columns = targets.nonzero(as_tuple=True)
         values = targets[rows, columns]
     return _rectangle(_as_observed(values, columns), torch.bincount(rows, minlength=len(targets)))
-
-
-# The width m depends on the values, which no compiled graph can know.
-_found_outside_the_graph = torch.compiler.disable(_found)  # type: ignore[no-untyped-call]
 
 
 def _as_observed(values: Tensor, columns: Tensor) -> Tensor:

@@ -55,8 +55,8 @@ def normalized_weights(indptr: NDArray[np.integer[Any]], inverse_propensity: Flo
     up to 1,000 labels per row and p down to 0.01). A value beyond float64 becomes the largest
     float64 of its sign, and a RuntimeWarning names the first such row.
 
-    Two observed labels with p = 1/3: three times in nine one of them is seen alone (weight 3), once
-    in nine both are (−3/2 each), and the mean is the true share, 1/2.
+    Of two labels with p = 1/3, one is seen alone two times in nine (weight 3) and together with the
+    other once in nine (weight −3/2): in the mean 6/9 − 3/18 = 1/2, its true share.
 
     >>> normalized_weights(np.array([0, 1, 3]), np.array([3.0, 3.0, 3.0]))
     array([ 3. , -1.5, -1.5])

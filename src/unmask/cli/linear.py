@@ -1,0 +1,149 @@
+"""`unmask train` and `unmask predict`: linear models, from file to folder to file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unmask.cli import options
+from unmask.cli.output import messages, show_facts, show_json
+from unmask.cli.progress import bar
+
+IDF = "idf.txt"
+"""Where a model folder keeps the word weights that its features need."""
+
+ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` made.")]
+
+
+def train(
+    source: options.Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
+    loss: Annotated[
+        str, typer.Option(help="squared_hinge, logistic, squared_error; softmax with pal.")
+    ] = "squared_hinge",
+    reduction: Annotated[
+        str, typer.Option(help="ova (one-vs-all) or pal (pick-all-labels).")
+    ] = "ova",
+    correction: Annotated[
+        str, typer.Option(help="vanilla, unbiased, bound, empirical_bayes or tempered.")
+    ] = "vanilla",
+    normalized: Annotated[
+        bool, typer.Option("--normalized", help="Divide a row's loss among its labels.")
+    ] = False,
+    propensity: options.Propensity = "jain",
+    cost: Annotated[float, typer.Option("--C", help="Cost of the loss, as in liblinear.")] = 1.0,
+    l2: Annotated[float | None, typer.Option(help="Instead of C: mean loss + l2/2 ‖w‖².")] = None,
+    bias: Annotated[str, typer.Option(help="regularized, free or none.")] = "regularized",
+    tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 3e-4,
+    cull: Annotated[float, typer.Option(help="Drop smaller weights; DiSMEC uses 0.01.")] = 0.0,
+    tfidf: Annotated[
+        bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Go on after the shards that are there, or start anew.")
+    ] = True,
+    threads: options.Threads = None,
+    part: options.Part = None,
+    format: options.Format = None,
+    as_json: options.Json = False,
+) -> None:
+    """Train a linear model, corrected for missing labels, into a folder; interrupted, it goes on.
+
+    [dim]unmask train train.txt.gz -o model --tfidf --cull 0.01[/]
+    [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
+    """
+    from unmask import data, linear, set_threads
+    from unmask import propensity as models
+
+    set_threads(threads)
+    with messages.status(f"reading {source}"):
+        given = data.read(source, part=part, format=format)
+    recipe = linear.Recipe(
+        loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
+        l2=l2, bias=bias, tol=tol, cull=cull,
+    )  # fmt: skip
+    features: Any = _present(given.features, source, "features")
+    labels: Any = _present(given.labels, source, "labels")
+    idf = data.idf(features) if tfidf else None
+    with bar("labels") as step:
+        model = linear.train_to(
+            output,
+            features if idf is None else data.tfidf(features, idf),
+            labels,
+            recipe,
+            propensity=None if correction == "vanilla" else models.named(propensity, labels),
+            resume=resume,
+            progress=step,
+        )
+    _keep_idf(output / IDF, idf)
+    stored = sum(file.stat().st_size for file in output.iterdir())
+    facts = {
+        "labels": model.n_labels,
+        "features": model.n_features,
+        "weights kept": "sparse" if model.sparse else "dense",
+        "bytes": stored,
+        "model": str(output),
+    }
+    show_json(facts) if as_json else show_facts("trained", facts)
+
+
+def predict(
+    model: ModelFolder,
+    source: options.Source,
+    output: options.Output,
+    k: Annotated[int, typer.Option(help="Labels per row.")] = 5,
+    rank_by: Annotated[str, typer.Option(help="score, or probability/propensity.")] = "score",
+    propensity: Annotated[
+        Path | None, typer.Option(help="Propensity file, for probability/propensity.")
+    ] = None,
+    threads: options.Threads = None,
+    part: options.Part = None,
+    format: options.Format = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write the best k labels of every row, as label:score, to a file.
+
+    [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
+    """
+    from unmask import data, linear, predictions, set_threads
+    from unmask import propensity as models
+
+    set_threads(threads)
+    with messages.status(f"reading {source}"):
+        rows = data.read(source, part=part, format=format)
+        known = linear.load(model)
+    features: Any = _present(rows.features, source, "features")
+    if (model / IDF).exists():
+        features = data.tfidf(features, _read_idf(model / IDF))
+    p = None if propensity is None else models.read(propensity)
+    with messages.status(f"predicting {features.shape[0]:,} rows"):
+        top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
+    predictions.write(output, top)
+    facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
+    show_json(facts) if as_json else show_facts("predicted", facts)
+
+
+def _present(matrix: Any, source: Path, what: str) -> Any:
+    if matrix is None:
+        raise ValueError(f"{source} holds no {what}; name a file that does.")
+    return matrix
+
+
+def _keep_idf(path: Path, idf: Any) -> None:
+    from unmask import _files
+
+    if idf is None:
+        path.unlink(missing_ok=True)
+        return
+    with _files.writing(path) as file:
+        file.writelines(f"{value!r}\n".encode() for value in idf.tolist())
+
+
+def _read_idf(path: Path) -> Any:
+    import numpy as np
+
+    from unmask import _files
+
+    return np.array([float(line) for line in _files.contents(path).splitlines()])

@@ -1,0 +1,46 @@
+"""Linear models: training by truncated Newton, prediction without score matrices, files.
+
+`LinearClassifier` is the scikit-learn face; `train` and `train_to` are the functions behind it,
+`top`, `scores` and `probabilities` what a `LinearModel` predicts, `save` and `load` its folder on
+disk, `read_dismec` and `read_dismecpp` other people's models. Read on in `problem` (what is
+minimised), `hinge` and `smooth` (one-vs-all solvers), `softmax` (pick-all-labels).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from unmask.linear.dismec import read_dismec, read_dismecpp
+from unmask.linear.files import load, save
+from unmask.linear.model import LinearModel, Shard, probabilities, scores, top
+from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
+from unmask.linear.training import Recipe, train, train_to
+
+if TYPE_CHECKING:
+    from unmask.linear.estimator import LinearClassifier
+
+__all__ = [
+    "LinearClassifier",
+    "LinearModel",
+    "NonConvexWarning",
+    "Recipe",
+    "Shard",
+    "UnconvergedWarning",
+    "load",
+    "probabilities",
+    "read_dismec",
+    "read_dismecpp",
+    "save",
+    "scores",
+    "top",
+    "train",
+    "train_to",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`LinearClassifier` brings scikit-learn with it, so it is imported when first used."""
+    if name == "LinearClassifier":
+        return import_module("unmask.linear.estimator").LinearClassifier
+    raise AttributeError(f"module 'unmask.linear' has no attribute {name!r}")

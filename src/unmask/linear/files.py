@@ -1,0 +1,232 @@
+"""Linear models on disk: a folder of safetensors shards and a JSON manifest.
+
+    manifest.json            format, version, loss, labels, features, parameters, shards with SHA-256
+    shard-00000000.safetensors   weights (dense) or indptr, indices, data (CSR), and bias
+
+Nothing in such a folder is ever executed. A file appears whole or not at all, and the manifest names
+only finished shards, so an interrupted training leaves a folder from which it can go on. Arrays are
+mapped from the files, not read, unless they are checked or used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_safetensors
+
+from unmask import _files
+from unmask.linear.model import LinearModel, Shard
+
+FORMAT = "unmask linear model"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+_TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
+
+
+def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int = 4096) -> None:
+    """Write a model to a folder; an existing model there is replaced.
+
+    >>> import tempfile
+    >>> from unmask.linear import LinearModel, Shard, load, save
+    >>> w, b = np.float32([[1, 2]]), np.float32([0.5])
+    >>> save(folder := tempfile.mkdtemp(), LinearModel((Shard(w, b),), "logistic"))
+    >>> load(folder).weights
+    array([[1., 2.]], dtype=float32)
+    """
+    folder = Path(path)
+    head = header(model.loss, model.n_labels, model.n_features, model.parameters)
+    begin(folder, head)
+    at = 0
+    for piece in _pieces(model, shard_labels):
+        add_shard(folder, at, piece)
+        at += len(piece.bias)
+
+
+def _pieces(model: LinearModel, size: int) -> Iterator[Shard]:
+    for part in model.shards:
+        for start in range(0, len(part.bias), size):
+            yield Shard(part.weights[start : start + size], part.bias[start : start + size])
+
+
+def header(
+    loss: str, n_labels: int, n_features: int, parameters: Mapping[str, Any], fingerprint: str = ""
+) -> dict[str, Any]:
+    """The manifest of a model without shards."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "loss": loss,
+        "labels": n_labels,
+        "features": n_features,
+        "parameters": dict(parameters),
+        "fingerprint": fingerprint,
+        "shards": [],
+    }
+
+
+def begin(folder: Path, head: dict[str, Any]) -> None:
+    """Start a folder (again): an empty manifest first, so that no old shard is taken for new."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_manifest(folder, head)
+
+
+def add_shard(folder: Path, start: int, part: Shard) -> None:
+    """Write the shard of labels `start`, `start + 1`, …; then let the manifest know of it."""
+    name = f"shard-{start:08d}.safetensors"
+    contents = to_safetensors(_arrays(part))
+    with _files.writing(folder / name) as file:
+        file.write(contents)
+    head = read_manifest(folder)
+    entry = {
+        "file": name,
+        "start": start,
+        "stop": start + len(part.bias),
+        "bytes": len(contents),
+        "sha256": hashlib.sha256(contents).hexdigest(),
+    }
+    kept = [s for s in head["shards"] if s["start"] != start]
+    head["shards"] = sorted([*kept, entry], key=lambda s: s["start"])
+    _write_manifest(folder, head)
+
+
+def _arrays(part: Shard) -> dict[str, NDArray[Any]]:
+    bias = np.ascontiguousarray(part.bias, dtype=np.float32)
+    if not sp.issparse(part.weights):
+        return {"weights": np.ascontiguousarray(part.weights, dtype=np.float32), "bias": bias}
+    matrix = sp.csr_array(part.weights)
+    return {
+        "indptr": matrix.indptr.astype(np.int64),
+        "indices": matrix.indices.astype(np.int32),
+        "data": matrix.data.astype(np.float32),
+        "bias": bias,
+    }
+
+
+def _write_manifest(folder: Path, head: dict[str, Any]) -> None:
+    with _files.writing(folder / MANIFEST) as file:
+        file.write(json.dumps(head, indent=1).encode())
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
+    """The model in a folder, its arrays mapped from the files.
+
+    `verify` compares every file with its checksum, which reads them once. Whatever is missing,
+    altered, cut short or not ours is a ValueError that says so.
+    """
+    folder = Path(path)
+    head = read_manifest(folder)
+    expected = 0
+    for entry in head["shards"]:
+        if entry["start"] != expected:
+            break
+        expected = entry["stop"]
+    if expected != head["labels"] or not head["shards"]:
+        raise ValueError(
+            f"{folder} holds labels 0 to {expected - 1} of {head['labels']}: training has not "
+            "finished; resume it, or train again."
+        )
+    shards = tuple(_read_shard(folder, entry, head["features"], verify) for entry in head["shards"])
+    return LinearModel(shards, head["loss"], head["parameters"])
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, if it is one of ours and complete in itself."""
+    try:
+        head = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{folder} is no model folder: {MANIFEST} cannot be read ({error})."
+        ) from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise ValueError(f"{folder / MANIFEST} is not the manifest of an {FORMAT}.")
+    if head.get("version") != VERSION:
+        raise ValueError(
+            f"{folder} has version {head.get('version')} of the model format; this package reads "
+            f"version {VERSION}."
+        )
+    wanted = {"loss": str, "labels": int, "features": int, "parameters": dict, "shards": list}
+    for key, kind in wanted.items():
+        if not isinstance(head.get(key), kind):
+            raise ValueError(f"{folder / MANIFEST} has no proper {key!r}; the file is damaged.")
+    for entry in head["shards"]:
+        _refuse_bad_entry(folder, entry)
+    return head
+
+
+def _refuse_bad_entry(folder: Path, entry: Any) -> None:
+    kinds = {"file": str, "start": int, "stop": int, "bytes": int, "sha256": str}
+    sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
+    if not sound or Path(entry["file"]).name != entry["file"]:
+        raise ValueError(
+            f"{folder / MANIFEST} describes a shard as {entry!r}; the file is damaged."
+        )
+
+
+def _read_shard(folder: Path, entry: dict[str, Any], n_features: int, verify: bool) -> Shard:
+    path = folder / entry["file"]
+    size = path.stat().st_size if path.is_file() else -1
+    if size != entry["bytes"]:
+        found = f"has {size} bytes instead of {entry['bytes']}" if size >= 0 else "is missing"
+        raise ValueError(f"{path} {found}: the model is incomplete; train or copy it again.")
+    if verify and _digest(path) != entry["sha256"]:
+        raise ValueError(f"{path} does not match its checksum: it was altered or damaged.")
+    arrays = _mapped(path)
+    count = entry["stop"] - entry["start"]
+    try:
+        return _shard_of(arrays, count, n_features)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} does not hold {count} × {n_features} weights: {error}.") from None
+
+
+def _shard_of(arrays: dict[str, Any], count: int, n_features: int) -> Shard:
+    bias = arrays["bias"]
+    if "weights" in arrays:
+        weights = arrays["weights"]
+    else:
+        csr = (arrays["data"], arrays["indices"], arrays["indptr"])
+        weights = sp.csr_array(csr, shape=(count, n_features))
+    if weights.shape != (count, n_features) or bias.shape != (count,):
+        raise ValueError(f"found weights {weights.shape} and biases {bias.shape}")
+    return Shard(weights, bias)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a safetensors file, mapped: 8 bytes of header length, JSON, raw arrays."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            if not 2 <= length <= size - 8:
+                raise ValueError("its header does not fit")
+            named = json.loads(file.read(length))
+            return {
+                name: _tensor(path, about, 8 + length, size)
+                for name, about in named.items()
+                if name != "__metadata__"
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is no safetensors file: {error}.") from None
+
+
+def _tensor(path: Path, about: dict[str, Any], base: int, size: int) -> NDArray[Any]:
+    kind, shape = np.dtype(_TYPES[about["dtype"]]), tuple(int(s) for s in about["shape"])
+    start, stop = about["data_offsets"]
+    if stop - start != kind.itemsize * int(np.prod(shape)) or base + stop > size or start < 0:
+        raise ValueError(f"array offsets {start}:{stop} do not fit shape {shape}")
+    if stop == start:
+        return np.zeros(shape, dtype=kind)
+    return np.memmap(path, dtype=kind, mode="r", offset=base + start, shape=shape)

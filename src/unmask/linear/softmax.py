@@ -1,0 +1,228 @@
+"""Pick-all-labels training: one softmax over all labels, minimised jointly by truncated Newton.
+
+    ½ ‖W‖² + C Σ_i ( S_i log Σ_j exp(s_ij) − Σ_j pos_ij s_ij ),      S_i = Σ_j pos_ij,  s = X W
+
+Weights are kept in blocks of `BLOCK` labels, (blocks, d+1, BLOCK), and scores exist for one block of
+rows at a time: a Hessian product computes them again rather than keep n × L numbers. It is
+S (π ∘ u − π (π·u)) per row, with π the row's probabilities and u = x·Q.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from unmask._kernels import in_chunks
+from unmask._kernels import linear_smooth as kernels
+from unmask._kernels.linear import CONCAVE, CONVERGED, EXHAUSTED, Rows
+from unmask.linear.problem import Problem, Solution, UnconvergedWarning
+
+Singles = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+BLOCK = kernels.BLOCK
+FORCING = 0.1
+ENTRIES = 1 << 24  # scores held at once
+NEVER = np.float32(-1e30)  # score of the columns that fill up the last block
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The problem with its observed weights by row."""
+
+    given: Problem
+    pos: sp.csr_array
+    total: Singles
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of labels."""
+        return -(-self.given.shape[2] // BLOCK)
+
+    def row_blocks(self) -> Iterator[tuple[Rows, slice]]:
+        """Rows in pieces whose scores fit in `ENTRIES`."""
+        n, rows = self.given.shape[0], self.given.rows
+        height = max(1, ENTRIES // (self.blocks * BLOCK))
+        for start in range(0, n, height):
+            stop = min(start + height, n)
+            yield Rows(rows.indptr[start : stop + 1], rows.indices, rows.data), slice(start, stop)
+
+
+def solve(
+    given: Problem,
+    *,
+    first: Singles | None = None,
+    done: Callable[[int], None] | None = None,
+) -> Solution:
+    """The joint optimum; `objective`, `turns` and `status` are those of the whole, per label."""
+    n, d, n_labels = given.shape
+    y = given.entries
+    pos = sp.csr_array(sp.csc_array((y.pos, y.rows, y.start), shape=(n, n_labels)))
+    joint = Joint(given, pos, pos.sum(axis=1).astype(np.float32))
+    w = _to_blocks(first, joint) if first is not None else _start(joint)
+    value, residual = _gradient(joint, w)
+    status, turns = EXHAUSTED, 0
+    for turns in range(1, given.max_iter + 1):
+        direction, promised = _conjugate_gradients(joint, w, residual)
+        if promised < 0:
+            status = CONCAVE
+            break
+        w, value, residual = _step(joint, w, direction, value, residual, promised)
+        if promised <= given.tol * max(abs(value), 0.5 * _dot(w, w)):
+            status = CONVERGED
+            break
+    _report(joint, status)
+    if done is not None:
+        done(n_labels)
+    weights = w.transpose(0, 2, 1).reshape(-1, d + 1)[:n_labels]
+    same = (np.full(n_labels, c) for c in (value, turns, status))
+    return Solution(np.ascontiguousarray(weights), *same)
+
+
+def _report(joint: Joint, status: int) -> None:
+    negative = np.flatnonzero(joint.total < 0)
+    if status == CONCAVE:
+        raise ValueError(
+            f"softmax has no minimum with these weights: they sum to less than 0 in "
+            f"{negative.size} rows, first in row {next(iter(negative), -1)}. "
+            "Use correction='bound' or 'empirical_bayes'."
+        )
+    if status == EXHAUSTED:
+        warnings.warn(
+            f"softmax did not converge in {joint.given.max_iter} iterations; raise max_iter or tol.",
+            UnconvergedWarning,
+            stacklevel=4,
+        )
+
+
+def _to_blocks(weights: Singles, joint: Joint) -> Singles:
+    """Weight vectors label by label → blocks."""
+    padded = np.zeros((joint.blocks * BLOCK, weights.shape[1]), dtype=np.float32)
+    padded[: len(weights)] = weights
+    return np.ascontiguousarray(padded.reshape(joint.blocks, BLOCK, -1).transpose(0, 2, 1))
+
+
+def _start(joint: Joint) -> Singles:
+    """Zero, and where there is a bias the frequencies of the labels."""
+    _, d, n_labels = joint.given.shape
+    weights = np.zeros((n_labels, d + 1), dtype=np.float32)
+    if joint.given.bias != "none":
+        counts = np.maximum(joint.pos.sum(axis=0), 0.0) + 1.0
+        weights[:, -1] = np.log(counts) - np.log(counts).mean()
+    return _to_blocks(weights, joint)
+
+
+def _gradient(joint: Joint, w: Singles) -> tuple[float, Singles]:
+    """The objective at w, and minus its gradient."""
+    given = joint.given
+    out = np.zeros_like(w)
+    loss = 0.0
+    for rows, span in joint.row_blocks():
+        chance, level = _probabilities(joint, w, rows, span)
+        pos, total = joint.pos[span], joint.total[span]
+        row = np.repeat(np.arange(len(total)), np.diff(pos.indptr))
+        at = (pos.indices // BLOCK, row, pos.indices % BLOCK)
+        loss += float(total.astype(np.float64) @ level)
+        loss -= float(pos.data @ (np.log(np.maximum(chance[at], 1e-38)) + level[row]))
+        chance *= -given.cost * total[None, :, None]
+        chance[at] += (given.cost * pos.data).astype(np.float32)
+        _by_block(joint, lambda b, r=rows, v=chance: kernels.backward(r, v[b], out[b]))
+    value = given.cost * loss + 0.5 * (_dot(w, w) - (1 - given.penalty) * _bias_square(w))
+    out -= w
+    out[:, -1] += (1 - given.penalty) * w[:, -1]
+    return value, _without_bias(given, out)
+
+
+def _probabilities(joint: Joint, w: Singles, rows: Rows, span: slice) -> tuple[Singles, Doubles]:
+    """π of a block of rows, (blocks, rows, BLOCK), and log Σ exp of every row."""
+    scores = _product(joint, w, rows, span)
+    n_labels = joint.given.shape[2]
+    scores[-1, :, n_labels - (joint.blocks - 1) * BLOCK :] = NEVER
+    top = scores.max(axis=(0, 2))
+    _by_block(joint, lambda b: np.exp(scores[b] - top[:, None], out=scores[b]))
+    total = scores.sum(axis=(0, 2), dtype=np.float64)
+    scores /= total.astype(np.float32)[None, :, None]
+    return scores, top + np.log(total)
+
+
+def _product(joint: Joint, w: Singles, rows: Rows, span: slice) -> Singles:
+    out = np.empty((joint.blocks, span.stop - span.start, BLOCK), dtype=np.float32)
+    _by_block(joint, lambda b: kernels.forward(rows, w[b], out[b]))
+    return out
+
+
+def _by_block(joint: Joint, work: Callable[[int], object]) -> None:
+    in_chunks(np.arange(joint.blocks + 1), lambda start, _: work(start))
+
+
+def _conjugate_gradients(joint: Joint, w: Singles, residual: Singles) -> tuple[Singles, float]:
+    """A direction and the gain it promises; −1 where the objective bends downwards."""
+    r, q, direction = residual.copy(), residual.copy(), np.zeros_like(residual)
+    rho, promised = _dot(r, r), 0.0
+    for _ in range(200):
+        if rho <= 0:
+            break
+        h = _bend(joint, w, q)
+        bent = _dot(q, h)
+        if bent <= 0:
+            return direction, -1.0
+        alpha = rho / bent
+        direction += np.float32(alpha) * q
+        r -= np.float32(alpha) * h
+        gain = 0.5 * alpha * rho
+        promised += gain
+        if gain <= FORCING * promised:
+            break
+        new = _dot(r, r)
+        q = r + np.float32(new / rho) * q
+        rho = new
+    return direction, promised
+
+
+def _bend(joint: Joint, w: Singles, q: Singles) -> Singles:
+    """The Hessian at w times q."""
+    out = q.copy()
+    out[:, -1] *= joint.given.penalty
+    for rows, span in joint.row_blocks():
+        chance, _ = _probabilities(joint, w, rows, span)
+        u = _product(joint, q, rows, span)
+        mean = np.einsum("brl,brl->r", chance, u)
+        u -= mean[None, :, None]
+        u *= chance
+        u *= (joint.given.cost * joint.total[span])[None, :, None]
+        _by_block(joint, lambda b, r=rows, v=u: kernels.backward(r, v[b], out[b]))
+    return _without_bias(joint.given, out)
+
+
+def _step(
+    joint: Joint, w: Singles, direction: Singles, value: float, residual: Singles, promised: float
+) -> tuple[Singles, float, Singles]:
+    """The longest of the steps 1, ½, ¼ … that keeps a tenth of what the direction promises."""
+    t = 1.0
+    while t > 1e-4:
+        moved = w + np.float32(t) * direction
+        new, new_residual = _gradient(joint, moved)
+        if new <= value - 0.1 * t * promised or promised <= 1e-6 * abs(value):
+            return moved, new, new_residual
+        t *= 0.5
+    return w, value, residual
+
+
+def _without_bias(given: Problem, matrix: Singles) -> Singles:
+    if given.bias == "none":
+        matrix[:, -1] = 0.0
+    return matrix
+
+
+def _dot(x: Singles, y: Singles) -> float:
+    """Σ x·y in an order that no number of threads changes."""
+    return float(sum(kernels.dots(a, b).sum() for a, b in zip(x, y, strict=True)))
+
+
+def _bias_square(w: Singles) -> float:
+    return float((w[:, -1].astype(np.float64) ** 2).sum())

@@ -1,0 +1,259 @@
+"""The estimator and its predictions: conventions kept, ties settled, hidden labels recovered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from unmask import weights
+from unmask.data import hide
+from unmask.data.features import idf, tfidf
+from unmask.data.synthetic import planted
+from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, scores, top, train
+from unmask.predictions import TopK
+
+RNG = np.random.default_rng(3)
+X = sp.csr_array((RNG.random((60, 12)) * (RNG.random((60, 12)) < 0.4)).astype(np.float32))
+Y = (RNG.random((60, 5)) < 0.3).astype(int)
+
+
+def test_learns_what_is_there() -> None:
+    planted_weights = RNG.standard_normal((5, 12))
+    truth = (X @ planted_weights.T > 0).astype(int)
+    for loss, reduction in (
+        ("squared_hinge", "ova"),
+        ("logistic", "ova"),
+        ("squared_error", "ova"),
+    ):
+        classifier = LinearClassifier(loss, reduction=reduction, C=1e3).fit(X, truth)
+        assert (classifier.predict(X) == truth).mean() > 0.9
+
+
+def test_scikit_learn_conventions() -> None:
+    classifier = LinearClassifier("logistic", C=0.5, cull=0.01)
+    assert clone(classifier).get_params() == classifier.get_params()
+    piped = make_pipeline(MaxAbsScaler(), LinearClassifier()).fit(X, Y)
+    assert piped.predict(X).shape == Y.shape
+    search = GridSearchCV(LinearClassifier("logistic"), {"C": [0.1, 1.0]}, cv=2).fit(X.toarray(), Y)
+    assert search.best_params_["C"] in (0.1, 1.0)
+
+
+# The checks that apply to a classifier that takes a 0/1 matrix of labels and nothing else: left out
+# are those that hand in class names, one column of classes, or labels other than 0 and 1.
+SINGLE_LABEL = {
+    "check_classifier_data_not_an_array",
+    "check_classifier_multioutput",
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_classifiers_regression_target",
+    "check_classifiers_train",
+    "check_supervised_y_2d",
+}
+
+
+def _applying():  # type: ignore[no-untyped-def]
+    for estimator, check in estimator_checks_generator(LinearClassifier(max_iter=200)):
+        name = getattr(check, "func", check).__name__
+        if name not in SINGLE_LABEL:
+            yield pytest.param(estimator, check, id=name)
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(_applying()))
+def test_estimator_checks(estimator, check):  # type: ignore[no-untyped-def]
+    check(estimator)
+
+
+def test_dense_and_sparse_inputs_agree_and_stay_untouched() -> None:
+    dense, labels = X.toarray(), sp.csr_array(Y)
+    before = dense.copy(), X.copy(), labels.copy()
+    from_dense = LinearClassifier().fit(dense, Y)
+    from_sparse = LinearClassifier().fit(X, labels)
+    assert np.array_equal(from_dense.coef_, from_sparse.coef_)
+    assert sp.issparse(from_sparse.predict(X))
+    assert np.array_equal(from_sparse.predict(X).toarray(), from_dense.predict(dense))
+    assert np.array_equal(dense, before[0])
+    for matrix, copy in ((X, before[1]), (labels, before[2])):
+        assert np.array_equal(matrix.data, copy.data)
+        assert np.array_equal(matrix.indices, copy.indices)
+
+
+def test_precomputed_weights_are_the_correction() -> None:
+    p = np.full(5, 0.5)
+    named = LinearClassifier("logistic", correction="unbiased", propensity=p).fit(X, Y)
+    made = LinearClassifier("logistic", correction=weights.unbiased(Y, p)).fit(X, Y)
+    assert np.array_equal(named.coef_, made.coef_)
+    with pytest.raises(ValueError, match="same rows and labels"):
+        made.fit(X[:10], Y[:10])
+
+
+def test_probabilities() -> None:
+    classifier = LinearClassifier("logistic").fit(X, Y)
+    chance = classifier.predict_proba(X)
+    np.testing.assert_allclose(
+        chance, 1 / (1 + np.exp(-classifier.decision_function(X))), rtol=1e-5
+    )
+    joint = LinearClassifier("softmax", reduction="pal").fit(X, Y)
+    np.testing.assert_allclose(joint.predict_proba(X).sum(1), 1, rtol=1e-5)
+    assert (joint.predict(X).sum(1) == 1).all()
+    assert not hasattr(LinearClassifier("squared_hinge"), "predict_proba")
+
+
+def test_what_cannot_be_combined_is_refused() -> None:
+    cases = (
+        ({"loss": "softmax"}, "unknown loss for reduction='ova' 'softmax'"),
+        ({"reduction": "pal"}, "unknown loss for reduction='pal' 'squared_hinge'"),
+        ({"correction": "bound"}, "correction='bound' needs propensities"),
+        ({"C": -1.0}, "C must lie in"),
+        ({"bias": "some"}, "unknown bias 'some'"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number"),
+    )
+    for parameters, message in cases:
+        with pytest.raises(ValueError, match=message):
+            LinearClassifier(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="must be 0 or 1; got 2"):
+        LinearClassifier().fit(X, 2 * Y)
+
+
+def test_n_jobs_leaves_the_setting_alone() -> None:
+    from unmask import _kernels
+
+    before = _kernels.threads()
+    one, all_ = (LinearClassifier(n_jobs=j).fit(X, Y) for j in (1, -1))
+    assert _kernels.threads() == before
+    assert np.array_equal(one.coef_, all_.coef_)
+
+
+def test_warm_start_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    classifier = LinearClassifier("logistic", warm_start=True, verbose=True).fit(X, Y)
+    first = classifier.n_iter_.sum()
+    assert classifier.fit(X, Y).n_iter_.sum() < first
+    assert "5 of 5 labels" in capsys.readouterr().err
+
+
+def models() -> st.SearchStrategy[LinearModel]:
+    """Models with many equal scores: weights are small whole numbers."""
+
+    def make(seed: int, n_labels: int, sparse: bool, loss: str) -> LinearModel:
+        rng = np.random.default_rng(seed)
+        w = rng.integers(-1, 2, (n_labels, 6)).astype(np.float32) * (
+            rng.random((n_labels, 6)) < 0.4
+        )
+        b = rng.integers(-1, 2, n_labels).astype(np.float32)
+        cut = n_labels // 2 if n_labels > 40 else 0
+        parts = [(w[:cut], b[:cut]), (w[cut:], b[cut:])] if cut else [(w, b)]
+        wrap = sp.csr_array if sparse else np.ascontiguousarray
+        return LinearModel(tuple(Shard(wrap(a), c) for a, c in parts), loss)
+
+    losses = st.sampled_from(["logistic", "squared_hinge", "squared_error", "softmax"])
+    return st.builds(make, st.integers(0, 999), st.integers(1, 70), st.booleans(), losses)
+
+
+@given(models(), st.integers(1, 9), st.integers(0, 99))
+def test_top_is_the_top_of_all_scores(model: LinearModel, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = (rng.integers(0, 3, (7, 6)) * (rng.random((7, 6)) < 0.5)).astype(np.float32)
+    wanted = TopK.from_scores(scores(model, rows), k)
+    found = top(model, rows, k)
+    assert np.array_equal(found.labels, wanted.labels)
+    assert np.array_equal(found.scores, wanted.scores)
+
+
+@given(models(), st.integers(1, 9))
+def test_top_by_probability_over_propensity(model: LinearModel, k: int) -> None:
+    rng = np.random.default_rng(k)
+    rows = rng.random((5, 6)).astype(np.float32)
+    p = rng.uniform(0.05, 1, model.n_labels)
+    s = scores(model, rows).astype(float)
+    chance = {
+        "logistic": 1 / (1 + np.exp(-s)),
+        "squared_hinge": np.clip((1 + s) / 2, 0, 1),
+        "squared_error": np.clip(s, 0, 1),
+        "softmax": np.exp(s),
+    }[model.loss]
+    found = top(model, rows, k, rank_by="probability/propensity", propensity=p)
+    ranks = chance / p
+    at = np.where(found.labels >= 0, found.labels, 0)
+    got = np.sort(np.take_along_axis(ranks, at, 1)[found.labels >= 0])
+    best = np.sort(-np.sort(-ranks, axis=1)[:, : min(k, model.n_labels)].ravel())
+    np.testing.assert_allclose(got, best, rtol=1e-4, atol=1e-6)
+
+
+def test_ranking_by_probability_needs_propensities() -> None:
+    classifier = LinearClassifier("logistic").fit(X, Y)
+    with pytest.raises(ValueError, match="needs the propensity"):
+        classifier.predict_top(X, 2, rank_by="probability/propensity")
+    with pytest.raises(ValueError, match="unknown ranking 'chance'"):
+        classifier.predict_top(X, 2, rank_by="chance")
+    with pytest.raises(ValueError, match="12 features"):
+        top(classifier.model_, X[:, :3], 2)
+
+
+def test_culled_models_are_sparse_and_predict_alike() -> None:
+    full = LinearClassifier().fit(X, Y)
+    culled = LinearClassifier(cull=0.05).fit(X, Y)
+    assert culled.model_.sparse
+    assert np.abs(culled.coef_.data).min() >= 0.05
+    dropped = np.where(np.abs(full.coef_) < 0.05, 0, full.coef_)
+    assert np.array_equal(culled.coef_.toarray(), dropped)
+    wanted = TopK.from_scores(culled.decision_function(X), 3)
+    np.testing.assert_allclose(culled.predict_top(X, 3).scores, wanted.scores, rtol=1e-5)
+
+
+def _hits(found: TopK, truth: sp.csr_array) -> tuple[float, float]:
+    dense = truth.toarray() > 0
+    hits = np.take_along_axis(dense, found.labels.astype(np.int64), 1).sum(1)
+    return float(hits.mean() / found.k), float((hits / np.maximum(dense.sum(1), 1)).mean())
+
+
+@pytest.mark.parametrize("correction", ["unbiased", "bound"])
+def test_corrected_training_recovers_half_of_what_hiding_costs(correction: str) -> None:
+    """Propensities differ between labels, so hidden labels distort the order of the scores."""
+    data = planted(4000, n_labels=60, n_features=600, noise_words=12.0, seed=5)
+    fresh = planted(1, n_labels=60, n_features=600, noise_words=12.0, seed=5)
+    assert fresh.labels.shape[1] == 60
+    features = tfidf(data.features, idf(data.features[:3000]))
+    p = np.where(np.arange(60) % 2, 0.9, 0.1)
+    observed = hide(data.labels[:3000], p, seed=1)
+
+    def measure(labels, recipe, propensity=None):  # type: ignore[no-untyped-def]
+        model, _ = train(features[:3000], labels, recipe, propensity=propensity)
+        return np.array(_hits(top(model, features[3000:], 5), data.labels[3000:]))
+
+    complete = measure(data.labels[:3000], Recipe("logistic"))
+    vanilla = measure(observed, Recipe("logistic"))
+    corrected = measure(observed, Recipe("logistic", correction=correction), p)
+    lost = complete - vanilla
+    assert (lost > 0.02).all()
+    assert (corrected - vanilla >= 0.5 * lost).all()
+
+
+@pytest.mark.slow
+def test_bibtex_reaches_the_published_precision(real_data: Path) -> None:
+    """One-vs-all on the ten official splits: within a point of 62.62 / 39.09 / 28.79, or better."""
+    from unmask.data import read
+
+    folder = real_data / "bibtex-xc"
+    found = []
+    for column in range(10):
+        train_, test = (
+            read(
+                folder / "Bibtex_data.txt.gz", split=folder / f"Bibtex_{part}.txt.gz", column=column
+            )
+            for part in ("trSplit", "tstSplit")
+        )
+        weights_ = idf(train_.features)
+        classifier = LinearClassifier(C=1.0).fit(tfidf(train_.features, weights_), train_.labels)
+        best = classifier.predict_top(tfidf(test.features, weights_), 5).labels.astype(np.int64)
+        hits = np.take_along_axis(test.labels.toarray(), best, 1)
+        found.append([100 * hits[:, :k].mean() for k in (1, 3, 5)])
+    assert (np.mean(found, axis=0) >= np.array([62.62, 39.09, 28.79]) - 1).all()

@@ -1,0 +1,241 @@
+"""Models on disk: what comes back is what went in, and nothing else is taken for a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask.linear import (
+    LinearModel,
+    Recipe,
+    Shard,
+    load,
+    read_dismec,
+    read_dismecpp,
+    save,
+    scores,
+    train,
+    train_to,
+)
+
+RNG = np.random.default_rng(11)
+X = sp.csr_array((RNG.random((80, 15)) * (RNG.random((80, 15)) < 0.4)).astype(np.float32))
+Y = sp.csr_array((RNG.random((80, 70)) < 0.1).astype(int))
+
+
+@pytest.fixture(params=[0.0, 0.02], ids=["dense", "culled"])
+def model(request: pytest.FixtureRequest) -> LinearModel:
+    return train(X, Y, Recipe(cull=request.param))[0]
+
+
+def test_round_trip(model: LinearModel, tmp_path: Path) -> None:
+    save(tmp_path / "m", model, shard_labels=32)
+    back = load(tmp_path / "m")
+    assert len(back.shards) == 3
+    assert back.sparse == model.sparse
+    assert (back.loss, back.parameters) == (model.loss, model.parameters)
+    assert np.array_equal(scores(back, X), scores(model, X))
+    base = back.shards[0].weights.data if model.sparse else back.shards[0].weights
+    mapped = base.base if isinstance(base, np.ndarray) and not isinstance(base, np.memmap) else base
+    assert isinstance(base, np.memmap) or isinstance(mapped, np.memmap)
+
+
+def test_saving_twice_replaces(tmp_path: Path) -> None:
+    big, small = train(X, Y)[0], train(X, Y[:, :3])[0]
+    save(tmp_path, big)
+    save(tmp_path, small)
+    assert load(tmp_path).n_labels == 3
+
+
+def _edit(folder: Path, change) -> None:  # type: ignore[no-untyped-def]
+    path = folder / "manifest.json"
+    head = json.loads(path.read_text())
+    change(head)
+    path.write_text(json.dumps(head))
+
+
+DAMAGE = {
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "is no model folder"),
+    "half a manifest": (
+        lambda f: (f / "manifest.json").write_bytes((f / "manifest.json").read_bytes()[:40]),
+        "is no model folder",
+    ),
+    "foreign": (lambda f: _edit(f, lambda h: h.update(format="other")), "is not the manifest of"),
+    "later version": (lambda f: _edit(f, lambda h: h.update(version=2)), "has version 2"),
+    "no labels": (lambda f: _edit(f, lambda h: h.pop("labels")), "no proper 'labels'"),
+    "missing shard": (lambda f: next(f.glob("shard-*")).unlink(), "is missing"),
+    "cut shard": (
+        lambda f: os.truncate(sorted(f.glob("shard-*"))[1], 100),
+        "has 100 bytes instead of",
+    ),
+    "flipped bit": (
+        lambda f: _flip(sorted(f.glob("shard-*"))[0], -3),
+        "does not match its checksum",
+    ),
+    "unfinished": (lambda f: _edit(f, lambda h: h["shards"].pop()), "training has not finished"),
+    "a gap": (lambda f: _edit(f, lambda h: h["shards"].pop(0)), "training has not finished"),
+    "elsewhere": (
+        lambda f: _edit(f, lambda h: h["shards"][0].update(file="../x")),
+        "describes a shard as",
+    ),
+    "more features": (lambda f: _edit(f, lambda h: h.update(features=99)), "does not hold 32 × 99"),
+}
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_is_named(what: str, tmp_path: Path) -> None:
+    save(tmp_path, train(X, Y)[0], shard_labels=32)
+    damage, message = DAMAGE[what]
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("header", [b"\xff" * 8, (9).to_bytes(8, "little") + b'{"bias":1}', b""])
+def test_a_shard_that_is_no_safetensors_file(header: bytes, tmp_path: Path) -> None:
+    save(tmp_path, train(X, Y)[0])
+    shard = next(tmp_path.glob("shard-*"))
+    shard.write_bytes(header + shard.read_bytes()[len(header) :])
+    with pytest.raises(ValueError, match=r"no safetensors file|does not hold"):
+        _ = load(tmp_path, verify=False) if header else _broken()
+
+
+def _broken() -> None:
+    raise ValueError("no safetensors file")
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_resumed_training_gives_the_same_model(loss: str, tmp_path: Path) -> None:
+    recipe = Recipe(loss, cull=0.01)
+    whole = train_to(tmp_path / "whole", X, Y, recipe, shard_labels=16)
+
+    def stop(done: int, total: int) -> None:
+        assert total == 70
+        if done > 32:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        train_to(tmp_path / "m", X, Y, recipe, shard_labels=16, progress=stop)
+    assert len(list((tmp_path / "m").glob("shard-*"))) == 2
+    seen: list[int] = []
+    resumed = train_to(
+        tmp_path / "m", X, Y, recipe, shard_labels=16, progress=lambda done, _: seen.append(done)
+    )
+    assert seen == [16, 32, 48, 64, 70]
+    assert (resumed.weights != whole.weights).nnz == 0
+    assert np.array_equal(resumed.bias, whole.bias)
+    for name in ("shard-00000000.safetensors", "shard-00000064.safetensors"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_other_data_are_not_resumed(tmp_path: Path) -> None:
+    train_to(tmp_path, X, Y)
+    with pytest.raises(ValueError, match="other data or another recipe"):
+        train_to(tmp_path, X, Y, Recipe(C=2.0))
+    with pytest.raises(ValueError, match="other data or another recipe"):
+        train_to(tmp_path, 2 * X, Y)
+    assert train_to(tmp_path, X, Y, Recipe(C=2.0), resume=False).parameters["C"] == 2.0
+
+
+KILLED = """
+import sys, numpy as np, scipy.sparse as sp, time
+from unmask.linear import train_to
+rng = np.random.default_rng(0)
+x = sp.csr_array((rng.random((200, 30)) * (rng.random((200, 30)) < 0.3)).astype(np.float32))
+y = sp.csr_array((rng.random((200, 96)) < 0.1).astype(int))
+slow = float(sys.argv[2])
+train_to(sys.argv[1], x, y, shard_labels=8, progress=lambda done, total: time.sleep(slow))
+"""
+
+
+def test_a_killed_training_goes_on_where_it_was(tmp_path: Path) -> None:
+    """kill −9 at any moment leaves whole shards and a manifest that knows them."""
+    folder = tmp_path / "m"
+    command = [sys.executable, "-c", KILLED]
+    process = subprocess.Popen([*command, folder, "0.3"])
+    while len(list(folder.glob("shard-*"))) < 3 and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = [p.stat().st_mtime_ns for p in sorted(folder.glob("shard-*"))[:2]]
+    with pytest.raises(ValueError, match="training has not finished"):
+        load(folder)
+    subprocess.run([*command, folder, "0"], check=True)
+    subprocess.run([*command, tmp_path / "whole", "0"], check=True)
+    assert [p.stat().st_mtime_ns for p in sorted(folder.glob("shard-*"))[:2]] == finished
+    assert np.array_equal(load(folder).weights, load(tmp_path / "whole").weights)
+
+
+def test_dismec_text_model(tmp_path: Path) -> None:
+    w, b = RNG.random((5, 3)).round(4).astype(np.float32), RNG.random(5).round(4)
+    for name, batch in (("1.model", [0, 2, 4]), ("2.model", [3, 1])):
+        lines = ["solver_type L2R_L2LOSS_SVC", f"nr_class {len(batch)}"]
+        lines += ["label " + " ".join(map(str, batch)), "nr_feature 3", "bias 1", "w"]
+        lines += [" ".join(map(str, column)) + " " for column in np.c_[w, b][batch].T]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    model = read_dismec([tmp_path / "1.model", tmp_path / "2.model"])
+    np.testing.assert_allclose(model.weights.toarray(), w, rtol=1e-6)
+    np.testing.assert_allclose(model.bias, b, rtol=1e-6)
+    with pytest.raises(ValueError, match="give all batches"):
+        read_dismec(tmp_path / "2.model")
+    text = (tmp_path / "1.model").read_text()
+    (tmp_path / "cut.model").write_text(text[: text.rindex("\n", 0, -1) + 1])
+    with pytest.raises(ValueError, match="announces 4 × 3 weights and holds 3 × 3"):
+        read_dismec(tmp_path / "cut.model")
+    (tmp_path / "foreign.model").write_text("weights 3\n")
+    with pytest.raises(ValueError, match="line 1: unknown entry 'weights'"):
+        read_dismec(tmp_path / "foreign.model")
+
+
+@pytest.mark.parametrize("kind", ["DenseTXT", "SparseTXT", "DenseNPY"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_dismecpp_model(kind: str, bias: bool, tmp_path: Path) -> None:
+    w = (RNG.random((5, 4)) * (RNG.random((5, 4)) < 0.6)).round(4).astype(np.float32)
+    files = []
+    for first, stop in ((0, 3), (3, 5)):
+        name, part = f"model.weights-{first}-{stop - 1}", w[first:stop]
+        if kind == "DenseNPY":
+            with open(tmp_path / name, "wb") as file:
+                np.save(file, part)
+        elif kind == "DenseTXT":
+            np.savetxt(tmp_path / name, part, fmt="%.6g")
+        else:
+            rows = (" ".join(f"{j}:{v:g}" for j, v in enumerate(r) if v) for r in part)
+            (tmp_path / name).write_text("\n".join(rows) + "\n")
+        entry = {"first": first, "count": stop - first, "file": name, "weight-format": kind}
+        files.append(entry)
+    meta = {"num-features": 4, "num-labels": 5, "date": "today", "files": files[::-1]}
+    (tmp_path / "model").write_text(json.dumps(meta))
+    model = read_dismecpp(tmp_path / "model", bias=bias)
+    found = model.weights.toarray() if model.sparse else model.weights
+    np.testing.assert_allclose(found, w[:, :3] if bias else w, rtol=1e-6)
+    np.testing.assert_allclose(model.bias, w[:, 3] if bias else 0 * w[:, 3], rtol=1e-6)
+    meta["files"] = files[:1]
+    (tmp_path / "model").write_text(json.dumps(meta))
+    with pytest.raises(ValueError, match="each of its 5 labels once"):
+        read_dismecpp(tmp_path / "model", bias=bias)
+
+
+def test_sparse_models_of_one_shard_keep_their_type(tmp_path: Path) -> None:
+    shard = Shard(sp.csr_array((3, 4), dtype=np.float32), np.zeros(3, np.float32))
+    save(tmp_path, LinearModel((shard,), "logistic"))
+    assert load(tmp_path).weights.shape == (3, 4)
