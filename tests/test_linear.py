@@ -51,6 +51,10 @@ def test_scikit_learn_conventions() -> None:
 # The checks that apply to a classifier that takes a 0/1 matrix of labels and nothing else: left out
 # are those that hand in class names, one column of classes, or labels other than 0 and 1.
 SINGLE_LABEL = {
+    "check_classifier_not_supporting_multiclass",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_fit2d_1feature",
     "check_classifier_data_not_an_array",
     "check_classifier_multioutput",
     "check_classifiers_classes",

@@ -187,8 +187,8 @@ def test_a_local_minimum_comes_with_a_warning() -> None:
 
 
 def test_a_free_bias_without_a_minimum_is_refused() -> None:
+    recipe = Recipe("logistic", correction="unbiased", bias="free")
     with pytest.raises(ValueError, match=f"labels 32, {L - 1}: the loss has no minimum"):
-        recipe = Recipe("logistic", correction="unbiased", bias="free")
         train(X, Y, recipe, propensity=np.full(L, 0.5))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -44,9 +45,14 @@ def test_round_trip(model: LinearModel, tmp_path: Path) -> None:
     assert back.sparse == model.sparse
     assert (back.loss, back.parameters) == (model.loss, model.parameters)
     assert np.array_equal(scores(back, X), scores(model, X))
-    base = back.shards[0].weights.data if model.sparse else back.shards[0].weights
-    mapped = base.base if isinstance(base, np.ndarray) and not isinstance(base, np.memmap) else base
-    assert isinstance(base, np.memmap) or isinstance(mapped, np.memmap)
+    values = back.shards[0].weights.data if model.sparse else back.shards[0].weights
+    assert _is_mapped(values)
+
+
+def _is_mapped(array: object) -> bool:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
 
 
 def test_saving_twice_replaces(tmp_path: Path) -> None:
@@ -106,17 +112,13 @@ def test_damage_is_named(what: str, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("header", [b"\xff" * 8, (9).to_bytes(8, "little") + b'{"bias":1}', b""])
+@pytest.mark.parametrize("header", [b"\xff" * 8, (10).to_bytes(8, "little") + b'{"bias":1}'])
 def test_a_shard_that_is_no_safetensors_file(header: bytes, tmp_path: Path) -> None:
     save(tmp_path, train(X, Y)[0])
     shard = next(tmp_path.glob("shard-*"))
     shard.write_bytes(header + shard.read_bytes()[len(header) :])
-    with pytest.raises(ValueError, match=r"no safetensors file|does not hold"):
-        _ = load(tmp_path, verify=False) if header else _broken()
-
-
-def _broken() -> None:
-    raise ValueError("no safetensors file")
+    with pytest.raises(ValueError, match="is no safetensors file"):
+        load(tmp_path, verify=False)
 
 
 class Interrupted(Exception):

@@ -37,7 +37,7 @@ def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
     if values.size and not (values == 1).all():
         at = int(np.flatnonzero(values != 1)[0])
         raise ValueError(
-            f"{name} must be 0 or 1; got {values[at]} in row {_row_of(matrix, at)}, "
+            f"{name} must be 0 or 1; got {values[at]} in row {row_of(matrix, at)}, "
             f"label {matrix.indices[at]}. Code a missing label as 0."
         )
     ones = np.ones(matrix.nnz, dtype=np.float32)
@@ -60,7 +60,7 @@ def _refuse_repetition(matrix: sp.csr_array, name: str) -> None:
     if within_a_row.size:
         at = int(within_a_row[0])
         raise ValueError(
-            f"{name} names column {matrix.indices[at]} twice in row {_row_of(matrix, at)}; "
+            f"{name} names column {matrix.indices[at]} twice in row {row_of(matrix, at)}; "
             "call `sum_duplicates()` or remove the repetition."
         )
 
@@ -75,7 +75,7 @@ def _two_dimensional(given: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _row_of(matrix: sp.csr_array, entry: int) -> int:
+def row_of(matrix: sp.csr_array, entry: int) -> int:
     return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
 
 
@@ -115,7 +115,7 @@ def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]
         )
     values: NDArray[np.float64] = matrix.data.astype(np.float64)
     _in_unit_interval(
-        values, lambda at: f"in row {_row_of(matrix, at)}, label {matrix.indices[at]}"
+        values, lambda at: f"in row {row_of(matrix, at)}, label {matrix.indices[at]}"
     )
     return values
 
@@ -186,7 +186,7 @@ def columns(given: Any, *, name: str = "features") -> sp.csr_array:
         at = int(bad[0])
         raise ValueError(
             f"{name} must be finite as float32; got {matrix.data[at]} in row "
-            f"{_row_of(matrix, at)}, column {matrix.indices[at]}."
+            f"{row_of(matrix, at)}, column {matrix.indices[at]}."
         )
     return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 

@@ -92,8 +92,8 @@ def _member(
         yield piece
         if member.eof:
             return
-        asked, waiting = waiting, member.unconsumed_tail or file.read(_PIECE[kind])
-        if not (asked or waiting or piece):  # nothing left to give, nothing left to take
+        waiting = member.unconsumed_tail or file.read(_PIECE[kind])
+        if not waiting:
             raise ValueError(f"{path}: the {kind} data end too early; the file is truncated.")
 
 

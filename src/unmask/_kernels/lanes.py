@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic, models, overload, register_model
+from numba import extending, njit, types
+from numba.extending import models, overload, register_model
 
 WIDTH = 8
+
+intrinsic: Any = extending.intrinsic  # what it decorates is called with other arguments
 
 _FLOATS = ir.VectorType(ir.FloatType(), WIDTH)
 _INTS = ir.VectorType(ir.IntType(32), WIDTH)

@@ -39,7 +39,7 @@ class Rows(NamedTuple):
     """The features, CSR, float32."""
 
     indptr: Ints | Longs
-    indices: Ints
+    indices: Ints | NDArray[np.uint32]
     data: Singles
 
 
@@ -64,7 +64,7 @@ class Settings(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The state of `BLOCK` problems. Matrices of margins are (n, BLOCK), of weights (BLOCK, d+1)."""
+    """The state of `BLOCK` problems: margins are (n, BLOCK), weights (BLOCK, d+1)."""
 
     label: Longs
     status: Longs
@@ -92,7 +92,7 @@ class Scratch(NamedTuple):
     place: Ints
     names: Ints
     start: Longs
-    index: NDArray[np.uint32]
+    column: NDArray[np.uint32]
     value: Singles
     slope: Doubles
     curve: Doubles
@@ -130,7 +130,7 @@ def scratch(n: int, d: int, nnz: int) -> Scratch:
         place=np.full(d, -1, dtype=np.int32),
         names=np.empty(d, dtype=np.int32),
         start=np.empty(n + 1, dtype=np.int64),
-        index=np.empty(nnz, dtype=np.uint32),
+        column=np.empty(nnz, dtype=np.uint32),
         value=np.empty(nnz, dtype=np.float32),
         slope=np.empty(n),
         curve=np.empty(n),
@@ -143,7 +143,7 @@ def begin(x, y, block, scale, start, lane, label):  # type: ignore[no-untyped-de
     """Give a lane its next label (or none, −1), at w = 0 with bias `start` and a first direction.
 
     The direction is the mean of the positives, each feature divided by its curvature over all rows
-    (`scale`), of the length that lifts the positives by 2: from the negative margin to the positive.
+    (`scale`), of the length that lifts the positives by 2, from one margin to the other.
     """
     w, d = block.weights[lane], block.direction[lane]
     w[:] = 0.0
@@ -418,7 +418,7 @@ def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):  # type: i
 @njit(cache=True, nogil=True)
 def _add_rows(scratch, active, touched, sign, out):  # type: ignore[no-untyped-def]
     """out += sign · Σ slope_i x_i over the active rows."""
-    start, index, value, slope = scratch.start, scratch.index, scratch.value, scratch.slope
+    start, index, value, slope = scratch.start, scratch.column, scratch.value, scratch.slope
     for a in range(active):
         g = sign * slope[a]
         out[touched] += g
@@ -465,7 +465,7 @@ def _curve_rows(scratch, active, q, h):  # type: ignore[no-untyped-def]
     Two partial sums, and unsigned numbers (which numba does not test for being negative): this is
     where training spends its time.
     """
-    starts, index, value, curve = scratch.start, scratch.index, scratch.value, scratch.curve
+    starts, index, value, curve = scratch.start, scratch.column, scratch.value, scratch.curve
     one, two = np.uint64(1), np.uint64(2)
     bias, total = q[-1], 0.0
     for a in range(active):

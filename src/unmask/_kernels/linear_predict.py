@@ -1,8 +1,8 @@
 """Loops of the linear predictor: the k best labels of every row, without a score matrix.
 
-A dense model is met `BLOCK` labels at a time (`offer_block`, scores of all rows for these labels); a
-sparse one feature by feature, with one accumulator per label (`sparse`). Both keep the k best
-in the heap of `topk`, so that ties are settled by its rule and the order of visits is of no account.
+A dense model is met `BLOCK` labels at a time (`offer_block`: scores of all rows for these labels),
+a sparse one feature by feature, with one accumulator per label (`sparse`). Both keep the k best in
+the heap of `topk`, so that its rule settles ties and the order of visits is of no account.
 The rank of a label is its score, or the probability that the score stands for divided by the
 label's propensity (`link` and `inverse`).
 """

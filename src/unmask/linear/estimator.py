@@ -38,7 +38,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    loss : "squared_hinge", "logistic" or "squared_error" with reduction "ova"; "softmax" with "pal".
+    loss : "squared_hinge", "logistic" or "squared_error" (one-vs-all); "softmax" (pick-all-labels).
     reduction : "ova" (one problem per label) or "pal" (pick all labels).
     correction : a name in `unmask.weights.CORRECTIONS`, or a `Weights` of the training rows.
     propensity : one number in (0, 1] per label; needed by every correction but "vanilla".
@@ -68,7 +68,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([[1]], dtype=int32)
     """
 
-    def __init__(
+    def __init__(  # noqa: D107 - the class says it
         self,
         loss: str = "squared_hinge",
         *,
@@ -150,7 +150,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> Singles:
         """All scores, dense (n × L)."""
-        return models.scores(self.model_, self._rows(X))
+        rows = self._rows(X)
+        return models.scores(self.model_, rows)
 
     def predict(self, X: Any) -> Any:
         """0/1 labels (n × L): those more likely than not; with softmax, the most likely one.
@@ -165,10 +166,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = chosen.astype(np.int64)
         return sp.csr_array(found) if self._sparse_labels else found
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Singles:
         """P(label | row), dense (n × L); logistic and softmax only."""
-        return models.probabilities(self.model_, self._rows(X))
+        rows = self._rows(X)
+        return models.probabilities(self.model_, rows)
 
     def predict_top(self, X: Any, k: int, *, rank_by: str = "score") -> TopK:
         """The k best labels of every row, without the n × L scores; see `unmask.linear.top`."""
@@ -196,7 +198,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _label_matrix(Y: Any) -> Any:
     if Y is None:
         raise ValueError(
-            "requires y to be passed: a 0/1 matrix of labels, but the target y is None."
+            "training requires y to be passed, but the target y is None; give a 0/1 label matrix."
         )
     return Y if sp.issparse(Y) else np.asarray(Y)
 

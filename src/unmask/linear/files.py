@@ -1,11 +1,11 @@
 """Linear models on disk: a folder of safetensors shards and a JSON manifest.
 
-    manifest.json            format, version, loss, labels, features, parameters, shards with SHA-256
+    manifest.json                format, version, loss, labels, features, parameters, checksums
     shard-00000000.safetensors   weights (dense) or indptr, indices, data (CSR), and bias
 
-Nothing in such a folder is ever executed. A file appears whole or not at all, and the manifest names
-only finished shards, so an interrupted training leaves a folder from which it can go on. Arrays are
-mapped from the files, not read, unless they are checked or used.
+Nothing in such a folder is ever executed. A file appears whole or not at all, and the manifest
+names only finished shards, so an interrupted training leaves a folder from which it can go on.
+Arrays are mapped from the files and read when they are used.
 """
 
 from __future__ import annotations

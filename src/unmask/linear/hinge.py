@@ -41,7 +41,8 @@ def solve(
     waiting = iter(range(len(labels)))
 
     def begin(lane: int) -> None:
-        place[lane] = at = next(waiting, -1)
+        at = next(waiting, -1)
+        place[lane] = at
         label = labels[at] if at >= 0 else -1
         kernels.begin(given.rows, given.entries, block, scale, start, lane, label)
         if first is not None and at >= 0:
@@ -54,7 +55,7 @@ def solve(
         kernels.interleave(block)
         kernels.sweep(given.rows, block)
         kernels.advance(given.rows, given.entries, settings, block, scratch)
-        for lane in np.flatnonzero(block.status >= kernels.CONVERGED):
+        for lane in np.flatnonzero(block.status >= kernels.CONVERGED).tolist():
             at = place[lane]
             solution.weights[at] = block.weights[lane]
             solution.objective[at] = block.objective[lane]

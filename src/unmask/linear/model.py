@@ -46,8 +46,7 @@ class Shard:
 class LinearModel:
     """Shards in the order of their labels, the loss they were trained with, and how.
 
-    >>> import numpy as np
-    >>> model = LinearModel((Shard(np.eye(2, dtype=np.float32), np.zeros(2, np.float32)),), "logistic")
+    >>> model = LinearModel((Shard(np.float32([[1, 0], [0, 1]]), np.float32([0, 0])),), "logistic")
     >>> model.n_labels, model.n_features
     (2, 2)
     """
@@ -108,7 +107,7 @@ def features(model: LinearModel, given: Any) -> sp.csr_array:
 def scores(model: LinearModel, given: Any) -> Singles:
     """All scores, dense (n × L): for small label sets; see `top` for large ones.
 
-    >>> model = LinearModel((Shard(np.eye(2, dtype=np.float32), np.ones(2, np.float32)),), "logistic")
+    >>> model = LinearModel((Shard(np.float32([[1, 0], [0, 1]]), np.float32([1, 1])),), "logistic")
     >>> scores(model, [[2.0, 0.0]])
     array([[3., 1.]], dtype=float32)
     """
@@ -127,12 +126,11 @@ def scores(model: LinearModel, given: Any) -> Singles:
 def probabilities(model: LinearModel, given: Any) -> Singles:
     """P(label | row), dense (n × L), by the link of the training loss (see the module).
 
-    >>> model = LinearModel((Shard(np.eye(1, dtype=np.float32), np.zeros(1, np.float32)),), "logistic")
+    >>> model = LinearModel((Shard(np.float32([[1]]), np.float32([0])),), "logistic")
     >>> probabilities(model, [[0.0]])
     array([[0.5]], dtype=float32)
     """
-    s = scores(model, given)
-    return _PROBABILITIES[model.loss](s)
+    return np.asarray(_PROBABILITIES[model.loss](scores(model, given)))
 
 
 def top(

@@ -103,7 +103,7 @@ def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> NDArray[np.bo
     """Which labels have a convex problem, whatever the features are."""
     bad = ~np.asarray(loss.convex(entries.pos, entries.cut))
     label = np.repeat(np.arange(n_labels), np.diff(entries.start))
-    return np.bincount(label[bad], minlength=n_labels) == 0
+    return np.asarray(np.bincount(label[bad], minlength=n_labels) == 0)
 
 
 def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
@@ -129,4 +129,4 @@ def name_labels(labels: NDArray[np.integer]) -> str:
 def feature_squares(given: Problem) -> NDArray[np.float64]:
     """Σ_i x_if² of every feature: its share of the curvature."""
     squares = given.rows.data.astype(np.float64) ** 2
-    return np.bincount(given.rows.indices, squares, minlength=given.shape[1])
+    return np.bincount(given.rows.indices, squares, minlength=given.shape[1]).astype(np.float64)

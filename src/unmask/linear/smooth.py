@@ -8,11 +8,13 @@ and a search in two dimensions (step and shift of the bias) on the margins alone
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask._kernels import linear_smooth as kernels
+from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
 from unmask.linear.problem import Problem, Solution, feature_squares
 
@@ -68,7 +70,7 @@ class State:
     slope: Singles
     curve: Singles
 
-    def entries(self, lane: int) -> tuple[NDArray[np.int32], Doubles, Doubles]:
+    def entries(self, lane: Any) -> tuple[NDArray[np.int32], Doubles, Doubles]:
         """Rows, pos and pos − cut of the label in a lane."""
         label, y = self.label[lane], self.given.entries
         own = slice(y.start[label], y.start[label + 1])
@@ -77,7 +79,7 @@ class State:
     @property
     def convex(self) -> NDArray[np.bool_]:
         """Lanes whose problem is known to be convex."""
-        return self.given.convex[self.label]
+        return np.asarray(self.given.convex[self.label])
 
     @property
     def busy(self) -> NDArray[np.bool_]:
@@ -125,12 +127,12 @@ def _state(given: Problem) -> State:
     n, d, _ = given.shape
     kind = KINDS[given.loss]
     curvature = given.cost * kind.curvature * feature_squares(given)
-    weights, margins = (d + 1, BLOCK), (n, BLOCK)
-    numbers = [np.zeros(BLOCK, dtype=np.int64) for _ in range(3)]
-    matrices = [np.zeros(weights, dtype=np.float32) for _ in range(6)]
-    rows = [np.zeros(margins, dtype=np.float32) for _ in range(4)]
-    values = [np.zeros(BLOCK) for _ in range(3)]
-    return State(given, kind, 1.0 / (1.0 + curvature), *numbers, *values, *matrices, *rows)
+    whole = {name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "turns")}
+    values = {name: np.zeros(BLOCK) for name in ("value", "base", "noise")}
+    shapes = dict.fromkeys(("w", "pull", "d", "residual", "q", "h"), (d + 1, BLOCK))
+    shapes |= dict.fromkeys(("z", "u", "slope", "curve"), (n, BLOCK))
+    matrices = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    return State(given, kind, 1.0 / (1.0 + curvature), **whole, **values, **matrices)
 
 
 def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
@@ -172,7 +174,7 @@ def _best_constant(given: Problem, pos: Doubles) -> float:
 
 
 def _search(state: State) -> None:
-    """Move every busy lane to the best w + t·d and shift s of the bias: Newton in two dimensions."""
+    """Move busy lanes to the best w + t·d and shift s of the bias: Newton in two dimensions."""
     given, penalty = state.given, state.given.penalty
     ww, wd, dd = (
         kernels.dots(a, b) for a, b in ((state.w, state.w), (state.w, state.d), (state.d, state.d))
@@ -210,7 +212,7 @@ def _sums(state: State, t: Doubles, s: Doubles, wanted: NDArray[np.bool_]) -> Do
     """Σ of the losses at z + t·u + s and its derivatives by t, s, tt, ts, ss: (6, BLOCK)."""
     out = np.zeros((6, BLOCK))
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
-    for group in np.unique(np.flatnonzero(wanted) // kernels.WIDTH):
+    for group in np.unique(np.flatnonzero(wanted) // WIDTH):
         kernels.along(state.kind.code, state.z, state.u, step, shift, group, out)
     for lane in np.flatnonzero(wanted):
         rows, _, extra = state.entries(lane)

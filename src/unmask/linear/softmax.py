@@ -2,8 +2,8 @@
 
     ½ ‖W‖² + C Σ_i ( S_i log Σ_j exp(s_ij) − Σ_j pos_ij s_ij ),      S_i = Σ_j pos_ij,  s = X W
 
-Weights are kept in blocks of `BLOCK` labels, (blocks, d+1, BLOCK), and scores exist for one block of
-rows at a time: a Hessian product computes them again rather than keep n × L numbers. It is
+Weights are kept in blocks of `BLOCK` labels, (blocks, d+1, BLOCK), and scores exist for one block
+of rows at a time: a Hessian product computes them again rather than keep n × L numbers. It is
 S (π ∘ u − π (π·u)) per row, with π the row's probabilities and u = x·Q.
 """
 
@@ -67,7 +67,8 @@ def solve(
     w = _to_blocks(first, joint) if first is not None else _start(joint)
     value, residual = _gradient(joint, w)
     status, turns = EXHAUSTED, 0
-    for turns in range(1, given.max_iter + 1):
+    while turns < given.max_iter:
+        turns += 1
         direction, promised = _conjugate_gradients(joint, w, residual)
         if promised < 0:
             status = CONCAVE
@@ -94,7 +95,7 @@ def _report(joint: Joint, status: int) -> None:
         )
     if status == EXHAUSTED:
         warnings.warn(
-            f"softmax did not converge in {joint.given.max_iter} iterations; raise max_iter or tol.",
+            f"softmax did not converge in {joint.given.max_iter} turns; raise max_iter or tol.",
             UnconvergedWarning,
             stacklevel=4,
         )
@@ -131,7 +132,7 @@ def _gradient(joint: Joint, w: Singles) -> tuple[float, Singles]:
         loss -= float(pos.data @ (np.log(np.maximum(chance[at], 1e-38)) + level[row]))
         chance *= -given.cost * total[None, :, None]
         chance[at] += (given.cost * pos.data).astype(np.float32)
-        _by_block(joint, lambda b, r=rows, v=chance: kernels.backward(r, v[b], out[b]))
+        _backward(joint, rows, chance, out)
     value = given.cost * loss + 0.5 * (_dot(w, w) - (1 - given.penalty) * _bias_square(w))
     out -= w
     out[:, -1] += (1 - given.penalty) * w[:, -1]
@@ -154,6 +155,10 @@ def _product(joint: Joint, w: Singles, rows: Rows, span: slice) -> Singles:
     out = np.empty((joint.blocks, span.stop - span.start, BLOCK), dtype=np.float32)
     _by_block(joint, lambda b: kernels.forward(rows, w[b], out[b]))
     return out
+
+
+def _backward(joint: Joint, rows: Rows, v: Singles, out: Singles) -> None:
+    _by_block(joint, lambda b: kernels.backward(rows, v[b], out[b]))
 
 
 def _by_block(joint: Joint, work: Callable[[int], object]) -> None:
@@ -195,7 +200,7 @@ def _bend(joint: Joint, w: Singles, q: Singles) -> Singles:
         u -= mean[None, :, None]
         u *= chance
         u *= (joint.given.cost * joint.total[span])[None, :, None]
-        _by_block(joint, lambda b, r=rows, v=u: kernels.backward(r, v[b], out[b]))
+        _backward(joint, rows, u, out)
     return _without_bias(joint.given, out)
 
 

@@ -212,7 +212,7 @@ def _start(first: LinearModel | None, given: Problem) -> NDArray[np.float32] | N
             f"the data have {n_labels} and {d}."
         )
     w = first.weights
-    return np.c_[w.toarray() if sp.issparse(w) else w, first.bias].astype(np.float32)
+    return np.asarray(np.c_[w.toarray() if sp.issparse(w) else w, first.bias], dtype=np.float32)
 
 
 def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:

@@ -31,21 +31,17 @@ class UnboundedLossWarning(UserWarning):
 class Description:
     """`describe`'s answer; printing it gives the sentences.
 
-    `lower_bound` is per row on average, −inf where there is none; `largest_weight` is unknown where
-    only a correction was named; `consistent_for` names a metric or is None.
+    `lower_bound` is per row on average, −inf where there is none; it and `largest_weight` are None
+    (not known) where only a correction was named; `consistent_for` names a metric or is None.
     """
 
     loss: str
     convex: bool
-    lower_bound: float
+    bounded_below: bool
+    lower_bound: float | None
     largest_weight: float | None
     consistent_for: str | None
     words: str
-
-    @property
-    def bounded_below(self) -> bool:
-        """Whether the loss cannot be driven to −∞."""
-        return self.lower_bound > -np.inf
 
     def __str__(self) -> str:
         """The sentences."""
@@ -66,17 +62,19 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     named = weights if isinstance(weights, str) else None
     given = weights if isinstance(weights, Weights) else _prototype(weights, loss, normalized)
     convex, lower = _SHAPE[loss.reduction](loss, given)
+    bounded = lower > -np.inf
+    known = None if named and bounded else lower
     largest = None if named else _largest(given)
     target = _target(loss, normalized)
     parts = [
         "convex in the scores" if convex else "not convex in the scores",
-        _bound_in_words(lower, loss, normalized),
+        _bound_in_words(bounded, known, loss, normalized),
         *([] if largest is None else [f"largest weight {largest:.4g}"]),
         _target_in_words(target, named, loss),
     ]
     kind = [loss.reduction, "normalised" if normalized else "plain", *([named] if named else [])]
     words = f"{loss.name} ({', '.join(kind)}): {'; '.join(parts)}."
-    return Description(loss.name, convex, lower, largest, target, words)
+    return Description(loss.name, convex, bounded, known, largest, target, words)
 
 
 def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> None:
@@ -167,9 +165,9 @@ _CAVEAT = {
 }
 
 
-def _bound_in_words(lower: float, loss: Loss, normalized: bool) -> str:
-    if lower > -np.inf:
-        return f"bounded below by {lower + 0.0:.4g} per row"
+def _bound_in_words(bounded: bool, lower: float | None, loss: Loss, normalized: bool) -> str:
+    if bounded:
+        return "bounded below" + ("" if lower is None else f" by {lower + 0.0:.4g} per row")
     if loss.reduction == "pal":
         return (
             "unbounded below, because some pos is negative: "
