@@ -23,7 +23,7 @@ import operator
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import extending, njit, types
 from numba.extending import models, overload, register_model
 
@@ -40,7 +40,7 @@ class LanesType(types.Type):
     """The numba type of eight float32 lanes."""
 
     def __init__(self) -> None:
-        super().__init__(name="Lanes")
+        super().__init__(name="Lanes")  # type: ignore[no-untyped-call]
 
 
 LANES = LanesType()
@@ -125,7 +125,7 @@ def lowest_bit(typing_context, bits):  # type: ignore[no-untyped-def]
     return types.int64(types.uint32), code
 
 
-def _elementwise(build):  # type: ignore[no-untyped-def]
+def _elementwise(build: Any) -> Any:
     """An intrinsic (Lanes, Lanes) → Lanes from a function of (builder, left, right)."""
 
     @intrinsic

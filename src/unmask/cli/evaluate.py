@@ -62,7 +62,7 @@ def evaluate(
 
     observed: Any = data.read(labels).labels
     asked = {"metrics": metrics.split(","), "estimators": estimators.split(",")}
-    settings = {**asked, "confidence": confidence, "interval": interval}
+    settings: dict[str, Any] = {**asked, "confidence": confidence, "interval": interval}
     p = _propensities(train, observed, f"jain:{dataset}" if dataset else propensity)
     top = files.read(predictions)
     table = library.evaluate(top, observed, p, **settings)
@@ -156,7 +156,7 @@ def _write_page(path: Path, table: Table, differences: list[Any], predictions: P
          e.largest_contribution, _verdict(e.verdict)]
         for e in table
     ]  # fmt: skip
-    columns = [
+    columns: list[Any] = [
         "metric", "estimator", report.Column("value", ".4f"),
         report.Column("effective rows", ",.0f"), report.Column("largest row", ".1%"), "verdict",
     ]  # fmt: skip
@@ -176,7 +176,7 @@ def _write_page(path: Path, table: Table, differences: list[Any], predictions: P
              report.Estimate(row["value"], row["low"], row["high"]), row["details"]["p_value"]]
             for tables in differences for row in tables.to_dicts()
         ]  # fmt: skip
-        heads = ["system", "metric", "estimator", report.Column("difference", ".4f"), "p"]
+        heads: list[Any] = ["system", "metric", "estimator", report.Column("difference", ".4f"), "p"]
         sections.append(
             report.Section("Compared with the first system", [report.Table(heads, body)])
         )

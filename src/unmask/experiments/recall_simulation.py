@@ -189,7 +189,7 @@ def _statements(rows: list[Row]) -> list[report.Verdict]:
         ),
         statement(
             "There vanilla is the closest of the paper's three",
-            all(min(OF_THE_PAPER, key=lambda e, p=p: rmse(e, p)) == "vanilla" for p in low),
+            all(rmse("vanilla", p) == min(rmse(e, p) for e in OF_THE_PAPER) for p in low),
             "; ".join(f"p = {p:g}: RMSE {rmse('vanilla', p):.4f}" for p in low),
         ),
         statement(

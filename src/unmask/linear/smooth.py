@@ -84,7 +84,7 @@ class State:
     @property
     def busy(self) -> NDArray[np.bool_]:
         """Lanes that are still at work."""
-        return (self.status == RUNNING) | (self.status == LAST)
+        return np.asarray((self.status == RUNNING) | (self.status == LAST))
 
 
 def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = None) -> Solution:
@@ -127,12 +127,14 @@ def _state(given: Problem) -> State:
     n, d, _ = given.shape
     kind = KINDS[given.loss]
     curvature = given.cost * kind.curvature * feature_squares(given)
-    whole = {name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "turns")}
-    values = {name: np.zeros(BLOCK) for name in ("value", "base", "noise")}
+    arrays: dict[str, Any] = {
+        name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "turns")
+    }
+    arrays |= {name: np.zeros(BLOCK) for name in ("value", "base", "noise")}
     shapes = dict.fromkeys(("w", "pull", "d", "residual", "q", "h"), (d + 1, BLOCK))
     shapes |= dict.fromkeys(("z", "u", "slope", "curve"), (n, BLOCK))
-    matrices = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
-    return State(given, kind, 1.0 / (1.0 + curvature), **whole, **values, **matrices)
+    arrays |= {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    return State(given, kind, 1.0 / (1.0 + curvature), **arrays)
 
 
 def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:

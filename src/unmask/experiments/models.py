@@ -1,0 +1,63 @@
+"""What studies on real data share: a data set, a linear model trained on it, its top labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import data, linear
+from unmask.predictions import TopK
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows; features as a linear model wants them."""
+
+    train_features: sp.csr_array
+    train_labels: sp.csr_array
+    test_features: sp.csr_array
+    test_labels: sp.csr_array
+
+
+def split_of(folder: Path, column: int | None = None) -> Split:
+    """The train and test part of a folder; with `column`, of an official split in it.
+
+    Whole numbers are taken for word counts and become tf-idf, fitted on the training rows.
+    """
+    train, test = (data.read(folder, part=part, column=column) for part in ("train", "test"))
+    return of_datasets(train, test)
+
+
+def planted(n: int, seed: int) -> Split:
+    """Built-in data, for when there are no files: the last fifth of the rows is the test part."""
+    rows = data.synthetic.planted(n, n_labels=100, seed=seed)
+    cut = n - n // 5
+    return of_datasets(rows.take(slice(0, cut)), rows.take(slice(cut, n)))
+
+
+def of_datasets(train: data.Dataset, test: data.Dataset) -> Split:
+    """Two data sets with features and labels as one `Split`."""
+    left: Any = train.features
+    right: Any = test.features
+    if (left.data == np.rint(left.data)).all() and (left.data > 0).all():
+        idf = data.idf(left)
+        left, right = data.tfidf(left, idf), data.tfidf(right, idf)
+    return Split(left, train.labels, right, test.labels)
+
+
+def best(
+    split: Split,
+    labels: sp.csr_array,
+    k: int,
+    *,
+    correction: str = "vanilla",
+    propensity: Any = None,
+) -> TopK:
+    """The k best labels of the test rows, by squared hinge trained on `labels`, as DiSMEC does."""
+    recipe = linear.Recipe(loss="squared_hinge", correction=correction, cull=0.01)
+    model, _ = linear.train(split.train_features, labels, recipe, propensity=propensity)
+    return linear.top(model, split.test_features, k)
