@@ -238,7 +238,7 @@ def _count(place_of: Ints, ks: Ints, hits: Ints) -> None:
 @ranking.bare
 def _predicted(top: Any, row: int, places: int) -> int:
     """How many of the first places hold a prediction."""
-    predicted = min(places, top.shape[1])
+    predicted: int = min(places, top.shape[1])
     while predicted > 0 and top[row, predicted - 1] < 0:
         predicted -= 1
     return predicted

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from unmask.cli import options
-from unmask.cli.output import results, say, show_json, show_rows
+from unmask.cli.output import results, show_json, show_rows
+from unmask.cli.progress import bar
 
 
-def demo(seed: options.Seed = 0, as_json: options.Json = False) -> None:
-    """Make data with known truth, hide labels, and show what is lost. Needs no download.
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page.")] = Path(
+        "unmask-demo"
+    ),
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Make data with known truth, hide labels, train, evaluate, and write a page about it.
 
     [dim]unmask demo[/]
     """
+    from unmask import report
     from unmask.experiments import demo as study
 
-    found = study.run(seed=seed)
+    with bar("demo") as step:
+        found = study.run(seed=seed, progress=step)
+    output.mkdir(parents=True, exist_ok=True)
+    page = output / "report.html"
+    report.write(study.page(found), page)
     if as_json:
-        show_json(asdict(found))
+        scores = {name: table.to_dicts() for name, table in found.scores.items()}
+        show_json(
+            {"words": study.words(found), "scores": scores, "estimates": found.estimates.to_dicts()}
+        )
         return
     show_rows(
-        f"{say(found.n)} rows, {say(found.n_labels)} labels, hidden with Jain propensities",
+        "labels lost",
         ["labels by frequency", "labels", "mean p", "true entries", "observed", "lost"],
         (
             (b.name, b.labels, b.propensity, b.true, b.observed, f"{b.lost:.0%}")
             for b in (*found.bands, found.total)
         ),
     )
-    frequent, rare = found.bands[0], found.bands[-1]
-    results.print(
-        f"A label of the {frequent.name} is seen in {1 - frequent.lost:.0%} of its rows, "
-        f"one of the {rare.name} in {1 - rare.lost:.0%}.\n"
-        f"{say(found.empty_rows)} of {say(found.n)} rows lost all their labels.\n"
-        "Nothing in the observed data marks the gaps:\n"
-        "a model trained on them learns that rare labels do not apply."
-    )
+    for sentence in study.words(found):
+        results.print(sentence, markup=False)
+    results.print(f"page: {page}", markup=False)

@@ -176,7 +176,13 @@ def _write_page(path: Path, table: Table, differences: list[Any], predictions: P
              report.Estimate(row["value"], row["low"], row["high"]), row["details"]["p_value"]]
             for tables in differences for row in tables.to_dicts()
         ]  # fmt: skip
-        heads: list[Any] = ["system", "metric", "estimator", report.Column("difference", ".4f"), "p"]
+        heads: list[Any] = [
+            "system",
+            "metric",
+            "estimator",
+            report.Column("difference", ".4f"),
+            "p",
+        ]
         sections.append(
             report.Section("Compared with the first system", [report.Table(heads, body)])
         )

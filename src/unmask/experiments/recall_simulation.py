@@ -28,6 +28,8 @@ ESTIMATORS = (
 OF_THE_PAPER = ("vanilla", "unbiased", "bound")
 SIZES = {"tiny": (400, 2, 3), "small": (10_000, 10, 10), "paper": (10_000, 100, 19)}
 """Rows, repetitions, and propensities between 0.1 and 1."""
+CLIP = 4.0
+"""The largest 1/p that the clipped estimate uses."""
 LARGEST = (3.0, 5.0, 10.0, 20.0)
 """1/p of the rarest label, in the mixed scenario."""
 
@@ -52,7 +54,7 @@ def measure(
         truth, top, p = SCENARIOS[scenario](n, severity, seed)
         true = evaluate(top, truth, metrics=metrics)
         observed = data.hide(truth, p, seed=seed)
-        for e in evaluate(top, observed, p, metrics=metrics, estimators=ESTIMATORS):
+        for e in evaluate(top, observed, p, metrics=metrics, estimators=ESTIMATORS, clip=CLIP):
             right = true[e.metric, "vanilla"].value
             found.setdefault((e.metric, e.estimator), []).append((e.value, right, *e.interval))
     for (metric, estimator), repeated in found.items():
@@ -148,10 +150,15 @@ def _values(rows: list[Row]) -> report.Chart:
 
 def _errors(rows: list[Row], x: str, title: str = "R@1: root mean square error") -> report.Chart:
     series = [
-        report.Series(name, [r["severity"] for r in part], [r["rmse"] or None for r in part])
+        report.Series(name, [r["severity"] for r in part], [_visible(r["rmse"]) for r in part])
         for (name,), part in tidy(rows, "estimator").items()
     ]
     return report.Chart("lines", series, title=title, x=x, y=report.Axis("RMSE", log=True))
+
+
+def _visible(error: float) -> float | None:
+    """The error, unless it is rounding: where nothing is missing every estimate is the truth."""
+    return error if error > 1e-12 else None
 
 
 def _table(rows: list[Row]) -> report.Table:

@@ -96,7 +96,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
 
 
 def _table(rows: list[Row]) -> report.Table:
-    columns = ["data set, training", "estimator", *(report.Column(m, ".1f") for m in METRICS),
+    columns: list[Any] = ["data set, training", "estimator", *(report.Column(m, ".1f") for m in METRICS),
                "paper", "note"]  # fmt: skip
     body: list[list[Any]] = []
     for (dataset, training), part in tidy(rows, "dataset", "training").items():
