@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import unmask
-from unmask import data, propensity
+from unmask import data, predictions, propensity
 from unmask.cli import main
 
 
@@ -86,12 +86,82 @@ def test_convert_loses_nothing(small_file: Path, tmp_path: Path, name: str) -> N
     assert (before.labels != after.labels).nnz == (before.features != after.features).nnz == 0
 
 
-def test_demo_shows_the_loss() -> None:
-    shown = run("demo")
-    assert shown.returncode == 0
-    assert "lost" in shown.stdout
-    found = json.loads(run("demo", "--json").stdout)
-    assert sum(band["observed"] for band in found["bands"]) > 0
+def test_demo_shows_what_is_lost_and_what_comes_back(tmp_path: Path) -> None:
+    found = json.loads(run("demo", "-o", tmp_path / "demo", "--json").stdout)
+    recall = {
+        name: next(row["value"] for row in table if row["metric"] == "R@5")
+        for name, table in found["scores"].items()
+    }
+    assert recall["vanilla"] < recall["unbiased"] < recall["complete"]
+    assert recall["unbiased"] - recall["vanilla"] > 0.5 * (recall["complete"] - recall["vanilla"])
+    deconvolved = next(
+        row
+        for row in found["estimates"]
+        if (row["metric"], row["estimator"]) == ("R@5", "deconvolved")
+    )
+    assert deconvolved["low"] < recall["unbiased"] < deconvolved["high"]
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert all(sentence.split(":")[0] in page for sentence in found["words"])
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Files of a small task, a model trained on it and its predictions, all by the commands."""
+    folder = tmp_path_factory.mktemp("system")
+    paths = {name: folder / name for name in ("train.txt", "test.txt", "model", "top.txt")}
+    rows = data.synthetic.planted(600, n_features=200, n_labels=20, seed=0)
+    data.write(paths["train.txt"], rows.take(slice(0, 400)))
+    data.write(paths["test.txt"], rows.take(slice(400, 600)))
+    trained = run("train", paths["train.txt"], "-o", paths["model"], "--tfidf", "--cull", "0.01")
+    assert trained.returncode == 0, trained.stderr
+    predicted = run("predict", paths["model"], paths["test.txt"], "-o", paths["top.txt"])
+    assert predicted.returncode == 0, predicted.stderr
+    return paths
+
+
+def evaluation(system: dict[str, Path], *more: object) -> Result:
+    files = ("--labels", system["test.txt"], "--predictions", system["top.txt"])
+    return run("evaluate", *files, "--train", system["train.txt"], *more)
+
+
+def test_the_trained_model_predicts_what_was_planted(system: dict[str, Path]) -> None:
+    found = json.loads(evaluation(system, "--metrics", "P@1", "--json").stdout)
+    vanilla = next(row for row in found if row["estimator"] == "vanilla")
+    assert vanilla["value"] > 0.9
+
+
+def test_evaluation_agrees_with_the_library(system: dict[str, Path]) -> None:
+    found = json.loads(evaluation(system, "--metrics", "R@5", "--json").stdout)
+    labels = data.read(system["test.txt"]).labels
+    p = propensity.jain(data.read(system["train.txt"]).labels)
+    table = unmask.evaluate(
+        predictions.read(system["top.txt"]), labels, p, metrics=["R@5"], estimators=["unbiased"]
+    )
+    shown = next(row for row in found if row["estimator"] == "unbiased")
+    assert shown["value"] == table["R@5", "unbiased"].value
+
+
+def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    rows = data.read(system["test.txt"]).features
+    guess = np.tile(np.arange(20, dtype=np.float32), (rows.shape[0], 1))
+    predictions.write(other, unmask.TopK.from_scores(guess, 5))
+    shown = evaluation(system, "--html", tmp_path / "page.html", "--compare", other)
+    assert shown.returncode == 0, shown.stderr
+    assert "below P@k where rare labels are missed" in shown.stdout
+    assert "unbiased: right on average" in shown.stdout
+    assert "paired over rows" in shown.stdout
+    assert "What the columns mean" in (tmp_path / "page.html").read_text()
+    lines = evaluation(system, "--csv").stdout.splitlines()
+    assert lines[0].startswith("metric,estimator,value")
+
+
+def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:
+    same = ("train", system["train.txt"], "-o", system["model"], "--tfidf", "--cull", "0.01")
+    assert run(*same).returncode == 0
+    other = run("train", system["train.txt"], "-o", system["model"], "--C", "2")
+    assert other.returncode == 2
+    assert "another recipe" in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -105,6 +175,8 @@ def test_demo_shows_the_loss() -> None:
         (["propensity", "FILE", "--propensity", "constant"], "constant:value with numbers"),
         (["hide", "FILE", "-o", "no/such/folder/x.txt"], "no/such/folder"),
         (["convert", "FILE", "x.txt", "--to", "parquet"], "unknown format 'parquet'"),
+        (["evaluate", "--labels", "FILE", "--predictions", "FILE"], "give --train FILE"),
+        (["predict", "FILE", "FILE", "-o", "x.txt"], "is no model folder"),
     ],
 )
 def test_mistakes_are_one_line_and_code_2(
@@ -117,9 +189,14 @@ def test_mistakes_are_one_line_and_code_2(
     assert result.stdout == ""
 
 
+COMMANDS = (
+    "info", "propensity", "hide", "convert", "train", "predict", "evaluate", "reproduce", "demo",
+)  # fmt: skip
+
+
 def test_every_command_explains_itself() -> None:
     overview = run("--help").stdout
-    for command in ("info", "propensity", "hide", "convert", "demo"):
+    for command in COMMANDS:
         assert command in overview
         shown = run(command, "--help").stdout
         assert f"unmask {command}" in shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import label_matrices, propensity_vectors
+from unmask.data import read
 from unmask.metrics import METRICS, contributions, evaluate
 from unmask.predictions import TopK
+from unmask.propensity import jain
 
 Row = tuple[Sequence[int], Sequence[int], int]  # ranking, true labels, k
 
@@ -286,3 +289,21 @@ def test_unbiased_recall_of_a_thousand_rows_with_200_labels_each() -> None:
         listed = set(rankings[row])
         truth = mpmath.fsum(t for j, t in zip(sets[row], exact, strict=True) if j in listed)
         assert found[row] == pytest.approx(float(truth), rel=1e-10)
+
+
+@pytest.mark.slow
+def test_unbiased_recall_of_all_of_delicious(real_data: Path) -> None:
+    train, test = (read(real_data / "delicious" / f"{part}.txt.gz") for part in ("train", "test"))
+    propensity = jain(train.labels)
+    rng = np.random.default_rng(0)
+    rankings = [rng.permutation(983)[:50] for _ in range(test.labels.shape[0])]
+    found = contributions(
+        one_top(rankings), test.labels, propensity, metrics=["R@50"], estimators=["unbiased"]
+    )["R@50", "unbiased"]
+    for row, ranking in enumerate(rankings):
+        seen = test.labels.indices[test.labels.indptr[row] : test.labels.indptr[row + 1]]
+        exact = oracles.normalized_weights_mp(propensity[seen], digits=60)
+        truth = mpmath.fsum(
+            t for j, t in zip(seen, exact, strict=True) if j in set(ranking.tolist())
+        )
+        assert found[row] == pytest.approx(float(truth), rel=1e-10, abs=1e-12)

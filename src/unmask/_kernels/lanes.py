@@ -13,6 +13,7 @@ such instructions (the compiler cannot rule out that arrays overlap), hence an e
     exponential(x)                    eˣ to float32 accuracy for |x| ≤ 87
     logarithm_of_one_plus(x)          ln(1 + x) to float32 accuracy for 0 ≤ x ≤ 1
     store(matrix, row, group, x)
+    prefetch(array, at)               have array[at] in the cache when it is needed
 
 Everything is elementwise, so what happens in one lane never depends on its neighbours.
 """
@@ -40,7 +41,7 @@ class LanesType(types.Type):
     """The numba type of eight float32 lanes."""
 
     def __init__(self) -> None:
-        super().__init__(name="Lanes")  # type: ignore[no-untyped-call]
+        super().__init__(name="Lanes")
 
 
 LANES = LanesType()
@@ -49,7 +50,7 @@ LANES = LanesType()
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
+        super().__init__(manager, kind, _FLOATS)  # type: ignore[no-untyped-call]
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -113,6 +114,23 @@ def where_above(typing_context, left, right, yes, no):  # type: ignore[no-untype
         return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
 
     return LANES(LANES, LANES, LANES, LANES), code
+
+
+@intrinsic
+def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
+    """Ask for `array[at]` to be in the cache soon; no harm where there is no such element."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        at = builder.sext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
+        place = builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        wanted = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), wanted)
+        builder.call(ask, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, at), code
 
 
 @intrinsic

@@ -129,10 +129,9 @@ def _score_block(
         base = (row - block) * columns
         for view in range(taus.size):
             tau, clip = taus[view], clips[view]
-            for r in range(places):
-                hit[r] = 0.0
-                if place_of[r] >= 0:
-                    hit[r] = view_of(own[at + place_of[r]], tau, clip) if tau else 1.0
+            for r in range(places):  # reads a number even without a hit: no branch to guess
+                q = view_of(own[at + max(place_of[r], 0)], tau, clip) if tau else 1.0
+                hit[r] = q if place_of[r] >= 0 else 0.0
             if wants[view, BEST]:
                 _largest_first(own, at, size, tau, clip, places, after)
             if wants[view, REST]:

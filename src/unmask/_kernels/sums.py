@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unmask._kernels.ranking import bare
 
-BLOCK = 128  # rows summed at a time; a block of a hundred columns stays in the second-level cache
+BLOCK = 512  # rows summed at a time; a block of a hundred columns stays in the second-level cache
 PARTIALS = 42  # doubles that do not overlap: at most 2098 / 53 of them, plus room to work
 LARGEST = 16  # how many of the largest |x| are remembered per column
 LIMIT = 1e140  # contributions are held within ±LIMIT, so that sums of squares stay finite

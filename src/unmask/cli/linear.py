@@ -54,8 +54,9 @@ def train(
     [dim]unmask train train.txt.gz -o model --tfidf --cull 0.01[/]
     [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
     """
-    from unmask import data, linear, set_threads
+    from unmask import data, linear
     from unmask import propensity as models
+    from unmask._kernels import set_threads
 
     set_threads(threads)
     with messages.status(f"reading {source}"):
@@ -107,8 +108,9 @@ def predict(
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     """
-    from unmask import data, linear, predictions, set_threads
+    from unmask import data, linear, predictions
     from unmask import propensity as models
+    from unmask._kernels import set_threads
 
     set_threads(threads)
     with messages.status(f"reading {source}"):

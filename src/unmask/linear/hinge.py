@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unmask._kernels import linear as kernels
 from unmask.linear.problem import Problem, Solution, feature_squares
 
-START = -1.05  # just below the margin of a negative: hardly a row is active at the start
+START = -1.1  # below the margin of a negative: no row is active at the start
 FORCING = 0.1  # conjugate gradients stop when a step gains less than this share of all gains
 
 

@@ -86,7 +86,7 @@ def solve(
 
 
 def _report(joint: Joint, status: int) -> None:
-    negative = np.flatnonzero(joint.total < 0)
+    negative = np.sort(joint.given.order[joint.total < 0])
     if status == CONCAVE:
         raise ValueError(
             f"softmax has no minimum with these weights: they sum to less than 0 in "

@@ -50,7 +50,7 @@ class Recipe:
     C: float = 1.0
     l2: float | None = None
     bias: str = "regularized"
-    tol: float = 3e-4
+    tol: float = 4e-4
     max_iter: int = 100
     cull: float = 0.0
 

@@ -22,6 +22,7 @@ from unmask.metrics.registry import ESTIMATORS, METRICS, Metric, split
 View = tuple[float, float]
 Key = tuple[View, str]
 
+INTEGRATED = ("recall", "f1", "jaccard", "recall_subsampled")
 TAUS = tuple(np.linspace(0, 1, 9).tolist())  # the grid from which τ is chosen
 
 
@@ -58,6 +59,11 @@ class Plan:
     def columns(self) -> int:
         """How many columns a pass fills."""
         return len(self.starts) * self.ks.size + len(self.products)
+
+    @property
+    def integrates(self) -> bool:
+        """Does any column need quadrature rules for the sizes of rows?"""
+        return any(tau > 0 and form in INTEGRATED for (tau, _), form in self.starts)
 
     def column(self, key: Key, k: int) -> int:
         """The column of a (view, form) at k."""

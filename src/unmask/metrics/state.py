@@ -128,8 +128,7 @@ def of_rows(
     def chunk(start: int, stop: int) -> State:
         part = empty(plan, 0, groups=groups, per_label=False)
         sinks = (np.array(kept_columns, dtype=np.int64), kept, flags, part.groups)
-        longest = int(np.diff(indptr[start : stop + 1]).max(initial=0))
-        counts, part.tables = _count_tables(plan, longest)
+        counts, part.tables = _count_tables(plan, indptr[start : stop + 1])
         found = kernels.score_rows(start, stop, data, *fixed, sinks, counts)
         part.partials, part.largest = found
         return part
@@ -149,19 +148,20 @@ def of_rows(
 
 
 def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
-    """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and quadrature rules for all row sizes."""
+    """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and the quadrature rules that rows need."""
     places = int(plan.ks[-1])
     discount = 1 / np.log2(np.arange(2, places + 2))
     inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
-    sizes = np.flatnonzero(np.bincount(np.diff(indptr)))
+    sizes = np.flatnonzero(np.bincount(np.diff(indptr))) if plan.integrates else np.zeros(0, int)
     limit = np.arange(SUBSAMPLING[0] + 1)
     return discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit])
 
 
-def _count_tables(plan: Plan, longest: int) -> tuple[tuple[Any, ...], dict[int, Tables]]:
+def _count_tables(plan: Plan, indptr: Counts) -> tuple[tuple[Any, ...], dict[int, Tables]]:
     """Empty tables for every k that is deconvolved: flat, as a pass takes them, and in shape."""
     wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
-    width, starts, hit_starts = longest + 1, [-1] * plan.ks.size, [-1] * plan.ks.size
+    width = 1 + int(np.diff(indptr).max(initial=0)) if wanted else 1
+    starts, hit_starts = [-1] * plan.ks.size, [-1] * plan.ks.size
     cells, hit_cells = 0, 0
     for at, k in enumerate(plan.ks.tolist()):
         if k in wanted:
