@@ -14,3 +14,9 @@ lint:
 
 bench:
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
+
+docs:
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --clean
+
+figures:
+	unmask reproduce all --size paper --output docs/results

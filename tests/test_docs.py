@@ -17,7 +17,9 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "document", [d for d in DOCUMENTS if blocks(d, "python")], ids=lambda d: str(d.relative_to(ROOT))
+    "document",
+    [d for d in DOCUMENTS if blocks(d, "python")],
+    ids=lambda d: str(d.relative_to(ROOT)),
 )
 def test_python_examples_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
         weights,
     )
     from unmask._kernels import set_threads
-    from unmask.diagnosis import diagnose
-    from unmask.linear import LinearClassifier
-    from unmask.metrics import Evaluator, compare, evaluate, sensitivity
+    from unmask.diagnosis.diagnose import diagnose
+    from unmask.linear.estimator import LinearClassifier
+    from unmask.metrics.compare import compare
+    from unmask.metrics.evaluator import Evaluator, evaluate
+    from unmask.metrics.sensitivity import sensitivity
     from unmask.predictions import TopK
 
 __version__ = "0.1.0"

@@ -14,7 +14,8 @@ from unmask import _checks
 class Source:
     """How a data set was read: every detection that `read` made, so that nothing is a guess.
 
-    `format` is one of `unmask.data.FORMATS`, `compression` holds `none`, `gzip` or `zstd` for each
+    `format` is one of `unmask.data.FORMATS`, or `memory` for a data set that was made, not read;
+    `compression` holds `none`, `gzip` or `zstd` for each
     of `paths`, and `base` the number that the file counts (labels, features) from.
     """
 
@@ -42,7 +43,7 @@ class Dataset:
     feature_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
     filtered: sp.csr_array | None = None
-    source: Source | None = None
+    source: Source = Source((), "memory", ())
 
     def __post_init__(self) -> None:
         """Check each part and that they belong together."""
@@ -64,7 +65,8 @@ class Dataset:
         array([0, 1], dtype=int32)
         """
         parts = {name: getattr(self, name) for name in ("features", "labels", "filtered")}
-        return replace(self, **{k: m if m is None else m[rows] for k, m in parts.items()})
+        taken: dict[str, Any] = {k: m if m is None else m[rows] for k, m in parts.items()}
+        return replace(self, **taken)
 
 
 def _one_name_per_column(names: tuple[str, ...] | None, matrix: Any, noun: str) -> None:

@@ -51,7 +51,7 @@ def read_pair(
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
     _checks.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
-    return Dataset(left.features, right.labels, source=_both(stated(left), stated(right)))
+    return Dataset(left.features, right.labels, source=_both(left.source, right.source))
 
 
 def _both(features: Source, labels: Source) -> Source:
@@ -61,13 +61,6 @@ def _both(features: Source, labels: Source) -> Source:
         features.compression + labels.compression,
         (labels.base[0], features.base[1]),
     )
-
-
-def stated(dataset: Dataset) -> Source:
-    """The source, which every data set read from a file has."""
-    if dataset.source is None:
-        raise AssertionError("every reader states its source")
-    return dataset.source
 
 
 def _detected(text: _files.Text, path: Path) -> str:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from unmask import _checks, _files
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
-from unmask.data.formats import FORMATS, read_one, read_pair, stated
+from unmask.data.formats import FORMATS, read_one, read_pair
 
 Pathlike = str | os.PathLike[str]
 
@@ -98,7 +98,7 @@ def _files_of(
 def _bases(base: Any, like: Dataset | None) -> tuple[int | None, int | None]:
     """(labels, features): the number each is counted from; None where it is to be detected."""
     if base is None:
-        return like.source.base if like is not None and like.source is not None else (None, None)
+        return like.source.base if like is not None and like.source.paths else (None, None)
     pair = base if isinstance(base, tuple) else (base, base)
     if len(pair) != 2 or any(number not in (0, 1) for number in pair):
         raise ValueError(f"base must be 0, 1 or a pair (labels, features) of them; got {base!r}.")
@@ -110,7 +110,7 @@ def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
         ours, theirs = getattr(dataset, noun), getattr(like, noun, None)
         if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
             raise ValueError(
-                f"{stated(dataset).paths[0]} has {ours.shape[1]} {noun}; the data set it should "
+                f"{dataset.source.paths[0]} has {ours.shape[1]} {noun}; the data set it should "
                 f"be like has {theirs.shape[1]}."
             )
 
@@ -154,7 +154,7 @@ def _refuse_beyond(numbers: Any, low: int, high: int, noun: str, path: Path) -> 
 
 def _also(dataset: Dataset, path: Path) -> Source:
     """The data set's source with one more file."""
-    source = stated(dataset)
+    source = dataset.source
     packed = (*source.compression, _files.compression(path))
     return replace(source, paths=(*source.paths, str(path)), compression=packed)
 
@@ -162,7 +162,7 @@ def _also(dataset: Dataset, path: Path) -> Source:
 def _with_names(dataset: Dataset) -> Dataset:
     """Names from the files beside the data, where those have one line per column."""
     for noun, matrix in (("feature", dataset.features), ("label", dataset.labels)):
-        path = names_beside(Path(stated(dataset).paths[0]), noun)
+        path = names_beside(Path(dataset.source.paths[0]), noun)
         if matrix is None or path is None or getattr(dataset, f"{noun}_names") is not None:
             continue
         lines = _lines(path, matrix.shape[1])

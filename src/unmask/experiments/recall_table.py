@@ -96,8 +96,14 @@ def draw(rows: list[Row]) -> list[report.Section]:
 
 
 def _table(rows: list[Row]) -> report.Table:
-    columns: list[Any] = ["data set, training", "estimator", *(report.Column(m, ".1f") for m in METRICS),
-               "paper", "note"]  # fmt: skip
+    recalls = [report.Column(name, ".1f") for name in METRICS]
+    columns: list[str | report.Column] = [
+        "data set, training",
+        "estimator",
+        *recalls,
+        "paper",
+        "note",
+    ]
     body: list[list[Any]] = []
     for (dataset, training), part in tidy(rows, "dataset", "training").items():
         name = f"{dataset}, {training}"
