@@ -156,6 +156,18 @@ def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> 
     assert lines[0].startswith("metric,estimator,value")
 
 
+def test_diagnosis_flags_rows_that_never_lose_all_labels(
+    system: dict[str, Path], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    asked = ("diagnose", system["train.txt"], "--propensity", "constant:0.2", "--html", page)
+    found = json.loads(run(*asked, "--json").stdout)
+    assert found["severity"] == "error"
+    assert "enough empty rows" in found["findings"][0]["title"] + found["findings"][1]["title"]
+    assert "Violated" in page.read_text()
+    assert "error: Violated" in run(*asked).stdout
+
+
 def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:
     same = ("train", system["train.txt"], "-o", system["model"], "--tfidf", "--cull", "0.01")
     assert run(*same).returncode == 0
@@ -190,7 +202,8 @@ def test_mistakes_are_one_line_and_code_2(
 
 
 COMMANDS = (
-    "info", "propensity", "hide", "convert", "train", "predict", "evaluate", "reproduce", "demo",
+    "info", "propensity", "hide", "convert", "train", "predict", "evaluate", "diagnose",
+    "reproduce", "demo",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from unmask.cli import data, demo, evaluate, linear, studies
+from unmask.cli import data, demo, diagnose, evaluate, linear, studies
 from unmask.cli.output import complain
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("train")(linear.train)
 app.command("predict")(linear.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
+app.command("diagnose")(diagnose.diagnose)
 app.command("reproduce")(studies.reproduce)
 
 

@@ -83,7 +83,7 @@ def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]
     precision = max(value for name, value in errors.items() if name.startswith("P@"))
     recall = max(value for name, value in errors.items() if name.startswith("R@"))
     yield Finding(
-        "warning" if precision > USELESS else "info",
+        "warning" if max(precision, recall) > USELESS else "info",
         "Expected standard errors of unbiased metrics",
         ", ".join(f"{name} ±{value:.2g}" for name, value in errors.items())
         + f"; effective sample size {ess['P']:.0f} (P, nDCG) and {ess['R']:.0f} (R) of "
@@ -91,7 +91,7 @@ def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]
         f"{largest['T']:.3g}.",
         "More rows divide these by the root of their number; clipping or tempering the "
         "propensities trades them for bias."
-        if precision > EXACT_ENOUGH
+        if max(precision, recall) > EXACT_ENOUGH
         else "Precise enough.",
     )
     yield _estimator(recall, broken)
