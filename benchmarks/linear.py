@@ -2,7 +2,7 @@
 
     python benchmarks/linear.py [debtags] [threads] [corrections] [finna] [predict]
 
-Peers: `napkinxc` (binary relevance, squared hinge, liblinear inside) and scikit-learn's LinearSVC, same
+Peers: `napkinxc` (binary relevance, liblinear inside) and scikit-learn's LinearSVC, same
 data, same C = 1, same threads, in this process. Every time is the best of several runs; processor
 time is printed beside the wall clock, because a shared machine disturbs the latter.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import unmask
@@ -117,6 +117,8 @@ def test_memory_does_not_grow_with_rows() -> None:
         max_size=600,
     )
 )
+@example([1e100, 1e-100, -1e100])
+@example([1.0, 1e-30, 1e-60, -1.0, -1e-30])
 @settings(max_examples=50)
 def test_sums_are_exact(values: list[float]) -> None:
     partials, largest = np.zeros((1, 3, exact.PARTIALS)), np.zeros((1, exact.LARGEST))
@@ -276,14 +278,15 @@ def test_comparison_finds_the_better_system_and_not_a_copy() -> None:
 
 def test_paired_standard_error_is_that_of_the_differences() -> None:
     top, labels, propensity = case(600)
-    other = part(top, slice(None))
-    other.labels[::7] = other.labels[::7][:, ::-1]
-    other = TopK(other.labels, other.scores)
+    swapped = top.labels.copy()
+    swapped[::7] = swapped[::7, ::-1]
+    other = TopK(swapped, np.broadcast_to(-np.arange(3.0), swapped.shape))
     options = {"metrics": ["P@1"], "estimators": ["unbiased"]}
     a = contributions(top, labels, propensity, **options)["P@1", "unbiased"]
     b = contributions(other, labels, propensity, **options)["P@1", "unbiased"]
     each = compare({"a": top, "b": other}, labels, propensity, **options)["b"]["P@1", "unbiased"]
     assert each.value == pytest.approx((b - a).mean())
+    assert each.value != 0
     assert each.standard_error == pytest.approx((b - a).std(ddof=1) / math.sqrt(600))
 
 

@@ -518,25 +518,6 @@ def test_intervals_cover_and_an_audit_beats_the_default() -> None:
     assert np.mean(ours) < np.mean(default)
 
 
-@pytest.mark.slow
-def test_planned_rows_make_precision_more_certain_than_blind_rows() -> None:
-    planned, blind = [], []
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        true = data.synthetic.planted(3000, seed=seed).labels
-        p = np.clip(propensity.jain(true) * np.exp(0.4 * rng.standard_normal(200)), 0.02, 0.98)
-        seen, top = data.hide(true, p, seed=seed), predictions(true, 5, seed)
-        weights = np.bincount(
-            top.labels[np.take_along_axis(seen.toarray(), top.labels, 1) > 0], minlength=200
-        )
-        exact = (weights / p).sum()
-        plan = propensity.audit_plan(top, seen, propensity.jain(seen), budget=100)
-        for rows, errors in ((plan.rows, planned), (rng.permutation(3000)[:100], blind)):
-            found = propensity.audit(seen[rows], true[rows], curve="free")
-            errors.append((weights / found.value).sum() / exact - 1)
-    assert np.mean(np.square(planned)) < np.mean(np.square(blind))
-
-
 def test_jester_rates_are_found_by_an_audit(real_data: Path) -> None:
     """200 complete users seen through the masks of real users: the rates of all masks are found."""
     rated = data.read(real_data / "jester5k" / "train_rated.txt.gz").labels

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask._kernels import linear as kernels
+from unmask._kernels import linear_state as room
 from unmask.linear.problem import Problem, Solution, feature_squares
 
 START = -1.1  # below the margin of a negative: no row is active at the start
@@ -24,11 +25,11 @@ def solve(
 ) -> Solution:
     """The optimum of every label in `labels`; `first` are weight vectors to start from."""
     n, d, _ = given.shape
-    settings = kernels.Settings(
+    settings = room.Settings(
         given.cost, given.penalty, given.bias != "none", given.tol, FORCING, given.max_iter
     )
-    block = kernels.block(n, d)
-    scratch = kernels.scratch(n, d, len(given.rows.data))
+    block = room.block(n, d)
+    scratch = room.scratch(n, d, len(given.rows.data))
     scale = 1.0 / (1.0 + 2.0 * given.cost * feature_squares(given))
     start = 0.0 if given.bias == "none" else START
     solution = Solution(
@@ -37,7 +38,7 @@ def solve(
         np.zeros(len(labels), dtype=np.int64),
         np.zeros(len(labels), dtype=np.int64),
     )
-    place = np.full(kernels.BLOCK, -1)
+    place = np.full(room.BLOCK, -1)
     waiting = iter(range(len(labels)))
 
     def begin(lane: int) -> None:
@@ -49,13 +50,13 @@ def solve(
             block.direction[lane] = first[at]
             block.direction[lane, -1] -= start
 
-    for lane in range(kernels.BLOCK):
+    for lane in range(room.BLOCK):
         begin(lane)
     while (place >= 0).any():
         kernels.interleave(block)
         kernels.sweep(given.rows, block)
         kernels.advance(given.rows, given.entries, settings, block, scratch)
-        for lane in np.flatnonzero(block.status >= kernels.CONVERGED).tolist():
+        for lane in np.flatnonzero(block.status >= room.CONVERGED).tolist():
             at = place[lane]
             solution.weights[at] = block.weights[lane]
             solution.objective[at] = block.objective[lane]

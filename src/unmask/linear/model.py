@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _checks
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import linear_predict as kernels
-from unmask._kernels.linear import Rows
 from unmask._kernels.linear_smooth import BLOCK, forward
+from unmask._kernels.linear_state import Rows
 from unmask.predictions import TopK
 
 Singles = NDArray[np.float32]

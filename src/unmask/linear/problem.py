@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import _checks, losses
-from unmask._kernels.linear import CONCAVE, EXHAUSTED, Entries, Rows
+from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
 from unmask.weights import Weights
 
 BIASES = ("regularized", "free", "none")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.lanes import WIDTH
-from unmask._kernels.linear import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
+from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
 from unmask.linear.problem import Problem, Solution, feature_squares
 
 Singles = NDArray[np.float32]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unmask._kernels import in_chunks
 from unmask._kernels import linear_smooth as kernels
-from unmask._kernels.linear import CONCAVE, CONVERGED, EXHAUSTED, Rows
+from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
 from unmask.linear.problem import Problem, Solution, UnconvergedWarning
 
 Singles = NDArray[np.float32]
