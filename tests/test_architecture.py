@@ -27,6 +27,7 @@ FLOORS = (
 )
 OWNERS = {
     "numba": {"_kernels"},
+    "llvmlite": {"_kernels"},
     "zstandard": {"_files"},
     "torch": {"torch", "experiments"},
     "dask": {"linear"},

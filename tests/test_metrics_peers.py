@@ -64,7 +64,7 @@ def table() -> Any:
 def test_same_definition_same_number(peer: str, table: Any) -> None:
     metric, estimator = SAME[peer]
     ours = [table[f"{metric}@{k}", estimator].value for k in KS]
-    tolerance = 1e-5 if peer.startswith("xcolumns") else 1e-6  # xcolumns adds 1e-5 to divisors
+    tolerance = 1e-5 if peer.startswith("xcolumns") else 1e-6  # xcolumns adds ε to divisors
     assert ours == pytest.approx(CASE["peers"][peer], abs=tolerance)
 
 

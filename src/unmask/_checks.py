@@ -114,9 +114,7 @@ def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]
             f"{matrix.nnz} in {matrix.shape} for {of_labels.nnz} labels in {of_labels.shape}."
         )
     values: NDArray[np.float64] = matrix.data.astype(np.float64)
-    _in_unit_interval(
-        values, lambda at: f"in row {row_of(matrix, at)}, label {matrix.indices[at]}"
-    )
+    _in_unit_interval(values, lambda at: f"in row {row_of(matrix, at)}, label {matrix.indices[at]}")
     return values
 
 

@@ -8,8 +8,9 @@ never on the number of threads, so results do not either (docs/decisions/0001).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +35,17 @@ def threads() -> int:
         return _chosen_threads
     named = os.environ.get("UNMASK_THREADS", "")
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def using_threads(count: int | None) -> Iterator[None]:
+    """`count` threads inside the block; `None` leaves the setting as it is."""
+    before = _chosen_threads
+    set_threads(before if count is None else count)
+    try:
+        yield
+    finally:
+        set_threads(before)
 
 
 def in_chunks(bounds: NDArray[np.int64], work: Callable[[int, int], T]) -> list[T]:

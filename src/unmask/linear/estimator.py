@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -203,17 +202,11 @@ def _label_matrix(Y: Any) -> Any:
     return Y if sp.issparse(Y) else np.asarray(Y)
 
 
-@contextmanager
-def _on_threads(n_jobs: int | None) -> Iterator[None]:
+def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """As many threads as `n_jobs` says, inside the block; None leaves the package's setting."""
-    before = _kernels._chosen_threads
-    if n_jobs is not None:
-        everything = len(os.sched_getaffinity(0))
-        _kernels.set_threads(everything if n_jobs == -1 else _checks.count(n_jobs, "n_jobs"))
-    try:
-        yield
-    finally:
-        _kernels.set_threads(before)
+    if n_jobs == -1:
+        return _kernels.using_threads(len(os.sched_getaffinity(0)))
+    return _kernels.using_threads(None if n_jobs is None else _checks.count(n_jobs, "n_jobs"))
 
 
 def _reporter() -> Any:
