@@ -128,6 +128,8 @@ def _show(table: Table, predictions: Path) -> None:
 def _cell(each: Any) -> str:
     if each is None:
         return ""
+    if each.value != each.value:
+        return "refused"
     half = (each.interval[1] - each.interval[0]) / 2
     return f"{each.value:.4f} ± {half:.4f}"
 
