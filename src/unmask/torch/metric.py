@@ -1,0 +1,91 @@
+"""Ranking metrics in a torch loop: update with batches, compute over all of them and all ranks.
+
+The interface of a torchmetrics metric (`update`, `compute`, `reset`, and a call that updates and
+returns the value of the batch), without depending on that package. The state is an
+`unmask.Evaluator`, whose sums are exact: what several ranks add up to is what one would compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from torch import Tensor, distributed, nn
+
+from unmask.metrics import Evaluator, Table
+from unmask.predictions import TopK
+from unmask.torch.targets import label_index
+
+
+class RankingMetrics(nn.Module):
+    """P@k, R@k, nDCG@k … of logits, estimated from incomplete targets.
+
+    Choices as in `unmask.evaluate`; targets as in `MissingLabelLoss`. The top `k` logits are found
+    on their own device. `compute` gathers over the process group where there is one, and returns
+    the table of estimates; `values` the same as a flat dict of numbers for a logger.
+
+    >>> import torch
+    >>> metric = RankingMetrics([0.5, 0.5], metrics=["P@1"], estimators=["vanilla", "unbiased"])
+    >>> metric.update(torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
+    >>> metric.values()
+    {'P@1/vanilla': 1.0, 'P@1/unbiased': 2.0}
+    """
+
+    def __init__(
+        self,
+        propensity: ArrayLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        **settings: Any,
+    ) -> None:
+        """See the class."""
+        super().__init__()
+        self._choices = {"metrics": list(metrics), "estimators": list(estimators), **settings}
+        self._propensity = propensity
+        self._k = max(int(name.partition("@")[2] or 0) for name in metrics)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        self._state = Evaluator(self._propensity, **self._choices)
+
+    def update(self, logits: Tensor, targets: Tensor) -> None:
+        """Take in the rows of a batch."""
+        self._state.update(self._top(logits), _labels(targets, logits.shape))
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Table:
+        """Take in a batch and return the estimates of that batch alone."""
+        top, labels = self._top(logits), _labels(targets, logits.shape)
+        self._state.update(top, labels)
+        return Evaluator(self._propensity, **self._choices).update(top, labels).compute()
+
+    def compute(self) -> Table:
+        """The estimates over all rows of all ranks."""
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return self._state.compute()
+        states: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(states, self._state)
+        whole = Evaluator(self._propensity, **self._choices)
+        for state in states:
+            whole.merge(state)
+        return whole.compute()
+
+    def values(self) -> dict[str, float]:
+        """`compute` as `metric/estimator` → value."""
+        return {f"{each.metric}/{each.estimator}": each.value for each in self.compute()}
+
+    def _top(self, logits: Tensor) -> TopK:
+        k = min(self._k, logits.shape[1]) or logits.shape[1]
+        scores, labels = logits.detach().float().topk(k, dim=1)
+        return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())
+
+
+def _labels(targets: Tensor, shape: tuple[int, ...]) -> sp.csr_array:
+    index = label_index(targets, shape).cpu().numpy()
+    kept = index >= 0
+    indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return sp.csr_array((np.ones(indptr[-1]), index[kept], indptr), shape=tuple(shape))

@@ -1,0 +1,95 @@
+"""Metrics in a torch loop: batches and ranks add up to the one-shot answer, to the bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import distributed, multiprocessing
+
+import unmask
+from unmask.torch import RankingMetrics
+
+METRICS, ESTIMATORS = ["P@1", "R@3", "nDCG@3"], ["vanilla", "unbiased"]
+P = np.linspace(0.3, 1, 12)
+
+
+def rows(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(n, 12, generator=generator)
+    return logits, (torch.rand(n, 12, generator=generator) < 0.3).float()
+
+
+def expected() -> dict[str, float]:
+    logits, targets = rows()
+    table = unmask.evaluate(
+        logits.numpy(), targets.numpy(), P, metrics=METRICS, estimators=ESTIMATORS
+    )
+    return {f"{e.metric}/{e.estimator}": e.value for e in table}
+
+
+def metric() -> RankingMetrics:
+    return RankingMetrics(P, metrics=METRICS, estimators=ESTIMATORS)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("kind", ["dense", "coo", "csr"])
+def test_batches_add_up_to_one_call(kind: str) -> None:
+    logits, targets = rows()
+    convert = {
+        "dense": lambda t: t,
+        "coo": torch.Tensor.to_sparse,
+        "csr": torch.Tensor.to_sparse_csr,
+    }
+    found = metric()
+    for part in torch.arange(60).split(7):
+        found.update(logits[part], convert[kind](targets[part]))
+    assert found.values() == expected()
+
+
+def test_label_numbers_are_targets_too() -> None:
+    logits = torch.tensor([[3.0, 2.0, 1.0]])
+    found = RankingMetrics(metrics=["P@1"])
+    found.update(logits, torch.tensor([[0, -1]]))
+    assert found.values() == {"P@1/vanilla": 1.0}
+
+
+def test_a_call_gives_the_batch_and_reset_forgets() -> None:
+    logits, targets = rows()
+    found = metric()
+    batch = found(logits[:10], targets[:10])
+    whole = unmask.evaluate(
+        logits[:10].numpy(), targets[:10].numpy(), P, metrics=METRICS, estimators=ESTIMATORS
+    )
+    assert batch["R@3", "unbiased"].value == whole["R@3", "unbiased"].value
+    found.reset()
+    with pytest.raises(ValueError, match="no rows to evaluate"):
+        found.compute()
+
+
+def test_half_precision_logits_rank_as_they_are() -> None:
+    logits, targets = rows()
+    rough = logits.bfloat16()
+    found = metric()
+    found.update(rough, targets)
+    table = unmask.evaluate(rough.float().numpy(), targets.numpy(), P, metrics=METRICS)
+    assert found.values()["P@1/vanilla"] == table["P@1", "vanilla"].value
+
+
+def _work(rank: int, folder: str) -> None:
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2
+    )
+    logits, targets = rows()
+    found = metric()
+    found.update(logits[rank::2], targets[rank::2])
+    (Path(folder) / f"{rank}.txt").write_text(repr(found.values()))
+    distributed.destroy_process_group()
+
+
+def test_two_ranks_agree_with_one_call(tmp_path: Path) -> None:
+    multiprocessing.spawn(_work, args=(str(tmp_path),), nprocs=2)
+    for rank in range(2):
+        assert (tmp_path / f"{rank}.txt").read_text() == repr(expected())
