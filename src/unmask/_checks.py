@@ -30,16 +30,24 @@ def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
     array([1, 0, 1], dtype=int32)
     """
     matrix = _csr(given, name)
+    if (matrix.data == 1).all():
+        return _as_ones(matrix)
     if not matrix.data.all():  # a stored zero says what an absent entry says
         matrix = matrix.copy()
         matrix.eliminate_zeros()
-    values = matrix.data
-    if values.size and not (values == 1).all():
-        at = int(np.flatnonzero(values != 1)[0])
+    wrong = np.flatnonzero(matrix.data != 1)
+    if wrong.size:
+        at = int(wrong[0])
         raise ValueError(
-            f"{name} must be 0 or 1; got {values[at]} in row {row_of(matrix, at)}, "
+            f"{name} must be 0 or 1; got {matrix.data[at]} in row {row_of(matrix, at)}, "
             f"label {matrix.indices[at]}. Code a missing label as 0."
         )
+    return _as_ones(matrix)
+
+
+def _as_ones(matrix: sp.csr_array) -> sp.csr_array:
+    if matrix.data.dtype == np.float32:
+        return matrix
     ones = np.ones(matrix.nnz, dtype=np.float32)
     return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
 
