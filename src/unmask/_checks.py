@@ -54,7 +54,9 @@ def _as_ones(matrix: sp.csr_array) -> sp.csr_array:
 
 def _csr(given: Any, name: str) -> sp.csr_array:
     """`given` as CSR with sorted, unique indices; the input itself is not touched."""
-    matrix = sp.csr_array(given if sp.issparse(given) else _two_dimensional(given, name))
+    matrix = given  # kept as it is where possible: scipy remembers that it is canonical
+    if not isinstance(given, sp.csr_array):
+        matrix = sp.csr_array(given if sp.issparse(given) else _two_dimensional(given, name))
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sort_indices()
