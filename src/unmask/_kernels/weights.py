@@ -34,7 +34,7 @@ def quadrature(row_lengths: NDArray[np.integer[Any]]) -> tuple[Floats, Floats, N
     The rule with n nodes, for rows of 2n − 1 and 2n entries, starts at the third array's [n].
     """
     needed = np.unique((np.flatnonzero(np.bincount(row_lengths)) + 1) // 2)
-    rules = {int(n): _rule(int(n)) for n in needed if n > 0}
+    rules = {int(n): gauss_legendre(int(n)) for n in needed if n > 0}
     starts = np.zeros(int(needed.max(initial=0)) + 1, dtype=np.int64)
     sizes = [nodes.size for nodes, _ in rules.values()]
     starts[list(rules)] = np.cumsum([0, *sizes])[:-1] if rules else 0
@@ -44,7 +44,7 @@ def quadrature(row_lengths: NDArray[np.integer[Any]]) -> tuple[Floats, Floats, N
 
 
 @lru_cache(maxsize=4096)
-def _rule(n: int) -> tuple[Floats, Floats]:
+def gauss_legendre(n: int) -> tuple[Floats, Floats]:
     """Gauss–Legendre with n nodes on [0, 1], every node and weight good to a few ulp.
 
     Newton's method from Tricomi's guess, in u = (1 − x)/2 rather than in x: near u = 0, where the

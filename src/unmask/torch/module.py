@@ -54,7 +54,7 @@ class MissingLabelLoss(nn.Module):
         reduction: str | None = None,
         normalized: bool = False,
         correction: str = "unbiased",
-        tau: float = 1.0,
+        tau: float = 0.5,
         labels: Any = None,
         reduction_over_batch: str = "mean",
     ) -> None:

@@ -13,12 +13,12 @@ divisible and changes no other, because factors are multiples of 1e-17.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from unmask._kernels.weights import gauss_legendre
 
 Array = NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]
@@ -78,11 +78,6 @@ def unbiased(inverse: Tensor) -> Tensor:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _rule(count: int) -> tuple[Array, Array]:
-    return _gauss_legendre(count)
-
-
-@lru_cache(maxsize=256)
-def _gauss_legendre(count: int) -> tuple[Array, Array]:
     """Nodes and weights on [0, 1], as columns."""
-    nodes, parts = np.polynomial.legendre.leggauss(count)
-    return (nodes[:, None] + 1) / 2, parts[:, None] / 2
+    nodes, parts = gauss_legendre(count)
+    return nodes[:, None], parts[:, None]
