@@ -29,8 +29,9 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
     rows = [row for file in files for row in json.loads(file.read_text())]
     assert rows
     assert all(row["study"] == name and "version" in row and "commit" in row for row in rows)
-    for picture in (tiny / "figures" / name).glob("*.png"):
+    for picture in (tiny / name).glob("*.png"):
         assert picture.with_suffix(".csv").exists()
+        assert f"({name}/{picture.stem}.svg)" in (tiny / f"{name}.md").read_text()
     assert name.split("-")[0] in (tiny / "report.html").read_text()
 
 
@@ -88,7 +89,7 @@ def test_a_statement_can_fail() -> None:
 def test_absent_data_sets_are_listed_with_the_papers_numbers(tmp_path: Path) -> None:
     unit = {"dataset": "Mediamill", "split": None, "training": "bound"}
     rows = [unit | dict(row) for row in
-            recall_table.measure(folder=str(tmp_path / "mediamill"), seed=0, **unit)]  # fmt: skip
+            recall_table.measure(folder=tmp_path / "mediamill", seed=0, **unit)]  # fmt: skip
     (section,) = recall_table.draw(rows)
     (table,) = section.parts
     assert "21.6 / 49.2 / 61.9" in table.rows[0]
@@ -99,7 +100,7 @@ def test_bibtex_lands_within_0_7_points_of_the_paper(real_data: Path) -> None:
     rows = []
     for training in recall_table.TRAININGS:
         unit = {"dataset": "Bibtex", "split": 0, "training": training}
-        found = recall_table.measure(folder=str(real_data / "bibtex-xc"), seed=0, **unit)
+        found = recall_table.measure(folder=real_data / "bibtex-xc", seed=0, **unit)
         rows += [unit | dict(row) for row in found]
     verdict = recall_table._close_to_paper(rows)
     assert verdict.level == "good", verdict.evidence

@@ -12,7 +12,7 @@ from unmask.cli.output import results, show_json
 from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
-    from unmask.report import Section
+    from unmask.report import Page, Section, Verdict
 
 
 def reproduce(
@@ -25,7 +25,9 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for rows, figures and the page.")
     ] = Path("unmask-results"),
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a study of the paper and write its rows, figures and a page; what is done is not redone.
 
@@ -45,53 +47,34 @@ def reproduce(
                 study, output / "rows", size=size, seed=seed, data=data, progress=step
             )
         drawn = study.draw(rows[each])
-        _save_figures(drawn, output / "figures" / each)
+        report.write_markdown(_page(each, drawn, size, seed), output / f"{each}.md")
         sections += drawn
-    page = report.Page(
-        f"Studies: {', '.join(chosen)}",
-        summary=_claims(sections),
-        sections=[*sections, _how_made(name, size, seed)],
-    )
+    page = _page(name, sections, size, seed)
     report.write(page, output / "report.html")
     if as_json:
         show_json(rows)
         return
-    for sentence in page.summary:
-        results.print(sentence, markup=False)
+    for claim in _claims(sections):
+        results.print(f"{claim.words} ({claim.evidence}).", markup=False)
     results.print(f"page: {output / 'report.html'}", markup=False)
 
 
-def _save_figures(sections: list[Section], folder: Path) -> None:
-    """Every chart as picture and as data."""
+def _page(name: str, sections: list[Section], size: str, seed: int) -> Page:
     from unmask import report
 
-    folder.mkdir(parents=True, exist_ok=True)
-    charts = [
-        part
-        for section in sections
-        for part in section.parts
-        if isinstance(part, report.Chart | report.Panels)
-    ]
-    for number, chart in enumerate(charts, start=1):
-        for suffix in ("png", "svg", "csv"):
-            report.save(chart, folder / f"{number}.{suffix}")
+    command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
+    made = report.Section("How this page was made", [report.Commands([command])])
+    title = "All studies" if name == "all" else f"Study: {name}"
+    return report.Page(
+        title,
+        summary=[f"{claim.words}." for claim in _claims(sections)],
+        sections=[*sections, made],
+    )
 
 
-def _claims(sections: list[Section]) -> list[str]:
-    """The verdicts of all sections, as sentences with their evidence."""
+def _claims(sections: list[Section]) -> list[Verdict]:
+    """The verdicts of all sections."""
     from unmask import report
 
-    return [
-        f"{verdict.words} ({verdict.evidence})."
-        for section in sections
-        for part in section.parts
-        if isinstance(part, report.Verdicts)
-        for verdict in part.verdicts
-    ]
-
-
-def _how_made(name: str, size: str, seed: int) -> Section:
-    from unmask import report
-
-    command = f"unmask reproduce {name} --size {size} --seed {seed}"
-    return report.Section("How this page was made", [report.Commands([command])])
+    parts = [part for section in sections for part in section.parts]
+    return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]

@@ -25,12 +25,12 @@ def units(size: str, seed: int, data: Path | None) -> list[Unit]:
     """One unit: the data set with the heaviest tail, or planted data."""
     folder = data / "debtags-bookworm" if data is not None and size != "tiny" else None
     present = folder is not None and folder.is_dir()
-    return [{"folder": str(folder) if present else "", "seed": seed}]
+    return [{"folder": folder if present else None, "seed": seed}]
 
 
-def measure(folder: str, seed: int) -> Iterable[Row]:
+def measure(folder: Path | None, seed: int) -> Iterable[Row]:
     """Counts per bin, for unbiased and vanilla recall at 1 and 5."""
-    rows = models.split_of(Path(folder)) if folder else models.planted(2000, seed)
+    rows = models.split_of(folder) if folder else models.planted(2000, seed)
     p = propensity.jain(rows.train_labels)
     top = models.best(rows, rows.train_labels, 5, correction="bound", propensity=p)
     found = contributions(

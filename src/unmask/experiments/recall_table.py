@@ -54,12 +54,18 @@ def units(size: str, seed: int, data: Path | None) -> list[Unit]:
     """One unit per data set, split and training; data sets that are absent are units too."""
     if size == "tiny" or data is None:
         return [
-            {"dataset": "planted", "folder": "", "split": None, "training": training, "seed": seed}
+            {
+                "dataset": "planted",
+                "folder": None,
+                "split": None,
+                "training": training,
+                "seed": seed,
+            }
             for training in TRAININGS
         ]
     chosen = [name for name in FOLDERS if size == "paper" or name in (*QUICK, *PAPER)]
     return [
-        {"dataset": name, "folder": str(data / FOLDERS[name]), "split": split, "training": training,
+        {"dataset": name, "folder": data / FOLDERS[name], "split": split, "training": training,
          "seed": seed}
         for name in chosen
         for split in (range(SPLITS[size]) if name == "Bibtex" else [None])
@@ -68,12 +74,12 @@ def units(size: str, seed: int, data: Path | None) -> list[Unit]:
 
 
 def measure(
-    dataset: str, folder: str, split: int | None, training: str, seed: int
+    dataset: str, folder: Path | None, split: int | None, training: str, seed: int
 ) -> Iterable[Row]:
     """Recall at 1, 3, 5 by every estimator, or one row that says the files are missing."""
-    if folder and not Path(folder).is_dir():
-        return [{"metric": None, "missing": f"not run: put the files in {Path(folder).name}/"}]
-    rows = models.planted(2000, seed) if not folder else models.split_of(Path(folder), split)
+    if folder and not folder.is_dir():
+        return [{"metric": None, "missing": f"not run: put the files in {folder.name}/"}]
+    rows = models.planted(2000, seed) if not folder else models.split_of(folder, split)
     p = propensity.jain(rows.train_labels)
     top = models.best(rows, rows.train_labels, 5, correction=training, propensity=p)
     table = evaluate(

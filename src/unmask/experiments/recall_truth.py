@@ -3,7 +3,8 @@
 A model is trained on hidden labels; its top five on the test rows are scored on hidden test labels
 by every estimator, and on the labels as published. Jester has natural gaps: the pattern of which
 jokes a user rated is taken from one user and laid over the complete ratings of another, so that
-masks within a row depend on each other as they do in life.
+masks within a row depend on each other as they do in life. The same rates with masks drawn
+independently (`rates`) tell what that dependence costs.
 """
 
 from __future__ import annotations
@@ -25,30 +26,27 @@ ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
 SEVERITIES = ("jain", "constant:0.3", "inverse_linear:2,20")
 FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
 SEEDS = {"tiny": 1, "small": 2, "paper": 5}
+USABLE = 0.1
+"""An estimate is of use if its typical error is at most this share of the value."""
 
 
 def units(size: str, seed: int, data: Path | None) -> list[Unit]:
     """One unit per data set, severity and seed."""
     seeds = range(seed, seed + SEEDS[size])
-    present = [] if data is None or size == "tiny" else [data / name for name in FOLDERS]
-    folders = [str(folder) for folder in present if folder.is_dir()] or [""]
-    hidden = [
-        {"folder": folder, "masks": severity, "draw": s}
-        for folder in folders
-        for severity in SEVERITIES
-        for s in seeds
-    ]
+    asked = [] if data is None or size == "tiny" else [data / name for name in FOLDERS]
+    present: list[Path | None] = [folder for folder in asked if folder.is_dir()]
+    plans = [(folder, masks) for folder in present or [None] for masks in SEVERITIES]
     jester = data / "jester5k" if data is not None and size != "tiny" else None
-    if jester is None or not jester.is_dir():
-        return hidden
-    return hidden + [{"folder": str(jester), "masks": "natural", "draw": s} for s in seeds]
+    if jester is not None and jester.is_dir():
+        plans += [(jester, "natural"), (jester, "rates")]
+    return [{"folder": folder, "masks": masks, "draw": s} for folder, masks in plans for s in seeds]
 
 
-def measure(folder: str, masks: str, draw: int) -> Iterable[Row]:
+def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
     """Value, interval and truth of every metric and estimator."""
-    rows = models.planted(2000, draw) if not folder else models.split_of(Path(folder))
-    if masks == "natural":
-        p, seen_train, seen_test = _natural(Path(folder), rows, draw)
+    rows = models.split_of(folder) if folder else models.planted(2000, draw)
+    if folder is not None and folder.name == "jester5k":
+        p, seen_train, seen_test = _jester(folder, rows, masks, draw)
     else:
         p = propensity.named(masks, rows.train_labels)
         seen_train = data.hide(rows.train_labels, p, seed=2 * draw)
@@ -57,7 +55,8 @@ def measure(folder: str, masks: str, draw: int) -> Iterable[Row]:
     true = evaluate(top, rows.test_labels, metrics=METRICS)
     for e in evaluate(top, seen_test, p, metrics=METRICS, estimators=ESTIMATORS):
         yield {
-            "data": Path(folder).name or "planted",
+            "data": folder.name if folder else "planted",
+            "kept": seen_test.nnz / rows.test_labels.nnz,
             "metric": e.metric,
             "estimator": e.estimator,
             "value": e.value,
@@ -68,40 +67,52 @@ def measure(folder: str, masks: str, draw: int) -> Iterable[Row]:
         }
 
 
-def _natural(folder: Path, rows: models.Split, seed: int) -> tuple[Any, Any, Any]:
-    """Observation rates, and the labels of train (as they are) and test (under others' gaps)."""
+def _jester(folder: Path, rows: models.Split, masks: str, seed: int) -> tuple[Any, Any, Any]:
+    """Observation rates, and the labels of train (as they are) and test (hidden)."""
     rated: Any = data.read(folder / "train_rated.txt.gz", names=False).labels
-    rates = np.maximum(rated.sum(axis=0) / rated.shape[0], 1e-3)
-    patterns = np.random.default_rng(seed).integers(rated.shape[0], size=rows.test_labels.shape[0])
-    seen = sp.csr_array(rows.test_labels.multiply(rated[patterns]))
-    return np.asarray(rates, dtype=np.float64), rows.train_labels, seen
+    rates = np.maximum(np.asarray(rated.sum(axis=0) / rated.shape[0], dtype=np.float64), 1e-3)
+    if masks == "rates":
+        return rates, rows.train_labels, data.hide(rows.test_labels, rates, seed=seed)
+    users = np.random.default_rng(seed).integers(rated.shape[0], size=rows.test_labels.shape[0])
+    return rates, rows.train_labels, sp.csr_array(rows.test_labels.multiply(rated[users]))
 
 
 def draw(rows: list[Row]) -> list[report.Section]:
-    """Dots of the error per data set and masks, a table of bias, RMSE and coverage, statements."""
-    summary = [_summary(key, part) for key, part in
-               tidy(rows, "data", "masks", "metric", "estimator").items()]  # fmt: skip
+    """Errors as dots, what can be used where, the errors of all metrics, what jester teaches."""
+    groups = tidy(rows, "data", "masks", "metric", "estimator")
+    summary = [_summary(part) for part in groups.values()]
     panels = [
         _dots(f"{name}, {masks}", part)
-        for (name, masks), part in tidy(summary, "data", "masks").items()
+        for (name, masks), part in tidy(_of(summary, "R@5"), "data", "masks").items()
     ]
     return [
         report.Section(
             "Estimates against the truth",
             [
-                report.Panels(panels, columns=3, title="Error of R@5: mean and range over masks"),
-                _table(summary),
-                report.Verdicts(_statements(summary)),
+                report.Panels(
+                    panels,
+                    columns=3,
+                    title="Error of R@5: mean and range over masks",
+                    caption="A mean error above 1 is left out; the tables have it.",
+                ),
+                _use(_of(summary, "R@5")),
+                _errors(summary, "rmse", "Root mean square error"),
+                _errors(summary, "coverage", "How often the 95 % interval covers the truth"),
+                report.Verdicts([*_closest(summary), *_dependence(summary)]),
             ],
         )
     ]
 
 
-def _summary(key: tuple[Any, ...], part: list[Row]) -> Row:
+def _of(summary: list[Row], metric: str) -> list[Row]:
+    return [row for row in summary if row["metric"] == metric]
+
+
+def _summary(part: list[Row]) -> Row:
     error = np.array([np.nan if r["value"] is None else r["value"] - r["truth"] for r in part])
     inside = [r["low"] is not None and r["low"] <= r["truth"] <= r["high"] for r in part]
-    names = dict(zip(("data", "masks", "metric", "estimator"), key, strict=True))
-    return names | {
+    return {name: part[0][name] for name in ("data", "masks", "metric", "estimator")} | {
+        "kept": float(np.mean([r["kept"] for r in part])),
         "truth": float(np.mean([r["truth"] for r in part])),
         "bias": float(error.mean()),
         "low": float(error.min()),
@@ -112,18 +123,12 @@ def _summary(key: tuple[Any, ...], part: list[Row]) -> Row:
 
 
 def _dots(title: str, rows: list[Row]) -> report.Chart:
-    at_five = [row for row in rows if row["metric"] == "R@5"]
+    drawn = [row for row in rows if abs(row["bias"]) < 1]
     return report.Chart(
         "dots",
         [
-            report.Series(
-                r["estimator"],
-                [r["estimator"]],
-                [r["bias"] if abs(r["bias"]) < 1 else None],
-                [r["low"] if abs(r["bias"]) < 1 else None],
-                [r["high"] if abs(r["bias"]) < 1 else None],
-            )
-            for r in at_five
+            report.Series(r["estimator"], [r["estimator"]], [r["bias"]], [r["low"]], [r["high"]])
+            for r in drawn
         ],
         title=title,
         y="error",
@@ -131,20 +136,50 @@ def _dots(title: str, rows: list[Row]) -> report.Chart:
     )
 
 
-def _table(summary: list[Row]) -> report.Table:
-    names, numbers = ("data", "masks", "metric", "estimator"), ("truth", "bias", "rmse", "coverage")
+def _use(recall: list[Row]) -> report.Table:
+    """Which estimates of R@5 are of use, before (the paper's unbiased one) and now."""
+    body: list[list[Any]] = []
+    for (name, masks), part in tidy(recall, "data", "masks").items():
+        by = {row["estimator"]: row for row in part}
+        share = {e: row["rmse"] / row["truth"] for e, row in by.items()}
+        body.append(
+            [f"{name}, {masks}", by["vanilla"]["kept"], by["vanilla"]["truth"],
+             *(share[e] for e in ESTIMATORS), _judged(share)]
+        )  # fmt: skip
+    shares = (report.Column(e, ".1%") for e in ESTIMATORS)
     return report.Table(
-        [*names, *(report.Column(name, ".3f") for name in numbers)],
-        [[row[key] for key in (*names, *numbers)] for row in summary],
-        title="Bias, root mean square error, coverage of 95 % intervals",
+        ["data, masks", report.Column("kept", ".0%"), report.Column("R@5", ".3f"), *shares,
+         "of use"],
+        body,
+        title="Error of R@5 relative to its value",
+        caption=f"Kept: share of the labels that is seen. Of use: an error of at most {USABLE:.0%}",
+    )  # fmt: skip
+
+
+def _judged(share: dict[str, float]) -> report.Verdict:
+    good = [name for name, error in share.items() if error <= USABLE]
+    if "unbiased" in good:
+        return report.Verdict("info", "already with the unbiased estimate")
+    if "deconvolved" in good:
+        return report.Verdict("good", "now: deconvolved")
+    return report.Verdict("warning", f"only {', '.join(good)}" if good else "still none")
+
+
+def _errors(summary: list[Row], what: str, title: str) -> report.Table:
+    return report.Table(
+        ["data, masks, metric", *(report.Column(name, ".3f") for name in ESTIMATORS)],
+        [
+            [", ".join(key), *(row[what] for row in part)]
+            for key, part in tidy(summary, "data", "masks", "metric").items()
+        ],
+        title=title,
     )
 
 
-def _statements(summary: list[Row]) -> list[report.Verdict]:
-    """For which data and masks the deconvolved recall is usable, and whether it is the best."""
-    recall = [row for row in summary if row["metric"] == "R@5"]
+def _closest(summary: list[Row]) -> list[report.Verdict]:
+    """For which data and masks the deconvolved recall is the best of all."""
     claims = []
-    for (name, masks), part in tidy(recall, "data", "masks").items():
+    for (name, masks), part in tidy(_of(summary, "R@5"), "data", "masks").items():
         rmse = {row["estimator"]: row["rmse"] for row in part}
         best = min(rmse, key=lambda e: rmse[e])
         shown = ", ".join(f"{e} {value:.3g}" for e, value in rmse.items())
@@ -155,6 +190,27 @@ def _statements(summary: list[Row]) -> list[report.Verdict]:
             )
         )  # fmt: skip
     return claims
+
+
+def _dependence(summary: list[Row]) -> list[report.Verdict]:
+    """What natural masks cost beyond their rates: only where a data set was run with both."""
+    rmse = {
+        (row["masks"], row["estimator"], row["metric"]): row["rmse"]
+        for row in summary
+        if row["masks"] in ("natural", "rates")
+    }
+    return [
+        statement(
+            f"Masks that depend on each other within a row spoil {metric} ({estimator}): its error "
+            "is more than twice that under independent masks of the same rates",
+            rmse["natural", estimator, metric] > 2 * rmse["rates", estimator, metric],
+            f"RMSE {rmse['natural', estimator, metric]:.3f} against "
+            f"{rmse['rates', estimator, metric]:.3f}",
+        )
+        for metric in ("R@5", "nDCG@5")
+        for estimator in ("unbiased", "deconvolved")
+        if ("natural", estimator, metric) in rmse
+    ]
 
 
 STUDY = Study("recall-truth", "estimates against known truth on real data", units, measure, draw)

@@ -30,7 +30,8 @@ class Study:
     """A named experiment.
 
     `units(size, seed, data)` lists the work, `measure(**unit)` does one piece of it and returns
-    rows, `draw(rows)` turns all rows into sections of a report page.
+    rows, `draw(rows)` turns all rows into sections of a report page. A data set stands in a unit as
+    the `Path` of its folder, and in the rows by the folder's name.
     """
 
     name: str
@@ -64,7 +65,7 @@ def run(
 
 
 def _rows_of(study: Study, unit: Unit, context: Row, folder: Path) -> list[Row]:
-    key = json.dumps({**context, **unit}, sort_keys=True, default=str)
+    key = json.dumps({**context, **unit}, sort_keys=True, default=_plain)
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     if path.exists():
         return _read(path)
@@ -72,8 +73,9 @@ def _rows_of(study: Study, unit: Unit, context: Row, folder: Path) -> list[Row]:
     rows = [{**context, **unit, **row, **measured_by} for row in study.measure(**unit)]
     folder.mkdir(parents=True, exist_ok=True)
     with _files.writing(path) as file:
-        file.write(json.dumps(rows, indent=1, default=_plain).encode())
-    return json.loads(json.dumps(rows, default=_plain))  # type: ignore[no-any-return]
+        lines = ",\n".join(json.dumps(row, default=_plain) for row in rows)
+        file.write(f"[\n{lines}\n]\n".encode())
+    return _read(path)
 
 
 def _read(path: Path) -> list[Row]:
@@ -84,8 +86,8 @@ def _read(path: Path) -> list[Row]:
 
 
 def _plain(value: Any) -> Any:
-    """numpy numbers and paths as JSON has them."""
-    return str(value) if isinstance(value, Path) else value.tolist()
+    """numpy numbers as JSON has them; a folder by its name, as where it lies is no result."""
+    return value.name if isinstance(value, Path) else value.tolist()
 
 
 def commit() -> str | None:

@@ -15,6 +15,7 @@ Parts are frozen records (`parts`, `charts`); functions draw (`drawing`), place 
 from unmask.report.charts import KINDS, Axis, Chart, Note, Panels, Rule, Series
 from unmask.report.files import save, write
 from unmask.report.html import render
+from unmask.report.markdown import write_markdown
 from unmask.report.parts import (
     LEVELS,
     Column,
@@ -58,4 +59,5 @@ __all__ = [
     "save",
     "styles",
     "write",
+    "write_markdown",
 ]
