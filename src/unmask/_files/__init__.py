@@ -1,10 +1,12 @@
 """Files as the rest of the package sees them: bytes in, sparse rows in, whole files out.
 
-`stream` owns compression and atomic writing; `rows`, `tables` and `render` the text formats,
+`stream` owns compression and atomic writing, `allowance` what a file may ask
+for; `rows`, `tables` and `render` own the text formats,
 `faults` the wording of their errors; `archive` owns `.npz`. `data` and `predictions` only say which
 columns mean what.
 """
 
+from unmask._files.allowance import limits, refuse_columns
 from unmask._files.faults import shown
 from unmask._files.render import write_rows
 from unmask._files.rows import INT32, Block, Text, open_text, parse
@@ -19,8 +21,10 @@ __all__ = [
     "compression",
     "contents",
     "integers",
+    "limits",
     "open_text",
     "parse",
+    "refuse_columns",
     "shown",
     "write_rows",
     "writing",

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._files import allowance
 from unmask._files.stream import blocks, compression, contents, writing
 
 Pathlike = str | os.PathLike[str]
@@ -34,6 +35,7 @@ def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
     """One matrix, or the parts of a data set by name."""
     try:
         with _opened(path) as file, np.load(file, allow_pickle=False) as stored:
+            _refuse_bomb(path, stored)
             if "labels_indptr" in stored or "features_indptr" in stored:
                 return _dataset(stored)
             file.seek(0)
@@ -46,6 +48,14 @@ def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
 
 def _opened(path: Pathlike) -> Any:
     return open(path, "rb") if compression(path) == "none" else io.BytesIO(contents(path))
+
+
+def _refuse_bomb(path: Pathlike, stored: Any) -> None:
+    """Raise if the archive's arrays are far larger than the archive."""
+    members = stored.zip.infolist()
+    packed = sum(member.compress_size for member in members)
+    unpacked = sum(member.file_size for member in members)
+    allowance.refuse_expansion(path, packed, unpacked, allowance.current())
 
 
 def _dataset(stored: Any) -> dict[str, Any]:

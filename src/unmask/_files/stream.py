@@ -18,11 +18,16 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, Any, BinaryIO
 
+from unmask._files import allowance
+
 BLOCK = 4 << 20
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
-_PIECE = {"gzip": 1 << 18, "zstd": 1 << 14}  # zstd cannot bound its output, so feed it little
+_PIECE = {
+    "gzip": 1 << 18,
+    "zstd": 1 << 10,
+}  # zstd cannot bound its output (32,768-fold): feed little
 
 
 def compression(path: str | os.PathLike[str]) -> str:
@@ -40,7 +45,10 @@ def contents(path: str | os.PathLike[str]) -> bytes:
 def blocks(path: str | os.PathLike[str], size: int = BLOCK) -> Iterator[bytes]:
     """The decompressed file in blocks of roughly `size` bytes, read one block ahead."""
     kind = compression(path)
-    plain = _plain(path, size) if kind == "none" else _decompressed(path, kind, size)
+    if kind == "none":
+        plain = _plain(path, size)
+    else:
+        plain = _decompressed(path, kind, size, allowance.current())
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, plain, None)
         while (block := coming.result()) is not None:
@@ -54,14 +62,19 @@ def _plain(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
             yield block
 
 
-def _decompressed(path: str | os.PathLike[str], kind: str, size: int) -> Iterator[bytes]:
+def _decompressed(
+    path: str | os.PathLike[str], kind: str, size: int, allowed: allowance.Limits
+) -> Iterator[bytes]:
     """Blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
-    held = 0
+    held = total = 0
+    packed = os.path.getsize(path)
     with open(path, "rb") as file:
         for piece in _pieces(file, path, kind, size):
             gathered.append(piece)
             held += len(piece)
+            total += len(piece)
+            allowance.refuse_expansion(path, packed, total, allowed)
             if held >= size:
                 yield b"".join(gathered)
                 gathered, held = [], 0

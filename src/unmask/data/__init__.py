@@ -2,9 +2,11 @@
 
 `read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` says what a
 folder holds. `synthetic` makes data whose truth is known, `hide` takes labels away from it as the
-masking model does. `describe` counts, `idf` and `tfidf` turn word counts into features.
+masking model does; `limits` says what a file may ask for. `describe` counts, `idf` and `tfidf` turn
+word counts into features.
 """
 
+from unmask._files import limits
 from unmask.data import synthetic
 from unmask.data.dataset import Dataset, Source
 from unmask.data.features import idf, tfidf
@@ -24,6 +26,7 @@ __all__ = [
     "describe",
     "hide",
     "idf",
+    "limits",
     "parts",
     "read",
     "synthetic",

@@ -71,6 +71,7 @@ def read(
         dataset = read_pair(files.features, files.labels, format, bases)
     else:
         dataset = read_one(files.data, format, bases, like)
+    _few_columns(dataset)
     _same_columns(dataset, like)
     if files.filtered is not None:
         dataset = _with_filter(dataset, files.filtered)
@@ -103,6 +104,13 @@ def _bases(base: Any, like: Dataset | None) -> tuple[int | None, int | None]:
     if len(pair) != 2 or any(number not in (0, 1) for number in pair):
         raise ValueError(f"base must be 0, 1 or a pair (labels, features) of them; got {base!r}.")
     return pair
+
+
+def _few_columns(dataset: Dataset) -> None:
+    for noun in ("features", "labels"):
+        matrix = getattr(dataset, noun)
+        if matrix is not None:
+            _files.refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
 
 
 def _same_columns(dataset: Dataset, like: Dataset | None) -> None:

@@ -1,0 +1,69 @@
+"""What a file from a stranger may ask for: limits that stop bombs, and how to raise them.
+
+Text compresses to a tenth, at best to a fiftieth; a file that grows more than `expansion` times
+was made to fill memories. A data set costs at least a few numbers per column, so that one line
+with a huge index, or a huge header, costs gigabytes; `columns` bounds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+FREE = 64 << 20
+"""Bytes that any file may grow to."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest growth in decompression, and the largest number of features or labels."""
+
+    expansion: float = 200
+    columns: int = 100_000_000
+
+
+_current: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 (frozen)
+
+
+def current() -> Limits:
+    """The limits that hold here."""
+    return _current.get()
+
+
+@contextmanager
+def limits(*, expansion: float | None = None, columns: int | None = None) -> Iterator[Limits]:
+    """Other limits inside the block; what is not given stays.
+
+    >>> with limits(columns=2**40) as raised:
+    ...     raised.columns, raised.expansion
+    (1099511627776, 200)
+    """
+    given: dict[str, Any] = {"expansion": expansion, "columns": columns}
+    chosen = replace(current(), **{k: v for k, v in given.items() if v is not None})
+    token = _current.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
+
+
+def refuse_expansion(path: object, packed: int, unpacked: int, allowed: Limits) -> None:
+    """Raise if `packed` bytes of a file became more than they may."""
+    if unpacked > max(FREE, allowed.expansion * packed):
+        raise ValueError(
+            f"{path}: {packed:,} bytes unpack to more than {unpacked:,}, over "
+            f"{allowed.expansion:g} times as many; if you trust the file, allow it with "
+            "`data.limits(expansion=…)` or `unmask --max-expansion`."
+        )
+
+
+def refuse_columns(path: object, columns: int, noun: str) -> None:
+    """Raise if a file speaks of more columns than it may."""
+    if columns > current().columns:
+        raise ValueError(
+            f"{path} has {columns:,} {noun}, more than {current().columns:,}; if that is right, "
+            "allow it with `data.limits(columns=…)` or `unmask --max-columns`."
+        )
