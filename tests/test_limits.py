@@ -6,6 +6,7 @@ import gzip
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -54,12 +55,19 @@ SUFFIXES = {gzip_bomb: ".gz", zstd_bomb: ".zst", zip_bomb: ".npz"}
 def test_a_bomb_is_refused_with_little_memory(tmp_path: Path, bomb: Callable[[Path], None]) -> None:
     path = tmp_path / f"a{SUFFIXES[bomb]}"
     bomb(path)
-    tracemalloc.start()
     with pytest.raises(ValueError, match=rf"{path}.*over 200 times as many.*data\.limits"):
-        list(data.read(path).labels.shape)
+        data.read(path)
+    assert peak_of(path, expansion=200) < peak_of(path, expansion=1e9) / 2
+
+
+def peak_of(path: Path, expansion: float) -> int:
+    """The most memory held while the file is read or refused."""
+    tracemalloc.start()
+    with data.limits(expansion=expansion), suppress(ValueError):
+        data.read(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < SIZE
+    return peak
 
 
 def test_the_limit_of_expansion_can_be_raised(
