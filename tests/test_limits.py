@@ -17,7 +17,7 @@ from unmask._files import allowance
 
 zstandard = pytest.importorskip("zstandard")
 
-SIZE = 40_000_000
+SIZE = 16_000_000
 
 
 @pytest.fixture(autouse=True)

@@ -638,7 +638,7 @@ def test_panels_share_the_ends_of_their_axes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(1e-7, "10⁻⁷"), (0.05, "0.05"), (1e12, "10¹²"), (2e-5, "2e−05"), (0, ""), (10_000, "1e+04")],
+    [(1e-7, "10⁻⁷"), (0.05, "0.05"), (1e12, "10¹²"), (2e-5, "2·10⁻⁵"), (0, ""), (10_000, "10⁴")],
 )
 def test_ticks_of_log_axes(value: float, words: str) -> None:
     assert marks._power(value, 0) == words

@@ -85,12 +85,11 @@ def _power(value: float, _: int) -> str:
     """A tick of a log axis: plain near one, a power of ten elsewhere."""
     if value <= 0:  # a locator may try places beyond the axis
         return ""
-    if 1e-3 <= value <= 1e4:
+    if 1e-3 <= value < 1e4:
         return say(value, ".4g")
-    exponent = math.log10(value)
-    if not math.isclose(exponent, round(exponent)):
-        return say(value, ".0e")
-    return "10" + str(round(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digits == "1.0" else f"{float(digits):g}·10{raised}"
 
 
 def _rule(ax: Any, rule: Rule, style: Style, *, upright: bool) -> None:
