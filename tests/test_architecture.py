@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "unmask"
 FLOORS = (
     {"_checks", "_kernels"},
     {"_files"},
-    {"report"},
+    {"report", "cluster"},
     {"data", "predictions"},
     {"propensity"},
     {"weights"},
@@ -30,8 +30,9 @@ OWNERS = {
     "llvmlite": {"_kernels"},
     "zstandard": {"_files"},
     "torch": {"torch", "experiments"},
-    "dask": {"linear"},
-    "distributed": {"linear"},
+    "dask": {"cluster"},
+    "distributed": {"cluster"},
+    "joblib": {"cluster"},
     "safetensors": {"linear"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
@@ -86,6 +87,7 @@ def test_imports_point_one_way(file: Path) -> None:
         ("propensity", "from unmask.cli import app"),
         ("losses", "from unmask.metrics import evaluate"),
         ("weights", "import numba"),
+        ("linear", "import distributed"),
         ("metrics", "def f():\n    import torch.nn"),
     ],
 )

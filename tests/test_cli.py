@@ -125,13 +125,13 @@ def evaluation(system: dict[str, Path], *more: object) -> Result:
 
 
 def test_the_trained_model_predicts_what_was_planted(system: dict[str, Path]) -> None:
-    found = json.loads(evaluation(system, "--metrics", "P@1", "--json").stdout)
+    found = json.loads(evaluation(system, "--metrics", "P@1", "--json").stdout)["estimates"]
     vanilla = next(row for row in found if row["estimator"] == "vanilla")
     assert vanilla["value"] > 0.9
 
 
 def test_evaluation_agrees_with_the_library(system: dict[str, Path]) -> None:
-    found = json.loads(evaluation(system, "--metrics", "R@5", "--json").stdout)
+    found = json.loads(evaluation(system, "--metrics", "R@5", "--json").stdout)["estimates"]
     labels = data.read(system["test.txt"]).labels
     p = propensity.jain(data.read(system["train.txt"]).labels)
     table = unmask.evaluate(
@@ -152,7 +152,7 @@ def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> 
     assert "below P@k where rare labels are missed" in words
     assert "unbiased: right on average" in words
     assert "paired over rows" in words
-    assert "What the columns mean" in (tmp_path / "page.html").read_text()
+    assert "What the estimators mean" in (tmp_path / "page.html").read_text()
     lines = evaluation(system, "--csv").stdout.splitlines()
     assert lines[0].startswith("metric,estimator,value")
 

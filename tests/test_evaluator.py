@@ -123,10 +123,10 @@ def test_memory_does_not_grow_with_rows() -> None:
 def test_sums_are_exact(values: list[float]) -> None:
     partials, largest = np.zeros((1, 3, exact.PARTIALS)), np.zeros((1, exact.LARGEST))
     for start in range(0, len(values), exact.BLOCK):
-        block = np.array(values[start : start + exact.BLOCK])[:, None]
+        block = np.array(values[start : start + exact.BLOCK])[None]
         seen = np.zeros((3, 1))
-        exact.survey(block, len(block), seen)
-        exact.add_block(block, len(block), seen, 1, partials, largest)
+        exact.survey(block, block.size, seen)
+        exact.add_block(block, block.size, seen, 1, partials, largest)
     assert math.fsum(partials[0, exact.SUM]) == math.fsum(values)
     assert math.fsum(partials[0, exact.SQUARES]) == math.fsum(x * x for x in values)
     assert math.fsum(partials[0, exact.ABSOLUTE]) == math.fsum(map(abs, values))

@@ -15,7 +15,7 @@ from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, train
 from unmask.linear.hinge import solve as solve_hinge
 from unmask.linear.ova import SOLVERS, solve
 from unmask.linear.problem import problem
-from unmask.linear.training import _problem
+from unmask.linear.recipe import prepare
 from unmask.weights import CORRECTIONS, Weights
 
 N, D, L = 150, 25, 35
@@ -119,11 +119,13 @@ def test_same_objective_as_liblinear() -> None:
 @pytest.mark.parametrize("loss", SOLVERS)
 def test_no_label_feels_its_neighbours(loss):  # type: ignore[no-untyped-def]
     """Alone, in another order, in another lane, on another number of threads: the same bits."""
-    given = _problem(X, Y, Recipe(loss), None, None)
+    given = prepare(X, Y, Recipe(loss), None, None)
     together = solve(given).weights
     order = np.random.default_rng(0).permutation(L)
-    assert np.array_equal(solve(given, order).weights, together[order])
-    assert np.array_equal(solve(given, np.array([17])).weights[0], together[17])
+    assert np.array_equal(SOLVERS[loss](given, order).weights, together[order])
+    assert np.array_equal(SOLVERS[loss](given, np.array([17])).weights[0], together[17])
+    part = given.common.of_labels(given.part(9, 30))
+    assert np.array_equal(solve(part).weights, together[9:30])
 
 
 def test_threads_do_not_change_the_result() -> None:

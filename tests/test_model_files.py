@@ -137,12 +137,13 @@ def test_resumed_training_gives_the_same_model(loss: str, tmp_path: Path) -> Non
 
     with pytest.raises(Interrupted):
         train_to(tmp_path / "m", X, Y, recipe, shard_labels=16, progress=stop)
-    assert len(list((tmp_path / "m").glob("shard-*"))) == 2
+    assert len(json.loads((tmp_path / "m" / "manifest.json").read_text())["shards"]) == 3
     seen: list[int] = []
     resumed = train_to(
         tmp_path / "m", X, Y, recipe, shard_labels=16, progress=lambda done, _: seen.append(done)
     )
-    assert seen == [16, 32, 48, 64, 70]
+    assert seen[0] == 48
+    assert seen[-1] == 70
     assert (resumed.weights != whole.weights).nnz == 0
     assert np.array_equal(resumed.bias, whole.bias)
     for name in ("shard-00000000.safetensors", "shard-00000064.safetensors"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import pickle
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
@@ -206,7 +206,62 @@ def test_same_seed_same_draws_and_estimates_travel() -> None:
     again = pickle.loads(pickle.dumps(propensity.audit(seen, true)))  # noqa: S301
     np.testing.assert_array_equal(again.draw(seed=1, size=4), estimate.draw(1, 4))
     assert (estimate.draw(1, 4) != estimate.draw(2, 4)).any()
-    assert json.loads(json.dumps(estimate.to_dict()))["curve"]["a"] == estimate.curve.a
+
+
+def saved_estimates() -> dict[str, PropensityEstimate]:
+    true = data.synthetic.independent(60, 4, probability=0.4, seed=0)
+    one, two = (data.hide(true, np.full(4, 0.5), seed=s) for s in (1, 2))
+    return {
+        "audit": propensity.audit(one, true),
+        "recapture": propensity.recapture(one, two),
+        "either": propensity.recapture(one, two, of="either"),
+        "model": propensity.from_model(true.toarray() * 0.5, one),
+        "marginals": propensity.from_marginals(one, [0.9] * 4),
+        "counted marginals": propensity.from_marginals(one, [0.9] * 4, true_n=30),
+    }
+
+
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_estimates_come_back_from_files_with_their_uncertainty(tmp_path: Path, suffix: str) -> None:
+    for name, estimate in saved_estimates().items():
+        path = tmp_path / f"{name}.{suffix}"
+        propensity.write(path, estimate)
+        again = propensity.read(path)
+        assert isinstance(again, PropensityEstimate)
+        np.testing.assert_array_equal(again.draw(seed=1, size=5), estimate.draw(seed=1, size=5))
+        for field in ("value", "low", "high", "evidence"):
+            np.testing.assert_array_equal(getattr(again, field), getattr(estimate, field))
+        assert (again.method, again.notes) == (estimate.method, estimate.notes)
+        if estimate.curve is not None:
+            assert again.curve.intervals == estimate.curve.intervals
+        assert isinstance(propensity.named(str(path), np.ones((2, 4))), PropensityEstimate)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Expecting property name"),
+        ('{"kind": "Posterior"}', "no propensity estimate"),
+        ('{"kind": "PropensityEstimate"}', "incomplete"),
+        ('{"kind": "PropensityEstimate", "uncertainty": {"kind": "os.system"}}', "incomplete"),
+    ],
+)
+def test_files_that_hold_no_estimate_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "estimate.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        propensity.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_an_unknown_uncertainty_is_not_saved_halfway(tmp_path: Path) -> None:
+    class Own:
+        def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+            return rng.random((size, 60))
+
+    with pytest.raises(ValueError, match="Own cannot be saved"):
+        propensity.write(tmp_path / "p.json", replace(estimated(), uncertainty=Own()))
+    assert not (tmp_path / "p.json").exists()
 
 
 def test_an_estimate_stands_where_propensities_do() -> None:

@@ -1,21 +1,70 @@
-"""Loops for `unmask.metrics.deconvolution`: the stratum of a row, and EM for mixture weights."""
+"""Loops for `unmask.metrics.deconvolution`: tables of counts, strata, EM for mixture weights."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from unmask._kernels.ranking import bare
+
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 STRATA = 10
 """Number of strata; the last one is open above."""
 
+FIXED = 1 << 24
+"""Inverse propensities in count tables are whole multiples of 1/FIXED."""
+
 _SMALLEST = 1e-300
 _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
+
+
+@bare
+def tabulate(
+    spots: Ints, i: int, own: Floats, at: int, size: int, row: int, data: Any, ks: Ints,
+    counts: Any,
+) -> None:  # fmt: skip
+    """Count one row in the tables of every k (`deconvolution.Counts`), in units of 1/FIXED.
+
+    `data` and `counts` are the bundles of `_kernels.metrics`, `spots` and `own` its membership.
+    """
+    _, _, top, inverse, per_entry, _ = data
+    rows, hits, misses, row_starts, hit_starts, width = counts
+    total = 0
+    for j in range(size):
+        total += fixed(own[at + j])
+    inverse_sum, listed, found, inside, place = 0.0, 0, 0, 0, 0
+    for c in range(ks.size):
+        k = ks[c]
+        while place < k:
+            if place < top.shape[1] and top[row, place] >= 0 and not per_entry:
+                inverse_sum += inverse[top[row, place]]
+                listed += 1
+            if spots[place, i] >= 0:
+                found += 1
+                inside += fixed(own[at + spots[place, i]])
+            place += 1
+        if row_starts[c] < 0:
+            continue
+        cell = (stratum(inverse_sum, listed) * (k + 1) + found) * width + size - found
+        rows[row_starts[c] + cell] += 1
+        misses[row_starts[c] + cell] += total - inside
+        for r in range(k):
+            if spots[r, i] >= 0:
+                target = hit_starts[c] + r * STRATA * (k + 1) * width + cell
+                hits[target] += fixed(own[at + spots[r, i]])
+
+
+@bare
+def fixed(inverse: float) -> int:
+    """An inverse propensity in units of 1/FIXED: whole numbers add up exactly in any order."""
+    return int(inverse * FIXED + 0.5)
 
 
 @njit(cache=True, nogil=True)

@@ -1,15 +1,15 @@
-"""Ranking metrics of one row, each as a function of the row's inverse propensities.
+"""Ranking metrics that are the same few operations in every row, for a block of rows at once.
 
-A row is reduced to three things, and everything else is a formula in them:
+A block is reduced to a table, and everything else is a formula in it:
 
-- `hit[r]`  1/p of the label predicted at place r (from 0) if it was observed, 0 if it was not;
-- `rest`    1/p of the observed labels that are not among the predictions, the first `unlisted`;
-- `ks`      the cut-offs k, ascending; results go to `out[at], out[at + 1], …`, one per k.
+- `hit[r, i]`   1/p of the label predicted at place r of row i if it was observed, 0 if it was not;
+- `sizes[i]`    how many labels of row i were observed;
+- `ks`          the cut-offs k, ascending; results go to `out[at], out[at + 1], …`, one per k.
 
-A result that is not wanted has a negative `at`.
-
-With every 1/p set to 1 the same formulas give the ordinary metric of the observed labels.
-Below, I is the set of observed labels, S those predicted among the first k, q = 1/p, N = |Y*|.
+Rows are the inner loop, which makes it vector instructions. With every 1/p set to 1 the formulas
+give the ordinary metric of the observed labels; with the observed 1/p of a row in descending order
+instead of `hit`, what the best ranking would score. S are the observed labels among the first k,
+q = 1/p. `ranking_exact` has the metrics that need a product over the labels of a row.
 """
 
 from __future__ import annotations
@@ -29,310 +29,127 @@ bare: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, 
 
 
 @bare
-def precision(hit: Floats, ks: Ints, out: Floats, at: int) -> None:
+def precision(hit: Floats, count: int, ks: Ints, out: Floats, at: int, total: Floats) -> None:
     """P@k = (1/k) Σ_{i∈S} q_i."""
-    total, place = 0.0, 0
+    place = _fill(total, count, 0.0)
     for c in range(ks.size):
         while place < ks[c]:
-            total += hit[place]
+            for i in range(count):
+                total[i] += hit[place, i]
             place += 1
-        out[at + c] = total / ks[c]
+        for i in range(count):
+            out[at + c, i] = total[i] / ks[c]
 
 
 @bare
-def discounted(hit: Floats, discount: Floats, ks: Ints, out: Floats, at: int) -> None:
+def discounted(
+    hit: Floats, count: int, discount: Floats, ks: Ints, out: Floats, at: int, total: Floats
+) -> None:
     """DCG@k = Σ_{i∈S} q_i d_i."""
-    total, place = 0.0, 0
+    place = _fill(total, count, 0.0)
     for c in range(ks.size):
         while place < ks[c]:
-            total += hit[place] * discount[place]
+            for i in range(count):
+                total[i] += hit[place, i] * discount[place]
             place += 1
-        out[at + c] = total
+        for i in range(count):
+            out[at + c, i] = total[i]
 
 
 @bare
-def any_hit(hit: Floats, ks: Ints, out: Floats, at: int) -> None:
+def any_hit(hit: Floats, count: int, ks: Ints, out: Floats, at: int, none: Floats) -> None:
     """hit@k = 1 − Π_{i∈S} (1 − q_i)."""
-    none, place = 1.0, 0
+    place = _fill(none, count, 1.0)
     for c in range(ks.size):
         while place < ks[c]:
-            none *= 1.0 - hit[place]
+            for i in range(count):
+                none[i] *= 1.0 - hit[place, i]
             place += 1
-        out[at + c] = 1.0 - none
+        for i in range(count):
+            out[at + c, i] = 1.0 - none[i]
 
 
 @bare
-def reciprocal_rank(hit: Floats, ks: Ints, out: Floats, at: int) -> None:
+def reciprocal_rank(
+    hit: Floats, count: int, ks: Ints, out: Floats, at: int, total: Floats, none: Floats
+) -> None:
     """MRR@k = Σ_{i∈S} (q_i / rank_i) Π_{j∈S before i} (1 − q_j)."""
-    total, none, place = 0.0, 1.0, 0
+    place = _fill(total, count, 0.0) + _fill(none, count, 1.0)
     for c in range(ks.size):
         while place < ks[c]:
-            total += none * hit[place] / (place + 1)
-            none *= 1.0 - hit[place]
+            for i in range(count):
+                total[i] += none[i] * hit[place, i] / (place + 1)
+                none[i] *= 1.0 - hit[place, i]
             place += 1
-        out[at + c] = total
+        for i in range(count):
+            out[at + c, i] = total[i]
 
 
 @bare
-def misordered(
-    hit: Floats, rest_sum: float, predicted: int, ks: Ints, out: Floats, at: int
-) -> None:
-    """Kendall-tau loss: Σ_{j∈I} q_j Σ_{i above j} (1 − q_i y_i), unlisted labels tied last."""
-    missed = rest_sum
-    for r in range(hit.size):
-        missed += hit[r]
-    above, pairs, place = 0.0, 0.0, 0
-    for c in range(ks.size):
-        while place < min(ks[c], predicted):
-            pairs += hit[place] * (place - above)
-            above += hit[place]
-            missed -= hit[place]
-            place += 1
-        out[at + c] = pairs + max(missed, 0.0) * (place - above)
-
-
-@bare
-def plain(hits: Ints, size: int, ks: Ints, out: Floats, recall: int, f1: int, jaccard: int) -> None:
-    """R@k, F1@k, Jaccard@k of the observed labels: s/m, 2s/(k+m), s/(k+m−s)."""
-    for c in range(ks.size):
-        s = hits[c]
-        if recall >= 0:
-            out[recall + c] = s / size
-        if f1 >= 0:
-            out[f1 + c] = 2 * s / (ks[c] + size)
-        if jaccard >= 0:
-            out[jaccard + c] = s / (ks[c] + size - s)
-
-
-@bare
-def integrals(
-    hit: Floats,
-    rest: Floats,
-    unlisted: int,
-    nodes: Floats,
-    weights: Floats,
-    first: int,
-    last: int,
-    ks: Ints,
-    out: Floats,
-    recall: int,
-    f1: int,
-    jaccard: int,
-    after: Floats,
-) -> None:
-    """R@k, F1@k and Jaccard@k by Gauss–Legendre quadrature, exact because all are polynomials.
-
-    With t = 1 − u on [0, 1] and E_i(u) = Π_{j∈I∖i} (1 − u q_j):
-
-        R = Σ_{i∈S} q_i ∫ E_i          F1 = 2 Σ_{i∈S} q_i ∫ t^k E_i
-        Jaccard = (Σ_{i∈S} q_i) ∫ t^(k−1) Π_{j∈I∖S} (1 − u q_j)
-
-    The product over the other hits comes from those before and those after: no division.
-    """
-    places = hit.size
-    for v in range(first, last):
-        u, w = nodes[v], weights[v]
-        product = 1.0
-        for j in range(unlisted):
-            product *= 1.0 - u * rest[j]
-        after[places] = 1.0
-        for place in range(places - 1, -1, -1):
-            after[place] = after[place + 1] * (1.0 - u * hit[place])
-        before, total, place, t_to_k = product, 0.0, 0, 1.0
-        for c in range(ks.size):
-            while place < ks[c]:
-                total += hit[place] * before * after[place + 1]
-                before *= 1.0 - u * hit[place]
-                t_to_k *= 1.0 - u
-                place += 1
-            if recall >= 0:
-                out[recall + c] += w * total
-            if f1 >= 0:
-                out[f1 + c] += 2.0 * w * t_to_k * total
-            if jaccard >= 0:
-                out[jaccard + c] += w * t_to_k / (1.0 - u) * product * after[place]
-    if jaccard >= 0:
-        total, place = 0.0, 0
-        for c in range(ks.size):
-            while place < ks[c]:
-                total += hit[place]
-                place += 1
-            out[jaccard + c] *= total
-
-
-@bare
-def by_size(
-    hit: Floats,
-    rest: Floats,
-    unlisted: int,
-    discount: Floats,
-    inverse_ideal: Floats,
-    ks: Ints,
-    out: Floats,
-    ndcg: int,
-    r_precision: int,
-    shared: Floats,
-    own: Floats,
-) -> None:
-    """nDCG@k and R-precision@k, whose weight g(rank, N) of a hit is constant from N = k on.
-
-    With c_s the coefficients of Π_{j∈I∖i} (1 − q_j + z q_j), so that c_s estimates P(N − 1 = s):
-
-        Σ_{i∈S} q_i ( g(i, k) + Σ_{s<k−1} (g(i, 1 + s) − g(i, k)) c_s )
-
-    nDCG: g = d_i / IDCG(min(N, k)).  R-precision: g = [rank_i ≤ N] / min(N, k).
-    """
-    _coefficients(rest, unlisted, shared)
-    for place in range(hit.size):
-        if hit[place] == 0.0:
-            continue
-        for s in range(own.size):
-            own[s] = shared[s]
-        for other in range(hit.size):
-            if other != place and hit[other] != 0.0:
-                _multiply(own, hit[other])
-        for c in range(ks.size):
-            k = ks[c]
-            if place >= k:
-                continue
-            if ndcg >= 0:
-                w = inverse_ideal[k]
-                total = w
-                for s in range(k - 1):
-                    total += (inverse_ideal[1 + s] - w) * own[s]
-                out[ndcg + c] += hit[place] * discount[place] * total
-            if r_precision >= 0:
-                total = 1.0 / k
-                for s in range(k - 1):
-                    share = 1.0 / (1 + s) if place <= s else 0.0
-                    total += (share - 1.0 / k) * own[s]
-                out[r_precision + c] += hit[place] * total
-
-
-@bare
-def _coefficients(inverse: Floats, count: int, coefficients: Floats) -> None:
-    """The first coefficients of Π_j (1 − q_j + z q_j)."""
-    for s in range(coefficients.size):
-        coefficients[s] = 0.0
-    coefficients[0] = 1.0
-    for j in range(count):
-        _multiply(coefficients, inverse[j])
-
-
-@bare
-def _multiply(coefficients: Floats, q: float) -> None:
-    for s in range(coefficients.size - 1, 0, -1):
-        coefficients[s] = coefficients[s] * (1.0 - q) + coefficients[s - 1] * q
-    coefficients[0] *= 1.0 - q
-
-
-@bare
-def plain_by_size(
-    hit: Floats,
-    size: int,
-    discount: Floats,
-    inverse_ideal: Floats,
-    ks: Ints,
-    out: Floats,
-    ndcg: int,
-    r_precision: int,
-) -> None:
-    """nDCG@k and R-precision@k of the observed labels (also the numerator of PSnDCG@k)."""
-    gain, found, place = 0.0, 0.0, 0
+def plain(
+    hit: Floats, sizes: Ints, count: int, ks: Ints, out: Floats, recall: int, f1: int,
+    jaccard: int, total: Floats,
+) -> None:  # fmt: skip
+    """R@k, F1@k, Jaccard@k of the m observed labels: s/m, 2s/(k+m), s/(k+m−s), s = |S|."""
+    place = _fill(total, count, 0.0)
     for c in range(ks.size):
         while place < ks[c]:
-            gain += hit[place] * discount[place]
-            found += hit[place] if place < size else 0.0
-            place += 1
-        if ndcg >= 0:
-            out[ndcg + c] = gain * inverse_ideal[min(size, ks[c])]
-        if r_precision >= 0:
-            out[r_precision + c] = found / min(size, ks[c])
-
-
-@bare
-def bounds(
-    hit: Floats,
-    total: float,
-    discount: Floats,
-    inverse_ideal: Floats,
-    ks: Ints,
-    out: Floats,
-    recall: int,
-    f1: int,
-    jaccard: int,
-    ndcg: int,
-) -> None:
-    """Upper bounds in expectation: N − 1 replaced by Q − q_i under a convex function (Jensen).
-
-    R: q_i / (1 + Q − q_i); F1: 2 q_i / (k + 1 + Q − q_i); Jaccard: Σ_S q / (k + Q − Σ_S q);
-    nDCG: q_i d_i w(1 + Q − q_i), w linear between the integers. Q = Σ_{j∈I} q_j.
-    """
-    for c in range(ks.size):
-        k, inside = ks[c], 0.0
-        for place in range(k):
-            q = hit[place]
-            inside += q
-            if q == 0.0:
-                continue
-            if recall >= 0:
-                out[recall + c] += q / (1.0 + total - q)
-            if f1 >= 0:
-                out[f1 + c] += 2.0 * q / (k + 1.0 + total - q)
-            if ndcg >= 0:
-                out[ndcg + c] += q * discount[place] * _between(inverse_ideal, 1 + total - q, k)
-        if jaccard >= 0:
-            out[jaccard + c] = inside / (k + max(total - inside, 0.0))
-
-
-@bare
-def _between(table: Floats, x: float, last: int) -> float:
-    """The table read at x with straight lines between the integers, constant from `last` on."""
-    if x >= last:
-        return float(table[last])
-    low = max(int(x), 1)
-    return float(table[low] + (x - low) * (table[low + 1] - table[low]))
-
-
-@bare
-def self_normalized(hit: Floats, total: float, ks: Ints, out: Floats, recall: int, f1: int) -> None:
-    """R: Σ_S q / Q (within [0, 1]) and F1: 2 Σ_S q / (k + Q), with Q = Σ_{j∈I} q_j."""
-    inside, place = 0.0, 0
-    for c in range(ks.size):
-        while place < ks[c]:
-            inside += hit[place]
+            for i in range(count):
+                total[i] += hit[place, i]
             place += 1
         if recall >= 0:
-            out[recall + c] = inside / total
+            for i in range(count):
+                out[recall + c, i] = total[i] / max(sizes[i], 1)
         if f1 >= 0:
-            out[f1 + c] = 2.0 * inside / (ks[c] + total)
+            for i in range(count):
+                out[f1 + c, i] = 2 * total[i] / (ks[c] + sizes[i])
+        if jaccard >= 0:
+            for i in range(count):
+                out[jaccard + c, i] = total[i] / (ks[c] + sizes[i] - total[i])
 
 
 @bare
-def best(
-    ordered: Floats,
-    size: int,
-    discount: Floats,
-    inverse_ideal: Floats,
-    ks: Ints,
-    out: Floats,
-    precision_at: int,
-    dcg_at: int,
-    ndcg_at: int,
-) -> None:
-    """What the best ranking of the observed labels scores: the denominators of PSP, PSDCG, PSnDCG.
-
-    `ordered` holds the largest q of the row, largest first, zeros after the last.
-    """
-    total, gain, place = 0.0, 0.0, 0
+def plain_ndcg(
+    hit: Floats, count: int, discount: Floats, ideal: Floats, ks: Ints, out: Floats, at: int,
+    total: Floats,
+) -> None:  # fmt: skip
+    """nDCG@k of the observed labels (also the numerator of PSnDCG@k); `ideal` is 1/IDCG(m)."""
+    place = _fill(total, count, 0.0)
     for c in range(ks.size):
         while place < ks[c]:
-            total += ordered[place]
-            gain += ordered[place] * discount[place]
+            for i in range(count):
+                total[i] += hit[place, i] * discount[place]
             place += 1
-        if precision_at >= 0:
-            out[precision_at + c] = total / ks[c]
-        if dcg_at >= 0:
-            out[dcg_at + c] = gain
-        if ndcg_at >= 0:
-            out[ndcg_at + c] = gain * inverse_ideal[min(size, ks[c])]
+        for i in range(count):
+            out[at + c, i] = total[i] * ideal[c, i]
+
+
+@bare
+def inverse_ideals(sizes: Ints, count: int, inverse_ideal: Floats, ks: Ints, ideal: Floats) -> None:
+    """1/IDCG(min(k, m)) for every k and row; 0 where m = 0."""
+    for c in range(ks.size):
+        for i in range(count):
+            ideal[c, i] = inverse_ideal[min(sizes[i], ks[c])]
+
+
+@bare
+def plain_r_precision(
+    hit: Floats, sizes: Ints, count: int, ks: Ints, out: Floats, at: int, total: Floats
+) -> None:
+    """R-precision@k of the observed labels: hits among the first min(k, m), over min(k, m)."""
+    place = _fill(total, count, 0.0)
+    for c in range(ks.size):
+        while place < ks[c]:
+            for i in range(count):
+                total[i] += hit[place, i] if place < sizes[i] else 0.0
+            place += 1
+        for i in range(count):
+            out[at + c, i] = total[i] / max(min(sizes[i], ks[c]), 1)
+
+
+@bare
+def _fill(values: Floats, count: int, x: float) -> int:
+    """The first `count` numbers become x; 0, the first place, comes back."""
+    for i in range(count):
+        values[i] = x
+    return 0

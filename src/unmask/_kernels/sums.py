@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unmask._kernels.ranking import bare
 
 BLOCK = 512  # rows summed at a time; a block of a hundred columns stays in the second-level cache
+STRIDE = BLOCK + 8  # from column to column; a power of two would put all in one corner of the cache
 PARTIALS = 42  # doubles that do not overlap: at most 2098 / 53 of them, plus room to work
 LARGEST = 16  # how many of the largest |x| are remembered per column
 LIMIT = 1e140  # contributions are held within ±LIMIT, so that sums of squares stay finite
@@ -27,6 +28,9 @@ NEXT = 2.0 * BLOCK * 2.0**-53  # from one level of high parts to the next
 
 Floats = NDArray[np.float64]
 
+# Sums that are exact, or need not be, may be taken in any order: by vector instructions.
+any_order = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+
 
 @njit(cache=True, nogil=True)
 def survey(values: Floats, count: int, seen: Floats) -> None:
@@ -34,27 +38,33 @@ def survey(values: Floats, count: int, seen: Floats) -> None:
 
     Values are held within ±LIMIT; what is not a number (an overflow times zero) becomes LIMIT.
     """
-    _survey(values, count, seen)
-    if not seen[1].max() <= LIMIT:
-        for r in range(count):
-            for c in range(values.shape[1]):
-                x = values[r, c]
+    for c in range(values.shape[0]):
+        seen[0, c] = _size(values, c, count)
+        if not seen[0, c] <= LIMIT:
+            for i in range(count):
+                x = values[c, i]
                 if not abs(x) <= LIMIT:
-                    values[r, c] = -LIMIT if x < 0 else LIMIT
-        _survey(values, count, seen)
+                    values[c, i] = -LIMIT if x < 0 else LIMIT
+            seen[0, c] = _size(values, c, count)
+        seen[1, c], seen[2, c] = _extremes(values, c, count)
 
 
-@bare
-def _survey(values: Floats, count: int, seen: Floats) -> None:
-    """Inner loops over columns, of sums and `np.maximum`, become vector instructions."""
-    for kind in range(3):
-        for c in range(values.shape[1]):
-            seen[kind, c] = 0.0
-    for r in range(count):
-        for c in range(values.shape[1]):
-            seen[0, c] += abs(values[r, c])
-            seen[1, c] = np.maximum(seen[1, c], abs(values[r, c]))
-            seen[2, c] = np.minimum(seen[2, c], values[r, c])
+@any_order
+def _size(values: Floats, c: int, count: int) -> float:
+    total = 0.0
+    for i in range(count):
+        total += abs(values[c, i])
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _extremes(values: Floats, c: int, count: int) -> tuple[float, float]:
+    """The largest |x| and the smallest x or 0; all are numbers by now."""
+    high, low = 0.0, 0.0
+    for i in range(count):
+        high = max(high, abs(values[c, i]))
+        low = min(low, values[c, i])
+    return high, low
 
 
 @njit(cache=True, nogil=True)
@@ -65,17 +75,20 @@ def add_block(
 
     Every column gets its Σx, the first `full` of them also Σx², Σ|x| and the largest |x|.
     """
-    size, peak = seen[0], seen[1]
-    for c in range(full):
-        if peak[c] > largest[c, LARGEST - 1]:
-            for r in range(count):
-                insert(abs(values[r, c]), largest[c])
-    _extract(values, count, (size * peak)[:full], SQUARES, SQUARES, partials)
-    if seen[2].min() < 0:
-        _extract(values, count, size, SUM, SUM, partials)
-        _extract(values, count, size[:full], ABSOLUTE, ABSOLUTE, partials)
-    else:
-        _extract(values, count, size, SUM, ABSOLUTE, partials)
+    for c in range(values.shape[0]):
+        size, peak, least = seen[0, c], seen[1, c], seen[2, c]
+        if size == 0.0:
+            continue
+        both = c < full and least >= 0.0  # then x is |x|
+        _extract(values, c, count, size, SUM, ABSOLUTE if both else SUM, partials)
+        if c >= full:
+            continue
+        if not both:
+            _extract(values, c, count, size, ABSOLUTE, ABSOLUTE, partials)
+        _extract(values, c, count, size * peak, SQUARES, SQUARES, partials)
+        if peak > largest[c, LARGEST - 1]:
+            for i in range(count):
+                insert(abs(values[c, i]), largest[c])
 
 
 @bare
@@ -92,70 +105,79 @@ def insert(x: float, largest: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _extract(
-    values: Floats, count: int, size: Floats, kind: int, also: int, partials: Floats
+    values: Floats, c: int, count: int, size: float, kind: int, also: int, partials: Floats
 ) -> None:
-    """Add the exact column sums of x, x² or |x| (of about this size) to one or two kinds.
+    """Add the exact sum of a column's x, x² or |x| (of about this size) to one or two kinds.
 
-    Two levels of high parts reach 96 bits below σ; columns that need more are done by themselves.
+    Two levels of high parts reach 96 bits below σ; a column that needs more goes deeper.
     """
-    columns = size.size
-    sigma, first, second = np.empty(columns), np.zeros(columns), np.zeros(columns)
-    left = np.zeros(columns)
-    for c in range(columns):
-        sigma[c] = 2.0 * _power_of_two(size[c])
-    if kind == SQUARES:
-        for r in range(count):
-            for c in range(columns):
-                x = values[r, c] * values[r, c]
-                high = (sigma[c] + x) - sigma[c]
-                first[c] += high
-                x -= high
-                fine = sigma[c] * NEXT
-                high = (fine + x) - fine
-                second[c] += high
-                left[c] += abs(x - high)
+    sigma = 2.0 * _power_of_two(size)
+    first, second, left = _levels(values, c, count, sigma, kind)
+    for each in range(3):
+        if each in (kind, also):
+            add(partials, c, each, first)
+            add(partials, c, each, second)
+            if left > 0.0:
+                _deeper(values, c, count, kind, sigma, each, partials)
+
+
+@any_order
+def _levels(
+    values: Floats, c: int, count: int, sigma: float, kind: int
+) -> tuple[float, float, float]:
+    """Σ of the first and of the second high parts, both exact, and about what they leave."""
+    first, second, left = 0.0, 0.0, 0.0
+    if kind == SUM:
+        for i in range(count):
+            high, x = _split(sigma, values[c, i])
+            first += high
+            high, x = _split(sigma * NEXT, x)
+            second += high
+            left += abs(x)
+    elif kind == SQUARES:
+        for i in range(count):
+            high, x = _split(sigma, values[c, i] * values[c, i])
+            first += high
+            high, x = _split(sigma * NEXT, x)
+            second += high
+            left += abs(x)
     else:
-        for r in range(count):
-            for c in range(columns):
-                x = values[r, c] if kind == SUM else abs(values[r, c])
-                high = (sigma[c] + x) - sigma[c]
-                first[c] += high
-                x -= high
-                fine = sigma[c] * NEXT
-                high = (fine + x) - fine
-                second[c] += high
-                left[c] += abs(x - high)
-    for c in range(columns):
-        for each in (kind, also):
-            add(partials, c, each, first[c])
-            add(partials, c, each, second[c])
-            if left[c] > 0.0:
-                _deeper(values, count, c, kind, sigma[c], each, partials)
-            if also == kind:
-                break
+        for i in range(count):
+            high, x = _split(sigma, abs(values[c, i]))
+            first += high
+            high, x = _split(sigma * NEXT, x)
+            second += high
+            left += abs(x)
+    return first, second, left
+
+
+@bare
+def _split(sigma: float, x: float) -> tuple[float, float]:
+    """The part of x that is a multiple of σ's last digit, and the rest."""
+    high = (sigma + x) - sigma
+    return high, x - high
 
 
 @njit(cache=True, nogil=True)
 def _deeper(
-    values: Floats, count: int, column: int, kind: int, sigma: float, each: int, partials: Floats
+    values: Floats, c: int, count: int, kind: int, sigma: float, each: int, partials: Floats
 ) -> None:
     """Add what two levels leave of one column to its partial sums."""
     rest = np.empty(count)
-    for r in range(count):
-        x = values[r, column]
+    for i in range(count):
+        x = values[c, i]
         x = x * x if kind == SQUARES else (abs(x) if kind == ABSOLUTE else x)
-        x -= (sigma + x) - sigma
-        rest[r] = x - ((sigma * NEXT + x) - sigma * NEXT)
+        _, x = _split(sigma, x)
+        _, rest[i] = _split(sigma * NEXT, x)
     left = 1.0
     sigma *= NEXT * NEXT
     while left > 0.0:
         left, total = 0.0, 0.0
-        for r in range(count):
-            high = (sigma + rest[r]) - sigma
+        for i in range(count):
+            high, rest[i] = _split(sigma, rest[i])
             total += high
-            rest[r] -= high
-            left += abs(rest[r])
-        add(partials, column, each, total)
+            left += abs(rest[i])
+        add(partials, c, each, total)
         sigma *= NEXT
 
 
@@ -202,12 +224,12 @@ def merge(partials: Floats, largest: Floats, more: Floats, more_largest: Floats)
 
 @bare
 def add_groups(values: Floats, count: int, first_row: int, groups: Floats) -> None:
-    """Add row r to group (first_row + r) mod M, in doubled precision: groups (2, M, columns)."""
+    """Add row i to group (first_row + i) mod M, in doubled precision: groups (2, M, columns)."""
     modulus = groups.shape[1]
-    for r in range(count):
-        g = (first_row + r) % modulus
-        for c in range(values.shape[1]):
-            x = values[r, c]
+    for i in range(count):
+        g = (first_row + i) % modulus
+        for c in range(values.shape[0]):
+            x = values[c, i]
             old = groups[0, g, c]
             new = old + x
             part = new - old

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from unmask.cli import data, demo, diagnose, evaluate, linear, studies
+from unmask.cli import data, demo, diagnose, evaluate, linear, report, studies
 from unmask.cli.output import complain
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("predict")(linear.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
 app.command("diagnose")(diagnose.diagnose)
+app.command("report")(report.report)
 app.command("reproduce")(studies.reproduce)
 
 

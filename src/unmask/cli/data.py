@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from unmask.data import Dataset, Description
 
 from unmask.cli import options
-from unmask.cli.output import messages, say, show_facts, show_json, show_rows
+from unmask.cli.output import passing, results, say, show_facts, show_json, show_rows
 
 
 def info(
     source: options.Source,
     part: options.Part = None,
     format: options.Format = None,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what a data file holds: sizes, label counts, the tail.
 
@@ -84,24 +86,47 @@ def _show_histogram(title: str, found: Description) -> None:
 def propensity(
     source: options.Source,
     propensity: options.Propensity = "jain",
+    audit: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            help="Estimate from two files: observed and complete labels of the same rows."
+        ),
+    ] = None,
+    annotations: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            help="Estimate from two files: independent annotations of the same rows, the first "
+            "of them made like the source."
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write one propensity per line.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write one propensity per line; an estimate as JSON."),
     ] = None,
     part: options.Part = None,
     format: options.Format = None,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Compute the propensity of every label from training labels.
+    """Compute the propensity of every label from training labels, or estimate it from an audit.
 
     [dim]unmask propensity train.txt.gz --propensity jain:AmazonCat-13K -o propensity.txt[/]
-    [dim]unmask propensity train.txt.gz --propensity inverse_linear:2,20[/]
+    [dim]unmask propensity train.txt.gz --audit seen.txt complete.txt -o estimate.json[/]
     """
     from unmask import propensity as models
 
     labels: Any = _labelled(source, part, format).labels
-    p = models.named(propensity, labels)
+    if audit is None and annotations is None:
+        p: Any = models.named(propensity, labels)
+    else:
+        p = _estimate(labels, audit, annotations, seed)
     if output is not None:
         models.write(output, p)
+    if isinstance(p, models.PropensityEstimate):
+        _show_estimate(p, labels, as_json)
+        return
     if as_json:
         show_json({"model": propensity, "propensity": p})
         return
@@ -118,6 +143,44 @@ def propensity(
     )
 
 
+def _estimate(
+    labels: Any, audit: tuple[Path, Path] | None, annotations: tuple[Path, Path] | None, seed: int
+) -> Any:
+    from unmask import propensity as models
+
+    if audit is not None and annotations is not None:
+        raise ValueError("give --audit or --annotations, not both.")
+    pair: Any = [_labelled(path, None, None).labels for path in audit or annotations or ()]
+    counts = np.bincount(labels.indices, minlength=labels.shape[1])
+    known = {"counts": counts, "n": labels.shape[0], "seed": seed}
+    return models.audit(*pair, **known) if audit else models.recapture(*pair, **known)
+
+
+def _show_estimate(p: Any, labels: Any, as_json: bool) -> None:
+    """Values with intervals, from head to tail, the fitted curve, and what to keep in mind."""
+    facts = {} if p.curve is None else {name: getattr(p.curve, name) for name in p.curve.intervals}
+    if as_json:
+        names = ("method", "confidence", "value", "low", "high", "evidence", "notes")
+        show_json({**{name: getattr(p, name) for name in names}, "curve": facts})
+        return
+    counts = np.bincount(labels.indices, minlength=len(p))
+    by_rank = np.argsort(-counts, kind="stable")
+    shown = np.unique((np.linspace(0, 1, 9) * (len(p) - 1)).astype(int)).tolist()
+    show_rows(
+        f"{p.method}: propensities of {say(len(p))} labels, {p.confidence:.0%} intervals",
+        ["rank of the label", "rows", "p", "low", "high", "true labels audited"],
+        (
+            (say(rank + 1), counts[j], p.value[j], p.low[j], p.high[j], p.evidence[j])
+            for rank, j in zip(shown, by_rank[shown], strict=True)
+        ),
+    )
+    for name, value in facts.items():
+        low, high = p.curve.intervals[name]
+        results.print(f"{name} = {value:.3g}, from {low:.3g} to {high:.3g}", markup=False)
+    for note in p.notes:
+        results.print(note, markup=False)
+
+
 def hide(
     source: options.Source,
     output: options.Output,
@@ -125,7 +188,9 @@ def hide(
     seed: options.Seed = 0,
     part: options.Part = None,
     format: options.Format = None,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Hide labels with known propensities, to study what missing labels do.
 
@@ -156,7 +221,9 @@ def convert(
     ] = None,
     part: options.Part = None,
     format: options.Format = None,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a data set in another format or compression; nothing is lost on the way.
 
@@ -178,7 +245,7 @@ def convert(
 def _read(source: Path, part: str | None, format: str | None) -> Dataset:
     from unmask import data
 
-    with messages.status(f"reading {source}"):
+    with passing.status(f"reading {source}"):
         return data.read(source, part=part, format=format)
 
 

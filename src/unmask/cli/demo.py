@@ -17,7 +17,9 @@ def demo(
         "unmask-demo"
     ),
     seed: options.Seed = 0,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make data with known truth, hide labels, train, evaluate, and write a page about it.
 

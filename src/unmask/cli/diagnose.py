@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import messages, results, show_json
+from unmask.cli.output import command, passing, results, show_json
 
 if TYPE_CHECKING:
     from unmask.diagnosis import Diagnosis
@@ -27,11 +27,13 @@ def diagnose(
         typer.Option(help="Training file for the propensities; default: the file itself."),
     ] = None,
     audit: AuditPair = None,
-    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    html: options.Html = None,
     seed: options.Seed = 0,
     part: options.Part = None,
     format: options.Format = None,
+    threads: options.Threads = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Test labels against independent masks with these propensities; say what can be used.
 
@@ -41,15 +43,19 @@ def diagnose(
     from unmask import data, diagnosis
     from unmask import propensity as models
 
-    labels: Any = data.read(source, part=part, format=format).labels
-    base: Any = labels if train is None else data.read(train).labels
-    pair = None if audit is None else tuple(data.read(path).labels for path in audit)
-    with messages.status("testing"):
-        found = diagnosis.diagnose(labels, models.named(propensity, base), pair, seed=seed)  # type: ignore[arg-type]
+    with passing.status(f"reading {source}"):
+        labels: Any = data.read(source, part=part, format=format).labels
+        base: Any = labels if train is None else data.read(train).labels
+        pair = None if audit is None else tuple(data.read(path).labels for path in audit)
+    p = models.named(propensity, base)
+    with passing.status("testing"):
+        found = diagnosis.diagnose(labels, p, pair, seed=seed)  # type: ignore[arg-type]
+    if as_json or html is not None:
+        record = _record(source, found, labels, p)
     if html is not None:
-        _write_page(html, found, source)
+        _write_page(html, record)
     if as_json:
-        show_json(found.to_dict())
+        show_json(record)
         return
     for finding in found.findings:
         results.print(f"[bold]{finding.severity}[/]: ", end="")
@@ -57,21 +63,22 @@ def diagnose(
         results.print(f"    {finding.evidence}\n    {finding.advice}", markup=False)
 
 
-def _write_page(path: Path, found: Diagnosis, source: Path) -> None:
-    from unmask import report
+def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:
+    """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
+    from unmask.experiments import figures
 
-    verdicts = [
-        report.Verdict(f.severity, f.title, evidence=f.evidence, advice=f.advice)
-        for f in found.findings
-    ]
-    tests = report.Table(
-        ["test", "effect", report.Column("p", ".2g"), report.Column("p, corrected", ".2g")],
-        [[t.name, t.effect, t.p_value, t.adjusted] for t in found.tests],
-        title="All tests",
-    )
-    sections = [
-        report.Section("Findings", [report.Verdicts(verdicts)]),
-        report.Section("Tests", [tests]),
-    ]
-    summary = [f"{f.title}." for f in found.findings if f.severity != "info"]
-    report.write(report.Page(f"Diagnosis of {source.name}", summary, sections), path)
+    return {
+        "kind": "diagnosis",
+        "source": str(source),
+        "command": command(),
+        **found.to_dict(),
+        "labels": figures.label_facts(labels, p),
+    }
+
+
+def _write_page(path: Path, record: dict[str, Any]) -> None:
+    from unmask import report
+    from unmask.cli import pages
+
+    with passing.status("drawing"):
+        report.write(pages.page([record]), path)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unmask import _checks
 from unmask.cli import options
-from unmask.cli.output import results, show_rows, show_text
+from unmask.cli.output import command, passing, results, show_json, show_rows, show_text
 
 if TYPE_CHECKING:
     from unmask.metrics import Table, Tables
@@ -26,19 +28,24 @@ ABOUT_EXCESS = (
 def evaluate(
     labels: Annotated[Path, typer.Option(help="File with the observed labels of the test rows.")],
     predictions: Annotated[Path, typer.Option(help="File with the predictions, label:score.")],
-    train: Annotated[
-        Path | None,
-        typer.Option(help="Training file, from whose labels propensities are computed."),
-    ] = None,
+    train: options.Train = None,
     propensity: options.Propensity = "jain",
     dataset: Annotated[
-        str | None, typer.Option(help="Short for --propensity jain:DATASET.")
+        str | None,
+        typer.Option(
+            help="Short for --propensity jain:DATASET.",
+            autocompletion=options.presets,
+        ),
     ] = None,
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.")
     ] = "P@1,P@3,P@5,R@1,R@3,R@5,nDCG@5,PSP@1,PSP@3,PSP@5",
     estimators: Annotated[
-        str, typer.Option(help="Estimators, separated by commas; each is used where it applies.")
+        str,
+        typer.Option(
+            help="Estimators, separated by commas; each is used where it applies.",
+            autocompletion=options.names("unmask.metrics", "ESTIMATORS", several=True),
+        ),
     ] = "vanilla,unbiased,deconvolved,normalized",
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     interval: Annotated[str, typer.Option(help="normal, percentile or bca.")] = "normal",
@@ -46,9 +53,19 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Predictions of another system on the same rows; may be repeated."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    sensitivity: Annotated[
+        str | None,
+        typer.Option(
+            help="Also evaluate under other propensities: powers (p^γ) or jain (other a and b).",
+            autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
+        ),
+    ] = None,
+    html: options.Html = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Estimate ranking metrics from incomplete labels, with intervals and a verdict on each.
 
@@ -60,41 +77,103 @@ def evaluate(
     from unmask import metrics as library
     from unmask import predictions as files
 
-    observed: Any = data.read(labels).labels
-    asked = {"metrics": metrics.split(","), "estimators": estimators.split(",")}
-    settings: dict[str, Any] = {**asked, "confidence": confidence, "interval": interval}
-    p = _propensities(train, observed, f"jain:{dataset}" if dataset else propensity)
-    top = files.read(predictions)
-    table = library.evaluate(top, observed, p, **settings)
-    tables: list[Table | Tables] = [table]
-    if compare:
-        systems = {str(path): files.read(path) for path in [predictions, *compare]}
-        del settings["interval"]
-        tables.append(library.compare(systems, observed, p, **_comparable(settings)))
+    with passing.status(f"reading {labels}, {predictions}"):
+        observed: Any = data.read(labels).labels
+        trained = None if train is None else data.read(train).labels
+        p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
+        models = _models(sensitivity, p, trained)
+        top = files.read(predictions)
+    settings: dict[str, Any] = {
+        "metrics": metrics.split(","), "estimators": estimators.split(","),
+        "confidence": confidence, "seed": seed,
+    }  # fmt: skip
+    with passing.status(f"evaluating {observed.shape[0]:,} rows"):
+        table = library.evaluate(top, observed, p, interval=interval, **settings)
+        others = library.sensitivity(top, observed, models, **settings) if models else None
+        differences = None
+        if compare:
+            systems = {str(path): files.read(path) for path in [predictions, *compare]}
+            differences = library.compare(systems, observed, p, **_comparable(settings))
+    if as_json or html is not None:
+        record = _record(predictions, table, others, differences, observed, p)
     if html is not None:
-        _write_page(html, table, tables[1:], predictions)
-    if as_json or as_csv:
-        for each in tables:
-            show_text(each.to("json" if as_json else "csv"))
-        return
-    _show(table, predictions)
-    for difference in tables[1:]:
-        results.print(f"\ndifference to {predictions}, paired over rows", markup=False)
-        results.print(str(difference), markup=False)
+        _write_page(html, record)
+    if as_json:
+        show_json(record)
+    elif as_csv:
+        for each in (table, others, differences):
+            if each is not None:
+                show_text(each.to("csv"))
+    else:
+        _show(table, predictions)
+        if others is not None:
+            results.print("\nthe same under other propensities", markup=False)
+            results.print(str(others), markup=False)
+        if differences is not None:
+            results.print(f"\ndifference to {predictions}, paired over rows", markup=False)
+            results.print(str(differences), markup=False)
 
 
-def _propensities(train: Path | None, observed: Any, described: str) -> Any:
-    from unmask import data
+def _record(
+    predictions: Path,
+    table: Table,
+    others: Tables | None,
+    differences: Tables | None,
+    observed: Any,
+    p: Any,
+) -> dict[str, Any]:
+    """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
+    from unmask.experiments import figures
+
+    return {
+        "kind": "evaluation",
+        "source": str(predictions),
+        "command": command(),
+        "estimates": table.to_dicts(),
+        "sensitivity": [] if others is None else others.to_dicts(),
+        "differences": [] if differences is None else differences.to_dicts(),
+        "labels": figures.label_facts(observed, p),
+    }
+
+
+def _write_page(path: Path, record: dict[str, Any]) -> None:
+    from unmask import report
+    from unmask.cli import pages
+
+    with passing.status("drawing"):
+        report.write(pages.page([record]), path)
+
+
+def _propensities(trained: Any, observed: Any, described: str) -> Any:
     from unmask import propensity as models
 
-    if train is not None:
-        return models.named(described, data.read(train).labels)
+    if trained is not None:
+        return models.named(described, trained)
     if described.partition(":")[0] == "jain":
         raise ValueError(
             "Jain propensities are computed from the training labels: give --train FILE, or "
             "propensities with --propensity FILE."
         )
     return models.named(described, observed)
+
+
+def _models(kind: str | None, p: Any, trained: Any) -> Any:
+    """Propensity models by name, as asked for by --sensitivity; None if it was not."""
+    return None if kind is None else MODELS[_checks.one_of(kind, MODELS, "sensitivity")](p, trained)
+
+
+def _powers(p: Any, trained: Any) -> Any:
+    from unmask.metrics import powers
+
+    return powers(p)
+
+
+def _jain(p: Any, trained: Any) -> Any:
+    from unmask.metrics import jain_grid
+
+    if trained is None:
+        raise ValueError("other constants of Jain's model need the training labels: give --train.")
+    return jain_grid(trained)
 
 
 def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
@@ -134,67 +213,5 @@ def _cell(each: Any) -> str:
     return f"{each.value:.4f} ± {half:.4f}"
 
 
-def _write_page(path: Path, table: Table, differences: list[Any], predictions: Path) -> None:
-    from unmask import report
-    from unmask.experiments import looks  # noqa: F401 (the same looks as in the studies)
-    from unmask.metrics import ESTIMATORS
-
-    groups: dict[str, list[Any]] = {}
-    for each in table:
-        groups.setdefault(each.metric, []).append(each)
-    charts = [
-        report.Chart(
-            "dots",
-            [
-                report.Series(e.estimator, [metric], [e.value], [e.interval[0]], [e.interval[1]])
-                for e in group
-            ],
-            title=metric,
-        )
-        for metric, group in groups.items()
-    ]
-    rows = [
-        [e.metric, e.estimator, report.Estimate(e.value, *e.interval), e.effective_sample_size,
-         e.largest_contribution, _verdict(e.verdict)]
-        for e in table
-    ]  # fmt: skip
-    columns: list[Any] = [
-        "metric", "estimator", report.Column("value", ".4f"),
-        report.Column("effective rows", ",.0f"), report.Column("largest row", ".1%"), "verdict",
-    ]  # fmt: skip
-    used = list(dict.fromkeys(e.estimator for e in table))
-    sections = [
-        report.Section(
-            "Estimates", [report.Table(columns, rows), report.Panels(charts, columns=3)]
-        ),
-        report.Section(
-            "What the columns mean",
-            [report.Text("\n\n".join(f"`{name}`: {ESTIMATORS[name].meaning}." for name in used))],
-        ),
-    ]
-    if differences:
-        body = [
-            [row["system"], row["metric"], row["estimator"],
-             report.Estimate(row["value"], row["low"], row["high"]), row["details"]["p_value"]]
-            for tables in differences for row in tables.to_dicts()
-        ]  # fmt: skip
-        heads: list[Any] = [
-            "system",
-            "metric",
-            "estimator",
-            report.Column("difference", ".4f"),
-            "p",
-        ]
-        sections.append(
-            report.Section("Compared with the first system", [report.Table(heads, body)])
-        )
-    worst = [f"{e.metric} {e.estimator}: {e.verdict}." for e in table if e.verdict != "trust"]
-    report.write(report.Page(f"Evaluation of {predictions.name}", worst[:5], sections), path)
-
-
-def _verdict(words: str) -> Any:
-    from unmask import report
-
-    levels = {"trust": "good", "wide": "warning", "doubtful": "warning", "unusable": "error"}
-    level = next((levels[key] for key in levels if words.startswith(key)), "info")
-    return report.Verdict(level, words)
+MODELS: dict[str, Callable[[Any, Any], Any]] = {"powers": _powers, "jain": _jain}
+"""What --sensitivity can vary: from the propensities and the training labels to named models."""

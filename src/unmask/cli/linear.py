@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import messages, show_facts, show_json
+from unmask.cli.output import passing, show_facts, show_json
 from unmask.cli.progress import bar
 
 IDF = "idf.txt"
@@ -21,13 +21,21 @@ def train(
     source: options.Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
     loss: Annotated[
-        str, typer.Option(help="squared_hinge, logistic, squared_error; softmax with pal.")
+        str,
+        typer.Option(
+            help="squared_hinge, logistic, squared_error; softmax with pal.",
+            autocompletion=options.names("unmask.linear.ova", "SOLVERS", "softmax"),
+        ),
     ] = "squared_hinge",
     reduction: Annotated[
         str, typer.Option(help="ova (one-vs-all) or pal (pick-all-labels).")
     ] = "ova",
     correction: Annotated[
-        str, typer.Option(help="vanilla, unbiased, bound, empirical_bayes or tempered.")
+        str,
+        typer.Option(
+            help="vanilla, unbiased, bound, empirical_bayes or tempered.",
+            autocompletion=options.names("unmask.weights", "CORRECTIONS"),
+        ),
     ] = "vanilla",
     normalized: Annotated[
         bool, typer.Option("--normalized", help="Divide a row's loss among its labels.")
@@ -36,7 +44,7 @@ def train(
     cost: Annotated[float, typer.Option("--C", help="Cost of the loss, as in liblinear.")] = 1.0,
     l2: Annotated[float | None, typer.Option(help="Instead of C: mean loss + l2/2 ‖w‖².")] = None,
     bias: Annotated[str, typer.Option(help="regularized, free or none.")] = "regularized",
-    tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 3e-4,
+    tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 4e-4,
     cull: Annotated[float, typer.Option(help="Drop smaller weights; DiSMEC uses 0.01.")] = 0.0,
     tfidf: Annotated[
         bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
@@ -48,6 +56,7 @@ def train(
     part: options.Part = None,
     format: options.Format = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a linear model, corrected for missing labels, into a folder; interrupted, it goes on.
 
@@ -56,10 +65,8 @@ def train(
     """
     from unmask import data, linear
     from unmask import propensity as models
-    from unmask._kernels import set_threads
 
-    set_threads(threads)
-    with messages.status(f"reading {source}"):
+    with passing.status(f"reading {source}"):
         given = data.read(source, part=part, format=format)
     recipe = linear.Recipe(
         loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
@@ -103,6 +110,7 @@ def predict(
     part: options.Part = None,
     format: options.Format = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write the best k labels of every row, as label:score, to a file.
 
@@ -110,17 +118,15 @@ def predict(
     """
     from unmask import data, linear, predictions
     from unmask import propensity as models
-    from unmask._kernels import set_threads
 
-    set_threads(threads)
-    with messages.status(f"reading {source}"):
+    with passing.status(f"reading {source}"):
         rows = data.read(source, part=part, format=format)
         known = linear.load(model)
     features: Any = _present(rows.features, source, "features")
     if (model / IDF).exists():
         features = data.tfidf(features, _read_idf(model / IDF))
     p = None if propensity is None else models.read(propensity)
-    with messages.status(f"predicting {features.shape[0]:,} rows"):
+    with passing.status(f"predicting {features.shape[0]:,} rows"):
         top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
     predictions.write(output, top)
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}

@@ -1,27 +1,92 @@
-"""Options that several commands share: the same name, meaning and default everywhere."""
+"""Options that several commands share: the same name, meaning and default everywhere.
+
+Names that the library keeps in a registry (losses, corrections, studies …) are offered by shell
+completion from that registry; it is imported only when the shell asks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def names(
+    module: str, registry: str, *more: str, several: bool = False
+) -> Callable[[str], list[str]]:
+    """Completes from a registry and `more`; `several`: the last of a comma-separated list."""
+
+    def complete(incomplete: str) -> list[str]:
+        known = [*getattr(import_module(module), registry), *more]
+        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
+        return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+    return complete
+
+
+def presets(incomplete: str) -> list[str]:
+    """Completes names of public data sets."""
+    from unmask.propensity import PRESETS
+
+    return [preset.name for preset in PRESETS if preset.name.startswith(incomplete)]
+
+
+def _models(incomplete: str) -> list[str]:
+    from unmask.propensity import MODELS
+
+    model, colon, rest = incomplete.partition(":")
+    if model == "jain" and colon:
+        return [f"jain:{name}" for name in presets(rest)]
+    return [name for name in MODELS if name.startswith(incomplete)]
+
+
+def _use_threads(count: int | None) -> int | None:
+    from unmask._kernels import set_threads
+
+    set_threads(count)
+    return count
+
+
+def _hush(quiet: bool) -> bool:
+    from unmask.cli.output import passing
+
+    passing.quiet = quiet
+    return quiet
+
 
 Source = Annotated[Path, typer.Argument(help="A data file, or a folder that holds one.")]
 Part = Annotated[
     str | None, typer.Option(help="Which part of a folder to read, for example train or test.")
 ]
 Format = Annotated[
-    str | None, typer.Option(help="File format, when it should not be found from the content.")
+    str | None,
+    typer.Option(
+        help="File format, when it should not be found from the content.",
+        autocompletion=names("unmask.data", "FORMATS"),
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+Train = Annotated[
+    Path | None, typer.Option(help="Training file, from whose labels propensities are computed.")
+]
 Propensity = Annotated[
     str,
     typer.Option(
         help="jain, jain:a,b, jain:DATASET, constant:p, inverse_linear:head,tail, or a file "
-        "with one number per label."
+        "with one number per label.",
+        autocompletion=_models,
     ),
 ]
-Threads = Annotated[int | None, typer.Option(help="Threads to use; default: one per core.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+Html = Annotated[Path | None, typer.Option(help="Also write a page to this file.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads to use; default: one per core.", callback=_use_threads)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress; only results and mistakes.", callback=_hush),
+]

@@ -1,8 +1,14 @@
-"""How the command line speaks: tables for people, JSON for machines, one line for mistakes."""
+"""How the command line speaks: tables for people, JSON for machines, one line for mistakes.
+
+Results go to standard output; mistakes (`messages`) and what passes (`passing`: bars and "reading
+…") to standard error. `--quiet` silences only what passes.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +19,7 @@ from rich.table import Table
 
 results = Console(highlight=False)
 messages = Console(stderr=True, highlight=False)
+passing = Console(stderr=True, highlight=False)
 
 
 def complain(error: Exception) -> None:
@@ -23,18 +30,28 @@ def complain(error: Exception) -> None:
     messages.print(f"unmask: {text}", markup=False, soft_wrap=True)
 
 
+def command() -> str:
+    """The command that is running, as one would type it."""
+    return shlex.join(["unmask", *sys.argv[1:]])
+
+
 def show_json(record: Any) -> None:
-    """`record` as JSON on standard output."""
-    json.dump(record, sys.stdout, default=_plain, indent=2)
+    """`record` as JSON on standard output; numbers that are not finite become null."""
+    json.dump(_plain(record), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    """Nothing but what JSON has."""
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def show_text(text: str) -> None:

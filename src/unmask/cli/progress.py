@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from unmask.cli.output import messages
+from unmask.cli.output import passing
 
 
 class _Rate(ProgressColumn):
@@ -30,6 +30,6 @@ class _Rate(ProgressColumn):
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that the yielded function moves: call it with how many are done, of how many."""
     columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=messages) as shown:
+    with Progress(TextColumn("{task.description}"), *columns, console=passing) as shown:
         task = shown.add_task(what)
         yield lambda done, total: shown.update(task, completed=done, total=total)

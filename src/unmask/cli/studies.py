@@ -16,8 +16,20 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A study, or all.")] = "all",
-    size: Annotated[str, typer.Option(help="tiny, small or paper.")] = "small",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A study, or all.",
+            autocompletion=options.names("unmask.experiments", "STUDIES", "all"),
+        ),
+    ] = "all",
+    size: Annotated[
+        str,
+        typer.Option(
+            help="tiny, small or paper.",
+            autocompletion=options.names("unmask.experiments", "SIZES"),
+        ),
+    ] = "small",
     seed: options.Seed = 0,
     data: Annotated[
         Path | None, typer.Option(help="Folder with real data sets, for studies that use them.")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
-from unmask.diagnosis.record import Test
+from unmask.diagnosis.record import Test, replicates
 from unmask.propensity.audit import label_counts, residuals
 
 Floats = NDArray[np.float64]
@@ -125,10 +125,12 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
         return float((np.bincount(rows, values, left.shape[0]) ** 2).sum())
 
     seen, values = together(by_label.data), by_label.data
-    repeated = [
-        together(values[np.lexsort((rng.random(values.size), label))])
-        for _ in range(_permutations(values.size))
-    ]
+    repeated = replicates(
+        lambda: together(values[np.lexsort((rng.random(values.size), label))]),
+        seen,
+        _permutations(values.size),
+        two_sided=True,
+    )
     spread = np.sqrt(_by_label(left, left.data**2) / np.maximum(label_counts(left), 1))
     pairs = (np.bincount(rows, spread[label], left.shape[0]) ** 2).sum() - (
         spread[label] ** 2
@@ -136,7 +138,7 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
     correlation = (seen - (values**2).sum()) / pairs if pairs > 0 else 0.0
     return Test(
         "labels of a row are kept independently",
-        _two_sided(seen, np.array(repeated)),
+        _two_sided(seen, repeated),
         f"two labels of a row are kept or lost together with correlation {correlation:+.3f}",
         DEPENDENT + "Some rows are annotated better than others: estimate propensities per row "
         "group, or give them per row and label.",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
-from unmask.diagnosis.record import Test
+from unmask.diagnosis.record import Test, replicates
 from unmask.weights import count_distribution
 
 Floats = NDArray[np.float64]
@@ -129,17 +129,18 @@ def thinning(part: sp.csr_array, t: float, name: str, rng: np.random.Generator) 
     n, n_labels = part.shape
     m = np.diff(part.indptr)
     ratio, expected = _likelihood_ratio(m, n_labels, t)
-    repeated = (
-        [_likelihood_ratio(_counts(expected, n, rng), n_labels, t)[0] for _ in range(REPLICATES)]
-        if ratio > NEGLIGIBLE
-        else []
+    repeated = replicates(
+        lambda: _likelihood_ratio(_counts(expected, n, rng), n_labels, t)[0],
+        ratio,
+        REPLICATES if ratio > NEGLIGIBLE else 0,
     )
+    expected_ratio = repeated.sum() / max(repeated.size, 1)
     seen = np.bincount(m, minlength=expected.size) / n
     at = int(np.argmax(np.abs(seen - expected)))
     return Test(
         f"counts are a thinning ({name})",
-        _tail(ratio, np.array(repeated)),
-        f"likelihood ratio {ratio:.3g} against {np.mean(repeated or [0]):.2g} expected; "
+        _tail(ratio, repeated),
+        f"likelihood ratio {ratio:.3g} against {expected_ratio:.2g} expected; "
         f"{seen[at]:.1%} of the rows show {at} labels where the best fit has {expected[at]:.1%}",
         NOT_INDEPENDENT,
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 SEVERITIES = ("info", "warning", "error")
 
@@ -79,6 +83,28 @@ class Diagnosis:
         head = f"{self.n} rows, {self.L} labels: {self.verdict}"
         return "\n".join([head, *map(str, self.findings)])
 
+
+def replicates(
+    draw: Callable[[], float], seen: float, most: int, *, two_sided: bool = False
+) -> NDArray[np.float64]:
+    """Up to `most` draws; no more once so many lie beyond `seen` that it is nothing unusual.
+
+    A p-value of (1 + draws beyond) / (1 + draws) keeps its level (Besag & Clifford, *Sequential
+    Monte Carlo p-values*, 1991), and where nothing is wrong most of the work is saved.
+
+    >>> replicates(lambda: 1.0, 0.5, 99).size, replicates(lambda: 1.0, 2.0, 99).size
+    (10, 99)
+    """
+    drawn: list[float] = []
+    above = below = 0
+    while len(drawn) < most and (below if two_sided and below < above else above) < UNUSUAL:
+        drawn.append(draw())
+        above += drawn[-1] >= seen
+        below += drawn[-1] <= seen
+    return np.array(drawn)
+
+
+UNUSUAL = 10
 
 VERDICTS = {
     "info": "nothing contradicts these propensities, and unbiased estimates can be used.",

@@ -16,13 +16,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import data, linear, propensity, report
-from unmask.experiments import looks, models  # noqa: F401 (looks: the colours of the page)
-from unmask.metrics import Table, evaluate
+from unmask.experiments import figures, looks, models  # noqa: F401 (looks: the colours of the page)
+from unmask.metrics import Table, Tables, charts, evaluate, powers, sensitivity
 from unmask.weights import count_distribution
 
 BANDS = {"frequent tenth": (0.0, 0.1), "middle": (0.1, 0.5), "rare half": (0.5, 1.0)}
 """Labels by frequency rank, as shares of all labels."""
 METRICS = ("P@1", "P@5", "R@1", "R@5", "nDCG@5")
+GAMMAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25)
+"""Powers to which propensities are raised: 0 says that nothing is missing, 1 is the truth."""
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
 
 
@@ -53,6 +55,8 @@ class Demo:
     """By model, on true labels: complete, vanilla, unbiased."""
     estimates: Table
     """Of the unbiased model, from hidden test labels."""
+    sensitivity: Tables
+    """The same under other propensities than those by which labels were hidden."""
     histogram: NDArray[np.int64]
     """Training rows by number of observed labels."""
     fitted: NDArray[np.float64]
@@ -112,6 +116,13 @@ def run(
             name: evaluate(top, rows.test_labels, metrics=METRICS) for name, top in tops.items()
         },
         estimates=evaluate(tops["unbiased"], hidden, p, metrics=METRICS, estimators=ESTIMATORS),
+        sensitivity=sensitivity(
+            tops["unbiased"],
+            hidden,
+            powers(p, GAMMAS),
+            metrics=["P@1", "R@5"],
+            estimators=["vanilla", "unbiased", "deconvolved"],
+        ),
         histogram=np.bincount(np.diff(seen.indptr)),
         fitted=count_distribution(seen, p).probability,
         true_histogram=np.bincount(np.diff(rows.train_labels.indptr)),
@@ -175,6 +186,7 @@ def page(found: Demo) -> report.Page:
             report.Section("How many labels rows have", [_counts(found)]),
             report.Section("Training", [_models_table(found), _models_chart(found)]),
             report.Section("Evaluation without the truth", [_estimates_table(found), _dots(found)]),
+            report.Section("If the propensities were wrong", [*_sensitivity(found)]),
             report.Section("How this page was made", [report.Commands(["unmask demo"])]),
         ],
     )
@@ -190,61 +202,30 @@ def _bands_table(found: Demo) -> report.Table:
 
 
 def _curves(found: Demo) -> report.Panels:
-    rank = np.arange(1, len(found.curve) + 1).tolist()
-    x = report.Axis("rank of the label")
-    return report.Panels(
-        [
-            report.Chart(
-                "lines",
-                [report.Series("true entries", rank, found.curve[:, 0].tolist())],
-                title="How often labels are true",
-                x=x,
-                y=report.Axis("rows", log=True),
-            ),
-            report.Chart(
-                "lines",
-                [report.Series("propensity", rank, found.curve[:, 1].tolist())],
-                title="How often a true label is seen",
-                x=x,
-                y=report.Axis("p", low=0, high=1),
-            ),
-        ]
-    )
+    rank = np.arange(1, len(found.curve) + 1)
+    return figures.curves(rank, *found.curve.T, of="true entries")
 
 
-def _counts(found: Demo) -> report.Chart:
-    longest = max(len(found.histogram), len(found.true_histogram))
+def _counts(found: Demo) -> report.Panels:
     rows = found.histogram.sum()
-
-    def shares(values: NDArray[np.float64]) -> list[float]:
-        return [float(v) for v in np.pad(values[:longest], (0, max(0, longest - len(values))))]
-
-    edges = (np.arange(longest + 1) - 0.5).tolist()
-    return report.Chart(
-        "steps",
-        [
-            report.Series("observed", edges, shares(found.histogram / rows)),
-            report.Series("truth", edges, shares(found.true_histogram / rows)),
-            report.Series("deconvolved", edges, shares(found.fitted)),
-        ],
-        title="Rows by number of labels",
-        x="labels",
-        y="share of rows",
-        caption="The deconvolved distribution is computed from the observed labels alone.",
+    return figures.counts(
+        observed=found.histogram / rows,
+        truth=found.true_histogram / rows,
+        deconvolved=found.fitted,
     )
 
 
 def _models_table(found: Demo) -> report.Table:
     return report.Table(
-        ["trained on", *(report.Column(m, ".3f") for m in METRICS)],
+        ["metric", *(report.Column(name, ".3f") for name in found.scores)],
         [
-            [name, *(report.Estimate(t[m, "vanilla"].value, *t[m, "vanilla"].interval)
-                     for m in METRICS)]
-            for name, t in found.scores.items()
+            [m, *(report.Estimate(t[m, "vanilla"].value, *t[m, "vanilla"].interval)
+                  for t in found.scores.values())]
+            for m in METRICS
         ],
         title="Scores on true labels",
-        caption="complete: all true labels. vanilla: observed labels as they are. unbiased: "
-        "observed labels with weights 1/p.",
+        caption="Trained on, complete: all true labels; vanilla: observed labels as they are; "
+        "unbiased: observed labels with weights 1/p.",
     )  # fmt: skip
 
 
@@ -267,7 +248,7 @@ def _estimates_table(found: Demo) -> report.Table:
          "verdict"],
         [
             [e.metric, e.estimator, report.Estimate(e.value, *e.interval),
-             truth[e.metric, "vanilla"].value, e.verdict]
+             truth[e.metric, "vanilla"].value, figures.judged(e.verdict)]
             for e in found.estimates
         ],
         title="Estimates from hidden test labels beside the truth",
@@ -275,15 +256,24 @@ def _estimates_table(found: Demo) -> report.Table:
 
 
 def _dots(found: Demo) -> report.Panels:
-    charts = []
+    panels = []
     for metric in METRICS:
         truth = found.scores["unbiased"][metric, "vanilla"].value
-        usable = [e for e in found.estimates if e.metric == metric and abs(e.value) < 3]
+        part = [e for e in found.estimates if e.metric == metric]
         series = [
             report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
-            for e in usable
+            for e in part
         ]
-        charts.append(
-            report.Chart("dots", series, title=metric, rules=[report.Rule("truth", truth)])
-        )
-    return report.Panels(charts, columns=3, title="Estimates and 95 % intervals; dashed: the truth")
+        axis, rule = charts.scale(e.value for e in part), report.Rule("truth", truth)
+        panels.append(report.Chart("dots", series, title=metric, y=axis, rules=[rule]))
+    return report.Panels(panels, columns=3, title="Estimates and 95 % intervals; dashed: the truth")
+
+
+def _sensitivity(found: Demo) -> tuple[report.Text, report.Panels]:
+    truth = {m: found.scores["unbiased"][m, "vanilla"].value for m in ("P@1", "R@5")}
+    told = (
+        "Propensities are rarely known. Here the same labels are evaluated with p^γ instead of p: "
+        "γ = 0 says that nothing is missing, γ = 1 is how labels were hidden. An estimate that "
+        "changes much near γ = 1 is only as good as the propensities."
+    )
+    return report.Text(told), charts.along(found.sensitivity.to_dicts(), rules=truth)

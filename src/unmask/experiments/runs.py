@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import __version__, _checks, _files, report
+from unmask import __version__, _checks, _files, cluster, report
 from unmask.experiments import looks  # noqa: F401 (every figure wears them)
 
 Unit = dict[str, Any]
@@ -49,33 +50,55 @@ def run(
     seed: int = 0,
     data: Path | None = None,
     progress: Progress | None = None,
+    backend: Any = None,
 ) -> list[Row]:
-    """All rows of a study; units whose file is in `folder` are read, the others are measured."""
+    """All rows of a study; units whose file is in `folder` are read, the others are measured.
+
+    One after the other here, or as tasks of a `backend` (`unmask.cluster`), whose workers must see
+    `data` under the same path.
+    """
     _checks.one_of(size, SIZES, "size")
-    units = study.units(size, seed, data)
     context = {"study": study.name, "size": size, "seed": seed}
-    rows: list[Row] = []
-    for done, unit in enumerate(units):
-        if progress is not None:
-            progress(done, len(units))
-        rows += _rows_of(study, unit, context, folder / study.name / size)
-    if progress is not None:
-        progress(len(units), len(units))
-    return rows
+    units = study.units(size, seed, data)
+    paths = [_path(folder / study.name / size, {**context, **unit}) for unit in units]
+    missing = [at for at, path in enumerate(paths) if not path.exists()]
+    known = len(units) - len(missing)
+    note = progress or (lambda done, total: None)
+    note(known, len(units))
+    with closing(_measured(study, [units[at] for at in missing], backend)) as found:
+        for done, (position, rows) in enumerate(found, start=known + 1):
+            at = missing[position]
+            _write(paths[at], [{**context, **units[at], **row} for row in rows])
+            note(done, len(units))
+    return [row for path in paths for row in _read(path)]
 
 
-def _rows_of(study: Study, unit: Unit, context: Row, folder: Path) -> list[Row]:
-    key = json.dumps({**context, **unit}, sort_keys=True, default=_plain)
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    if path.exists():
-        return _read(path)
+def _path(folder: Path, unit: Unit) -> Path:
+    key = json.dumps(unit, sort_keys=True, default=str)
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _measured(
+    study: Study, units: list[Unit], backend: Any
+) -> Generator[tuple[int, list[Row]], None, None]:
+    """(position, rows) of every unit, as they finish."""
+    if backend is None or not units:
+        yield from ((at, _measure(study.measure, unit)) for at, unit in enumerate(units))
+        return
+    with cluster.connect(backend) as crew:
+        yield from crew.run(_measure, units, study.measure)
+
+
+def _measure(measure: Callable[..., Iterable[Row]], unit: Unit) -> list[Row]:
+    return list(measure(**unit))
+
+
+def _write(path: Path, rows: list[Row]) -> None:
     measured_by = {"version": __version__, "commit": commit()}
-    rows = [{**context, **unit, **row, **measured_by} for row in study.measure(**unit)]
-    folder.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with _files.writing(path) as file:
-        lines = ",\n".join(json.dumps(row, default=_plain) for row in rows)
-        file.write(f"[\n{lines}\n]\n".encode())
-    return _read(path)
+        signed = [{**row, **measured_by} for row in rows]
+        file.write(json.dumps(signed, indent=1, default=_plain).encode())
 
 
 def _read(path: Path) -> list[Row]:

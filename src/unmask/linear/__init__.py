@@ -15,7 +15,8 @@ from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
 from unmask.linear.model import LinearModel, Shard, probabilities, scores, top
 from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
-from unmask.linear.training import Recipe, train, train_to
+from unmask.linear.recipe import Recipe
+from unmask.linear.training import train, train_to
 
 if TYPE_CHECKING:
     from unmask.linear.estimator import LinearClassifier

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unmask import _checks, _kernels
 from unmask.linear import model as models
-from unmask.linear.training import Recipe, train
+from unmask.linear.recipe import Recipe
+from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
 
@@ -48,6 +49,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_iter : Newton turns per label.
     cull : drop weights smaller than this and keep the model sparse; 0.01 is DiSMEC's choice.
     n_jobs : threads; None for the package's setting, −1 for all cores. Results do not depend on it.
+    backend : where blocks of labels are trained: None for these threads (or what
+        `joblib.parallel_config` says), "local:4" for worker processes, a Dask scheduler's address
+        or client (`unmask.cluster`). Results do not depend on it either.
     warm_start : start from the last fit, where its shape still fits.
     verbose : report labels per second and time left on the error stream.
 
@@ -82,6 +86,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int = 100,
         cull: float = 0.0,
         n_jobs: int | None = None,
+        backend: Any = None,
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
@@ -97,6 +102,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.cull = cull
         self.n_jobs = n_jobs
+        self.backend = backend
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -118,7 +124,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             cull=self.cull,
         )
         with _on_threads(self.n_jobs):
-            self.model_, solution = train(
+            self.model_, course = train(
                 given,
                 labels,
                 recipe,
@@ -126,8 +132,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 weights=weights,
                 first=self._first(given.shape[1], labels.shape[1]),
                 progress=_reporter() if self.verbose else None,
+                backend=self.backend,
             )
-        self.objective_, self.n_iter_ = solution.objective, solution.turns
+        self.objective_, self.n_iter_ = course.objective, course.turns
         self.classes_ = np.arange(labels.shape[1])
         self._sparse_labels = sp.issparse(Y)
         return self

@@ -29,6 +29,9 @@ FORMAT = "unmask linear model"
 VERSION = 1
 MANIFEST = "manifest.json"
 
+Entry = dict[str, Any]
+"""What the manifest says of a shard: file, first label, label after the last, size, checksum."""
+
 _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
 
 
@@ -46,12 +49,13 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     head = header(model.loss, model.n_labels, model.n_features, model.parameters)
     begin(folder, head)
     at = 0
-    for piece in _pieces(model, shard_labels):
+    for piece in pieces(model, shard_labels):
         add_shard(folder, at, piece)
         at += len(piece.bias)
 
 
-def _pieces(model: LinearModel, size: int) -> Iterator[Shard]:
+def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
+    """The shards of a model, cut where they have more than `size` labels."""
     for part in model.shards:
         for start in range(0, len(part.bias), size):
             yield Shard(part.weights[start : start + size], part.bias[start : start + size])
@@ -81,21 +85,44 @@ def begin(folder: Path, head: dict[str, Any]) -> None:
 
 def add_shard(folder: Path, start: int, part: Shard) -> None:
     """Write the shard of labels `start`, `start + 1`, …; then let the manifest know of it."""
+    list_shard(folder, write_shard(folder, start, part))
+
+
+def write_shard(folder: Path, start: int, part: Shard) -> Entry:
+    """Write the file of a shard, and return what the manifest is to say of it."""
     name = f"shard-{start:08d}.safetensors"
     contents = to_safetensors(_arrays(part))
     with _files.writing(folder / name) as file:
         file.write(contents)
-    head = read_manifest(folder)
-    entry = {
+    return {
         "file": name,
         "start": start,
         "stop": start + len(part.bias),
         "bytes": len(contents),
         "sha256": hashlib.sha256(contents).hexdigest(),
     }
-    kept = [s for s in head["shards"] if s["start"] != start]
+
+
+def list_shard(folder: Path, entry: Entry) -> None:
+    """Let the manifest know of a shard."""
+    head = read_manifest(folder)
+    kept = [s for s in head["shards"] if s["start"] != entry["start"]]
     head["shards"] = sorted([*kept, entry], key=lambda s: s["start"])
     _write_manifest(folder, head)
+
+
+def intact(folder: Path, entry: Entry) -> bool:
+    """Whether the file of a shard is what its entry says, byte for byte."""
+    path = folder / entry["file"]
+    same = path.is_file() and path.stat().st_size == entry["bytes"]
+    return bool(same and _digest(path) == entry["sha256"])
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a killed process may have left half done."""
+    for pattern in (".*.part", ".placed-*", ".seen-*"):
+        for left in folder.glob(pattern):
+            left.unlink(missing_ok=True)
 
 
 def _arrays(part: Shard) -> dict[str, NDArray[Any]]:

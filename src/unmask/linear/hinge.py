@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unmask._kernels import linear as kernels
 from unmask._kernels import linear_state as room
-from unmask.linear.problem import Problem, Solution, feature_squares
+from unmask.linear.problem import Problem, Solution
 
 START = -1.1  # below the margin of a negative: no row is active at the start
 FORCING = 0.1  # conjugate gradients stop when a step gains less than this share of all gains
@@ -30,7 +30,7 @@ def solve(
     )
     block = room.block(n, d)
     scratch = room.scratch(n, d, len(given.rows.data))
-    scale = 1.0 / (1.0 + 2.0 * given.cost * feature_squares(given))
+    scale = 1.0 / (1.0 + 2.0 * given.cost * given.squares)
     start = 0.0 if given.bias == "none" else START
     solution = Solution(
         np.zeros((len(labels), d + 1), dtype=np.float32),

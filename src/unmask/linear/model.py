@@ -91,7 +91,11 @@ def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
     weights, bias = solution[:, :-1], np.ascontiguousarray(solution[:, -1])
     if cull <= 0:
         return Shard(np.ascontiguousarray(weights), bias)
-    return Shard(_checks.narrow(sp.csr_array(np.where(np.abs(weights) < cull, 0, weights))), bias)
+    kept = [  # a few labels at a time: dense weights are the largest thing that a worker holds
+        sp.csr_array(np.where(np.abs(weights[at : at + BLOCK]) < cull, 0, weights[at : at + BLOCK]))
+        for at in range(0, len(bias), BLOCK)
+    ]
+    return Shard(_checks.narrow(sp.csr_array(sp.vstack(kept))), bias)
 
 
 def features(model: LinearModel, given: Any) -> sp.csr_array:

@@ -1,7 +1,7 @@
-"""One-vs-all training: labels in chunks, chunks on threads, a solver per loss.
+"""One-vs-all training: a solver per loss, and what is said of labels that went wrong.
 
-Chunks depend on the number of labels alone, and no label influences another, so neither threads nor
-chunks change a result. A chunk is also the unit of progress and of what an interruption can lose.
+No label influences another, so neither the blocks in which labels are solved nor their order change
+a result.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _checks
-from unmask._kernels import in_chunks
 from unmask.linear import hinge, smooth
 from unmask.linear.problem import (
+    Course,
     NonConvexWarning,
     Problem,
     Solution,
@@ -23,52 +22,15 @@ from unmask.linear.problem import (
     name_labels,
 )
 
-CHUNK = 512
+
+def solve(given: Problem, first: NDArray[np.float32] | None = None) -> Solution:
+    """The optimum of every label, starting from `first` (labels × features+1) if that is given."""
+    return SOLVERS[given.loss](given, np.arange(given.shape[2]), first)
 
 
-def solve(
-    given: Problem,
-    labels: NDArray[np.integer] | None = None,
-    *,
-    first: NDArray[np.float32] | None = None,
-    done: Callable[[int], None] | None = None,
-) -> Solution:
-    """The optimum of every label, or of those named; `done(count)` is told of finished labels.
-
-    `first` are weight vectors (labels × features+1) to start from.
-    """
-    chosen = np.arange(given.shape[2]) if labels is None else np.asarray(labels)
-    solver = SOLVERS[_checks.one_of(given.loss, SOLVERS, "loss for one-vs-all training")]
-
-    def work(start: int, stop: int) -> Solution:
-        part = solver(given, chosen[start:stop], None if first is None else first[start:stop])
-        if done is not None:
-            done(stop - start)
-        return part
-
-    parts = in_chunks(_bounds(len(chosen)), work)
-    solution = Solution(
-        np.concatenate(
-            [np.empty((0, given.shape[1] + 1), np.float32), *(p.weights for p in parts)]
-        ),
-        *(
-            np.concatenate([np.empty(0, dtype), *(getattr(p, name) for p in parts)])
-            for name, dtype in (("objective", float), ("turns", np.int64), ("status", np.int64))
-        ),
-    )
-    _report(given, chosen, solution)
-    return solution
-
-
-def _bounds(count: int) -> NDArray[np.int64]:
-    """At least four chunks where there is work for them, and at most `CHUNK` labels in each."""
-    chunks = max(-(-count // CHUNK), min(4, -(-count // 64)))
-    return np.linspace(0, count, chunks + 1).astype(np.int64)
-
-
-def _report(given: Problem, labels: NDArray[np.integer], solution: Solution) -> None:
+def report(given: Problem, labels: NDArray[np.integer], course: Course) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
-    concave = labels[solution.concave]
+    concave = labels[course.concave]
     if concave.size:
         raise ValueError(
             f"{given.loss} has no minimum for {name_labels(concave)}: with these weights (some cut "
@@ -83,7 +45,7 @@ def _report(given: Problem, labels: NDArray[np.integer], solution: Solution) -> 
             NonConvexWarning,
             stacklevel=4,
         )
-    late = labels[solution.exhausted]
+    late = labels[course.exhausted]
     if late.size:
         warnings.warn(
             f"{name_labels(late)} did not converge in {given.max_iter} iterations; raise max_iter "

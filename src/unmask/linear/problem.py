@@ -10,7 +10,8 @@ penalty is a choice. A solver sees weights, never propensities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,7 @@ from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
 from unmask.weights import Weights
 
 BIASES = ("regularized", "free", "none")
+SLICE = 1 << 24
 
 
 class UnconvergedWarning(UserWarning):
@@ -35,10 +37,12 @@ class NonConvexWarning(UserWarning):
 class Problem:
     """Features, entries by label, loss, C (`cost`), bias, when to stop, and which are convex.
 
-    `order` names the original row of every row.
+    `squares` are Σ_i x_if² of every feature, its share of the curvature; `order` names the original
+    row of every row.
     """
 
     rows: Rows
+    squares: NDArray[np.float64]
     entries: Entries
     order: NDArray[np.intp]
     shape: tuple[int, int, int]
@@ -54,16 +58,55 @@ class Problem:
         """The weight of the bias in ‖w‖²."""
         return 0.0 if self.bias == "free" else 1.0
 
+    @property
+    def common(self) -> Problem:
+        """The problem without labels: what all blocks of labels share."""
+        return self.of_labels(self.part(0, 0))
+
+    def part(self, start: int, stop: int) -> Part:
+        """What is particular to the labels from `start` to before `stop`."""
+        y = self.entries
+        own = slice(y.start[start], y.start[stop])
+        bounds = y.start[start : stop + 1] - y.start[start]
+        entries = Entries(bounds, y.rows[own], y.pos[own], y.cut[own])
+        return Part(entries, self.convex[start:stop])
+
+    def of_labels(self, part: Part) -> Problem:
+        """The problem of a part's labels alone."""
+        shape = (*self.shape[:2], len(part.convex))
+        return replace(self, entries=part.entries, convex=part.convex, shape=shape)
+
+
+class Part(NamedTuple):
+    """The entries of consecutive labels, numbered from 0, and which labels are convex."""
+
+    entries: Entries
+    convex: NDArray[np.bool_]
+
 
 @dataclass(frozen=True)
 class Solution:
-    """Weight vectors (labels × features+1, bias last), their objectives, and what went wrong.
+    """Weight vectors (labels × features+1, bias last), and how each was found."""
+
+    weights: NDArray[np.float32]
+    objective: NDArray[np.float64]
+    turns: NDArray[np.int64]
+    status: NDArray[np.int64]
+
+    @property
+    def course(self) -> Course:
+        """How it went, without the weights."""
+        return Course(self.objective, self.turns, self.status)
+
+
+@dataclass(frozen=True)
+class Course:
+    """The objective of every label, the turns it took, and how it ended.
 
     `concave` and `exhausted` name labels: those whose problem has no minimum that the solver can
     vouch for, and those that ran out of iterations.
     """
 
-    weights: NDArray[np.float32]
     objective: NDArray[np.float64]
     turns: NDArray[np.int64]
     status: NDArray[np.int64]
@@ -106,7 +149,17 @@ def problem(
     convex = _convex(entries, losses.get(loss), shape[2])
     if bias == "free" and loss == "logistic":
         _refuse_unbounded(entries, n, shape[2])
-    return Problem(rows, entries, order, shape, loss, cost, bias, tol, max_iter, convex)
+    squares = _squares(rows, d)
+    return Problem(rows, squares, entries, order, shape, loss, cost, bias, tol, max_iter, convex)
+
+
+def _squares(rows: Rows, d: int) -> NDArray[np.float64]:
+    """Σ_i x_if² of every feature, some millions of entries at a time."""
+    total = np.zeros(d)
+    for start in range(0, len(rows.data), SLICE):
+        own = slice(start, start + SLICE)
+        total += np.bincount(rows.indices[own], rows.data[own].astype(np.float64) ** 2, minlength=d)
+    return total
 
 
 def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> NDArray[np.bool_]:
@@ -134,9 +187,3 @@ def name_labels(labels: NDArray[np.integer]) -> str:
     shown = ", ".join(str(j) for j in labels[:5])
     more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
     return f"label{'s' if len(labels) > 1 else ''} {shown}{more}"
-
-
-def feature_squares(given: Problem) -> NDArray[np.float64]:
-    """Σ_i x_if² of every feature: its share of the curvature."""
-    squares = given.rows.data.astype(np.float64) ** 2
-    return np.bincount(given.rows.indices, squares, minlength=given.shape[1]).astype(np.float64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
-from unmask.linear.problem import Problem, Solution, feature_squares
+from unmask.linear.problem import Problem, Solution
 
 Singles = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -126,7 +126,7 @@ def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = N
 def _state(given: Problem) -> State:
     n, d, _ = given.shape
     kind = KINDS[given.loss]
-    curvature = given.cost * kind.curvature * feature_squares(given)
+    curvature = given.cost * kind.curvature * given.squares
     arrays: dict[str, Any] = {
         name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "turns")
     }

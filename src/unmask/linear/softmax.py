@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
-from unmask.linear.problem import Problem, Solution, UnconvergedWarning
+from unmask.linear.problem import Course, Problem, Solution, UnconvergedWarning
 
 Singles = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -53,12 +53,7 @@ class Joint:
             yield Rows(rows.indptr[start : stop + 1], rows.indices, rows.data), slice(start, stop)
 
 
-def solve(
-    given: Problem,
-    *,
-    first: Singles | None = None,
-    done: Callable[[int], None] | None = None,
-) -> Solution:
+def solve(given: Problem, first: Singles | None = None) -> Solution:
     """The joint optimum; `objective`, `turns` and `status` are those of the whole, per label."""
     n, d, n_labels = given.shape
     y = given.entries
@@ -77,25 +72,24 @@ def solve(
         if promised <= given.tol * max(abs(value), 0.5 * _dot(w, w)):
             status = CONVERGED
             break
-    _report(joint, status)
-    if done is not None:
-        done(n_labels)
     weights = w.transpose(0, 2, 1).reshape(-1, d + 1)[:n_labels]
     same = (np.full(n_labels, c) for c in (value, turns, status))
     return Solution(np.ascontiguousarray(weights), *same)
 
 
-def _report(joint: Joint, status: int) -> None:
-    negative = np.sort(joint.given.order[joint.total < 0])
-    if status == CONCAVE:
+def report(given: Problem, course: Course) -> None:
+    """Refuse what is no minimum; warn of what may not be the minimum."""
+    if course.concave.size:
+        total = np.bincount(given.entries.rows, given.entries.pos, minlength=given.shape[0])
+        negative = np.sort(given.order[total < 0])
         raise ValueError(
             f"softmax has no minimum with these weights: they sum to less than 0 in "
             f"{negative.size} rows, first in row {next(iter(negative), -1)}. "
             "Use correction='bound' or 'empirical_bayes'."
         )
-    if status == EXHAUSTED:
+    if course.exhausted.size:
         warnings.warn(
-            f"softmax did not converge in {joint.given.max_iter} turns; raise max_iter or tol.",
+            f"softmax did not converge in {given.max_iter} turns; raise max_iter or tol.",
             UnconvergedWarning,
             stacklevel=4,
         )

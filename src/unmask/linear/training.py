@@ -1,74 +1,34 @@
-"""From features and labels to a model: weights once, then a solver, in memory or shard by shard.
+"""From features and labels to a model: weights once, then blocks of labels, here or on a cluster.
 
-`Recipe` is everything that is chosen, `train` returns a model, and `train_to` writes it to a folder
-as it goes: a shard of labels at a time, skipping those that are already there.
+`train` returns a model, and `train_to` writes it to a folder as it goes: a shard of labels at a
+time, skipping those that are already there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import cluster
 from unmask.linear import files, ova, softmax
-from unmask.linear.model import LinearModel, shard
-from unmask.linear.problem import BIASES, Problem, Solution, problem
-from unmask.weights import CORRECTIONS, Weights
+from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
+from unmask.linear.model import LinearModel, Shard
+from unmask.linear.problem import Course, Problem
+from unmask.linear.recipe import Recipe, prepare
+from unmask.weights import Weights
 
 Progress = Callable[[int, int], None]
-REDUCTIONS = ("ova", "pal")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The choices of a training.
-
-    - `loss`: squared_hinge, logistic or squared_error (`reduction` "ova"); softmax ("pal");
-    - `correction`: a name in `weights.CORRECTIONS`, with `normalized`;
-    - `C` as in liblinear, ½‖w‖² + C Σ loss; or `l2`, mean loss + l2/2 ‖w‖², where C = 1/(l2·n);
-    - `bias`: "regularized" (a feature that is always 1), "free" (not in the penalty) or "none";
-    - `tol`: stop when the next step promises less than this share of the objective;
-    - `cull`: drop weights below this size (DiSMEC: 0.01); the model is then stored sparse.
-
-    >>> Recipe(loss="logistic", l2=1e-3).cost(rows=500)
-    2.0
-    """
-
-    loss: str = "squared_hinge"
-    reduction: str = "ova"
-    correction: str = "vanilla"
-    normalized: bool = False
-    C: float = 1.0
-    l2: float | None = None
-    bias: str = "regularized"
-    tol: float = 4e-4
-    max_iter: int = 100
-    cull: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be combined."""
-        _checks.one_of(self.reduction, REDUCTIONS, "reduction")
-        known = ova.SOLVERS if self.reduction == "ova" else ("softmax",)
-        _checks.one_of(self.loss, known, f"loss for reduction={self.reduction!r}")
-        _checks.one_of(self.correction, [*CORRECTIONS, "given"], "correction")
-        _checks.one_of(self.bias, BIASES, "bias")
-        for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
-            _checks.number(getattr(self, name), name, np.finfo(float).tiny, np.inf)
-        _checks.number(self.cull, "cull", 0, np.inf)
-        _checks.count(self.max_iter, "max_iter")
-
-    def cost(self, rows: int) -> float:
-        """C, for this many rows."""
-        return self.C if self.l2 is None else 1.0 / (self.l2 * rows)
+SETTLING = 10.0  # seconds that a network disk may take to show what another machine wrote
 
 
 def train(
@@ -80,11 +40,13 @@ def train(
     weights: Weights | None = None,
     first: LinearModel | None = None,
     progress: Progress | None = None,
-) -> tuple[LinearModel, Solution]:
+    backend: Any = None,
+) -> tuple[LinearModel, Course]:
     """Train a model in memory; also returns objectives, turns and status of every label.
 
     `weights` take the place of the recipe's correction; `first` is a model to start from;
-    `progress(done, total)` is called as labels are finished, one call at a time.
+    `progress(done, total)` is called as labels are finished; `backend` is where blocks of labels
+    are solved (`unmask.cluster`), which does not change the model.
 
     >>> model, _ = train([[1.0, 0.0], [0.0, 1.0]], [[1, 0], [0, 1]])
     >>> (model.weights @ np.eye(2) + model.bias[:, None] > 0).astype(int)
@@ -92,10 +54,21 @@ def train(
            [0, 1]])
     """
     chosen = recipe or Recipe()
-    given = _problem(features, labels, chosen, propensity, weights)
-    solution = _solve(given, None, _start(first, given), _counter(progress, given.shape[2]))
-    model = LinearModel((shard(solution.weights, chosen.cull),), chosen.loss, asdict(chosen))
-    return model, solution
+    given = prepare(features, labels, chosen, propensity, weights)
+    tasks = blocks(given, block_labels(given), start=_start(first, given))
+    note = _counter(progress, given.shape[2])
+    solved: list[Trained] = []
+    placed = Common(given.common, chosen.cull)
+    with cluster.connect(backend) as crew, closing(crew.run(train_block, tasks, placed)) as parts:
+        for _, part in parts:
+            solved.append(part)
+            note(len(part.course.status))
+    solved.sort(key=lambda part: part.start)
+    course = joined([part.course for part in solved])
+    _report(given, np.arange(given.shape[2]), course)
+    model = LinearModel(tuple(part.shard for part in solved if part.shard), chosen.loss, {})
+    whole = Shard(model.weights, model.bias)
+    return LinearModel((whole,), chosen.loss, asdict(chosen)), course
 
 
 def train_to(
@@ -106,15 +79,18 @@ def train_to(
     *,
     propensity: Any = None,
     weights: Weights | None = None,
-    shard_labels: int = 1024,
+    shard_labels: int | None = None,
     resume: bool = True,
     progress: Progress | None = None,
+    backend: Any = None,
 ) -> LinearModel:
     """Train into a folder, shard by shard; a shard that is there already is not trained again.
 
     Interrupted (even killed), the folder keeps its finished shards, and the same call goes on
-    after the last one; the result is the same model, bit for bit. A folder that was made from other
-    data or another recipe is refused unless `resume` is False, which starts anew.
+    after them; the result is the same model, bit for bit, whatever the `backend`. A folder that
+    was made from other data or another recipe is refused unless `resume` is False, which starts
+    anew. Workers that see the folder write their shards into it, others send them here; the
+    manifest lists a shard only after its file has been compared with its checksum.
 
     >>> import tempfile
     >>> model = train_to(tempfile.mkdtemp() + "/model", [[1.0], [0.0]], [[1, 0], [0, 1]])
@@ -122,83 +98,64 @@ def train_to(
     2
     """
     chosen = recipe or Recipe()
-    _checks.count(shard_labels, "shard_labels")
-    given = _problem(features, labels, chosen, propensity, weights)
-    n_labels = given.shape[2]
-    folder = Path(path)
-    mark = _fingerprint(given, chosen, shard_labels)
+    given = prepare(features, labels, chosen, propensity, weights)
+    size = block_labels(given, shard_labels)
+    folder, n_labels = Path(path).resolve(), given.shape[2]
+    mark = _fingerprint(given, chosen, size)
     finished = _finished(folder, mark) if resume else None
     if finished is None:
-        files.begin(
-            folder, files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
-        )
+        head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
+        files.begin(folder, head)
     note = _counter(progress, n_labels)
-    for start, part in _shards(given, chosen, shard_labels, finished or set(), note):
-        files.add_shard(folder, start, part)
+    note(sum(stop - start for start, stop in (finished or {}).items()))
+    tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
+    with cluster.connect(backend if tasks else None) as crew, _keeping(folder, n_labels):
+        placed = Common(given.common, chosen.cull, str(folder) if crew.sees(folder) else None)
+        with closing(crew.run(train_block, tasks, placed, folder=folder)) as parts:
+            for _, part in parts:
+                done = part.start + np.arange(len(part.course.status))
+                _report(given, done, part.course)
+                _add(folder, part)
+                note(len(done))
     return files.load(folder, verify=False)
 
 
-def _shards(
-    given: Problem, recipe: Recipe, size: int, finished: set[int], note: Callable[[int], None]
-) -> Any:
-    """(first label, shard) of what is still to do; a softmax is one problem and comes as one."""
-    n_labels = given.shape[2]
-    size = size if recipe.reduction == "ova" else max(n_labels, 1)
-    for start in range(0, n_labels, size):
-        chosen = np.arange(start, min(start + size, n_labels))
-        if start in finished:
-            note(len(chosen))
-            continue
-        yield start, shard(_solve(given, chosen, None, note).weights, recipe.cull)
+def _report(given: Problem, labels: NDArray[np.integer], course: Course) -> None:
+    if given.loss == "softmax":
+        softmax.report(given, course)
+    else:
+        ova.report(given, labels, course)
 
 
-def _solve(
-    given: Problem,
-    labels: NDArray[np.int64] | None,
-    first: NDArray[np.float32] | None,
-    note: Callable[[int], None],
-) -> Solution:
-    if given.loss != "softmax":
-        return ova.solve(given, labels, first=first, done=note)
-    return softmax.solve(given, first=first, done=note)
+def _add(folder: Path, part: Trained) -> None:
+    """A finished block into the manifest; its file first, and seen to be whole."""
+    entry = part.entry
+    if part.shard is not None:
+        entry = files.write_shard(folder, part.start, part.shard)
+    deadline = time.monotonic() + SETTLING
+    while entry is not None and not files.intact(folder, entry):
+        if time.monotonic() > deadline:
+            raise ValueError(
+                f"{folder / entry['file']} is not what a worker wrote; does every worker see this "
+                "folder under the same path? The shard is left out: train again to go on."
+            )
+        time.sleep(0.2)
+    if entry is not None:
+        files.list_shard(folder, entry)
 
 
-def _problem(
-    features: Any, labels: Any, recipe: Recipe, propensity: Any, weights: Weights | None
-) -> Problem:
-    """Check, weigh, arrange."""
-    x = _checks.narrow(_checks.columns(features))
-    y = _checks.narrow(_checks.labels(labels))
-    _checks.same_rows(x, y, "features", "labels")
-    if min(x.shape) < 1 or y.shape[1] < 1:
-        raise ValueError(
-            f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
-            f"features and {y.shape[1]} labels."
-        )
-    if weights is None:
-        weights = _weigh(y, recipe, propensity)
-    _checks.same_shape(weights.pos, y, "weights", "labels")
-    return problem(
-        x,
-        weights,
-        loss=recipe.loss,
-        cost=recipe.cost(x.shape[0]),
-        bias=recipe.bias,
-        tol=recipe.tol,
-        max_iter=recipe.max_iter,
-    )
-
-
-def _weigh(labels: sp.csr_array, recipe: Recipe, propensity: Any) -> Weights:
-    if recipe.correction == "given":
-        raise ValueError("correction='given' needs the weights themselves.")
-    if propensity is None and recipe.correction != "vanilla":
-        raise ValueError(
-            f"correction={recipe.correction!r} needs propensities, one per label; "
-            "see `unmask.propensity`."
-        )
-    correct = CORRECTIONS[recipe.correction]
-    return correct(labels, propensity, normalized=recipe.normalized, reduction=recipe.reduction)
+@contextmanager
+def _keeping(folder: Path, n_labels: int) -> Iterator[None]:
+    """What goes wrong with files is said together with how much is safe."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        kept = sum(e["stop"] - e["start"] for e in files.read_manifest(folder)["shards"])
+        says = f"{error.strerror}; {kept} of {n_labels} labels are kept in {folder}: make room or "
+        says += "repair what is wrong, and start the same training again to go on"
+        raise OSError(error.errno, says, error.filename) from error
 
 
 def _start(first: LinearModel | None, given: Problem) -> NDArray[np.float32] | None:
@@ -216,15 +173,14 @@ def _start(first: LinearModel | None, given: Problem) -> NDArray[np.float32] | N
 
 
 def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
-    """Turn "so many more are finished", from any thread, into progress(done, total)."""
-    done, lock = 0, Lock()
+    """Turn "so many more are finished" into progress(done, total)."""
+    done = 0
 
     def note(count: int) -> None:
         nonlocal done
-        with lock:
-            done += count
-            if progress is not None:
-                progress(done, total)
+        done += count
+        if progress is not None and count:
+            progress(done, total)
 
     return note
 
@@ -237,8 +193,8 @@ def _fingerprint(given: Problem, recipe: Recipe, shard_labels: int) -> str:
     return digest.hexdigest()
 
 
-def _finished(folder: Path, mark: str) -> set[int] | None:
-    """First labels of the shards that are there; None where nothing was begun."""
+def _finished(folder: Path, mark: str) -> dict[int, int] | None:
+    """First and last label of the shards that are there and whole; None if nothing was begun."""
     if not (folder / files.MANIFEST).exists():
         return None
     head = files.read_manifest(folder)
@@ -247,9 +203,5 @@ def _finished(folder: Path, mark: str) -> set[int] | None:
             f"{folder} holds a model of other data or another recipe; "
             "choose another folder, or start anew with resume=False."
         )
-    sizes = {e["start"]: (e["file"], e["bytes"]) for e in head["shards"]}
-    return {
-        start
-        for start, (name, size) in sizes.items()
-        if (folder / name).is_file() and (folder / name).stat().st_size == size
-    }
+    files.tidy(folder)
+    return {e["start"]: e["stop"] for e in head["shards"] if files.intact(folder, e)}

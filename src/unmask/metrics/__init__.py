@@ -5,16 +5,25 @@
 
 The one expensive fact, which predictions are among the observed labels, is found once per row;
 every metric and estimator is a formula in it. Read on in `registry` (what there is), `evaluator`
-(one call, or batches that merge), `estimates` (value, error, interval), `deconvolution` (when
-single rows are too noisy), `compare` (two systems), `sensitivity` (other propensities), `scorer`
-(model selection), `table` (the result).
+(one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
+interval), `deconvolution` (when single rows are too noisy), `compare` (two systems), `uncertain`
+(estimated propensities), `sensitivity` (other propensities), `scorer` (model selection), `table`
+(the result).
 """
 
 from unmask.metrics.compare import compare
 from unmask.metrics.evaluator import Evaluator, contributions, evaluate
 from unmask.metrics.registry import ESTIMATORS, METRICS, supported
 from unmask.metrics.scorer import make_scorer
-from unmask.metrics.sensitivity import jain_grid, powers, sensitivity
+from unmask.metrics.sensitivity import (
+    Ranking,
+    jain_around,
+    jain_grid,
+    powers,
+    ranking,
+    sensitivity,
+)
+from unmask.metrics.shards import evaluate_shards
 from unmask.metrics.table import Estimate, Table, Tables
 
 __all__ = [
@@ -22,14 +31,18 @@ __all__ = [
     "METRICS",
     "Estimate",
     "Evaluator",
+    "Ranking",
     "Table",
     "Tables",
     "compare",
     "contributions",
     "evaluate",
+    "evaluate_shards",
+    "jain_around",
     "jain_grid",
     "make_scorer",
     "powers",
+    "ranking",
     "sensitivity",
     "supported",
 ]

@@ -9,7 +9,9 @@ rows (up to 4096 rows a group is one row, `state`):
   have had the other sign, so |Σd| is compared with |Σ ±d| under random signs;
 - a deconvolved difference has no contributions of rows: its standard error is the jackknife that
   leaves out each of 20 interleaved twentieths of the rows, and interval and p-value follow
-  Student's t with 19 degrees of freedom.
+  Student's t with 19 degrees of freedom;
+- what is not known of estimated propensities is added as in an evaluation (`uncertain`), and the
+  p-value is then that of the normal distribution with both errors, if it is larger.
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _checks
-from unmask.metrics import estimates, intervals
+from unmask.metrics import estimates, intervals, uncertain
 from unmask.metrics.evaluator import Evaluator
 from unmask.metrics.plan import Cell
+from unmask.metrics.registry import METRICS, split
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +53,7 @@ def compare(
     confidence: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
+    draws: int = uncertain.DRAWS,
     **settings: Any,
 ) -> Tables:
     """How much better every system is than the first one, on the same rows.
@@ -55,7 +61,8 @@ def compare(
     Returns `Tables` by name of system: `found["new"]["R@5", "unbiased"].value` is the difference
     to the first system, with standard error, interval and verdict; `.details["p_value"]` and
     `.details["values"]` (this system, first system). Not for `filtered` (each system would leave
-    out rows of its own) or metrics per label.
+    out rows of its own) or metrics per label. Propensities that are an estimate widen errors and
+    intervals as in `evaluate`.
 
     >>> good, bad = TopK([[0]] * 9, [[1.0]] * 9), TopK([[1]] * 9, [[1.0]] * 9)
     >>> labels = [[1, 0]] * 8 + [[0, 1]]
@@ -65,22 +72,62 @@ def compare(
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
-    first, *others = systems
     options = {"metrics": metrics, "estimators": estimators, "confidence": confidence, **settings}
     options |= {"interval": "percentile", "replicates": replicates, "seed": seed}
+    estimated = isinstance(propensity, PropensityEstimate)
+    p = propensity.value if estimated else propensity
+    found = _differences(systems, labels, p, options, _Twentieths(systems, labels, p, options))
+    if estimated:
+        quick = {**options, "replicates": 2}
+        vectors = propensity.draw(seed=seed, size=_checks.count(draws, "draws"))
+        drawn = [_differences(systems, labels, p, quick, None) for p in vectors]
+        first = next(iter(systems))
+        found = {
+            name: _widened(table, [each[name] for each in drawn], (name, first), confidence)
+            for name, table in found.items()
+        }
+    return Tables("system", found)
+
+
+def _differences(
+    systems: Mapping[str, Any],
+    labels: Any,
+    propensity: Any,
+    options: dict[str, Any],
+    twentieths: _Twentieths | None,
+) -> dict[str, Table]:
+    """Every system but the first, less the first."""
+    first, *others = systems
     summaries = {name: _summary(top, labels, propensity, options) for name, top in systems.items()}
-    twentieths = _Twentieths(systems, labels, propensity, options)
-    return Tables(
-        "system",
-        {
-            name: Table(
-                tuple(
-                    _difference(cell, summaries[name], summaries[first], twentieths, (name, first))
-                    for cell in summaries[first].plan.cells
-                )
+    return {
+        name: Table(
+            tuple(
+                _difference(cell, summaries[name], summaries[first], twentieths, (name, first))
+                for cell in summaries[first].plan.cells
             )
-            for name in others
-        },
+        )
+        for name in others
+    }
+
+
+def _widened(plain: Table, drawn: list[Table], names: tuple[str, str], confidence: float) -> Table:
+    """Errors, intervals and verdicts with the spread over drawn propensities."""
+    wider = uncertain.widen(
+        plain, drawn, confidence=confidence, interval="percentile", bounded=False
+    )
+    return Table(tuple(_judged_again(each, names) for each in wider))
+
+
+def _judged_again(each: Estimate, names: tuple[str, str]) -> Estimate:
+    if "propensity_share" not in each.details:
+        return each
+    with_both = float(2 * norm.sf(abs(each.value) / each.standard_error))
+    p_value = max(each.details["p_value"], with_both)
+    upwards = METRICS[split(each.metric)[0]].higher_is_better
+    return replace(
+        each,
+        verdict=_words(each.value, each.interval, p_value, upwards, names),
+        details={**each.details, "p_value": p_value},
     )
 
 
@@ -95,7 +142,7 @@ def _difference(
     cell: Cell,
     new: estimates.Summary,
     old: estimates.Summary,
-    twentieths: _Twentieths,
+    twentieths: _Twentieths | None,
     names: tuple[str, str],
 ) -> Estimate:
     if cell.about.over == "labels" or cell.estimator == "filtered":
@@ -157,29 +204,41 @@ def _finish(
     p_value: float,
     names: tuple[str, str],
 ) -> Estimate:
-    better = value > 0 if cell.about.higher_is_better else value < 0
-    clear = ends[0] > 0 or ends[1] < 0
-    word = "better" if better else "worse"
-    said = f"{names[0]} is {word} than {names[1]}" if clear else "no clear difference"
     return replace(
         before,
         value=value,
         standard_error=error,
         interval=ends,
-        verdict=f"{said} (p = {p_value:.2g})",
+        verdict=_words(value, ends, p_value, cell.about.higher_is_better, names),
         details={"p_value": p_value, "values": [before.value + value, before.value]},
     )
+
+
+def _words(
+    value: float,
+    ends: tuple[float, float],
+    p_value: float,
+    higher_is_better: bool,
+    names: tuple[str, str],
+) -> str:
+    better = value > 0 if higher_is_better else value < 0
+    word = "better" if better else "worse"
+    clear = ends[0] > 0 or ends[1] < 0
+    said = f"{names[0]} is {word} than {names[1]}" if clear else "no clear difference"
+    return f"{said} (p = {p_value:.2g})"
 
 
 def _by_jackknife(
     cell: Cell,
     new: estimates.Summary,
     old: estimates.Summary,
-    twentieths: _Twentieths,
+    twentieths: _Twentieths | None,
     names: tuple[str, str],
 ) -> Estimate:
     before = estimates.estimate(cell, old)
     value = estimates.estimate(cell, new).value - before.value
+    if twentieths is None:
+        return replace(before, value=value, standard_error=math.nan)
     left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)
     groups = left_out.size
     spread = left_out - left_out.mean()

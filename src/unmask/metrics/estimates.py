@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask._kernels.metrics import FIXED
+from unmask._kernels.deconvolution import FIXED
 from unmask._kernels.sums import ABSOLUTE, SQUARES
 from unmask.metrics import deconvolution, intervals
 from unmask.metrics.plan import Cell, Plan

@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _checks
-from unmask.metrics import estimates, plan, state
+from unmask.metrics import estimates, plan, state, uncertain
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.plan import Plan
 from unmask.metrics.registry import split
 from unmask.metrics.table import Table
 from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
 
 
 def evaluate(
@@ -33,6 +34,7 @@ def evaluate(
     estimators: Sequence[str] | None = None,
     confidence: float = 0.95,
     interval: str = "normal",
+    draws: int = uncertain.DRAWS,
     **settings: Any,
 ) -> Table:
     """Estimate ranking metrics from observed labels, with their uncertainty.
@@ -42,6 +44,10 @@ def evaluate(
     matrix with one per observed label. Metrics and estimators: `METRICS`, `ESTIMATORS`; an
     estimator is used for the metrics that it can estimate. By default P, R and nDCG at 1, 3, 5,
     vanilla and (with propensities) unbiased. Further settings: see `Evaluator`.
+
+    Propensities that are a `PropensityEstimate` (from an audit, say) widen errors and intervals by
+    what is not known of them: the rows are evaluated with `draws` more vectors (`uncertain`). Pass
+    its `.value` to leave that out.
 
     Two true labels, each seen with probability 1/3, the first predicted: the true recall is 1/2.
     When both are seen, unbiased recall is −3/2, when only the first is, 3
@@ -57,16 +63,26 @@ def evaluate(
     if metrics is None:
         width = top.k if isinstance(top, TopK) else top.shape[1]
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
-    evaluator = Evaluator(
-        None if sp.issparse(propensity) else propensity,
-        metrics=metrics,
-        estimators=estimators or (["vanilla"] if propensity is None else ["vanilla", "unbiased"]),
-        confidence=confidence,
-        interval=interval,
+    asked = {
+        "metrics": metrics,
+        "estimators": estimators
+        or (["vanilla"] if propensity is None else ["vanilla", "unbiased"]),
+        "confidence": confidence,
         **settings,
-    )
-    entries = propensity if sp.issparse(propensity) else None
-    return evaluator.update(top, labels, entry_propensity=entries).compute()
+    }
+    if isinstance(propensity, PropensityEstimate):
+        top = _as_top(top, metrics)
+        vectors = propensity.draw(seed=settings.get("seed", 0), size=_checks.count(draws, "draws"))
+        return uncertain.widen(
+            evaluate(top, labels, propensity.value, interval=interval, **asked),
+            (evaluate(top, labels, p, **asked) for p in vectors),
+            confidence=confidence,
+            interval=interval,
+        )
+    sparse = sp.issparse(propensity)
+    evaluator = Evaluator(None if sparse else propensity, interval=interval, **asked)
+    evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
+    return evaluator.compute()
 
 
 def contributions(
@@ -253,12 +269,7 @@ class Evaluator:
 
     def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
-        if not isinstance(top, TopK):
-            ks = [split(name)[1] for name in self._metrics]
-            n_labels = observed.shape[1]
-            top = TopK.from_scores(
-                top, n_labels if None in ks else min(max(k or 1 for k in ks), n_labels)
-            )
+        top = _as_top(top, self._metrics)
         _checks.same_rows(top.labels, observed, "predictions", "labels")
         largest = int(top.labels.max(initial=-1))
         if largest >= observed.shape[1]:
@@ -285,6 +296,14 @@ class _Seen:
                 f"labels after {self.n_labels}, and up to {made.ks[-1]} predictions after "
                 f"{self.plan.ks[-1]}."
             )
+
+
+def _as_top(top: Any, metrics: Sequence[str]) -> TopK:
+    """`top`, or of scores as many of the best as the metrics look at."""
+    if isinstance(top, TopK):
+        return top
+    ks, n_labels = [split(name)[1] for name in metrics], int(np.shape(top)[1])
+    return TopK.from_scores(top, n_labels if None in ks else min(max(k or 1 for k in ks), n_labels))
 
 
 def _per_label(made: Plan) -> bool:

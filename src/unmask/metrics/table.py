@@ -9,11 +9,14 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from unmask import _checks
+from unmask import _checks, report
+from unmask.metrics import charts
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,20 @@ class Table:
         """One flat dict per estimate; numbers stay numbers."""
         return [_flat(each) for each in self.estimates]
 
+    def chart(self) -> report.Panels:
+        """Every metric's estimates with their intervals, for a page of `unmask.report`."""
+        return charts.estimates(self.to_dicts())
+
+    def plot(self, path: str | os.PathLike[str]) -> Path:
+        """Save the chart as .png, .svg, .csv or .json, by the name's end.
+
+        >>> import tempfile
+        >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, "trust")
+        >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
+        'estimates.svg'
+        """
+        return report.save(self.chart(), path)
+
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         """Header and rows of cells; a metric that an estimator does not support stays blank."""
         metrics = list(dict.fromkeys(each.metric for each in self.estimates))
@@ -149,6 +166,14 @@ class Tables:
         """One flat dict per estimate of every table."""
         rows = [(key, row) for key, table in self.tables.items() for row in table.to_dicts()]
         return [{self.axis: key, **row} for key, row in rows]
+
+    def chart(self) -> report.Panels:
+        """How every estimate moves from table to table, a panel per metric."""
+        return charts.along(self.to_dicts(), self.axis)
+
+    def plot(self, path: str | os.PathLike[str]) -> Path:
+        """Save the chart as .png, .svg, .csv or .json, by the name's end."""
+        return report.save(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {

@@ -62,11 +62,6 @@ class CurveFit:
         """The curve at these training counts."""
         return level(np.log([self.a, self.b, self.concentration, self.scale]), counts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        values = {name: getattr(self, name) for name in (*NAMES, "n", "free", "log_likelihood")}
-        return values | {"intervals": {name: list(ends) for name, ends in self.intervals.items()}}
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

@@ -76,16 +76,3 @@ class PropensityEstimate:
         """One line."""
         span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
         return f"PropensityEstimate({self.method!r}, {len(self)} labels, {span})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, for JSON."""
-        return {
-            "method": self.method,
-            "confidence": self.confidence,
-            "value": self.value.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "evidence": self.evidence.tolist(),
-            "curve": None if self.curve is None else self.curve.to_dict(),
-            "notes": list(self.notes),
-        }

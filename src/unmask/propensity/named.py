@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _checks, _files
+from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.models import Propensity, constant, inverse_linear, jain
 from unmask.propensity.presets import preset
+from unmask.propensity.saved import from_record, to_record
 
 
-def named(name: str, labels: Any) -> Propensity:
+def named(name: str, labels: Any) -> Propensity | PropensityEstimate:
     """Propensities from a short description, as the command line takes it.
 
     | description | meaning |
@@ -33,7 +36,9 @@ def named(name: str, labels: Any) -> Propensity:
     if model in MODELS:
         return MODELS[model](matrix, **_arguments(model, argument))
     if os.path.exists(name):
-        return _checks.propensity(read(name), matrix.shape[1])
+        found = read(name)
+        _checks.propensity(found, matrix.shape[1])
+        return found
     raise ValueError(
         f"{name!r} is neither a file nor a propensity model; give a path or one of: "
         f"{', '.join(MODELS)} (for example jain:0.55,1.5 or constant:0.3)."
@@ -57,13 +62,18 @@ def _arguments(model: str, text: str) -> dict[str, float]:
     return arguments
 
 
-def read(path: str | os.PathLike[str], *, inverse: bool | None = None) -> Propensity:
+def read(
+    path: str | os.PathLike[str], *, inverse: bool | None = None
+) -> Propensity | PropensityEstimate:
     """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
 
     Files of the field hold either p (all ≤ 1) or 1/p (all ≥ 1); which one is seen from the values
-    unless `inverse` says it.
+    unless `inverse` says it. A file that `write` made of an estimate gives back the estimate.
     """
-    values = _numbers(path)
+    content = _files.contents(path)
+    if content.lstrip()[:1] == b"{":
+        return _estimate(path, content)
+    values = _numbers(path, content)
     inverted = bool((values > 1).any()) if inverse is None else inverse
     if inverse is None and inverted and (values < 1).any():
         raise ValueError(
@@ -78,8 +88,15 @@ def read(path: str | os.PathLike[str], *, inverse: bool | None = None) -> Propen
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def _numbers(path: str | os.PathLike[str]) -> Propensity:
-    lines = _files.contents(path).splitlines()
+def _estimate(path: str | os.PathLike[str], content: bytes) -> PropensityEstimate:
+    try:
+        return from_record(json.loads(content))
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def _numbers(path: str | os.PathLike[str], content: bytes) -> Propensity:
+    lines = content.splitlines()
     if not lines:
         raise ValueError(f"{os.fspath(path)}: the file is empty; it needs one number per label.")
     try:
@@ -99,9 +116,15 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-def write(path: str | os.PathLike[str], propensity: ArrayLike) -> None:
-    """Write one propensity per line so that `read` gives back the same bits."""
+def write(path: str | os.PathLike[str], propensity: ArrayLike | PropensityEstimate) -> None:
+    """Write one propensity per line, or an estimate with its uncertainty as JSON.
+
+    `read` gives back the same bits; for the bare numbers of an estimate write its `value`.
+    """
     with _files.writing(path) as file:
+        if isinstance(propensity, PropensityEstimate):
+            file.write(json.dumps(to_record(propensity)).encode())
+            return
         file.writelines(b"%r\n" % value for value in _checks.propensity(propensity).tolist())
 
 

@@ -7,17 +7,22 @@ A corrected metric θ moves with the propensities of the labels that it weighs. 
 where K_j counts the true labels j audited so far. The first sum is what labels err on their own,
 the second what labels of similar propensity (a group g, S_g = Σ_{j∈g} s_j) err together, since
 their estimates are pooled. Auditing a row adds to K_j and to K_g the chance that the row truly has
-label j, which the predictions tell. The plan takes the rows that lower Var(θ) most, in batches,
+label j, read off the scores of its predictions: how often predictions with such a score are
+observed, over p_j. The plan takes the rows that lower Var(θ) most for their cost, in batches,
 updating K in between.
 
-Rows are chosen by *predictions* and never by their observed labels: masks are independent of the
-former (if the model was trained on other rows), while rows chosen because a label was seen there
-would always have kept it, and the audit would be biased.
+*What is gained.* A blind audit meets labels as often as they occur, which is nearly the best *mix*
+of labels for P@k and R@k: choosing labels alone gains a few per cent. What pays are rows with many
+true labels, if a row costs the same whatever is in it: K grows faster. Where a row's cost grows
+with the labels found in it (`label_cost`), the gain shrinks to that of the mix. Figures:
+`unmask reproduce audit-plan`.
 
-Do not expect much: a blind audit meets labels as often as they occur, which for P@k is nearly the
-best mix already. The plan promises 3 to 6 % in our simulation (`benchmarks/propensity_estimation.py
-plan`), and no reliable gain over blind rows was measured there; at some budgets it did worse. What
-it does tell is which labels the uncertainty comes from. When in doubt, audit blindly.
+*What is allowed.* Rows are chosen by predictions and never by their own observed labels. If a label
+is kept or lost independently of everything else, whatever else rows are chosen by (by a model
+trained on other rows) leaves kept and lost labels as they are; rows chosen because a label was
+*seen* there would always have kept it, and the audit would find p_j = 1. If keeping depends on the
+number of labels, chosen rows are not representative: audit some blind rows as well, and ask
+`diagnosis.diagnose`.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from unmask import _checks
 from unmask.predictions import TopK
@@ -36,6 +42,9 @@ from unmask.propensity.estimate import PropensityEstimate
 Floats = NDArray[np.float64]
 
 BATCHES = 25
+BINS = 30
+LEAST = 1e-3
+"""A prediction is never held to be impossible."""
 GROUPS = 8
 CURVE_WORTH, GUESS_WORTH = 20.0, 2.0
 """True labels that the curve is worth for one label, and a mere guess for a group of labels."""
@@ -46,13 +55,15 @@ class AuditPlan:
     """Rows to annotate completely, the most useful first.
 
     rows     row numbers, as many as the budget allows
+    cost     what they are expected to cost
     before   standard error of the metric due to unknown propensities, as things stand
     after    the same expected after the planned audit
-    uniform  the same expected after auditing as many rows chosen blindly
+    uniform  the same expected after auditing blindly for the same cost
     labels   each label's share in the uncertainty as things stand, (L,)
     """
 
     rows: NDArray[np.int64]
+    cost: float
     before: float
     after: float
     uniform: float
@@ -64,15 +75,18 @@ def audit_plan(
     labels: Any,
     propensity: Any,
     *,
-    budget: int,
+    budget: float,
     metric: str = "precision",
     k: int | None = None,
+    label_cost: float = 0.0,
 ) -> AuditPlan:
-    """The `budget` rows whose complete labels make `metric` at k most certain.
+    """The rows whose complete labels make `metric` at k most certain, for a given `budget`.
 
     `top` are the predictions of the rows that can be audited, `labels` their observed labels, and
     `propensity` the best guess so far (an estimate says itself how sure it is). All places of `top`
-    tell where labels may be found; the metric counts the first k (default: all).
+    tell where labels may be found, so give more than k; the metric counts the first k (default:
+    all). A row costs 1 plus `label_cost` for every true label in it: the budget is a number of rows
+    if labels cost nothing.
 
     >>> top = TopK([[0], [0], [1], [1]], [[0.9], [0.8], [0.9], [0.8]])
     >>> plan = audit_plan(top, [[1, 0], [1, 0], [0, 0], [0, 1]], [0.9, 0.2], budget=2)
@@ -82,17 +96,20 @@ def audit_plan(
     matrix = _checks.labels(labels)
     _checks.same_rows(top.labels, matrix, "predictions", "labels")
     p = _checks.propensity(propensity, matrix.shape[1])
-    budget = min(_checks.count(budget, "budget"), matrix.shape[0])
+    _checks.number(budget, "budget", 1, np.inf)
+    _checks.number(label_cost, "label_cost", 0, np.inf)
     places = top.k if k is None else min(_checks.count(k, "k"), top.k)
     slope = METRICS[_checks.one_of(metric, METRICS, "metric")](top, matrix, p, places)
     group = _groups(p)
     chance = _chances(top, matrix, p)
+    cost = 1 + label_cost * np.asarray(chance.sum(axis=1)).ravel()
     chance = sp.csr_array(sp.hstack([chance, chance @ group]))
     worth, known = _uncertainty(propensity, p, slope, group)
-    rows, then = _greedy(chance, worth, known, budget)
-    blind = known + budget * np.asarray(chance.mean(axis=0)).ravel()
+    rows, then = _greedy(chance, cost, worth, known, budget)
+    paid = float(cost[rows].sum())
+    blind = known + paid / cost.mean() * np.asarray(chance.mean(axis=0)).ravel()
     before, after, uniform = (float(np.sqrt((worth / k).sum())) for k in (known, then, blind))
-    return AuditPlan(rows, before, after, uniform, _shares(worth / known, group))
+    return AuditPlan(rows, paid, before, after, uniform, _shares(worth / known, group))
 
 
 def _precision_slope(top: TopK, labels: sp.csr_array, p: Floats, k: int) -> Floats:
@@ -124,12 +141,23 @@ def _as_matrix(named: NDArray[np.int32], of_place: Floats, n_labels: int) -> sp.
 
 
 def _chances(top: TopK, labels: sp.csr_array, p: Floats) -> sp.csr_array:
-    """How likely each prediction is to be true, from the corrected hit rate of its place."""
-    of_place = np.zeros(top.k)
-    for place in range(top.k):
-        alone = _as_matrix(top.labels[:, [place]], np.ones(1), labels.shape[1])
-        of_place[place] = (labels.multiply(alone) @ (1 / p)).mean()
-    return _as_matrix(top.labels, np.clip(of_place, 0.01, 1.0), labels.shape[1])
+    """How likely each prediction is to be true: the corrected hit rate at its score.
+
+    Scores are cut into bins of equal size over all rows; within a bin, hits are weighed by 1/p. The
+    rates may only rise with the score (isotonic regression).
+    """
+    row, place = np.nonzero(top.labels >= 0)
+    label, score = top.labels[row, place], top.scores[row, place]
+    seen = np.asarray(labels[row, label]).ravel() > 0
+    edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
+    at = np.searchsorted(edges, score, side="right")
+    size = np.bincount(at, minlength=edges.size + 1)
+    hits = np.bincount(at, seen / p[label], minlength=edges.size + 1)
+    used = size > 0
+    rate = np.zeros(size.size)
+    rate[used] = isotonic_regression(hits[used] / size[used], weights=size[used]).x
+    entries = (np.clip(rate[at], LEAST, 1.0), (row, label))
+    return sp.csr_array(sp.coo_array(entries, shape=labels.shape))
 
 
 def _groups(p: Floats) -> sp.csr_array:
@@ -164,16 +192,22 @@ def _shares(variance: Floats, group: sp.csr_array) -> Floats:
 
 
 def _greedy(
-    chance: sp.csr_array, worth: Floats, known: Floats, budget: int
+    chance: sp.csr_array, cost: Floats, worth: Floats, known: Floats, budget: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Rows by what they take off Σ worth/known, batch by batch; and `known` afterwards."""
-    known, left = known.copy(), np.ones(chance.shape[0], dtype=bool)
-    batches = []
-    for size in np.diff(np.linspace(0, budget, min(BATCHES, budget) + 1).astype(int)):
-        gain = np.where(left, chance @ (worth / known - worth / (known + 1)), -np.inf)
-        batch = np.argsort(-gain, kind="stable")[:size]
+    """Rows by what they take off Σ worth/known for their cost, batch by batch; `known` afterwards.
+
+    At least one row; the last may exceed what the batch has left, never the budget.
+    """
+    known, left, spent = known.copy(), np.ones(chance.shape[0], dtype=bool), 0.0
+    batches = [np.zeros(0, dtype=np.int64)]
+    for goal in np.linspace(0, budget, BATCHES + 1)[1:]:
+        gain = chance @ (worth / known - worth / (known + 1)) / cost
+        order = np.argsort(-np.where(left, gain, -np.inf), kind="stable")[: int(left.sum())]
+        paid = spent + np.cumsum(cost[order])
+        batch = order[paid <= goal]
         batches.append(batch)
         left[batch] = False
+        spent += float(cost[batch].sum())
         known += np.asarray(chance[batch].sum(axis=0)).ravel()
     return np.concatenate(batches), known
 

@@ -1,0 +1,176 @@
+"""What the documents take from the code: tables of the registries, and pictures.
+
+    python docs/generate.py             write the tables into the pages that ask for them
+    python docs/generate.py --pictures  and draw docs/pictures/ anew (a minute)
+
+A page asks with `<!-- table: name -->`; what stands between that line and `<!-- end -->` is ours.
+The tests hold the tables to the registries. Pictures are drawn from the demo, seed 0.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unmask import losses, report
+from unmask.losses import describe
+from unmask.metrics import ESTIMATORS, METRICS
+from unmask.propensity import MODELS, PRESETS
+from unmask.weights import CORRECTIONS
+
+if TYPE_CHECKING:
+    from unmask.experiments.demo import Demo
+
+DOCS = Path(__file__).resolve().parent
+SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """A page with its tables as the code has them now."""
+    return SLOT.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
+
+
+def estimator_table() -> str:
+    """What each estimator does, and its caution."""
+    return _table(
+        ["estimator", "what it does", "caution"],
+        [[f"`{name}`", e.meaning, e.caution or "–"] for name, e in ESTIMATORS.items()],
+    )
+
+
+def support_table() -> str:
+    """Which estimator estimates which metric."""
+    heads = [f"`{name}`" for name in ESTIMATORS]
+    return _table(
+        ["metric", "meaning", *heads],
+        [
+            [f"`{name}`", m.meaning, *("✓" if e in m.estimators else "" for e in ESTIMATORS)]
+            for name, m in METRICS.items()
+        ],
+    )
+
+
+def loss_table() -> str:
+    """Convexity, lower bound and consistency of every loss under every correction."""
+    rows = []
+    for name, loss in losses.LOSSES.items():
+        for normalized in (False, True):
+            if not (normalized and loss.reduction == "pairwise"):
+                kind = "normalised" if normalized else "plain"
+                cells = [_promise(loss, each, normalized) for each in CORRECTIONS]
+                rows.append([f"`{name}`", loss.reduction, kind, *cells, _target(loss, normalized)])
+    heads = [f"`{each}`" for each in CORRECTIONS]
+    return _table(["loss", "reduction", "weights", *heads, "consistent for"], rows)
+
+
+def _promise(loss: losses.Loss, correction: str, normalized: bool) -> str:
+    try:
+        answer = describe(loss, correction, normalized=normalized)
+    except ValueError:  # empirical Bayes is for normalised weights only
+        return "–"
+    shape = "convex" if answer.convex else "not convex"
+    return f"{shape}, {'bounded' if answer.bounded_below else '**unbounded**'}"
+
+
+def _target(loss: losses.Loss, normalized: bool) -> str:
+    return describe(loss, "unbiased", normalized=normalized).consistent_for or "–"
+
+
+def propensity_table() -> str:
+    """Models by name, as every command takes them."""
+    return _table(
+        ["`--propensity`", "meaning"],
+        [[f"`{name}`", MEANINGS[name]] for name in MODELS],
+    )
+
+
+MEANINGS = {
+    "jain": "Jain model; `jain:a,b` with own constants, `jain:DATASET` with those of a preset",
+    "constant": "`constant:0.3`: the same for every label",
+    "inverse_linear": "`inverse_linear:2,20`: 1/p linear in the rank of the label, head to tail",
+}
+
+
+def preset_table() -> str:
+    """Constants of public data sets."""
+    return _table(["data set", "a", "b"], [[p.name, f"{p.a:g}", f"{p.b:g}"] for p in PRESETS])
+
+
+def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in r) + " |" for r in lines
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "estimators": estimator_table,
+    "support": support_table,
+    "losses": loss_table,
+    "propensities": propensity_table,
+    "presets": preset_table,
+}
+
+
+def draw() -> None:
+    """The pictures of the README and of the pages, from one run of the demo."""
+    from unmask.experiments import demo, figures
+    from unmask.metrics import charts
+
+    found = demo.run()
+    rows = found.histogram.sum()
+    shares = (found.histogram / rows, found.true_histogram / rows, found.fitted)
+    pictures = {
+        "overview": _overview(found),
+        "curves": figures.curves(range(1, len(found.curve) + 1), *found.curve.T, of="true entries"),
+        "counts": figures.counts(
+            **dict(zip(("observed", "truth", "deconvolved"), shares, strict=True))
+        ),
+        "sensitivity": charts.along(
+            found.sensitivity.to_dicts(),
+            rules={m: found.scores["unbiased"][m, "vanilla"].value for m in ("P@1", "R@5")},
+        ),
+    }
+    (DOCS / "pictures").mkdir(exist_ok=True)
+    for name, picture in pictures.items():
+        report.save(picture, DOCS / "pictures" / f"{name}.svg")
+
+
+def _overview(found: Demo) -> report.Panels:
+    """Recall of three models on true labels; estimates of one of them from hidden labels."""
+    seen = f"{1 - found.total.lost:.0%} of them".replace("%", " %")
+    recall = {name: table["R@5", "vanilla"].value for name, table in found.scores.items()}
+    words = {"complete": "all labels", "vanilla": f"{seen}, as is", "unbiased": f"{seen}, weighted"}
+    trained = [report.Series(name, [words[name]], [value]) for name, value in recall.items()]
+    shown = [found.estimates["R@5", name] for name in ("vanilla", "bound", "deconvolved")]
+    estimates = [
+        report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
+        for e in shown
+    ]
+    return report.Panels(
+        [
+            report.Chart("dots", trained, title="Trained on …: true recall@5",
+                         y=report.Axis("", low=0.5, high=1)),
+            report.Chart("dots", estimates, title=f"Recall@5, estimated from {seen}",
+                         y=report.Axis("", low=0, high=1.6),
+                         rules=[report.Rule("truth", recall["unbiased"])]),
+        ]
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Write what differs."""
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"{page.relative_to(DOCS)}: tables written")
+    if "--pictures" in sys.argv:
+        draw()
+
+
+if __name__ == "__main__":
+    main()

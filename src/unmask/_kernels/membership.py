@@ -1,0 +1,166 @@
+"""Where is each prediction among the labels of its row? And what is left of those.
+
+This is the one expensive fact of an evaluation. Labels of a row are sorted; their inverse
+propensities stand in `own[at], own[at + 1], …` in the same order. Per block of rows,
+`spots[r, i]` is the position of the prediction at place r among the labels of row i, −1 if it is
+none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask._kernels.ranking import bare
+
+NOTHING = np.int32(-2)  # no label, and not the −1 of an empty place
+SHORT = 24  # labels of a row that are simply all looked at
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@bare
+def locate(indices: Any, begin: int, size: int, top: Any, row: int, spots: Ints, i: int) -> int:
+    """Fill `spots[:, i]` for a row; the number of hits."""
+    places = spots.shape[0]
+    listed, found = min(places, top.shape[1]), 0
+    for r in range(listed, places):
+        spots[r, i] = -1
+    if size > SHORT:
+        for r in range(listed):
+            spots[r, i] = _position(indices, begin, size, top[row, r])
+            found += spots[r, i] >= 0
+    else:
+        for r in range(0, listed, 5):
+            found += _locate_five(indices, begin, size, top, row, r, listed, spots, i)
+    return found
+
+
+@bare
+def _locate_five(
+    indices: Any, begin: int, size: int, top: Any, row: int, r: int, listed: int, spots: Ints,
+    i: int,
+) -> int:  # fmt: skip
+    """Five predictions against all labels of a short row, without a branch to guess."""
+    a = top[row, r]
+    b = top[row, r + 1] if r + 1 < listed else NOTHING
+    c = top[row, r + 2] if r + 2 < listed else NOTHING
+    d = top[row, r + 3] if r + 3 < listed else NOTHING
+    e = top[row, r + 4] if r + 4 < listed else NOTHING
+    at_a, at_b, at_c, at_d, at_e = -1, -1, -1, -1, -1
+    for j in range(size):
+        label = indices[begin + j]
+        at_a = j if label == a else at_a
+        at_b = j if label == b else at_b
+        at_c = j if label == c else at_c
+        at_d = j if label == d else at_d
+        at_e = j if label == e else at_e
+    spots[r, i] = at_a
+    if r + 1 < listed:
+        spots[r + 1, i] = at_b
+    if r + 2 < listed:
+        spots[r + 2, i] = at_c
+    if r + 3 < listed:
+        spots[r + 3, i] = at_d
+    if r + 4 < listed:
+        spots[r + 4, i] = at_e
+    return (at_a >= 0) + (at_b >= 0) + (at_c >= 0) + (at_d >= 0) + (at_e >= 0)
+
+
+@bare
+def _position(indices: Any, begin: int, size: int, label: int) -> int:
+    low, high = begin, begin + size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low - begin if indices[low] == label else -1
+
+
+@bare
+def listed(top: Any, row: int, places: int) -> int:
+    """How many of the first places hold a prediction."""
+    predicted: int = min(places, top.shape[1])
+    while predicted > 0 and top[row, predicted - 1] < 0:
+        predicted -= 1
+    return predicted
+
+
+@bare
+def view_of(inverse: float, tau: float, clip: float) -> float:
+    """What a view makes of 1/p: min(1 + τ(1/p − 1), clip)."""
+    if tau != 1.0:
+        inverse = 1.0 + tau * (inverse - 1.0)
+    return min(inverse, clip)
+
+
+@bare
+def hits(
+    spots: Ints, own: Floats, ats: Ints, count: int, tau: float, clip: float, hit: Floats
+) -> None:
+    """The view's inverse propensity of every prediction that is a label, 0 for the others."""
+    for r in range(spots.shape[0]):
+        if tau == 0.0:
+            for i in range(count):
+                hit[r, i] = 1.0 if spots[r, i] >= 0 else 0.0
+        else:
+            for i in range(count):  # reads a number even without a hit: no branch to guess
+                q = view_of(own[ats[i] + max(spots[r, i], 0)], tau, clip)
+                hit[r, i] = q if spots[r, i] >= 0 else 0.0
+
+
+@bare
+def unlisted(
+    spots: Ints, i: int, own: Floats, at: int, size: int, tau: float, clip: float, free: Any,
+    rest: Floats,
+) -> int:  # fmt: skip
+    """The view's inverse propensities of the observed labels that were not predicted."""
+    for j in range(size):
+        free[j] = True
+    for r in range(spots.shape[0]):
+        if spots[r, i] >= 0:
+            free[spots[r, i]] = False
+    left = 0
+    for j in range(size):
+        if free[j]:
+            rest[left] = view_of(own[at + j], tau, clip) if tau else 1.0
+            left += 1
+    return left
+
+
+@bare
+def largest_first(
+    own: Floats, at: int, size: int, tau: float, clip: float, spare: Floats, ordered: Floats, i: int
+) -> None:
+    """The view's largest inverse propensities of a row in `ordered[:, i]`, zeros after the last.
+
+    Five places at a time are held in registers, where a larger number pushes the others on; what
+    falls off the fifth is left in `spare` for the next five.
+    """
+    places = ordered.shape[0]
+    for j in range(size):
+        spare[j] = view_of(own[at + j], tau, clip)
+    for r in range(0, places, 5):
+        a, b, c, d, e = 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(size):
+            x = spare[j]
+            a, x = max(a, x), min(a, x)
+            b, x = max(b, x), min(b, x)
+            c, x = max(c, x), min(c, x)
+            d, x = max(d, x), min(d, x)
+            e, x = max(e, x), min(e, x)
+            spare[j] = x
+        ordered[r, i] = a
+        if r + 1 < places:
+            ordered[r + 1, i] = b
+        if r + 2 < places:
+            ordered[r + 2, i] = c
+        if r + 3 < places:
+            ordered[r + 3, i] = d
+        if r + 4 < places:
+            ordered[r + 4, i] = e

@@ -1,0 +1,1 @@
+"""Training on incomplete labels: every loss, reduction and correction, by two optimisers."""

@@ -1,0 +1,118 @@
+"""From rows to what they say: the regularisation chosen, means over repetitions, paired differences.
+
+A *path* is the runs of one optimiser, problem, setting and repetition over l2. A rule picks one of
+them by what can be known without true labels (for the setting trained on true labels: with them):
+
+    loss     the smallest unbiased loss on observed validation labels, as the paper chooses
+    recall   the largest deconvolved R@5 on observed validation labels
+    truth    the largest true R@5 on the test rows: what hindsight would choose
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unmask.experiments.runs import Row, tidy
+
+Path = tuple[str, str, str]
+"""Optimiser, problem and setting."""
+
+
+def _by_loss(row: Row) -> float:
+    return -float(row["valid/true/loss" if row["setting"] == "clean" else "valid/seen/loss"])
+
+
+def _by_recall(row: Row) -> float:
+    clean = row["setting"] == "clean"
+    value = row["valid/true/R@5" if clean else "valid/seen/R@5/deconvolved"]
+    return -np.inf if value is None else float(value)
+
+
+def _by_truth(row: Row) -> float:
+    return float(row["test/true/R@5"])
+
+
+RULES: dict[str, Callable[[Row], float]] = {
+    "loss": _by_loss,
+    "recall": _by_recall,
+    "truth": _by_truth,
+}
+"""The higher, the better."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of all runs that ended in numbers, by path and repetition."""
+
+    paths: dict[Path, dict[int, list[Row]]]
+
+    def chosen(self, path: Path, rule: str) -> list[Row]:
+        """The run that a rule picks, for every repetition; empty where there are none."""
+        by = self.paths.get(path, {})
+        return [max(by[repetition], key=RULES[rule]) for repetition in sorted(by)]
+
+    def values(self, path: Path, rule: str, key: str) -> np.ndarray:
+        """A measure of the chosen runs, one per repetition."""
+        found = [row.get(key) for row in self.chosen(path, rule)]
+        return np.array([np.nan if value is None else value for value in found], dtype=float)
+
+    def gain(self, better: Path, worse: Path, rule: str, key: str) -> np.ndarray:
+        """The difference of two paths, repetition by repetition: same split, same masks."""
+        left, right = (self.values(path, rule, key) for path in (better, worse))
+        shared = min(len(left), len(right))
+        return left[:shared] - right[:shared]
+
+    def over_l2(self, path: Path, key: str) -> tuple[list[float], np.ndarray]:
+        """A measure over l2: the l2 values, rising, and the values (repetitions × l2)."""
+        runs = [row for rows in self.paths.get(path, {}).values() for row in rows]
+        grid = sorted({row["l2"] for row in runs})
+        table = np.full((len(self.paths.get(path, {})), len(grid)), np.nan)
+        for at, repetition in enumerate(sorted(self.paths.get(path, {}))):
+            for row in self.paths[path][repetition]:
+                value = row.get(key)
+                table[at, grid.index(row["l2"])] = np.nan if value is None else value
+        return grid, table
+
+    def settings(self, optimizer: str, problem: str) -> list[str]:
+        """Those that have runs, in the order of the rows."""
+        return [path[2] for path in self.paths if path[:2] == (optimizer, problem)]
+
+
+def results(rows: list[Row]) -> Results:
+    """Sort the rows; runs that diverged or were not run have no measures and are left out."""
+    measured = [row for row in rows if row.get("test/true/R@5") is not None]
+    paths: dict[Path, dict[int, list[Row]]] = {}
+    for key, part in tidy(measured, "optimizer", "problem", "setting", "repetition").items():
+        optimizer, problem, setting, repetition = key
+        paths.setdefault((optimizer, problem, setting), {})[repetition] = part
+    return Results(paths)
+
+
+def beyond_spread(gain: np.ndarray) -> bool | None:
+    """Whether a paired difference is positive in every repetition and above its deviation.
+
+    None where there are fewer than two repetitions.
+
+    >>> beyond_spread(np.array([0.3, 0.4, 0.2])), beyond_spread(np.array([0.9, 0.1, -0.1]))
+    (True, False)
+    """
+    if len(gain) < 2 or not np.isfinite(gain).all():
+        return None
+    return bool((gain > 0).all() and gain.mean() > gain.std(ddof=1))
+
+
+def said(gain: np.ndarray, unit: str = "points") -> str:
+    """A paired difference of shares in words, in percent points unless another unit is named."""
+    scale = 100.0 if unit == "points" else 1.0
+    spread = f" ± {scale * gain.std(ddof=1):.2g}" if len(gain) > 1 else ""
+    return f"{scale * gain.mean():+.2g}{spread} {unit}".strip()
+
+
+def mean(values: Any) -> float:
+    """The mean of what is a number."""
+    array = np.asarray(values, dtype=float)
+    return float(np.nanmean(array)) if np.isfinite(array).any() else float("nan")

@@ -1,0 +1,191 @@
+"""The figures of the study, from its results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unmask import report
+from unmask.experiments.training.choosing import Results
+from unmask.experiments.training.protocol import METRICS, PROBLEMS
+from unmask.report import STYLES, Style
+
+SHOWN = ("clean", "vanilla", "unbiased", "pretrained", "bound", "empirical_bayes", "tempered",
+         "halved")  # fmt: skip
+"""Settings in figures, in the order of their legend."""
+
+WHERE = {
+    "observed labels, training rows": "train/seen/loss",
+    "true labels, training rows": "train/true/loss",
+    "true labels, test rows": "test/true/loss",
+}
+STYLES.update(
+    {
+        "clean": Style("ink", "star"),
+        "pretrained": Style("orange", "cross", "dashed"),
+        "halved": Style("sky", "down"),
+        "observed labels, training rows": Style("gray", "none", "dashed"),
+        "true labels, training rows": Style("blue", "none", "dotted"),
+        "true labels, test rows": Style("ink", "none"),
+    }
+)
+L2 = report.Axis("regularisation (l2)", log=True)
+
+
+def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Panels:
+    """Loss over l2 on observed train, true train and true test labels, the two gaps annotated."""
+    top = 1.25 * _plateau(found, problem)
+    panels = [
+        _gap_chart(found, ("adam", problem, setting), top)
+        for setting in settings
+        if ("adam", problem, setting) in found.paths
+    ]
+    return report.Panels(
+        panels,
+        title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
+        columns=2,
+        share_y=True,
+        caption="Adam. Unbiased estimates on observed labels; means over repetitions. Brackets at "
+        "the l2 of the smallest true test loss.",
+    )
+
+
+def _plateau(found: Results, problem: str) -> float:
+    """The test loss of a model so strongly regularised that it is a constant."""
+    _, values = found.over_l2(("adam", problem, "vanilla"), "test/true/loss")
+    return float(np.nanmean(values[:, -1]))
+
+
+def _gap_chart(found: Results, path: tuple[str, str, str], top: float) -> report.Chart:
+    lines = {name: found.over_l2(path, key) for name, key in WHERE.items()}
+    means = {name: np.nanmean(values, axis=0) for name, (_, values) in lines.items()}
+    grid = lines["true labels, test rows"][0]
+    at = int(np.nanargmin(means["true labels, test rows"]))
+    seen, true, test = (float(means[name][at]) for name in WHERE)
+    notes = [
+        report.Note(grid[at], seen, f"noise {true - seen:+.2g}", to=true),
+        report.Note(grid[at], true, f"sample {test - true:+.2g}", to=test),
+    ]
+    low = min(0.0, top * -0.2)
+    inside = [note for note in notes if low < min(note.y, note.to) and max(note.y, note.to) < top]
+    return report.Chart(
+        "lines",
+        [report.Series(name, grid, _clipped(means[name], top, low)) for name in WHERE],
+        title=path[2].replace("_", " "),
+        x=L2,
+        y=report.Axis("loss per row", low=low, high=top),
+        notes=inside,
+    )
+
+
+def _clipped(values: np.ndarray, top: float, low: float) -> list[float | None]:
+    """What lies far outside of the axis is left out, so that lines end at its border."""
+    reach = top - low
+    return [float(v) if low - reach < v < top + reach else None for v in values]
+
+
+def loss_over_l2(found: Results, optimizer: str) -> report.Panels:
+    """Six panels: the true test loss of every setting over l2."""
+    return report.Panels(
+        [_loss_chart(found, optimizer, problem) for problem in _problems(found, optimizer)],
+        title=f"True loss on test rows over regularisation ({optimizer})",
+        columns=2,
+        caption="Means over repetitions with one standard deviation; lines end where they leave "
+        "the axis.",
+    )
+
+
+def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
+    reference = optimizer if (optimizer, problem, "vanilla") in found.paths else "adam"
+    _, base = found.over_l2((reference, problem, "vanilla"), "test/true/loss")
+    top = 1.3 * float(np.nanmean(base[:, -1]))
+    series = []
+    for setting in _shown(found, optimizer, problem):
+        grid, values = found.over_l2((optimizer, problem, setting), "test/true/loss")
+        series += _line(setting, grid, values, limit=2 * top)
+    return report.Chart(
+        "lines", series, title=PROBLEMS[problem].title, x=L2,
+        y=report.Axis("loss per row", low=0, high=top),
+    )  # fmt: skip
+
+
+def metric_over_l2(found: Results, optimizer: str, problem: str, metrics: tuple[str, ...]) -> report.Panels:
+    """A true test metric over l2, one panel each."""
+    return report.Panels(
+        [_metric_chart(found, optimizer, problem, metric, metric) for metric in metrics],
+        title=f"{PROBLEMS[problem].title}: true test metrics over regularisation ({optimizer})",
+        columns=3,
+        caption="Means over repetitions with one standard deviation.",
+    )
+
+
+def recall_over_l2(found: Results, optimizer: str) -> report.Panels:
+    """True R@5 on test rows over l2, one panel per problem."""
+    return report.Panels(
+        [_metric_chart(found, optimizer, problem, "R@5", PROBLEMS[problem].title)
+         for problem in _problems(found, optimizer)],
+        title=f"True R@5 on test rows over regularisation ({optimizer})",
+        columns=2,
+        caption="Means over repetitions with one standard deviation.",
+    )  # fmt: skip
+
+
+def _metric_chart(
+    found: Results, optimizer: str, problem: str, metric: str, title: str
+) -> report.Chart:
+    series = []
+    for setting in _shown(found, optimizer, problem):
+        grid, values = found.over_l2((optimizer, problem, setting), f"test/true/{metric}")
+        series += _line(setting, grid, values)
+    return report.Chart("lines", series, title=title, x=L2, y=metric)
+
+
+def _line(
+    setting: str, grid: list[float], values: np.ndarray, limit: float = np.inf
+) -> list[report.Series]:
+    """One line with its spread, or none where nothing is within the limit."""
+    mean = np.nanmean(values, axis=0)
+    spread = np.nanstd(values, axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
+    inside = np.isfinite(mean) & (mean < limit)
+    if not inside.any():
+        return []
+    middle, low, high = (
+        [float(v) if ok else None for v, ok in zip(each, inside, strict=True)]
+        for each in (mean, mean - spread, np.minimum(mean + spread, 2 * limit))
+    )
+    return [report.Series(setting, grid, middle, low, high)]
+
+
+def at_chosen(found: Results, optimizer: str, rule: str) -> report.Panels:
+    """P@k and R@k at the chosen l2 with their spread, one panel per problem."""
+    charts = []
+    for problem in _problems(found, optimizer):
+        series = [
+            _dots(found, (optimizer, problem, setting), rule)
+            for setting in _shown(found, optimizer, problem)
+        ]
+        title = PROBLEMS[problem].title
+        charts.append(report.Chart("dots", series, title=title, y=report.Axis("", low=0, high=1)))
+    return report.Panels(
+        charts,
+        columns=2,
+        title=f"True precision and recall on test rows at the l2 chosen by {rule} ({optimizer})",
+        caption="Means and standard deviations over repetitions.",
+    )
+
+
+def _dots(found: Results, path: tuple[str, str, str], rule: str) -> report.Series:
+    values = [found.values(path, rule, f"test/true/{metric}") for metric in METRICS]
+    mean = [float(np.mean(v)) for v in values]
+    spread = [float(np.std(v, ddof=1)) if len(v) > 1 else 0.0 for v in values]
+    ends = zip(mean, spread, strict=True)
+    low, high = zip(*((m - s, m + s) for m, s in ends), strict=True)
+    return report.Series(path[2], list(METRICS), mean, list(low), list(high))
+
+
+def _problems(found: Results, optimizer: str) -> list[str]:
+    return [problem for problem in PROBLEMS if _shown(found, optimizer, problem)]
+
+
+def _shown(found: Results, optimizer: str, problem: str) -> list[str]:
+    there = found.settings(optimizer, problem)
+    return [setting for setting in SHOWN if setting in there]

@@ -1,0 +1,91 @@
+"""Training as tasks: blocks of consecutive labels, each solved by itself, anywhere.
+
+A task carries the entries of its labels; the features are placed once per worker (`Common`). What
+comes back is a shard of the model, or the manifest's entry of a shard that the worker has written.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _checks
+from unmask._kernels.linear_state import BLOCK as LANES
+from unmask.linear import files, ova, softmax
+from unmask.linear.model import Shard, shard
+from unmask.linear.problem import Course, Part, Problem
+
+BLOCK_BYTES = 1 << 28
+
+
+def block_labels(given: Problem, asked: int | None = None) -> int:
+    """Labels of a block: as asked, or many enough for its solver and few enough for a worker.
+
+    That is a 64th of the labels, but from 96 to 512 of them, with at most 256 MB of weights. It
+    depends on the data alone, so that training can go on anywhere. A softmax is one block.
+    """
+    _, d, n_labels = given.shape
+    if asked is not None:
+        _checks.count(asked, "shard_labels")
+    if given.loss == "softmax":
+        return max(n_labels, 1)
+    share = min(512, max(96, n_labels / 64), BLOCK_BYTES / (4 * (d + 1)))
+    return asked or LANES * max(1, round(share / LANES))
+
+
+class Block(NamedTuple):
+    """A task: consecutive labels from `start`, and weight vectors to start from."""
+
+    start: int
+    part: Part
+    first: NDArray[np.float32] | None
+
+
+class Common(NamedTuple):
+    """What all tasks share; `folder` is where to write shards, None for sending them back."""
+
+    given: Problem
+    cull: float
+    folder: str | None = None
+
+
+class Trained(NamedTuple):
+    """A block that is done: its shard, or the manifest's entry of the shard that was written."""
+
+    start: int
+    course: Course
+    shard: Shard | None = None
+    entry: files.Entry | None = None
+
+
+def train_block(common: Common, block: Block) -> Trained:
+    """Solve a block, wherever that is."""
+    solve = softmax.solve if common.given.loss == "softmax" else ova.solve
+    solution = solve(common.given.of_labels(block.part), block.first)
+    if solution.course.concave.size:
+        return Trained(block.start, solution.course)
+    part = shard(solution.weights, common.cull)
+    if common.folder is None or not os.path.isdir(common.folder):
+        return Trained(block.start, solution.course, part)
+    entry = files.write_shard(Path(common.folder), block.start, part)
+    return Trained(block.start, solution.course, entry=entry)
+
+
+def blocks(given: Problem, size: int, start: NDArray[np.float32] | None = None) -> list[Block]:
+    """All labels in blocks of `size`; `start` are weight vectors to start from."""
+    bounds = [*range(0, given.shape[2], size), given.shape[2]]
+    return [
+        Block(a, given.part(a, b), None if start is None else start[a:b])
+        for a, b in pairwise(bounds)
+    ]
+
+
+def joined(parts: list[Course]) -> Course:
+    """The courses of consecutive blocks as one."""
+    names = ("objective", "turns", "status")
+    return Course(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,0 +1,48 @@
+"""The examples run, are short, and show what they say."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/test_torch.py`, slow
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+def test_predictions_of_others_are_evaluated(tmp_path: Path) -> None:
+    found = example("evaluate_predictions")
+    recall = found["main"](*found["made_up"](tmp_path))
+    assert recall.keys() == {"vanilla", "unbiased", "deconvolved"}
+
+
+def test_the_deconvolved_scorer_chooses_the_better_model() -> None:
+    chosen = example("grid_search")["main"]()
+    assert chosen["deconvolved"] > chosen["vanilla"]
+
+
+def test_exported_weights_help_another_solver() -> None:
+    found = example("export_weights")["main"]()
+    assert found["bound"] > found["vanilla"]
+
+
+def test_streaming_gives_the_same_bits_and_is_a_program() -> None:
+    command = [sys.executable, str(FOLDER / "streaming.py")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "same bits as in one call: True" in shown.stdout
+
+
+TESTED = {"evaluate_predictions", "grid_search", "export_weights", "streaming"} | IN_TEST_TORCH
+
+
+def test_every_example_is_tested_and_short() -> None:
+    files = {path.stem: path for path in FOLDER.glob("*.py")}
+    assert files.keys() == TESTED
+    for path in files.values():
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 60, path.name

@@ -1,0 +1,107 @@
+"""Does the order of systems survive other propensities? Against orders worked out by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unmask import report
+from unmask.metrics import Ranking, jain_around, powers, ranking
+from unmask.predictions import TopK
+from unmask.propensity import jain
+
+HEAD, TAIL = (TopK([[label]] * 18, [[1.0]] * 18) for label in (0, 1))
+LABELS = np.array([[1, 0]] * 10 + [[0, 1]] * 8)
+"""Label 0 in 10 rows, label 1 in 8: with p = (1, 1/2) the order turns where 2^γ = 10/8."""
+
+
+def made(differences: dict[str, float], metric: str = "P@1") -> Ranking:
+    rows = [
+        {"model": name, "system": "new", "value": d, "first": 0.0, "difference": d,
+         "low": d - 0.1, "high": d + 0.1}
+        for name, d in differences.items()
+    ]  # fmt: skip
+    return Ranking(metric, "unbiased", "old", tuple(rows))
+
+
+def test_differences_are_those_of_the_propensities() -> None:
+    found = ranking({"head": HEAD, "tail": TAIL}, LABELS, powers([1.0, 0.5]), metric="P@1")
+    for row in found.rows:
+        gamma = float(row["model"].split("= ")[1])
+        assert row["difference"] == pytest.approx((8 * 2**gamma - 10) / 18)
+        assert (row["value"], row["first"]) == pytest.approx((8 * 2**gamma / 18, 10 / 18))
+
+
+def test_a_fine_grid_brackets_the_turning_point() -> None:
+    """The exact place is log₂ 1.25 ≈ 0.3219."""
+    found = ranking(
+        {"head": HEAD, "tail": TAIL}, LABELS, powers([1.0, 0.5], [0.3, 0.34]), metric="P@1"
+    )
+    assert not found.holds
+    assert "it turns between γ = 0.3 and 0.34, at about 0.322" in found.statement
+
+
+def test_an_order_that_holds_says_so() -> None:
+    found = made({"γ = 0": 0.2, "γ = 1": 0.05, "γ = 2": 0.3})
+    assert found.holds
+    assert found.statement == (
+        "new beats old in P@1 (unbiased) under all 3 propensity models, by 0.0500 to 0.3000. "
+        "The interval of the difference excludes 0 under 2 of 3."
+    )
+    assert made({"x": -0.2}).statement.startswith("old beats new")
+
+
+def test_less_is_more_for_losses() -> None:
+    assert made({"x": -0.2}, metric="Kendall-tau").statement.startswith("new beats old")
+
+
+def test_a_grid_turns_along_single_constants_only() -> None:
+    """(a, b): new leads where b is large; a alone never turns it at b = 1, and no diagonal does."""
+    found = made(
+        {"a = 1, b = 1": -1.0, "a = 2, b = 1": -1.0, "a = 1, b = 3": 3.0, "a = 2, b = 3": 1.0}
+    )
+    assert "is ahead under 2 of 4 models" in found.statement
+    assert "turns between b = 1 and 3, at about 1.5 (for a = 1), between b = 1 and 3, at about 2 " \
+        "(for a = 2)." in found.statement  # fmt: skip
+
+
+def test_many_turns_are_not_all_listed() -> None:
+    found = made({f"γ = {i}": (-1.0) ** i for i in range(8)})
+    assert found.statement.count("between γ") == 3
+    assert "and elsewhere" in found.statement
+
+
+def test_names_without_numbers_turn_nowhere() -> None:
+    found = made({"ours": 1.0, "theirs": -1.0})
+    assert "turns" not in found.statement
+    assert "1 of 2 models." in found.statement
+
+
+def test_every_system_has_its_sentence_and_json_carries_it() -> None:
+    systems = {"head": HEAD, "tail": TAIL, "both": TopK([[0, 1]] * 18, [[1.0, 0.5]] * 18)}
+    found = ranking(systems, LABELS, powers([1.0, 0.5], [0, 1]), metric="P@1", replicates=50)
+    assert len(found.statement.splitlines()) == 2
+    assert Ranking(**json.loads(json.dumps(found.to_dict()))).statement == found.statement
+    section = found.section()
+    assert "tail − head" in report.render(report.Page("ranking", [], [section]))
+
+
+def test_nine_models_around_the_constants() -> None:
+    labels = np.vstack([LABELS, LABELS])
+    found = jain_around(labels, a=0.6, b=2.0, spread=0.5)
+    assert len(found) == 9
+    np.testing.assert_allclose(found["a = 0.9, b = 1"], jain(labels, a=0.9, b=1.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ranking({"a": HEAD, "b": TAIL}, LABELS, {}, metric="P@1"), "at least one prop"),
+        (lambda: jain_around(LABELS, spread=1.5), r"spread must lie in \[0.01, 0.99\]"),
+    ],
+)
+def test_bad_input_is_refused_in_words(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
