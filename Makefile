@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow lint bench docs figures
+.PHONY: demo test test-slow lint bench docs tables pictures figures
 
 demo:
 	unmask demo
@@ -16,7 +16,13 @@ bench:
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
 
 docs:
-	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --clean
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --clean && python docs/check.py site
+
+tables:
+	python docs/generate.py
+
+pictures:
+	python docs/generate.py --pictures
 
 figures:
 	unmask reproduce all --size paper --output docs/results

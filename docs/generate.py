@@ -141,7 +141,8 @@ def draw() -> None:
 
 def _overview(found: Demo) -> report.Panels:
     """Recall of three models on true labels; estimates of one of them from hidden labels."""
-    seen = f"{1 - found.total.lost:.0%} of them".replace("%", " %")
+    share = f"{1 - found.total.lost:.0%}".replace("%", " %")
+    seen = f"{share} of them"
     recall = {name: table["R@5", "vanilla"].value for name, table in found.scores.items()}
     words = {"complete": "all labels", "vanilla": f"{seen}, as is", "unbiased": f"{seen}, weighted"}
     trained = [report.Series(name, [words[name]], [value]) for name, value in recall.items()]
@@ -154,8 +155,8 @@ def _overview(found: Demo) -> report.Panels:
         [
             report.Chart("dots", trained, title="Trained on …: true recall@5",
                          y=report.Axis("", low=0.5, high=1)),
-            report.Chart("dots", estimates, title=f"Recall@5, estimated from {seen}",
-                         y=report.Axis("", low=0, high=1.6),
+            report.Chart("dots", estimates, title=f"Recall@5, estimated from {share} of the labels",
+                         y=report.Axis("", low=0, high=1.8),
                          rules=[report.Rule("truth", recall["unbiased"])]),
         ]
     )  # fmt: skip

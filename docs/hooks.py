@@ -1,4 +1,4 @@
-"""For mkdocs: the menu lists result pages and decisions by what is in their folders."""
+"""For mkdocs: the menu lists guides, results and decisions by what is in their folders."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
-FOLDERS = {"Results": "results", "Decisions": "decisions"}
+FOLDERS = {"Guides": "guides", "Results": "results", "Decisions": "decisions"}
 LIST = "<!-- pages -->"
 
 
 def on_config(config: Any) -> Any:
-    """Fill the menu entries of `FOLDERS`."""
+    """Add to the menu entries of `FOLDERS` the pages that they do not name yet."""
     for entry in config["nav"]:
-        for title, folder in FOLDERS.items():
-            if title in entry:
-                entry[title] = [f"{folder}/{name}" for name in pages(folder)]
+        for name, folder in FOLDERS.items():
+            if name in entry:
+                named = {path for each in entry[name] for path in each.values()}
+                found = [f"{folder}/{page}" for page in pages(folder)]
+                entry[name] += [page for page in found if page not in named]
     return config
 
 

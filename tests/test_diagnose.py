@@ -95,13 +95,45 @@ def test_spread_by_hand() -> None:
 
 
 def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
-    """Counts 1 : 2 : 1 are Bin(2, 1/2); without zeros they are no mixture of binomials."""
-    fine, _ = feasibility._likelihood_ratio(np.repeat([0, 1, 2], [25, 50, 25]), 2, 0.5)
+    """Counts 1 : 2 : 1 are Bin(2, 1/2); 1 : 0 : 1 are no mixture of binomials."""
+    fine, fit = feasibility._likelihood_ratio(np.array([25, 50, 25]), 2, 0.5)
     assert fine == pytest.approx(0, abs=1e-3)
-    ratio, expected = feasibility._likelihood_ratio(np.repeat([1, 2], [50, 50]), 2, 0.5)
-    # the best mixture puts everything on two labels: 1/2 and 1/4 instead of 1/2 and 1/2
-    assert ratio == pytest.approx(2 * 50 * np.log(0.5 / 0.25), rel=1e-3)
-    np.testing.assert_allclose(expected, [0.25, 0.5, 0.25], atol=1e-3)
+    np.testing.assert_allclose(feasibility._histogram(fit, 0.5), [0.25, 0.5, 0.25], atol=1e-3)
+    ratio, fit = feasibility._likelihood_ratio(np.array([50, 0, 50]), 2, 0.5)
+    # π on 0 and 2 labels: x (1 − x) + … maximises ln(1 − 3x/4) + ln(x/4), so x = 2/3
+    assert ratio == pytest.approx(2 * 50 * np.log(0.5 / 0.5 * 0.5 / (1 / 6)), rel=1e-3)
+    np.testing.assert_allclose(fit.probability, [1 / 3, 0, 2 / 3], atol=1e-3)
+
+
+def test_without_empty_rows_counts_are_compared_given_that_they_are_not_zero() -> None:
+    """Bin(2, 1/2) given not 0 is 2 : 1, and such a histogram fits; 1 : 2 cannot be fitted."""
+    fine, fit = feasibility._likelihood_ratio(np.array([0, 100, 50]), 2, 0.5)
+    assert fine == pytest.approx(0, abs=1e-3)
+    np.testing.assert_allclose(feasibility._histogram(fit, 0.5), [0, 2 / 3, 1 / 3], atol=1e-3)
+    ratio, _ = feasibility._likelihood_ratio(np.array([0, 50, 100]), 2, 0.5)
+    expected = 2 * (50 * np.log(1 / 3 / (2 / 3)) + 100 * np.log(2 / 3 / (1 / 3)))
+    assert ratio == pytest.approx(expected, rel=1e-3)
+
+
+def test_removed_empty_rows_are_the_only_finding_about_them() -> None:
+    true = planted(3000)
+    p = propensity.jain(true)
+    seen = data.hide(true, p, seed=1)
+    found = diagnose(seen[np.diff(seen.indptr) > 0], p)
+    assert violations(found) == {"enough empty rows (all labels)"}
+
+
+def test_labels_cut_off_at_a_number_are_recognised() -> None:
+    """Rows keep their first ten observed labels at most."""
+    true = data.synthetic.independent(3000, 40, probability=0.5, seed=0)
+    p = np.full(40, 0.5)
+    seen = data.hide(true, p, seed=1)
+    place = np.arange(seen.nnz) - np.repeat(seen.indptr[:-1], np.diff(seen.indptr))
+    seen.data[place >= 10] = 0
+    seen.eliminate_zeros()
+    (worst, *_) = (f for f in diagnose(seen, p).findings if "is not what losing" in f.title)
+    assert "no row shows more than 10 labels" in worst.evidence
+    assert "cut off" in worst.advice
 
 
 def test_a_label_cannot_be_more_frequent_than_its_propensity() -> None:

@@ -1,26 +1,55 @@
-"""What the documents say runs."""
+"""What the documents say runs, leads somewhere, and is complete."""
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import pkgutil
 import re
+import shlex
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
+import unmask
+from tests.test_cli import run
+from unmask import TopK, data, predictions
+
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCS = ROOT / "docs"
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+
+
+def name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
 
 
 def blocks(document: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [d for d in DOCUMENTS if blocks(d, "python")],
-    ids=lambda d: str(d.relative_to(ROOT)),
-)
+def script(path: Path) -> ModuleType:
+    """A Python file that belongs to no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Everything that can be run
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d, "python")], ids=name)
 def test_python_examples_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,21 +60,178 @@ def test_python_examples_run(
         exec(compile(block, str(document), "exec"), namespace)  # noqa: S102
 
 
+SLOW = ("demo", "reproduce")
+"""Commands with tests of their own."""
+
+
+def commands(document: Path) -> list[list[str]]:
+    """The quick `unmask` commands in the bash blocks of a page, in order."""
+    lines = [
+        shlex.split(line, comments=True)
+        for block in blocks(document, "bash")
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    return [
+        line for line in lines
+        if line[:1] == ["unmask"] and line[1] not in SLOW and "--scheduler" not in line
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if commands(d)], ids=name)
+def test_shell_examples_run(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder with the files that the pages name: train, test, predictions of two systems."""
+    monkeypatch.chdir(tmp_path)
+    rows = data.synthetic.planted(500, n_features=100, n_labels=15, seed=0)
+    data.write("train.txt.gz", rows.take(slice(0, 300)))
+    data.write("test.txt.gz", rows.take(slice(300, 500)))
+    for seed, path in enumerate(("predictions.txt", "theirs.txt", "ours.npz")):
+        scores = np.random.default_rng(seed).random((200, 15))
+        predictions.write(path, TopK.from_scores(scores, 5))
+    for _, *arguments in commands(document):
+        kept, _, target = " ".join(arguments).partition(" > ")
+        result = run(*kept.split())
+        assert result.returncode == 0, (arguments, result.stderr)
+        if target:
+            Path(target).write_text(result.stdout)
+
+
 def test_ci_runs_the_readme_command() -> None:
     """CI must try what the README promises, to the letter."""
     (command,) = (b.strip() for b in blocks(ROOT / "README.md", "bash") if "pytest" in b)
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
+def test_scripts_that_the_readme_names_exist() -> None:
+    named = re.findall(r"`python ([\w/]+\.py)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(named) > 3
+    assert all((ROOT / path).is_file() for path in named)
+
+
+# Links
+
+
+def anchors(document: Path) -> set[str]:
+    """Anchors of the headings of a page, as mkdocs makes them."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+def slug(heading: str) -> str:
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
-        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, _, anchor in re.findall(r"\]\(([^)#:\s]*)(#([^)]*))?\)", text):
+        file = document.parent / target if target else document
+        assert file.exists(), f"{document.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(file), f"{document.name} links to {target}#{anchor}"
+
+
+def test_an_anchor_that_is_not_there_is_noticed() -> None:
+    assert "my-loss-is-negative" in anchors(DOCS / "failures.md")
+    assert "my-loss-is-positive" not in anchors(DOCS / "failures.md")
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    folders = script(DOCS / "hooks.py").FOLDERS.values()
+    for page in DOCS.rglob("*.md"):
+        place = page.relative_to(DOCS)
+        assert str(place) in menu or place.parts[0] in folders, place
+
+
+# Tables and the reference
+
+
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if "<!-- table" in d.read_text(encoding="utf-8")], ids=name
+)
+def test_tables_are_those_of_the_registries(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert script(DOCS / "generate.py").filled(text) == text, "run `make tables`"
+
+
+def test_every_table_is_asked_for() -> None:
+    asked = {
+        table
+        for document in DOCUMENTS
+        for table in re.findall(r"<!-- table: ([\w-]+) -->", document.read_text(encoding="utf-8"))
+    }
+    assert asked == script(DOCS / "generate.py").TABLES.keys()
+
+
+def test_advice_on_estimators_names_estimators_that_can_do_it() -> None:
+    """Every line of the decision table: each estimator named estimates each metric named."""
+    from unmask.metrics import ESTIMATORS, METRICS, supported
+
+    page = (DOCS / "estimators.md").read_text(encoding="utf-8")
+    lines = [line.split("|")[1:3] for line in page.splitlines() if line.count("|") == 4]
+    checked = 0
+    for situation, use in lines:
+        metrics = [m for m in re.findall(r"([\w-]+)@k", situation) if m in METRICS]
+        for estimator in re.findall(r"`(\w+)`", use):
+            if estimator in ESTIMATORS:
+                assert all(estimator in supported(metric) for metric in metrics), situation
+                checked += len(metrics)
+    assert checked > 8
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Every name that the package and its modules export, with what it names."""
+    for module_name in unmask.__all__:
+        module = getattr(unmask, module_name)
+        if isinstance(module, ModuleType):
+            own = [
+                n
+                for n, v in vars(module).items()
+                if getattr(v, "__module__", "") == module.__name__
+            ]
+            for each in getattr(module, "__all__", [n for n in own if not n.startswith("_")]):
+                yield f"{module.__name__}.{each}", getattr(module, each)
+
+
+def test_every_public_function_and_class_is_documented() -> None:
+    found = dict(public())
+    assert len(found) > 150
+    for full_name, value in found.items():
+        if inspect.isfunction(value) or inspect.isclass(value):
+            words = (value.__doc__ or "").strip()
+            generated = words.startswith(f"{value.__name__}(")  # what dataclass writes
+            assert words, full_name
+            assert not generated, full_name
+
+
+def test_every_public_module_is_in_the_reference() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    for full_name, value in public():
+        module, _, each = full_name.rpartition(".")
+        assert f"::: {module}\n" in page, module
+        if each in {
+            m.name for m in pkgutil.iter_modules(getattr(import_module(module), "__path__", []))
+        }:
+            place = full_name if isinstance(value, ModuleType) else f"{full_name}.{each}"
+            assert f"::: {place}\n" in page, f"{place}: a module hides the name"
 
 
 def test_every_function_named_in_the_maths_exists() -> None:
-    page = (ROOT / "docs" / "maths.md").read_text(encoding="utf-8")
+    page = (DOCS / "maths.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(unmask(?:\.\w+)+)`", page))
     assert len(named) > 10
-    for name in named:
-        pkgutil.resolve_name(name)
+    for each in named:
+        pkgutil.resolve_name(each)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    build = ["-m", "mkdocs", "build", "--strict", "-q", "-f", str(ROOT / "mkdocs.yml")]
+    for arguments in ([*build, "-d", str(tmp_path)], [str(DOCS / "check.py"), str(tmp_path)]):
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -184,6 +184,15 @@ def test_bootstrap_is_that_of_the_rows(interval: str) -> None:
     assert each.interval == pytest.approx(ends)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-160, 1.0])
+def test_bca_of_a_statistic_that_hardly_moves(scale: float) -> None:
+    from unmask.metrics import intervals
+
+    replicates, left_out = scale * np.linspace(-1, 1, 201), scale * np.array([-1.0, 0.0, 1.0])
+    low, high = intervals.bca(replicates, 0.9, value=0.0, left_out=left_out)
+    assert (low, high) == pytest.approx((-0.9 * scale, 0.9 * scale), rel=1e-9, abs=0)
+
+
 def test_bca_agrees_with_scipy() -> None:
     from scipy.stats import bootstrap
 
@@ -374,3 +383,47 @@ def test_metrics_without_k_use_the_whole_list() -> None:
     assert table["MRR", "vanilla"].value == pytest.approx(truth)
     whole, three = table["R-precision", "vanilla"], table["R-precision@3", "vanilla"]
     assert whole.value == three.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", ["normal", "percentile", "bca"])
+def test_intervals_hold_the_mean_as_often_as_they_say(interval: str) -> None:
+    """Fresh rows and masks 400 times; the mean from 100 times as many rows."""
+    rng = np.random.default_rng(11)
+    propensity = np.full(30, 0.6)
+
+    def rows(n: int) -> tuple[TopK, np.ndarray]:
+        true = rng.random((n, 30)) < 0.15 * rng.gamma(2, 0.5, (n, 1))
+        scores = true + rng.normal(0, 0.5, true.shape)
+        return TopK.from_scores(scores, 3), (true & (rng.random(true.shape) < 0.6)).astype(int)
+
+    options = {"metrics": ["R@1", "R@3"], "estimators": ["vanilla", "unbiased", "bound"]}
+    means = evaluate(*rows(100_000), propensity, **options)
+    held: dict[tuple[str, str], int] = {}
+    for _ in range(400):
+        table = evaluate(*rows(1000), propensity, **options, interval=interval, replicates=400)
+        for each in table:
+            key = each.metric, each.estimator
+            inside = each.interval[0] <= means[key].value <= each.interval[1]
+            held[key] = held.get(key, 0) + inside
+    assert all(0.90 <= count / 400 <= 0.98 for count in held.values()), held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_deconvolved_recall_with_propensities_that_differ_and_correlated_counts(k: int) -> None:
+    rng = np.random.default_rng(12)
+    propensity = 1 / rng.permutation(np.linspace(2, 20, 100))
+    estimators = ["vanilla", "unbiased", "bound", "deconvolved"]
+    errors: dict[str, list[float]] = {name: [] for name in estimators}
+    for _ in range(12):
+        true = rng.random((10_000, 100)) < np.minimum(0.9, 0.1 * rng.gamma(2, 0.5, (10_000, 1)))
+        top = TopK.from_scores(true + rng.normal(0, 0.6, true.shape), k)
+        seen = true & (rng.random(true.shape) < propensity)
+        truth = evaluate(top, true.astype(int), metrics=[f"R@{k}"])[f"R@{k}", "vanilla"].value
+        for each in evaluate(
+            top, seen.astype(int), propensity, metrics=[f"R@{k}"], estimators=estimators
+        ):
+            errors[each.estimator].append(each.value - truth)
+    rmse = {name: float(np.sqrt(np.mean(np.square(found)))) for name, found in errors.items()}
+    assert rmse.pop("deconvolved") <= 0.5 * min(rmse.values())

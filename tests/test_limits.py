@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.test_cli import run as command
 from unmask import data, predictions
 from unmask._files import allowance
 
@@ -101,6 +102,15 @@ def test_one_huge_index_is_refused_unless_allowed(tmp_path: Path) -> None:
         data.read(path)
     with data.limits(columns=2**31):
         assert data.read(path).features.shape == (1, 2147483646)
+
+
+def test_the_command_line_raises_limits(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("1 100000001 2\n0 0:1\n")
+    refused = command("info", path)
+    assert refused.returncode == 2
+    assert "allow it with `data.limits(columns=…)` or `unmask --max-columns`" in refused.stderr
+    assert command("--max-columns", 10**9, "info", path, "--json").returncode == 0
 
 
 def test_predictions_are_bounded_too(tmp_path: Path) -> None:

@@ -245,6 +245,43 @@ def test_order_of_rows_and_names_of_labels_do_not_matter(
         )
 
 
+def test_long_lists_and_long_rows_go_the_same_way() -> None:
+    """More than five places and more than 24 labels take other loops; the numbers must not care."""
+    rng = np.random.default_rng(4)
+    labels = rng.random((60, 40)) < np.linspace(0, 1, 60)[:, None]
+    rankings = [rng.permutation(40)[:13].tolist() for _ in range(60)]
+    true = [np.flatnonzero(row).tolist() for row in labels]
+    names = [f"{metric}@{k}" for metric in OF_ROWS for k in (4, 7, 13)]
+    found = contributions(one_top(rankings), labels.astype(int), metrics=names)
+    for name in names:
+        metric, _, k = name.partition("@")
+        truth = [DEFINITIONS[metric](r, y, int(k)) for r, y in zip(rankings, true, strict=True)]
+        assert found[name, "vanilla"] == pytest.approx(truth)
+    propensity = rng.uniform(0.3, 1, 40)
+    q = labels / propensity
+    table = evaluate(one_top(rankings), labels.astype(int), propensity, metrics=["PSP@13"])
+    best = np.sort(q, axis=1)[:, -13:].sum()
+    hits_weight = sum(q[i, j] for i, ranking in enumerate(rankings) for j in ranking)
+    assert table["PSP@13", "normalized"].value == pytest.approx(hits_weight / best)
+
+
+def test_wide_integers_mean_the_same() -> None:
+    rng = np.random.default_rng(5)
+    dense = (rng.random((30, 9)) < 0.4).astype(float)
+    narrow = sp.csr_array(dense)
+    wide = sp.csr_array(
+        (narrow.data, narrow.indices.astype(np.int64), narrow.indptr.astype(np.int64)),
+        shape=narrow.shape,
+    )
+    top = TopK.from_scores(rng.random(dense.shape), 4)
+    wider = TopK(top.labels.astype(np.int64), top.scores.astype(np.float64))
+    options = {"metrics": ["R@4", "nDCG@4", "PSP@4", "macro-P@4"], "estimators": ["unbiased"]}
+    propensity = rng.uniform(0.3, 1, 9)
+    once = evaluate(top, narrow, propensity, **options)
+    assert evaluate(wider, wide, propensity, **options).to_dicts() == once.to_dicts()
+    assert wide.indices.dtype == np.int64
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_rows_without_labels_count_and_contribute_nothing(metric: str) -> None:
     top, labels = one_top([[0, 1], [1, 2], [0, 2]]), np.array([[1, 1, 0], [0, 0, 1], [0, 1, 0]])

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import jaccard_score, label_ranking_loss, ndcg_score, precision_score
+from sklearn.metrics import (
+    dcg_score,
+    f1_score,
+    jaccard_score,
+    label_ranking_loss,
+    ndcg_score,
+    precision_score,
+    recall_score,
+)
 
 from tests.test_metrics import dense_rows, one_top
 from unmask.metrics import evaluate
@@ -86,15 +94,40 @@ def scored(seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return labels, rng.permuted(np.tile(np.arange(12.0), (50, 1)), axis=1)
 
 
-def test_scikit_learn() -> None:
+def chosen(scores: np.ndarray, k: int) -> np.ndarray:
+    """The top k as a matrix of zeros and ones."""
+    places = np.zeros(scores.shape, dtype=int)
+    np.put_along_axis(places, TopK.from_scores(scores, k).labels.astype(int), 1, axis=1)
+    return places
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("P", lambda y, top: precision_score(y, top, average="samples")),
+        ("R", lambda y, top: recall_score(y, top, average="samples")),
+        ("F1", lambda y, top: f1_score(y, top, average="samples")),
+        ("Jaccard", lambda y, top: jaccard_score(y, top, average="samples")),
+        ("macro-P", lambda y, top: precision_score(y, top, average="macro", zero_division=0)),
+        ("macro-R", lambda y, top: recall_score(y, top, average="macro", zero_division=0)),
+        ("macro-F1", lambda y, top: f1_score(y, top, average="macro", zero_division=0)),
+    ],
+)
+def test_scikit_learn_on_the_top_as_a_set(name: str, theirs: Any) -> None:
     labels, scores = scored()
-    chosen = np.zeros_like(labels)
-    np.put_along_axis(chosen, TopK.from_scores(scores, 3).labels.astype(int), 1, axis=1)
-    table = evaluate(scores, labels, metrics=["nDCG@3", "P@3", "Jaccard@3", "Kendall-tau"])
+    for k in (1, 3, 12):
+        table = evaluate(scores, labels, metrics=[f"{name}@{k}"])
+        assert table[f"{name}@{k}", "vanilla"].value == pytest.approx(
+            theirs(labels, chosen(scores, k))
+        )
+
+
+def test_scikit_learn_on_rankings() -> None:
+    labels, scores = scored()
+    table = evaluate(scores, labels, metrics=["nDCG@3", "DCG@3", "Kendall-tau"])
     value = {each.metric: each.value for each in table}
     assert value["nDCG@3"] == pytest.approx(ndcg_score(labels, scores, k=3))
-    assert value["P@3"] == pytest.approx(precision_score(labels, chosen, average="samples"))
-    assert value["Jaccard@3"] == pytest.approx(jaccard_score(labels, chosen, average="samples"))
+    assert value["DCG@3"] == pytest.approx(dcg_score(labels, scores, k=3))
     right = labels.sum(axis=1)
     pairs = np.mean(
         [

@@ -500,6 +500,50 @@ def test_a_plan_promises_no_less_than_a_blind_audit(budget: int, metric: str) ->
     assert plan.labels.sum() == pytest.approx(1)
 
 
+def test_chances_are_corrected_hit_rates_that_rise_with_the_score() -> None:
+    """Two scores, one label with p = 1/2: 30 of 80 and 5 of 80 hits are seen."""
+    from unmask.propensity import plan
+
+    scores = np.repeat([[0.9], [0.1]], 80, axis=0)
+    labels = np.zeros((160, 1))
+    labels[:30], labels[80:85] = 1, 1
+    chance = plan._chances(
+        TopK(np.zeros((160, 1), int), scores), sp.csr_array(labels), np.array([0.5])
+    )
+    np.testing.assert_allclose(chance.toarray().ravel(), np.repeat([60 / 80, 10 / 80], 80))
+    upside_down = plan._chances(
+        TopK(np.zeros((160, 1), int), -scores), sp.csr_array(labels), np.array([0.5])
+    )
+    np.testing.assert_allclose(upside_down.toarray(), 70 / 160)  # may not fall with the score
+
+
+def test_rows_with_many_likely_labels_come_first_unless_labels_are_dear() -> None:
+    true = data.synthetic.planted(1500, n_labels=40, seed=3).labels
+    p = np.full(40, 0.4)
+    seen, top = data.hide(true, p, seed=1), predictions(true, 12, 0)
+    size = np.diff(true.indptr)
+    cheap = propensity.audit_plan(top, seen, p, budget=100, k=5)
+    assert cheap.cost == len(cheap.rows) == 100
+    assert size[cheap.rows].mean() > 1.8 * size.mean()
+    assert cheap.uniform / cheap.after > 1.2
+    dear = propensity.audit_plan(top, seen, p, budget=900, k=5, label_cost=10.0)
+    assert 800 < dear.cost <= 900
+    assert size[dear.rows].mean() < size[cheap.rows].mean()
+    assert 1 <= dear.uniform / dear.after < cheap.uniform / cheap.after
+
+
+def test_choosing_by_predictions_leaves_rates_alone_and_by_observed_labels_does_not() -> None:
+    """Over all masks of four true labels with p = 1/4: the rate among two rows fixed beforehand,
+    and among the rows where the label was seen."""
+    masks = [
+        (np.array(mask), 0.25 ** sum(mask) * 0.75 ** (4 - sum(mask)))
+        for mask in product((0, 1), repeat=4)
+    ]
+    assert sum(mask[[0, 2]].mean() * chance for mask, chance in masks) == pytest.approx(0.25)
+    seen = [(mask[mask > 0].mean(), chance) for mask, chance in masks if mask.any()]
+    assert all(rate == 1 for rate, _ in seen)
+
+
 def test_a_plan_knows_what_an_estimate_knows() -> None:
     seen, true, _ = audited(400)
     estimate = estimated(400)
@@ -535,7 +579,7 @@ def test_a_plan_knows_what_an_estimate_knows() -> None:
         ),
         (
             lambda: propensity.audit_plan(TopK([[0]], [[1.0]]), [[1]], [0.5], budget=0),
-            "budget must be a whole number",
+            r"budget must lie in \[1, inf\]",
         ),
     ],
 )

@@ -67,6 +67,17 @@ def test_a_grid_turns_along_single_constants_only() -> None:
         "(for a = 2)." in found.statement  # fmt: skip
 
 
+def test_refused_models_are_counted_and_judge_nothing() -> None:
+    found = made({"γ = 0": 0.2, "γ = 1": 0.3})
+    gap = {**found.rows[0], "model": "γ = 2", "difference": None, "low": None, "high": None}
+    with_gap = Ranking("R@5", "deconvolved", "old", (*found.rows, gap))
+    assert with_gap.holds
+    assert "under all 2 propensity models" in with_gap.statement
+    assert with_gap.statement.endswith("The data refuse the other 1.")
+    assert "The data refuse" in report.render(report.Page("x", [], [with_gap.section()]))
+    assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
+
+
 def test_many_turns_are_not_all_listed() -> None:
     found = made({f"γ = {i}": (-1.0) ** i for i in range(8)})
     assert found.statement.count("between γ") == 3

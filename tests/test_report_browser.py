@@ -182,6 +182,17 @@ def test_nothing_is_complained_of_loaded_or_cut_off(
     assert [url for url in tab.requests() if not url.startswith("data:")] == [file.as_uri()]
 
 
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_page_of_real_results_is_as_good(tab: Tab, tmp_path: Path, width: int) -> None:
+    from unmask.experiments import demo
+
+    file = report.write(demo.page(demo.run(n=600)), tmp_path / "demo.html")
+    tab.open(file, width=width)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.complaints() == []
+    assert [url for url in tab.requests() if not url.startswith("data:")] == [file.as_uri()]
+
+
 COLUMN = "Array.from(document.querySelector('table').tBodies[0].rows, r => r.cells[%d].textContent)"
 STATE = "document.querySelectorAll('table thead th')[1].getAttribute('aria-sort')"
 

@@ -173,6 +173,19 @@ def test_differences_carry_the_doubt_too() -> None:
         assert "p = " in one.verdict
 
 
+def test_masks_that_go_together_make_what_does_not_add_up_doubtful() -> None:
+    true, seen, estimate = audited(60, 2)
+    keep = sp.diags_array((np.arange(60) % 2).astype(np.float32))
+    together = propensity.audit(keep @ true[:60], true[:60], curve="free")
+    assert together.effect > 2 > 1.5 > estimate.effect >= 1
+    top, asked = predictions(true, 2.0, 0), {"metrics": ["P@5", "R@5"], "draws": 5}
+    found = evaluate(top, seen, together, estimators=["vanilla", "unbiased"], **asked)
+    assert found["R@5", "unbiased"].verdict.startswith("doubtful: labels of a row")
+    for cell in (("R@5", "vanilla"), ("P@5", "unbiased")):
+        assert "doubtful" not in found[cell].verdict
+    assert "doubtful" not in evaluate(top, seen, estimate, **asked)["R@5", "unbiased"].verdict
+
+
 def test_the_number_of_draws_is_checked() -> None:
     with pytest.raises(ValueError, match="draws must be a whole number"):
         evaluate(TopK([[0]], [[1.0]]), [[1]], estimate_of((0.5,), (0.6,)), metrics=["P@1"], draws=0)

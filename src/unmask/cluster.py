@@ -107,7 +107,7 @@ def _client(backend: Any, patience: float) -> Iterator[Any]:
         workers = _checks.count(int(count[1]), "workers")
         with (
             distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None
+                n_workers=workers, threads_per_worker=1, dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):

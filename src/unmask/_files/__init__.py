@@ -11,7 +11,7 @@ from unmask._files.faults import shown
 from unmask._files.render import write_rows
 from unmask._files.rows import INT32, Block, Text, open_text, parse
 from unmask._files.stream import blocks, compression, contents, writing
-from unmask._files.tables import integers
+from unmask._files.tables import integers, numbers
 
 __all__ = [
     "INT32",
@@ -22,6 +22,7 @@ __all__ = [
     "contents",
     "integers",
     "limits",
+    "numbers",
     "open_text",
     "parse",
     "refuse_columns",

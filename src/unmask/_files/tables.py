@@ -1,4 +1,4 @@
-"""Tables of whole numbers in text: split files and lists of pairs."""
+"""Tables in text: whole numbers (split files, lists of pairs), and columns of numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unmask._files.faults import shown, token_at
 from unmask._files.rows import open_text
+from unmask._files.stream import contents
 
 
 def integers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
@@ -38,6 +39,32 @@ def integers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
         widths.append(counts[:lines].copy())
         line += lines
     return _table(np.concatenate(numbers), np.concatenate(widths), path)
+
+
+def numbers(path: str | os.PathLike[str], content: bytes | None = None) -> NDArray[np.float64]:
+    """One number per line of a file; `content` is what the file holds, if that is known.
+
+    >>> numbers("p.txt", b"0.5\\n1e-3\\n")
+    array([0.5  , 0.001])
+    """
+    lines = (contents(path) if content is None else content).splitlines()
+    if not lines:
+        raise ValueError(f"{os.fspath(path)}: the file is empty; it needs one number per line.")
+    try:
+        return np.array([float(line) for line in lines])
+    except ValueError:
+        at = next(i for i, line in enumerate(lines) if not _is_number(line))
+        raise ValueError(
+            f"{os.fspath(path)}, line {at + 1}: expected a number, got {shown(lines[at])}."
+        ) from None
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _table(numbers: NDArray[np.int64], widths: NDArray[np.int32], path: Any) -> NDArray[np.int64]:

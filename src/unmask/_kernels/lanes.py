@@ -50,7 +50,7 @@ LANES = LanesType()
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)  # type: ignore[no-untyped-call]
+        super().__init__(manager, kind, _FLOATS)
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -63,20 +63,20 @@ def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 @intrinsic
-def load(typing_context, matrix, row, group):  # type: ignore[no-untyped-def]
+def load(typing_context, matrix, row, group):
     """Eight neighbouring columns of a row."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         return builder.load(_place(context, builder, signature, args), align=4)
 
     return LANES(matrix, row, group), code
 
 
 @intrinsic
-def store(typing_context, matrix, row, group, lanes):  # type: ignore[no-untyped-def]
+def store(typing_context, matrix, row, group, lanes):
     """Overwrite eight neighbouring columns of a row."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         builder.store(args[3], _place(context, builder, signature, args), align=4)
         return context.get_dummy_value()
 
@@ -84,10 +84,10 @@ def store(typing_context, matrix, row, group, lanes):  # type: ignore[no-untyped
 
 
 @intrinsic
-def spread(typing_context, scalar):  # type: ignore[no-untyped-def]
+def spread(typing_context, scalar):
     """One number in every lane."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         nothing = ir.Constant(_FLOATS, ir.Undefined)
         first = builder.insert_element(nothing, args[0], ir.IntType(32)(0))
         return builder.shuffle_vector(first, nothing, ir.Constant(_INTS, [0] * WIDTH))
@@ -96,10 +96,10 @@ def spread(typing_context, scalar):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def above(typing_context, left, right):  # type: ignore[no-untyped-def]
+def above(typing_context, left, right):
     """Bit j of the result says left[j] > right[j]."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         bits = builder.fcmp_ordered(">", *args)
         return builder.zext(builder.bitcast(bits, ir.IntType(WIDTH)), ir.IntType(32))
 
@@ -107,20 +107,20 @@ def above(typing_context, left, right):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def where_above(typing_context, left, right, yes, no):  # type: ignore[no-untyped-def]
+def where_above(typing_context, left, right, yes, no):
     """yes[j] where left[j] > right[j], else no[j]."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
 
     return LANES(LANES, LANES, LANES, LANES), code
 
 
 @intrinsic
-def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
+def prefetch(typing_context, array, at):
     """Ask for `array[at]` to be in the cache soon; no harm where there is no such element."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         at = builder.sext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
         place = builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
@@ -134,10 +134,10 @@ def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def lowest_bit(typing_context, bits):  # type: ignore[no-untyped-def]
+def lowest_bit(typing_context, bits):
     """The position of the lowest set bit of a number that is not zero."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         return builder.zext(builder.cttz(args[0], ir.IntType(1)(1)), ir.IntType(64))
 
     return types.int64(types.uint32), code
@@ -147,8 +147,8 @@ def _elementwise(build: Any) -> Any:
     """An intrinsic (Lanes, Lanes) → Lanes from a function of (builder, left, right)."""
 
     @intrinsic
-    def operation(typing_context, left, right):  # type: ignore[no-untyped-def]
-        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def operation(typing_context, left, right):
+        def code(context, builder, signature, args):
             return build(builder, *args)
 
         return LANES(LANES, LANES), code
@@ -165,30 +165,30 @@ _divide = _elementwise(lambda b, x, y: b.fdiv(x, y))
 
 
 @overload(operator.add)
-def _lanes_add(x, y):  # type: ignore[no-untyped-def]
+def _lanes_add(x, y):
     return (lambda x, y: _add(x, y)) if x is LANES and y is LANES else None
 
 
 @overload(operator.sub)
-def _lanes_subtract(x, y):  # type: ignore[no-untyped-def]
+def _lanes_subtract(x, y):
     return (lambda x, y: _subtract(x, y)) if x is LANES and y is LANES else None
 
 
 @overload(operator.mul)
-def _lanes_multiply(x, y):  # type: ignore[no-untyped-def]
+def _lanes_multiply(x, y):
     return (lambda x, y: _multiply(x, y)) if x is LANES and y is LANES else None
 
 
 @overload(operator.truediv)
-def _lanes_divide(x, y):  # type: ignore[no-untyped-def]
+def _lanes_divide(x, y):
     return (lambda x, y: _divide(x, y)) if x is LANES and y is LANES else None
 
 
 @intrinsic
-def _power_of_two(typing_context, exponent):  # type: ignore[no-untyped-def]
+def _power_of_two(typing_context, exponent):
     """2^k for lanes that hold whole numbers k: the exponent bits of a float32."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         whole = builder.fptosi(args[0], _INTS)
         biased = builder.add(whole, ir.Constant(_INTS, [127] * WIDTH))
         return builder.bitcast(builder.shl(biased, ir.Constant(_INTS, [23] * WIDTH)), _FLOATS)
@@ -197,13 +197,13 @@ def _power_of_two(typing_context, exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def number(value):  # type: ignore[no-untyped-def]
+def number(value):
     """A constant in every lane."""
     return spread(np.float32(value))
 
 
 @njit(cache=True, nogil=True)
-def exponential(x):  # type: ignore[no-untyped-def]
+def exponential(x):
     """eˣ = 2^k · e^r with r = x − k ln 2 in [−½ ln 2, ½ ln 2] and a polynomial for e^r."""
     x = larger(number(-87.0), smaller(number(87.0), x))
     shifter = number(12582912.0)  # 1.5 · 2²³: adding it rounds to a whole number
@@ -220,7 +220,7 @@ _subtract_exactly = _elementwise(lambda b, x, y: b.fsub(x, y))
 
 
 @njit(cache=True, nogil=True)
-def logarithm_of_one_plus(x):  # type: ignore[no-untyped-def]
+def logarithm_of_one_plus(x):
     """ln(1 + x) = 2 artanh(x / (2 + x)), whose series converges fast for 0 ≤ x ≤ 1."""
     q = x / (number(2.0) + x)
     square = q * q

@@ -32,7 +32,7 @@ from unmask._kernels.linear_state import (
 
 
 @njit(cache=True, nogil=True)
-def begin(x, y, block, scale, start, lane, label):  # type: ignore[no-untyped-def]
+def begin(x, y, block, scale, start, lane, label):
     """Give a lane its next label (or none, −1), at w = 0 with bias `start` and a first direction.
 
     The direction is the mean of the positives, each feature divided by its curvature over all rows
@@ -65,7 +65,7 @@ def begin(x, y, block, scale, start, lane, label):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def interleave(block):  # type: ignore[no-untyped-def]
+def interleave(block):
     """Directions lane by lane → feature by feature, in tiles that stay in the cache."""
     d = block.spread.shape[0]
     to, direction = block.spread, block.direction
@@ -76,7 +76,7 @@ def interleave(block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sweep(x, block):  # type: ignore[no-untyped-def]
+def sweep(x, block):
     """z ← keep·z + step·u + shift, then u ← X d, then the rows that each lane has to look at."""
     w, keep, step, shift, z, u, found, found_z, found_u, counts = block[6:]
     indptr, indices, data = x
@@ -105,7 +105,7 @@ def sweep(x, block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _move(keep, step, shift, z, u, i, group, new, far, low):  # type: ignore[no-untyped-def]
+def _move(keep, step, shift, z, u, i, group, new, far, low):
     """Move eight margins of row i, keep their new slopes, and say which ones matter."""
     moved = load(keep, 0, group) * load(z, i, group) + load(shift, 0, group)
     moved = moved + load(step, 0, group) * load(u, i, group)
@@ -115,7 +115,7 @@ def _move(keep, step, shift, z, u, i, group, new, far, low):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def advance(x, y, settings, block, scratch):  # type: ignore[no-untyped-def]
+def advance(x, y, settings, block, scratch):
     """One Newton turn of every busy lane: take the best step, then find the next direction."""
     for lane in range(BLOCK):
         if block.status[lane] != RUNNING and block.status[lane] != LAST:
@@ -148,7 +148,7 @@ def advance(x, y, settings, block, scratch):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _collect(block, lane, rows, scratch):  # type: ignore[no-untyped-def]
+def _collect(block, lane, rows, scratch):
     """z and u of the lane's own rows, then of the other rows that matter; how many in all."""
     found, found_z, found_u = block.found[lane], block.found_z[lane], block.found_u[lane]
     z, u, to_z, to_u = block.z, block.u, scratch.z, scratch.u
@@ -168,7 +168,7 @@ def _collect(block, lane, rows, scratch):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _search(scratch, pos, neg, m, settings, w, d):  # type: ignore[no-untyped-def]
+def _search(scratch, pos, neg, m, settings, w, d):
     """The best w + t·d and shift s of the bias, 0 ≤ t ≤ REACH and s ≤ 0: Newton in two dimensions.
 
     The shift is free (no pass over the features) and worth a lot: the bias decides how many
@@ -209,7 +209,7 @@ def _search(scratch, pos, neg, m, settings, w, d):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def _along(z, u, pos, neg, m, t, s):  # type: ignore[no-untyped-def]
+def _along(z, u, pos, neg, m, t, s):
     """Σ of pos·e₊² + neg·e₋² at z + t·u + s, and half its derivatives by t and s."""
     f = gt = gs = htt = hts = hss = 0.0
     own = len(pos)

@@ -15,7 +15,7 @@ from unmask._kernels.linear_state import AHEAD, CONCAVE, FLOOR, LAST, NOTHING, R
 
 
 @njit(cache=True, nogil=True)
-def direct(x, rows, pos, neg, found, m, t, s, settings, w, d, scratch):  # type: ignore[no-untyped-def]
+def direct(x, rows, pos, neg, found, m, t, s, settings, w, d, scratch):
     """The next Newton direction into `d`; RUNNING, LAST if it promises too little, or CONCAVE.
 
     Features that no active row has feel the penalty alone: their Newton step is −w, exactly.
@@ -46,7 +46,7 @@ def direct(x, rows, pos, neg, found, m, t, s, settings, w, d, scratch):  # type:
 
 
 @njit(cache=True, nogil=True)
-def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):  # type: ignore[no-untyped-def]
+def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):
     """Copy the active rows onto the features they touch, with their exact slopes and curvatures."""
     place, names, start, index, value = scratch[2:7]
     z, u, slope, curve = scratch.z, scratch.u, scratch.slope, scratch.curve
@@ -94,7 +94,7 @@ def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(scratch, active, touched, settings):  # type: ignore[no-untyped-def]
+def _add_rows(scratch, active, touched, settings):
     """residual −= Σ slope_i x_i over the active rows; scale = (diagonal of the Hessian)^−½.
 
     Dividing by the whole diagonal takes more steps than dividing by nothing; by its root, fewer.
@@ -118,7 +118,7 @@ def _add_rows(scratch, active, touched, settings):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def _conjugate_gradients(scratch, active, touched, settings, promised):  # type: ignore[no-untyped-def]
+def _conjugate_gradients(scratch, active, touched, settings, promised):
     """Solve H solution = residual until a step gains less than a fraction of all gains so far."""
     size = touched + 1
     residual, solution = scratch.vectors[0, :size], scratch.vectors[1, :size]
@@ -151,7 +151,7 @@ def _conjugate_gradients(scratch, active, touched, settings, promised):  # type:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def _step(solution, residual, q, h, scale, alpha):  # type: ignore[no-untyped-def]
+def _step(solution, residual, q, h, scale, alpha):
     """Move along q; returns residual·scale·residual."""
     total = 0.0
     for f in range(len(q)):
@@ -163,7 +163,7 @@ def _step(solution, residual, q, h, scale, alpha):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def _curve_rows(scratch, active, q, h):  # type: ignore[no-untyped-def]
+def _curve_rows(scratch, active, q, h):
     """h += Σ curve_i (x_i·q) x_i over the active rows; returns the component of the bias.
 
     Two partial sums, and unsigned numbers (which numba does not test for being negative): this is
@@ -192,7 +192,7 @@ def _curve_rows(scratch, active, q, h):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def dot(x, y):  # type: ignore[no-untyped-def]
+def dot(x, y):
     total = 0.0
     for f in range(len(x)):
         total += x[f] * y[f]
@@ -200,6 +200,6 @@ def dot(x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add(x, t, y):  # type: ignore[no-untyped-def]
+def add(x, t, y):
     for f in range(len(x)):
         x[f] += t * y[f]

@@ -20,7 +20,7 @@ SCORE, LOGISTIC, HINGE, SQUARED = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True)
-def rank(link, inverse, score):  # type: ignore[no-untyped-def]
+def rank(link, inverse, score):
     """score, or P(label | score) / p: σ(s), (1 + s)/2 or s, the last two cut to [0, 1]."""
     if link == SCORE:
         return np.float32(score)
@@ -34,7 +34,7 @@ def rank(link, inverse, score):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def interleave(weights, bias, start, stop, out):  # type: ignore[no-untyped-def]
+def interleave(weights, bias, start, stop, out):
     """Weight vectors start…stop (and their bias) as one block (d+1, BLOCK)."""
     d = weights.shape[1]
     for first in range(0, d, 64):
@@ -46,7 +46,7 @@ def interleave(weights, bias, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def offer_block(scores, first, count, link, inverse, labels, best, sizes):  # type: ignore[no-untyped-def]
+def offer_block(scores, first, count, link, inverse, labels, best, sizes):
     """Offer `count` columns, labels first, first+1, …, to the heaps of their rows."""
     k = labels.shape[1]
     for i in range(scores.shape[0]):
@@ -59,14 +59,14 @@ def offer_block(scores, first, count, link, inverse, labels, best, sizes):  # ty
 
 
 @njit(cache=True, nogil=True)
-def drain(labels, best, sizes):  # type: ignore[no-untyped-def]
+def drain(labels, best, sizes):
     """Turn heaps into rows, best first."""
     for i in range(len(sizes)):
         _drain(labels[i], best[i], sizes[i])
 
 
 @njit(cache=True, nogil=True)
-def sparse(x, columns, bias, order, link, inverse, start, stop, labels, best):  # type: ignore[no-untyped-def]
+def sparse(x, columns, bias, order, link, inverse, start, stop, labels, best):
     """Rows start…stop against weights stored feature by feature.
 
     Labels that share no feature with a row score their bias; `order` ranks labels by that, so that

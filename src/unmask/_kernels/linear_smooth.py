@@ -35,7 +35,7 @@ LOGISTIC, SQUARED_ERROR = 0, 1
 
 
 @njit(cache=True, nogil=True)
-def forward(x, w, out):  # type: ignore[no-untyped-def]
+def forward(x, w, out):
     """out = X w, the bias included."""
     indptr, indices, data = x
     last = w.shape[0] - 1
@@ -54,7 +54,7 @@ def forward(x, w, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def backward(x, v, out):  # type: ignore[no-untyped-def]
+def backward(x, v, out):
     """out += Xᵀ v, the bias included."""
     indptr, indices, data = x
     last = out.shape[0] - 1
@@ -66,7 +66,7 @@ def backward(x, v, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def bend(x, q, curve, out):  # type: ignore[no-untyped-def]
+def bend(x, q, curve, out):
     """out += Xᵀ (curve ∘ X q): a Hessian product in one pass over the features."""
     indptr, indices, data = x
     last = out.shape[0] - 1
@@ -88,7 +88,7 @@ def bend(x, q, curve, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add_to(out, f, value, v0, v1, v2, v3):  # type: ignore[no-untyped-def]
+def _add_to(out, f, value, v0, v1, v2, v3):
     store(out, f, 0, load(out, f, 0) + value * v0)
     store(out, f, 1, load(out, f, 1) + value * v1)
     store(out, f, 2, load(out, f, 2) + value * v2)
@@ -96,7 +96,7 @@ def _add_to(out, f, value, v0, v1, v2, v3):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def move(z, u, step, shift):  # type: ignore[no-untyped-def]
+def move(z, u, step, shift):
     """z ← z + step·u + shift, lane by lane."""
     for i in range(z.shape[0]):
         for g in range(BLOCK // WIDTH):
@@ -105,7 +105,7 @@ def move(z, u, step, shift):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def differentiate(kind, cost, z, slope, curve):  # type: ignore[no-untyped-def]
+def differentiate(kind, cost, z, slope, curve):
     """C ℓ₋′ and C ℓ₋″ at every margin."""
     c = spread(np.float32(cost))
     for i in range(z.shape[0]):
@@ -116,7 +116,7 @@ def differentiate(kind, cost, z, slope, curve):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def along(kind, z, u, step, shift, group, sums):  # type: ignore[no-untyped-def]
+def along(kind, z, u, step, shift, group, sums):
     """Σ ℓ₋ at z + t·u + s and its derivatives by t, s, tt, ts, ss for eight lanes: sums (6, BLOCK).
 
     `step` and `shift` hold t and s.
@@ -147,7 +147,7 @@ def along(kind, z, u, step, shift, group, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def negative(kind, z):  # type: ignore[no-untyped-def]
+def negative(kind, z):
     """ℓ₋, ℓ₋′ and ℓ₋″ of eight margins; equal to `unmask.losses` (tests/test_linear_solver.py)."""
     if kind == LOGISTIC:
         small = exponential(number(0.0) - larger(z, number(0.0) - z))
@@ -159,7 +159,7 @@ def negative(kind, z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def negative_scalar(kind, z):  # type: ignore[no-untyped-def]
+def negative_scalar(kind, z):
     """The same for one margin, in float64."""
     if kind == LOGISTIC:
         small = math.exp(-abs(z))
@@ -170,7 +170,7 @@ def negative_scalar(kind, z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def along_extra(kind, z, u, lane, t, s, rows, extra, sums):  # type: ignore[no-untyped-def]
+def along_extra(kind, z, u, lane, t, s, rows, extra, sums):
     """Add Σ extra·ℓ₋ over the rows of one lane's label to `sums`."""
     for r in range(len(rows)):
         way = u[rows[r], lane]
@@ -184,7 +184,7 @@ def along_extra(kind, z, u, lane, t, s, rows, extra, sums):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def scale_rows(slope, curve, lane, rows, extra):  # type: ignore[no-untyped-def]
+def scale_rows(slope, curve, lane, rows, extra):
     """ℓ₋′ and ℓ₋″ counted 1 + extra times on the rows of one lane's label."""
     for r in range(len(rows)):
         slope[rows[r], lane] *= 1.0 + extra[r]
@@ -192,7 +192,7 @@ def scale_rows(slope, curve, lane, rows, extra):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_rows(x, lane, rows, weight, out):  # type: ignore[no-untyped-def]
+def add_rows(x, lane, rows, weight, out):
     """out[:, lane] += Σ weight_r x_r, the bias included."""
     indptr, indices, data = x
     for r in range(len(rows)):
@@ -202,7 +202,7 @@ def add_rows(x, lane, rows, weight, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def lift(x, lane, rows, weight, d):  # type: ignore[no-untyped-def]
+def lift(x, lane, rows, weight, d):
     """Σ weight_r (x_r·d) in one lane."""
     indptr, indices, data = x
     total = 0.0
@@ -213,7 +213,7 @@ def lift(x, lane, rows, weight, d):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dots(x, y):  # type: ignore[no-untyped-def]
+def dots(x, y):
     """Σ over rows of x·y, lane by lane, in float64; the last row (the bias) apart: (2, BLOCK)."""
     out = np.zeros((2, BLOCK))
     part = np.zeros((1, BLOCK), dtype=np.float32)
@@ -233,7 +233,7 @@ def dots(x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def combine(x, a, y, b):  # type: ignore[no-untyped-def]
+def combine(x, a, y, b):
     """x ← a·x + b·y, with one a and one b per lane."""
     for f in range(x.shape[0]):
         for g in range(BLOCK // WIDTH):

@@ -17,9 +17,7 @@ _POWERS = np.array([float(10**power) for power in range(16)])
 
 
 @njit(cache=True, nogil=True)
-def render(  # type: ignore[no-untyped-def]
-    label_indptr, labels, indptr, columns, values, start, stop, by_python, out
-):
+def render(label_indptr, labels, indptr, columns, values, start, stop, by_python, out):
     """Rows start…stop as lines `l,l i:v i:v`; returns how many bytes of `out` were written.
 
     An empty `label_indptr` leaves the label list out. Values beyond `LOWEST` and `HIGHEST` stand
@@ -55,7 +53,7 @@ def render(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _put_value(out, at, value):  # type: ignore[no-untyped-def]
+def _put_value(out, at, value):
     """The decimal with the fewest places that reads back as `value`."""
     if np.signbit(value):
         out[at] = _MINUS
@@ -76,7 +74,7 @@ def _put_value(out, at, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _put_digits(out, at, number, width):  # type: ignore[no-untyped-def]
+def _put_digits(out, at, number, width):
     """`number` in decimal, with leading zeros up to `width`."""
     digits, rest = width, number // 10**width
     while rest > 0:
@@ -89,7 +87,7 @@ def _put_digits(out, at, number, width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _put_bytes(out, at, written):  # type: ignore[no-untyped-def]
+def _put_bytes(out, at, written):
     for byte in written:
         if byte != 0:
             out[at] = byte

@@ -37,7 +37,7 @@ _POWERS = np.array([float(f"1e{power}") for power in range(91)])
 
 
 @njit(cache=True, nogil=True)
-def parse(  # type: ignore[no-untyped-def]
+def parse(
     text, start, stop, layout, base, limit, label_base, label_limit,
     label_counts, labels, counts, columns, values, slow,
 ):  # fmt: skip
@@ -81,7 +81,7 @@ def parse(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _label_list(text, at, layout, base, limit, labels, n_labels):  # type: ignore[no-untyped-def]
+def _label_list(text, at, layout, base, limit, labels, n_labels):
     """`l,l,l` up to a blank or the line's end; a token `f:v` in its place means "no labels"."""
     line, first = at, n_labels
     rising = True
@@ -111,9 +111,7 @@ def _label_list(text, at, layout, base, limit, labels, n_labels):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _entries(  # type: ignore[no-untyped-def]
-    text, at, layout, base, limit, columns, values, n_entries, row, slow, n_slow
-):
+def _entries(text, at, layout, base, limit, columns, values, n_entries, row, slow, n_slow):
     """`i:v i:v …` up to the line's end (or a comment); (code, where, entries, slow values)."""
     line, first = at, n_entries
     rising = True
@@ -165,31 +163,31 @@ def _entries(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _blank(byte):  # type: ignore[no-untyped-def]
+def _blank(byte):
     return byte in (_SPACE, _TAB)
 
 
 @njit(cache=True, nogil=True)
-def _line_ends(text, at):  # type: ignore[no-untyped-def]
+def _line_ends(text, at):
     return text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
 
 
 @njit(cache=True, nogil=True)
-def _token_ends(text, at, layout):  # type: ignore[no-untyped-def]
+def _token_ends(text, at, layout):
     if _line_ends(text, at) or _blank(text[at]):
         return True
     return (layout == LIBSVM and text[at] == _HASH) or (layout == LABELS and text[at] == _COMMA)
 
 
 @njit(cache=True, nogil=True)
-def _next_line(text, at):  # type: ignore[no-untyped-def]
+def _next_line(text, at):
     while text[at] != _NEWLINE:
         at += 1
     return at + 1
 
 
 @njit(cache=True, nogil=True)
-def _index(text, at):  # type: ignore[no-untyped-def]
+def _index(text, at):
     """(whole number, byte after it); −1 without a digit; beyond 2^61 it only stays large."""
     digit = np.int64(text[at]) - _ZERO
     if not 0 <= digit <= 9:
@@ -203,7 +201,7 @@ def _index(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _number(text, at):  # type: ignore[no-untyped-def]
+def _number(text, at):
     """(float32, exact / slow / bad, byte after it) for a decimal number."""
     negative = text[at] == _MINUS
     at += negative or text[at] == _PLUS
@@ -229,7 +227,7 @@ def _number(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _digits(text, at, mantissa):  # type: ignore[no-untyped-def]
+def _digits(text, at, mantissa):
     """Append digits to an 18-digit mantissa; (mantissa, digits too many, first byte, last + 1)."""
     first, dropped = at, 0
     digit = np.int64(text[at]) - _ZERO
@@ -244,7 +242,7 @@ def _digits(text, at, mantissa):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _scaled(mantissa, exponent, cut):  # type: ignore[no-untyped-def]
+def _scaled(mantissa, exponent, cut):
     """mantissa · 10^exponent as float32, and whether that is certain (see the module's head)."""
     if mantissa == 0 or exponent < -90:  # mantissa < 10^18, so the value is below 10^-72
         return np.float32(0), _EXACT
@@ -265,7 +263,7 @@ def _scaled(mantissa, exponent, cut):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sort(keys, values):  # type: ignore[no-untyped-def]
+def _sort(keys, values):
     """Heap sort `keys` in place, `values` (if any) with them; return a repeated key or −1."""
     for root in range(len(keys) // 2 - 1, -1, -1):
         _sift(keys, values, root, len(keys))
@@ -279,7 +277,7 @@ def _sort(keys, values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sift(keys, values, root, end):  # type: ignore[no-untyped-def]
+def _sift(keys, values, root, end):
     while 2 * root + 1 < end:
         child = 2 * root + 1
         if child + 1 < end and keys[child] < keys[child + 1]:
@@ -291,14 +289,14 @@ def _sift(keys, values, root, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _exchange(keys, values, a, b):  # type: ignore[no-untyped-def]
+def _exchange(keys, values, a, b):
     keys[a], keys[b] = keys[b], keys[a]
     if len(values) > 0:
         values[a], values[b] = values[b], values[a]
 
 
 @njit(cache=True, nogil=True)
-def _find(text, at, stop, index, times):  # type: ignore[no-untyped-def]
+def _find(text, at, stop, index, times):
     """The byte where a token of the line starts with `index` for the `times`-th time."""
     while at < stop:
         token = at
@@ -314,7 +312,7 @@ def _find(text, at, stop, index, times):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def whole_numbers(text, start, stop, numbers, counts):  # type: ignore[no-untyped-def]
+def whole_numbers(text, start, stop, numbers, counts):
     """Lines of whole numbers: (code, where, lines, numbers); `counts` says how many each has."""
     lines = found = 0
     at = start

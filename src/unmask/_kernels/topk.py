@@ -16,7 +16,7 @@ _NOTHING = np.float32(-np.inf)
 
 
 @njit(cache=True, nogil=True)
-def dense(scores, start, stop, labels, best):  # type: ignore[no-untyped-def]
+def dense(scores, start, stop, labels, best):
     """Fill rows start…stop of (`labels`, `best`); return (row, column) of a non-score or (-1, -1).
 
     −inf means "never predict this"; every other score must be finite as float32.
@@ -40,7 +40,7 @@ def dense(scores, start, stop, labels, best):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sparse(indptr, indices, values, start, stop, labels, best):  # type: ignore[no-untyped-def]
+def sparse(indptr, indices, values, start, stop, labels, best):
     """As `dense`, over the stored entries of CSR rows; values are known to be finite."""
     for row in range(start, stop):
         size = 0
@@ -50,7 +50,7 @@ def sparse(indptr, indices, values, start, stop, labels, best):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def _offer(labels, scores, size, label, score):  # type: ignore[no-untyped-def]
+def _offer(labels, scores, size, label, score):
     """Put (label, score) on the heap if it belongs to the best; return the new size."""
     if size < len(labels):
         labels[size] = label
@@ -65,7 +65,7 @@ def _offer(labels, scores, size, label, score):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _drain(labels, scores, size):  # type: ignore[no-untyped-def]
+def _drain(labels, scores, size):
     """Turn the heap into a row, best first, with empty places at the end."""
     for last in range(size - 1, 0, -1):
         _swap(labels, scores, 0, last)
@@ -75,12 +75,12 @@ def _drain(labels, scores, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _worse(score, label, other_score, other_label):  # type: ignore[no-untyped-def]
+def _worse(score, label, other_score, other_label):
     return score < other_score or (score == other_score and label > other_label)
 
 
 @njit(cache=True, nogil=True)
-def _rise(labels, scores, at):  # type: ignore[no-untyped-def]
+def _rise(labels, scores, at):
     while at > 0:
         parent = (at - 1) // 2
         if not _worse(scores[at], labels[at], scores[parent], labels[parent]):
@@ -90,7 +90,7 @@ def _rise(labels, scores, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sink(labels, scores, size):  # type: ignore[no-untyped-def]
+def _sink(labels, scores, size):
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -104,13 +104,13 @@ def _sink(labels, scores, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _swap(labels, scores, a, b):  # type: ignore[no-untyped-def]
+def _swap(labels, scores, a, b):
     labels[a], labels[b] = labels[b], labels[a]
     scores[a], scores[b] = scores[b], scores[a]
 
 
 @njit(cache=True, nogil=True)
-def first_fault(labels, scores, start, stop):  # type: ignore[no-untyped-def]
+def first_fault(labels, scores, start, stop):
     """(kind, row, place) of the first thing in rows start…stop that no `TopK` may hold."""
     for row in range(start, stop):
         for place in range(labels.shape[1]):

@@ -69,7 +69,7 @@ def _legendre(n: int, u: Floats) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True, nogil=True)
-def normalized(indptr, index, inverse, nodes, node_weights, starts, out):  # type: ignore[no-untyped-def]
+def normalized(indptr, index, inverse, nodes, node_weights, starts, out):
     """T of every entry into `out`; the first row (from 0) with a value beyond float64, or −1.
 
     Such a value becomes the largest float64 of its sign. Short rows of equal length are integrated
@@ -103,7 +103,7 @@ def normalized(indptr, index, inverse, nodes, node_weights, starts, out):  # typ
 
 
 @njit(cache=True, nogil=True)
-def _by_length(indptr):  # type: ignore[no-untyped-def]
+def _by_length(indptr):
     """Row numbers ordered by row length, and where each length begins (one more at the end)."""
     longest = 0
     for row in range(len(indptr) - 1):
@@ -121,7 +121,7 @@ def _by_length(indptr):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _short_rows(first, m, index, inverse, nodes, node_weights, a, before, total, out):  # type: ignore[no-untyped-def]
+def _short_rows(first, m, index, inverse, nodes, node_weights, a, before, total, out):
     """Rows of m entries that begin at `first`, one per column of the scratch arrays; Σ|T| of each.
 
     A row with every p = 1 gets exactly the 1/m of vanilla weights.
@@ -147,7 +147,7 @@ def _short_rows(first, m, index, inverse, nodes, node_weights, a, before, total,
 
 
 @njit(cache=True, nogil=True)
-def _fetch(index, inverse, first, k, a, total):  # type: ignore[no-untyped-def]
+def _fetch(index, inverse, first, k, a, total):
     for r in range(len(first)):
         a[r] = inverse[index[first[r] + k]]
     for r in range(len(first)):
@@ -155,20 +155,20 @@ def _fetch(index, inverse, first, k, a, total):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _finish(a, total, size):  # type: ignore[no-untyped-def]
+def _finish(a, total, size):
     for r in range(len(size)):
         total[r] *= a[r]
         size[r] += abs(total[r])
 
 
 @njit(cache=True, nogil=True)
-def _put(total, first, k, out):  # type: ignore[no-untyped-def]
+def _put(total, first, k, out):
     for r in range(len(first)):
         out[first[r] + k] = total[r]
 
 
 @njit(cache=True, nogil=True)
-def _long_row(a, nodes, node_weights, before, out):  # type: ignore[no-untyped-def]
+def _long_row(a, nodes, node_weights, before, out):
     """The same for one row, with its nodes side by side."""
     out[:] = 0.0
     for q in range(0, len(nodes), LANES):
@@ -188,7 +188,7 @@ def _long_row(a, nodes, node_weights, before, out):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def _up(x, y, running, before):  # type: ignore[no-untyped-def]
+def _up(x, y, running, before):
     """One factor 1 − u a further, for one u and many a or for one a and many u."""
     for i in range(len(running)):
         before[i] = running[i]
@@ -196,14 +196,14 @@ def _up(x, y, running, before):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _down(x, y, running, before, total):  # type: ignore[no-untyped-def]
+def _down(x, y, running, before, total):
     for i in range(len(running)):
         total[i] += before[i] * running[i]
         running[i] *= 1 - x * y[i]
 
 
 @njit(cache=True, nogil=True)
-def _with_exponents(inverse, nodes, node_weights, out):  # type: ignore[no-untyped-def]
+def _with_exponents(inverse, nodes, node_weights, out):
     """One row whose products leave float64: every number is mantissa · 2^exponent."""
     m = len(inverse)
     before, before_exponent = np.empty(m), np.empty(m, dtype=np.int64)
@@ -228,19 +228,19 @@ def _with_exponents(inverse, nodes, node_weights, out):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _split(value, exponent):  # type: ignore[no-untyped-def]
+def _split(value, exponent):
     mantissa, shift = math.frexp(value)
     return mantissa, exponent + shift
 
 
 @njit(cache=True, nogil=True)
-def _times(value, exponent, factor):  # type: ignore[no-untyped-def]
+def _times(value, exponent, factor):
     mantissa, shift = math.frexp(factor)
     return _split(value * mantissa, exponent + shift)
 
 
 @njit(cache=True, nogil=True)
-def _plus(value, exponent, term, term_exponent):  # type: ignore[no-untyped-def]
+def _plus(value, exponent, term, term_exponent):
     if term == 0:
         return value, exponent
     if value == 0:
@@ -251,12 +251,12 @@ def _plus(value, exponent, term, term_exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _join(value, exponent):  # type: ignore[no-untyped-def]
+def _join(value, exponent):
     return math.ldexp(value, max(exponent, -2000))  # further down everything is 0
 
 
 @njit(cache=True, nogil=True)
-def bound(indptr, index, inverse, out):  # type: ignore[no-untyped-def]
+def bound(indptr, index, inverse, out):
     """T̃_i = a_i / (1 + Σ_{k≠i} a_k); the sum before plus the sum after i, so nothing cancels."""
     for row in range(len(indptr) - 1):
         begin, end = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]
@@ -271,7 +271,7 @@ def bound(indptr, index, inverse, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def spread(indptr, share, out):  # type: ignore[no-untyped-def]
+def spread(indptr, share, out):
     """`share[m]` to every entry of a row of m."""
     for row in range(len(indptr) - 1):
         begin, end = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]

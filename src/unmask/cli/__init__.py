@@ -7,6 +7,7 @@ one line and exit code 2; Ctrl-C with 130.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -35,12 +36,27 @@ app.command("reproduce")(studies.reproduce)
 
 
 @app.callback(invoke_without_command=True)
-def _options(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    max_expansion: Annotated[
+        float | None,
+        typer.Option(help="Read files that unpack to this many times their size; default 200."),
+    ] = None,
+    max_columns: Annotated[
+        int | None,
+        typer.Option(help="Read files with this many features or labels; default 100 million."),
+    ] = None,
+) -> None:
     if version:
         from unmask import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+    if max_expansion is not None or max_columns is not None:
+        from unmask.data import limits
+
+        context.with_resource(limits(expansion=max_expansion, columns=max_columns))
 
 
 def main() -> None:

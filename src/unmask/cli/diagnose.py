@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.padding import Padding
+from rich.text import Text
 
 from unmask.cli import options
 from unmask.cli.output import command, passing, results, show_json
@@ -57,10 +59,14 @@ def diagnose(
     if as_json:
         show_json(record)
         return
+    results.print(f"{source}, {found.n:,} rows, {found.L:,} labels, propensities {propensity}",
+                  markup=False)  # fmt: skip
+    results.print(f"[bold]verdict[/]: {found.verdict}")
     for finding in found.findings:
-        results.print(f"[bold]{finding.severity}[/]: ", end="")
+        results.print(f"\n[bold]{finding.severity}[/]: ", end="")
         results.print(finding.title, markup=False)
-        results.print(f"    {finding.evidence}\n    {finding.advice}", markup=False)
+        for paragraph in (finding.evidence, f"→ {finding.advice}"):
+            results.print(Padding(Text(paragraph), (0, 0, 0, 4)))
 
 
 def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:

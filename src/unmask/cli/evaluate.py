@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unmask import _checks
 from unmask.cli import options
 from unmask.cli.output import command, passing, results, show_json, show_rows, show_text
 
 if TYPE_CHECKING:
-    from unmask.metrics import Table, Tables
+    from unmask.metrics import Ranking, Table, Tables
 
 ABOUT_PSP = (
     "PSP@k, PSnDCG@k and PSDCG@k divide weighted hits by the best weighted hits possible on the "
@@ -56,7 +55,8 @@ def evaluate(
     sensitivity: Annotated[
         str | None,
         typer.Option(
-            help="Also evaluate under other propensities: powers (p^γ) or jain (other a and b).",
+            help="Also evaluate under other propensities: powers (p^γ) or jain (other a and b). "
+            "With --compare: does the order of the systems survive?",
             autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
         ),
     ] = None,
@@ -70,6 +70,8 @@ def evaluate(
     """Estimate ranking metrics from incomplete labels, with intervals and a verdict on each.
 
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt[/]
+    [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt \\
+         --sensitivity powers --html page.html[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
@@ -90,12 +92,19 @@ def evaluate(
     with passing.status(f"evaluating {observed.shape[0]:,} rows"):
         table = library.evaluate(top, observed, p, interval=interval, **settings)
         others = library.sensitivity(top, observed, models, **settings) if models else None
-        differences = None
+        differences, rankings = None, []
         if compare:
             systems = {str(path): files.read(path) for path in [predictions, *compare]}
             differences = library.compare(systems, observed, p, **_comparable(settings))
+        if compare and models:
+            around = library.jain_around(trained) if sensitivity == "jain" else models
+            rankings = [
+                library.ranking(systems, observed, around, metric=metric, estimator=estimator,
+                                confidence=confidence, seed=seed)
+                for metric, estimator in _decisive(table)
+            ]  # fmt: skip
     if as_json or html is not None:
-        record = _record(predictions, table, others, differences, observed, p)
+        record = _record(predictions, table, others, differences, rankings, observed, p)
     if html is not None:
         _write_page(html, record)
     if as_json:
@@ -112,6 +121,19 @@ def evaluate(
         if differences is not None:
             results.print(f"\ndifference to {predictions}, paired over rows", markup=False)
             results.print(str(differences), markup=False)
+        for order in rankings:
+            results.print(f"\n{order.statement}", markup=False)
+
+
+def _decisive(table: Table) -> list[tuple[str, str]]:
+    """What an order of systems is judged by: P and R at their largest k, best estimator at hand."""
+    found: dict[str, tuple[str, str]] = {}
+    for metric in dict.fromkeys(each.metric for each in table):
+        kind, cells = metric.partition("@")[0], [e.estimator for e in table if e.metric == metric]
+        wanted = ("unbiased",) if kind == "P" else ("deconvolved", "unbiased")
+        if kind in ("P", "R") and (best := next((e for e in wanted if e in cells), None)):
+            found[kind] = metric, best
+    return list(found.values())
 
 
 def _record(
@@ -119,6 +141,7 @@ def _record(
     table: Table,
     others: Tables | None,
     differences: Tables | None,
+    rankings: list[Ranking],
     observed: Any,
     p: Any,
 ) -> dict[str, Any]:
@@ -132,6 +155,7 @@ def _record(
         "estimates": table.to_dicts(),
         "sensitivity": [] if others is None else others.to_dicts(),
         "differences": [] if differences is None else differences.to_dicts(),
+        "rankings": [each.to_dict() for each in rankings],
         "labels": figures.label_facts(observed, p),
     }
 
@@ -159,13 +183,15 @@ def _propensities(trained: Any, observed: Any, described: str) -> Any:
 
 def _models(kind: str | None, p: Any, trained: Any) -> Any:
     """Propensity models by name, as asked for by --sensitivity; None if it was not."""
+    from unmask import _checks
+
     return None if kind is None else MODELS[_checks.one_of(kind, MODELS, "sensitivity")](p, trained)
 
 
 def _powers(p: Any, trained: Any) -> Any:
     from unmask.metrics import powers
 
-    return powers(p)
+    return powers(getattr(p, "value", p))  # of estimated propensities, the estimate
 
 
 def _jain(p: Any, trained: Any) -> Any:
@@ -198,6 +224,13 @@ def _show(table: Table, predictions: Path) -> None:
     for each in table:
         if each.verdict.startswith(("unusable", "wide", "doubtful")):
             results.print(f"{each.metric} {each.estimator}: {each.verdict}", markup=False)
+    shares = [e.details["propensity_share"] for e in table if "propensity_share" in e.details]
+    if shares:
+        results.print(
+            "Intervals carry what is not known of the propensities: "
+            f"{min(shares):.0%} to {max(shares):.0%} of the variance.",
+            markup=False,
+        )
     if any(name.startswith("PS") for name in names):
         results.print(ABOUT_PSP, markup=False)
     if any(not 0 <= each.value <= 1 for each in table if each.estimator == "unbiased"):

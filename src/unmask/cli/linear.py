@@ -19,7 +19,9 @@ ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` ma
 
 def train(
     source: options.Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the model.")
+    ] = None,
     loss: Annotated[
         str,
         typer.Option(
@@ -52,6 +54,13 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on after the shards that are there, or start anew.")
     ] = True,
+    block: Annotated[
+        int | None, typer.Option(help="Labels per task and shard; default: from the data.")
+    ] = None,
+    scheduler: options.Scheduler = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say what it would take: memory, tasks, time, size.")
+    ] = False,
     threads: options.Threads = None,
     part: options.Part = None,
     format: options.Format = None,
@@ -62,6 +71,7 @@ def train(
 
     [dim]unmask train train.txt.gz -o model --tfidf --cull 0.01[/]
     [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
+    [dim]unmask train train.txt.gz --scheduler tcp://node1:8786 --plan[/]
     """
     from unmask import data, linear
     from unmask import propensity as models
@@ -75,16 +85,23 @@ def train(
     features: Any = _present(given.features, source, "features")
     labels: Any = _present(given.labels, source, "labels")
     idf = data.idf(features) if tfidf else None
+    task: dict[str, Any] = {
+        "features": features if idf is None else data.tfidf(features, idf),
+        "labels": labels,
+        "recipe": recipe,
+        "propensity": None if correction == "vanilla" else models.named(propensity, labels),
+        "shard_labels": block,
+        "backend": scheduler,
+    }
+    if plan:
+        with passing.status("training a sample of labels"):
+            made = linear.plan(**task)
+        show_json(made.to_dict()) if as_json else show_facts("plan", _plan_facts(made))
+        return
+    if output is None:
+        raise ValueError("name a folder for the model with --output, or ask for the --plan only.")
     with bar("labels") as step:
-        model = linear.train_to(
-            output,
-            features if idf is None else data.tfidf(features, idf),
-            labels,
-            recipe,
-            propensity=None if correction == "vanilla" else models.named(propensity, labels),
-            resume=resume,
-            progress=step,
-        )
+        model = linear.train_to(output, **task, resume=resume, progress=step)
     _keep_idf(output / IDF, idf)
     stored = sum(file.stat().st_size for file in output.iterdir())
     facts = {
@@ -106,6 +123,7 @@ def predict(
     propensity: Annotated[
         Path | None, typer.Option(help="Propensity file, for probability/propensity.")
     ] = None,
+    scheduler: options.Scheduler = None,
     threads: options.Threads = None,
     part: options.Part = None,
     format: options.Format = None,
@@ -116,7 +134,7 @@ def predict(
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     """
-    from unmask import data, linear, predictions
+    from unmask import _files, data, linear, predictions
     from unmask import propensity as models
 
     with passing.status(f"reading {source}"):
@@ -124,13 +142,41 @@ def predict(
         known = linear.load(model)
     features: Any = _present(rows.features, source, "features")
     if (model / IDF).exists():
-        features = data.tfidf(features, _read_idf(model / IDF))
+        features = data.tfidf(features, _files.numbers(model / IDF))
     p = None if propensity is None else models.read(propensity)
     with passing.status(f"predicting {features.shape[0]:,} rows"):
-        top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
+        if scheduler is None:
+            top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
+        else:
+            top = linear.top_spread(
+                model, features, k, rank_by=rank_by, propensity=p, backend=scheduler
+            )
     predictions.write(output, top)
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
     show_json(facts) if as_json else show_facts("predicted", facts)
+
+
+def _plan_facts(made: Any) -> dict[str, Any]:
+    """A plan as people read it."""
+    from datetime import timedelta
+
+    from unmask.linear.planning import gigabytes
+
+    return {
+        "rows × features": f"{made.rows:,} × {made.features:,}",
+        "labels": made.labels,
+        "labels per task": made.block,
+        "tasks": made.tasks,
+        "workers × threads": f"{made.workers} × {made.threads}",
+        "memory a worker needs": gigabytes(made.memory),
+        "memory a worker may use": None if made.available is None else gigabytes(made.available),
+        "of it features, placed once": gigabytes(made.features_bytes),
+        "of it each task": gigabytes(made.task_bytes),
+        "milliseconds per label": 1000 * made.seconds_per_label,
+        "expected time": str(timedelta(seconds=round(made.seconds))),
+        "expected model": gigabytes(made.model_bytes),
+        "extrapolated from": f"{made.sampled} labels",
+    }
 
 
 def _present(matrix: Any, source: Path, what: str) -> Any:
@@ -147,11 +193,3 @@ def _keep_idf(path: Path, idf: Any) -> None:
         return
     with _files.writing(path) as file:
         file.writelines(f"{value!r}\n".encode() for value in idf.tolist())
-
-
-def _read_idf(path: Path) -> Any:
-    import numpy as np
-
-    from unmask import _files
-
-    return np.array([float(line) for line in _files.contents(path).splitlines()])

@@ -85,6 +85,10 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads to use; default: one per core.", callback=_use_threads)
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Run on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quiet = Annotated[
     bool,

@@ -14,7 +14,7 @@ from typing import Any
 from unmask import experiments, report
 from unmask.diagnosis.record import VERDICTS
 from unmask.experiments import figures
-from unmask.metrics import ESTIMATORS, charts
+from unmask.metrics import ESTIMATORS, Ranking, charts
 
 Record = dict[str, Any]
 
@@ -148,7 +148,7 @@ def _face_value(metric: str, cells: dict[tuple[str, str], Record]) -> str | None
     naive = cells.get((metric, "vanilla"))
     better = ("unbiased", "deconvolved") if metric.startswith("P") else ("deconvolved", "unbiased")
     ours = next((cells[metric, name] for name in better if (metric, name) in cells), None)
-    if naive is None or ours is None:
+    if naive is None or naive["value"] is None or ours is None:
         return None
     head = f"Taken at face value {metric} is {naive['value']:.3f}; "
     if ours["value"] is None or ours["value"] != ours["value"]:
@@ -168,6 +168,8 @@ def _evaluation(record: Record) -> list[Any]:
         sections.append(_sensitivity(record["sensitivity"]))
     if record.get("differences"):
         sections.append(_differences(record["differences"]))
+    for each in record.get("rankings", ()):
+        sections.append(Ranking(**each).section())
     if record.get("labels"):
         sections.append(_labels(record["labels"]))
     return [*sections, report.Section("What the estimators mean", [report.Text(meanings)])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from unmask.cli.output import results, show_json
 from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
+    from unmask.experiments import Study
     from unmask.report import Page, Section, Verdict
 
 
@@ -37,6 +39,17 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for rows, figures and the page.")
     ] = Path("unmask-results"),
+    losses: Annotated[
+        str | None,
+        typer.Option(
+            help="For the study training: only these losses, separated by commas.",
+            autocompletion=options.names("unmask.experiments.training", "LOSSES"),
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--anew", help="Keep what is done, or measure it again.")
+    ] = True,
+    scheduler: options.Scheduler = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -45,19 +58,25 @@ def reproduce(
 
     [dim]unmask reproduce recall-simulation[/]
     [dim]unmask reproduce all --size paper --data datasets/ -o results[/]
+    [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
     """
-    from unmask import _checks, experiments, report
+    from unmask import _checks, cluster, experiments, report
 
     _checks.one_of(name, ["all", *experiments.STUDIES], "study")
-    chosen = list(experiments.STUDIES) if name == "all" else [name]
+    studies = _studies(name, losses)
+    if not resume:
+        for each in studies:
+            rmtree(output / "rows" / each / size, ignore_errors=True)
     rows: dict[str, Any] = {}
     sections: list[Section] = []
-    for each in chosen:
-        study = experiments.STUDIES[each]
-        with bar(each) as step:
-            rows[each] = experiments.run(
-                study, output / "rows", size=size, seed=seed, data=data, progress=step
-            )
+    with cluster.connect(scheduler) as crew:
+        for each, study in studies.items():
+            with bar(each) as step:
+                rows[each] = experiments.run(
+                    study, output / "rows", size=size, seed=seed, data=data,
+                    progress=step, backend=None if scheduler is None else crew,
+                )  # fmt: skip
+    for each, study in studies.items():
         drawn = study.draw(rows[each])
         report.write_markdown(_page(each, drawn, size, seed), output / f"{each}.md")
         sections += drawn
@@ -69,6 +88,18 @@ def reproduce(
     for claim in _claims(sections):
         results.print(f"{claim.words} ({claim.evidence}).", markup=False)
     results.print(f"page: {output / 'report.html'}", markup=False)
+
+
+def _studies(name: str, losses: str | None) -> dict[str, Study]:
+    """The studies to run, by name."""
+    from unmask import experiments
+    from unmask.experiments import training
+
+    if losses is not None:
+        if name != "training":
+            raise ValueError(f"--losses belongs to the study training; got it with {name}.")
+        return {name: training.only(losses.split(","))}
+    return dict(experiments.STUDIES) if name == "all" else {name: experiments.STUDIES[name]}
 
 
 def _page(name: str, sections: list[Section], size: str, seed: int) -> Page:

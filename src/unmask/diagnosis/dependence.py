@@ -58,6 +58,7 @@ def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iter
         f"{(total * p).sum() / total.sum():.1%}",
         advice,
         _severity(abs(excess.sum()) > 0.05 * (total * p).sum()),
+        title="The audit contradicts the level of the propensities",
     )
     lean = logit(p) - (variance * logit(p)).sum() / variance.sum()
     information = float((variance * lean**2).sum())
@@ -68,6 +69,7 @@ def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iter
             f"from rare to frequent labels the logit of the propensity should rise "
             f"{1 + (excess * lean).sum() / information:.2f} times as fast as stated",
             advice,
+            title="The audit contradicts the shape of the propensities",
         )
     each = np.minimum(1.0, 2 * np.minimum(binom.cdf(k, total, p), binom.sf(k - 1, total, p)))
     worst = int(np.argmin(each))
@@ -77,6 +79,7 @@ def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iter
         f"label {np.flatnonzero(used)[worst]} was kept {k[worst]:.0f} of {total[worst]:.0f} times; "
         f"its propensity is {p[worst]:.3g}",
         advice,
+        title="The audit contradicts the propensity of single labels",
     )
 
 
@@ -112,6 +115,7 @@ def on_number_of_labels(left: sp.csr_array) -> Test:
         DEPENDENT + "Stratify rows by their number of labels, or model the propensity of an entry "
         "(propensities may be given per row and label).",
         _severity(abs(np.log(per_doubling)) > np.log(1.1)),
+        title="Keeping a label depends on how many the row has",
     )
 
 
@@ -143,6 +147,7 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
         DEPENDENT + "Some rows are annotated better than others: estimate propensities per row "
         "group, or give them per row and label.",
         _severity(abs(correlation) > 0.02),
+        title="Labels of a row are kept or lost together",
     )
 
 
@@ -171,6 +176,7 @@ def on_other_labels(kept: sp.csr_array, complete: sp.csr_array) -> Test:
         DEPENDENT + "If one label stands in for another (a hierarchy, a synonym), merge them or "
         "complete the implied ones first.",
         _severity(abs(with_it - without) > 0.1),
+        title="Keeping a label depends on another label",
     )
 
 

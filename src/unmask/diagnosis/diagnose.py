@@ -44,7 +44,7 @@ def diagnose(
     >>> labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
     >>> found = diagnose(labels, [0.5, 0.5, 0.5])
     >>> found.severity, found.findings[0].title
-    ('error', 'Violated: enough empty rows (all labels)')
+    ('error', 'Rows that lost all their labels are missing (all labels)')
     """
     matrix = _checks.labels(labels)
     if not matrix.nnz:
@@ -64,7 +64,7 @@ def diagnose(
     rejected = [test for test in corrected if test.adjusted <= alpha]
     figures = usability(matrix, p, places, rng)
     findings = [
-        *map(_violation, rejected),
+        *(_violation(test, len(tests)) for test in rejected),
         *_summary(tests, rejected, alpha),
         *_never_empty(matrix, p, rejected),
         *spurious,
@@ -98,21 +98,36 @@ def _audit(audit: tuple[Any, Any], n_labels: int) -> tuple[sp.csr_array, sp.csr_
     return observed, complete
 
 
-def _violation(test: Test) -> Finding:
-    evidence = f"{test.effect} (p = {test.p_value:.2g}, {test.adjusted:.2g} after correction)."
-    return Finding(
-        test.severity, f"Violated: {test.name}", evidence[0].upper() + evidence[1:], test.advice
-    )
+def _violation(test: Test, of: int) -> Finding:
+    chance = "below 1e-15" if test.adjusted < 1e-15 else f"{test.adjusted:.2g}"
+    evidence = f"{test.effect} (p = {chance} after correction for {of} tests)."
+    evidence = evidence.replace("p = below", "p below")
+    return Finding(test.severity, test.title, evidence[0].upper() + evidence[1:], test.advice)
 
 
 def _summary(tests: list[Test], rejected: list[Test], alpha: float) -> Iterator[Finding]:
-    if not rejected:
-        yield Finding(
-            "info",
-            "No test contradicts the propensities",
-            f"{len(tests)} tests, none rejected at {alpha:g} after correction.",
-            "Absence of evidence: an audit (`propensity.audit_plan`) would be stronger.",
-        )
+    if rejected:
+        passed = len(tests) - len(rejected)
+        if passed:
+            yield Finding(
+                "info",
+                "What does not contradict the propensities",
+                f"{passed} of {len(tests)} tests find nothing: "
+                f"{'; '.join(test.name for test in tests if test.name not in _names(rejected))}.",
+                "Only the errors and warnings need an answer.",
+            )
+        return
+    yield Finding(
+        "info",
+        "No test contradicts the propensities",
+        f"{len(tests)} tests, none rejected at {alpha:g} after correction.",
+        "Absence of evidence is not proof: an audit of some hundred rows tells more "
+        "(`propensity.audit_plan` says which).",
+    )
+
+
+def _names(tests: list[Test]) -> set[str]:
+    return {test.name for test in tests}
 
 
 def _never_empty(labels: sp.csr_array, p: Floats, rejected: list[Test]) -> Iterator[Finding]:

@@ -5,7 +5,9 @@ for sets G of labels (all of them, and those of low propensity), m = observed la
 
 thinning   Masks with p_j are masks with p_j / t followed by a thinning with t = max p. So, given
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
-           success t: likelihood ratio against the best mixture, parametric bootstrap.
+           success t: likelihood ratio against the best mixture, parametric bootstrap. Where no row
+           is empty, of binomials that are not 0: most published data lack their empty rows, and
+           that must not hide whether the rest fits.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
@@ -16,7 +18,6 @@ All are exact or conservative for unequal propensities; none assumes that rows l
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,7 @@ from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
 from unmask.diagnosis.record import Test, replicates
-from unmask.weights import count_distribution
+from unmask.weights.counts import Mixture, mixture
 
 Floats = NDArray[np.float64]
 
@@ -37,12 +38,18 @@ NEGLIGIBLE = 0.01  # a likelihood ratio that needs no replicates to be called a 
 
 NOT_INDEPENDENT = (
     "The propensities are too low, or labels do not go missing independently. Estimate them from "
-    "an audit (`propensity.audit`) and do not report corrected numbers until this is resolved."
+    "an audit (`unmask propensity --audit`), and do not report corrected numbers until this is "
+    "resolved."
+)
+CUT_OFF = (
+    "Were labels cut off at that number? Then the rows that have it lost further labels, which "
+    "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
+    "from before the cut."
 )
 NO_EMPTY_ROWS = (
-    "Rows that lost all their labels were probably removed, or everybody was made to give one. Put "
-    "the removed rows back; else corrected estimates overstate what was lost, and only hold for "
-    "rows that kept a label."
+    "Rows that lost all their labels were probably removed, as published data sets do. Put them "
+    "back if you can. If not: P@k and DCG@k by `unbiased` are too high by at least that share "
+    "relative to all rows, and `deconvolved` estimates speak of the rows that kept a label."
 )
 
 
@@ -84,6 +91,7 @@ def frequency(labels: sp.csr_array, p: Floats) -> Iterator[Test]:
         f"label {worst} is observed in {counts[worst] / n:.1%} of the rows; its propensity is "
         f"{p[worst]:.3g}",
         f"Raise the propensity of such labels ({int((counts > n * p).sum())} of them).",
+        title="Labels seen more often than their propensity allows",
     )
 
 
@@ -104,8 +112,10 @@ def empty_rows(part: sp.csr_array, p: Floats, name: str) -> Test:
     return Test(
         f"enough empty rows ({name})",
         min(1.0, float(binom.cdf(empty, n, cautious)) + DOUBT),
-        f"{seen} empty; at least {n * bound:.3g} must have lost all their labels",
+        f"{seen} empty, but with these propensities at least {bound:.1%} of all rows lose every "
+        "label",
         NO_EMPTY_ROWS if empty == 0 else NOT_INDEPENDENT,
+        title=f"Rows that lost all their labels are missing ({name})",
     )
 
 
@@ -118,31 +128,37 @@ def spread(part: sp.csr_array, p: Floats, name: str) -> Test:
     return Test(
         f"counts vary enough ({name})",
         float(norm.cdf(excess.mean() / error)),
-        f"the number of observed labels has variance {m.var():.3g}; losing labels alone makes it "
-        f"{at_least.mean():.3g}",
+        f"the number of observed labels per row has variance {m.var():.3g}; losing labels at "
+        f"random alone makes it {at_least.mean():.3g}",
         NOT_INDEPENDENT,
+        title=f"The number of labels varies too little between rows ({name})",
     )
 
 
 def thinning(part: sp.csr_array, t: float, name: str, rng: np.random.Generator) -> Test:
-    """Is the histogram of label counts that of a thinning with probability t?"""
-    n, n_labels = part.shape
-    m = np.diff(part.indptr)
-    ratio, expected = _likelihood_ratio(m, n_labels, t)
+    """Is the histogram of label counts that of a thinning with probability t?
+
+    Data without any empty row are compared with what thinning leaves in rows that are not empty:
+    that there are none is the other test's to say.
+    """
+    n_labels, rows = part.shape[1], np.bincount(np.diff(part.indptr))
+    ratio, fit = _likelihood_ratio(rows, n_labels, t)
+    expected = _histogram(fit, t)
     repeated = replicates(
-        lambda: _likelihood_ratio(_counts(expected, n, rng), n_labels, t)[0],
+        lambda: _likelihood_ratio(rng.multinomial(rows.sum(), expected), n_labels, t)[0],
         ratio,
         REPLICATES if ratio > NEGLIGIBLE else 0,
     )
-    expected_ratio = repeated.sum() / max(repeated.size, 1)
-    seen = np.bincount(m, minlength=expected.size) / n
-    at = int(np.argmax(np.abs(seen - expected)))
+    at = int(np.argmax(np.abs(rows / rows.sum() - expected[: rows.size])))
+    few = f"{at} {'label' if at == 1 else 'labels'}"
     return Test(
         f"counts are a thinning ({name})",
         _tail(ratio, repeated),
-        f"likelihood ratio {ratio:.3g} against {expected_ratio:.2g} expected; "
-        f"{seen[at]:.1%} of the rows show {at} labels where the best fit has {expected[at]:.1%}",
-        NOT_INDEPENDENT,
+        f"{rows[at] / rows.sum():.1%} of the rows show {few}, where whatever the truth is losing "
+        f"labels leaves {expected[at]:.1%}"
+        + (f"; no row shows more than {few}" if at == rows.size - 1 else ""),
+        CUT_OFF if at == rows.size - 1 else NOT_INDEPENDENT,
+        title=f"The number of labels per row is not what losing labels leaves ({name})",
     )
 
 
@@ -152,25 +168,21 @@ def row_sums(labels: sp.csr_array, of_entry: Floats) -> Floats:
     return np.bincount(rows, of_entry, labels.shape[0]).astype(np.float64)
 
 
-def _likelihood_ratio(m: NDArray[Any], n_labels: int, t: float) -> tuple[float, Floats]:
-    """2 ln (histogram as seen / best mixture of Bin(N, t)), and that mixture's histogram."""
-    indptr = np.r_[0, np.cumsum(m)]
-    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1], m)  # which labels does not matter
-    ones = np.ones(indices.size, dtype=np.float32)
-    alike = sp.csr_array((ones, indices, indptr), shape=(len(m), n_labels))
-    with warnings.catch_warnings():  # replicates are fitted alike, so a small gap cancels
-        warnings.simplefilter("ignore", RuntimeWarning)
-        fit = count_distribution(alike, np.full(n_labels, t), tolerance=1e-6)
-    seen = fit.rows / fit.rows.sum()
-    ratio = 2 * len(m) * (xlogy(seen, seen).sum() - fit.log_likelihood[-1])
-    support = np.arange(fit.probability.size)
-    expected = binom.pmf(support[:, None], support, t) @ fit.probability
-    return max(0.0, float(ratio)), expected
+def _likelihood_ratio(rows: NDArray[Any], n_labels: int, t: float) -> tuple[float, Mixture]:
+    """2 ln (histogram as seen / best mixture of Bin(N, t)), and that mixture."""
+    seen = np.trim_zeros(rows, "b")
+    fit = mixture(seen, t, n_labels, without_empty=seen[0] == 0)
+    shares = seen / seen.sum()
+    ratio = 2 * seen.sum() * (xlogy(shares, shares).sum() - fit.log_likelihood[-1])
+    return max(0.0, float(ratio)), fit
 
 
-def _counts(distribution: Floats, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    drawn = rng.multinomial(n, distribution / distribution.sum())
-    return np.repeat(np.arange(distribution.size), drawn)
+def _histogram(fit: Mixture, t: float) -> Floats:
+    """The share of rows with 0, 1, 2 … labels by the fitted mixture."""
+    chance = binom.pmf(np.arange(fit.support[-1] + 1)[:, None], fit.support, t)
+    chance[: fit.support[0]] = 0  # fitted without empty rows
+    shares = (chance / chance.sum(axis=0)) @ fit.probability
+    return np.asarray(shares / shares.sum())
 
 
 def _tail(value: float, repeated: Floats) -> float:

@@ -36,6 +36,7 @@ class Test:
     effect    how large the departure is, in words with a number
     advice    what to do if the test rejects
     severity  how bad it is if the test rejects; a departure too small to matter is a "warning"
+    title     what the finding is called if the test rejects
     """
 
     __test__ = False  # pytest: not a test case
@@ -46,6 +47,7 @@ class Test:
     advice: str
     severity: str = "error"
     adjusted: float = 1.0
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """The verdict and the findings, for reading."""
-        head = f"{self.n} rows, {self.L} labels: {self.verdict}"
+        head = f"{self.n:,} rows, {self.L:,} labels: {self.verdict}"
         return "\n".join([head, *map(str, self.findings)])
 
 
@@ -109,5 +111,6 @@ UNUSUAL = 10
 VERDICTS = {
     "info": "nothing contradicts these propensities, and unbiased estimates can be used.",
     "warning": "usable with care; read the warnings.",
-    "error": "these propensities with independent masks do not fit these data.",
+    "error": "these labels and these propensities do not fit together as corrections assume; "
+    "read the errors before using corrected numbers.",
 }

@@ -84,11 +84,11 @@ def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]
     recall = max(value for name, value in errors.items() if name.startswith("R@"))
     yield Finding(
         "warning" if max(precision, recall) > USELESS else "info",
-        "Expected standard errors of unbiased metrics",
-        ", ".join(f"{name} ±{value:.2g}" for name, value in errors.items())
-        + f"; effective sample size {ess['P']:.0f} (P, nDCG) and {ess['R']:.0f} (R) of "
-        f"{found['observed_labels']} labels; largest weights {largest['1/p']:.3g} and "
-        f"{largest['T']:.3g}.",
+        "How exact unbiased metrics can be",
+        f"Standard errors with these rows, whatever the model: {_listed(errors)}. The largest "
+        f"weight of a label is {largest['1/p']:.3g} in P and nDCG and {largest['T']:.3g} in R; "
+        f"{found['observed_labels']:,} labels are worth {ess['P']:,.0f} of equal weight in P and "
+        f"nDCG, {ess['R']:,.0f} in R.",
         "More rows divide these by the root of their number; clipping or tempering the "
         "propensities trades them for bias."
         if max(precision, recall) > EXACT_ENOUGH
@@ -98,11 +98,28 @@ def usability_findings(found: dict[str, Any], broken: bool) -> Iterator[Finding]
     yield _loss(found)
 
 
+def _listed(errors: dict[str, float]) -> str:
+    """Errors metric by metric; of one above 1 nothing more is said."""
+    groups: dict[str, dict[str, float]] = {}
+    for name, value in errors.items():
+        metric, _, k = name.partition("@")
+        groups.setdefault(metric, {})[k] = value
+    return "; ".join(
+        f"{metric}@k "
+        + (
+            "above 1, of no use"
+            if min(of_k.values()) > 1
+            else ", ".join(f"±{value:.2g} at {k}" for k, value in of_k.items())
+        )
+        for metric, of_k in groups.items()
+    )
+
+
 def _estimator(recall: float, broken: bool) -> Finding:
     if broken:
         advice = (
-            "Report `vanilla`, as what was observed, and corrected numbers only with these "
-            "findings beside them: with such masks none of them is unbiased or a bound."
+            "Report `vanilla`, as what was observed, and corrected numbers (`unbiased` for P@k, "
+            "`deconvolved` for R@k) only with the errors above beside them."
         )
     elif recall <= EXACT_ENOUGH:
         advice = "Use `unbiased` for every metric."
@@ -115,8 +132,12 @@ def _estimator(recall: float, broken: bool) -> Finding:
     return Finding(
         severity,
         "Which estimator of a metric",
-        f"Unbiased recall has a standard error of {recall:.2g}"
-        + (", and the masks are not what the corrections assume." if broken else "."),
+        (
+            f"Unbiased recall has a standard error of {recall:.2g}"
+            if recall <= 1
+            else "Unbiased recall is nothing but noise here"
+        )
+        + (", and labels did not go missing as the corrections assume." if broken else "."),
         advice,
     )
 
@@ -131,9 +152,9 @@ def _loss(found: dict[str, Any]) -> Finding:
     return Finding(
         "info",
         "Which loss to train",
-        f"{negative:.1%} of the rows have a negative total normalised weight, for which softmax is "
-        f"not convex, and normalised weights reach {found['largest_weight']['T']:.3g}; plain "
-        f"weights reach {largest:.3g}, and above 1 hinge losses are unbounded.",
+        f"Plain unbiased weights reach {largest:.3g}; above 1, hinge losses are unbounded below. "
+        f"Unbiased weights of normalised losses reach {found['largest_weight']['T']:.3g}, and "
+        f"{negative:.1%} of the rows have a negative total, for which softmax is not convex.",
         f"Logistic one-vs-all with `unbiased` weights (convex for any weights); {normalized}; "
         "`bound` with hinge losses.",
     )

@@ -1,11 +1,15 @@
 """Studies: each runs, writes rows, and only then is drawn (`runs`); `STUDIES` names them all."""
 
 from unmask.experiments import (
+    audit_plan,
+    diagnosis_power,
+    propensity_recovery,
     recall_histograms,
     recall_simulation,
     recall_table,
     recall_toy,
     recall_truth,
+    training,
     variance,
 )
 from unmask.experiments.runs import SIZES, Study, run
@@ -19,6 +23,10 @@ STUDIES: dict[str, Study] = {
         recall_histograms,
         recall_truth,
         variance,
+        propensity_recovery,
+        diagnosis_power,
+        audit_plan,
+        training,
     )
 }
 

@@ -49,6 +49,7 @@ class Demo:
     """What hiding labels did to one data set, to models trained on it, and to their scores."""
 
     n: int
+    seed: int
     bands: tuple[Band, ...]
     empty_rows: int
     scores: dict[str, Table]
@@ -110,6 +111,7 @@ def run(
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
     found = Demo(
         n=n,
+        seed=seed,
         bands=tuple(_band(name, rows.train_labels, seen, p) for name in BANDS),
         empty_rows=int((np.diff(seen.indptr) == 0).sum()),
         scores={
@@ -187,7 +189,9 @@ def page(found: Demo) -> report.Page:
             report.Section("Training", [_models_table(found), _models_chart(found)]),
             report.Section("Evaluation without the truth", [_estimates_table(found), _dots(found)]),
             report.Section("If the propensities were wrong", [*_sensitivity(found)]),
-            report.Section("How this page was made", [report.Commands(["unmask demo"])]),
+            report.Section(
+                "How this page was made", [report.Commands([f"unmask demo --seed {found.seed}"])]
+            ),
         ],
     )
 

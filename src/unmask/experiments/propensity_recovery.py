@@ -33,7 +33,7 @@ TRUTHS = {
 """a, b, and how much the logits of labels scatter around the curve."""
 AUDITS = (100, 300, 1000)
 SIZES = {"tiny": (1, 1, (1500, 50, 300)), "small": (2, 4, (8000, 200, 3000)),
-         "paper": (3, 10, (8000, 200, 3000))}  # fmt: skip
+         "paper": (2, 10, (8000, 200, 3000))}  # fmt: skip
 """Blocks, repetitions in a block, and (training rows, labels, test rows)."""
 DRAWS = 40
 ASKED: dict[str, Any] = {"metrics": ["R@5", "PSP@5"], "estimators": ["deconvolved", "normalized"]}

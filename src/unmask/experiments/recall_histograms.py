@@ -16,8 +16,8 @@ from unmask.experiments import models
 from unmask.experiments.runs import Row, Study, Unit, statement, tidy
 from unmask.metrics import contributions
 
-EDGES = np.linspace(-3, 4, 36)
-"""Bins; what lies beyond is counted in the outermost."""
+EDGES = np.linspace(-3.1, 4.1, 37)
+"""Bins around −3, −2.8 … 4, so that 0 and 1 are in the middle of one; the outermost are open."""
 REPLICATES = 500
 
 
@@ -74,7 +74,8 @@ def draw(rows: list[Row]) -> list[report.Section]:
         statement(
             f"Unbiased {r['metric']} of single rows leaves [0, 1]",
             r["outside"] > 0,
-            f"{r['outside']:.1%} of the rows, from {r['smallest']:.3g} to {r['largest']:.3g}",
+            f"{r['outside']:.1%} of the rows, from {r['smallest']:.3g} to {r['largest']:.3g}; "
+            f"their mean is {r['mean']:.3g}",
         )
         for r in rows
         if r["estimator"] == "unbiased"
@@ -82,7 +83,10 @@ def draw(rows: list[Row]) -> list[report.Section]:
     return [
         report.Section(
             "Recall of single rows",
-            [report.Panels(panels, caption="Dashed: means."), report.Verdicts(claims)],
+            [
+                report.Panels(panels, caption="Dashed: means, where they lie on the axis."),
+                report.Verdicts(claims),
+            ],
         )
     ]
 

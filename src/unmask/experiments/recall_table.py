@@ -119,15 +119,20 @@ def _table(rows: list[Row]) -> report.Table:
             continue
         first = [row for row in part if row["split"] in (None, 0)]
         for (estimator,), cells in tidy(first, "estimator").items():
-            values = [
-                report.Estimate(100 * c["value"], 100 * c["low"], 100 * c["high"]) for c in cells
-            ]
+            values = [_percent(cell) for cell in cells]
             note = next((c["verdict"] for c in cells if c["verdict"].startswith("unusable")), "")
             body.append([name, estimator, *values, _printed(dataset, training, estimator), note])
     caption = (
         f"In percent, 95 % intervals. The filtered column leaves out {FRACTION:.0%} of the rows."
     )
     return report.Table(columns, body, title="R@1, R@3, R@5", caption=caption)
+
+
+def _percent(row: Row) -> report.Estimate | None:
+    """The row's estimate, unless it was refused."""
+    if row["value"] is None or np.isnan(row["value"]):
+        return None
+    return report.Estimate(100 * row["value"], 100 * row["low"], 100 * row["high"])
 
 
 def _printed(dataset: str, training: str, estimator: str) -> str | None:

@@ -1,9 +1,10 @@
 """Linear models: training by truncated Newton, prediction without score matrices, files.
 
 `LinearClassifier` is the scikit-learn face; `train` and `train_to` are the functions behind it,
-`top`, `scores` and `probabilities` what a `LinearModel` predicts, `save` and `load` its folder on
-disk, `read_dismec` and `read_dismecpp` other people's models. Read on in `problem` (what is
-minimised), `hinge` and `smooth` (one-vs-all solvers), `softmax` (pick-all-labels).
+`plan` says what they will need; `top`, `scores` and `probabilities` are what a `LinearModel`
+predicts, `top_spread` the same by many workers, `save` and `load` its folder on disk, `read_dismec`
+and `read_dismecpp` other people's models. Read on in `problem` (what is minimised), `hinge` and
+`smooth` (one-vs-all solvers), `softmax` (pick-all-labels), `blocks` (training as tasks).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
 from unmask.linear.model import LinearModel, Shard, probabilities, scores, top
+from unmask.linear.planning import Plan, plan
 from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
 from unmask.linear.recipe import Recipe
+from unmask.linear.spread import top_spread
 from unmask.linear.training import train, train_to
 
 if TYPE_CHECKING:
@@ -25,16 +28,19 @@ __all__ = [
     "LinearClassifier",
     "LinearModel",
     "NonConvexWarning",
+    "Plan",
     "Recipe",
     "Shard",
     "UnconvergedWarning",
     "load",
+    "plan",
     "probabilities",
     "read_dismec",
     "read_dismecpp",
     "save",
     "scores",
     "top",
+    "top_spread",
     "train",
     "train_to",
 ]

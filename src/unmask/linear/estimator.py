@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unmask import _checks, _kernels
 from unmask.linear import model as models
 from unmask.linear.recipe import Recipe
+from unmask.linear.spread import top_spread
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -180,9 +181,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_top(self, X: Any, k: int, *, rank_by: str = "score") -> TopK:
         """The k best labels of every row, without the n × L scores; see `unmask.linear.top`."""
-        rows = self._rows(X)
+        rows, how = self._rows(X), {"rank_by": rank_by, "propensity": self.propensity}
+        if self.backend is not None:
+            return top_spread(self.model_, rows, k, **how, backend=self.backend)
         with _on_threads(self.n_jobs):
-            return models.top(self.model_, rows, k, rank_by=rank_by, propensity=self.propensity)
+            return models.top(self.model_, rows, k, **how)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")

@@ -23,6 +23,7 @@ from unmask import cluster
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard
+from unmask.linear.planning import refuse_small
 from unmask.linear.problem import Course, Problem
 from unmask.linear.recipe import Recipe, prepare
 from unmask.weights import Weights
@@ -55,14 +56,18 @@ def train(
     """
     chosen = recipe or Recipe()
     given = prepare(features, labels, chosen, propensity, weights)
-    tasks = blocks(given, block_labels(given), start=_start(first, given))
+    size = block_labels(given)
+    tasks = blocks(given, size, start=_start(first, given))
     note = _counter(progress, given.shape[2])
     solved: list[Trained] = []
     placed = Common(given.common, chosen.cull)
-    with cluster.connect(backend) as crew, closing(crew.run(train_block, tasks, placed)) as parts:
-        for _, part in parts:
-            solved.append(part)
-            note(len(part.course.status))
+    with cluster.connect(backend) as crew:
+        if backend is not None:
+            refuse_small(given, size, crew.room())
+        with closing(crew.run(train_block, tasks, placed)) as parts:
+            for _, part in parts:
+                solved.append(part)
+                note(len(part.course.status))
     solved.sort(key=lambda part: part.start)
     course = joined([part.course for part in solved])
     _report(given, np.arange(given.shape[2]), course)
@@ -110,6 +115,8 @@ def train_to(
     note(sum(stop - start for start, stop in (finished or {}).items()))
     tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
     with cluster.connect(backend if tasks else None) as crew, _keeping(folder, n_labels):
+        if backend is not None:
+            refuse_small(given, size, crew.room())
         placed = Common(given.common, chosen.cull, str(folder) if crew.sees(folder) else None)
         with closing(crew.run(train_block, tasks, placed, folder=folder)) as parts:
             for _, part in parts:
@@ -117,6 +124,7 @@ def train_to(
                 _report(given, done, part.course)
                 _add(folder, part)
                 note(len(done))
+    files.tidy(folder)
     return files.load(folder, verify=False)
 
 

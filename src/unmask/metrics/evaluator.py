@@ -73,12 +73,13 @@ def evaluate(
     if isinstance(propensity, PropensityEstimate):
         top = _as_top(top, metrics)
         vectors = propensity.draw(seed=settings.get("seed", 0), size=_checks.count(draws, "draws"))
-        return uncertain.widen(
+        table = uncertain.widen(
             evaluate(top, labels, propensity.value, interval=interval, **asked),
             (evaluate(top, labels, p, **asked) for p in vectors),
             confidence=confidence,
             interval=interval,
         )
+        return uncertain.doubted(table, propensity.effect)
     sparse = sp.issparse(propensity)
     evaluator = Evaluator(None if sparse else propensity, interval=interval, **asked)
     evaluator.update(top, labels, entry_propensity=propensity if sparse else None)

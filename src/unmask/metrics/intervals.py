@@ -52,14 +52,22 @@ def bca(replicates: Floats, confidence: float, *, value: float, left_out: Floats
     unit = NormalDist()
     below = np.mean(replicates < value) + np.mean(replicates == value) / 2
     shift = unit.inv_cdf(min(max(float(below), 1e-6), 1 - 1e-6))
-    spread = left_out.mean() - left_out
-    skew = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
+    skew = _acceleration(left_out.mean() - left_out)
     ends = []
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = shift + unit.inv_cdf(tail)
         ends.append(unit.cdf(shift + z / (1 - skew * z)))
     low, high = np.quantile(replicates, ends)
     return float(low), float(high)
+
+
+def _acceleration(spread: Floats) -> float:
+    """A sixth of the skewness; zero for a statistic that never moves."""
+    size = np.abs(spread).max()
+    if size == 0:
+        return 0.0
+    spread = spread / size  # its cubes could vanish
+    return float((spread**3).sum() / (6 * (spread**2).sum() ** 1.5))
 
 
 def resampling_counts(groups: int, replicates: int, seed: int) -> Floats:

@@ -84,12 +84,10 @@ excludes 0 under 0 of 3.
         )  # fmt: skip
         for name in found:
             each = found[name][metric, estimator]
-            low, high = each.interval
-            values = dict(zip(("value", "first"), each.details["values"], strict=True))
-            rows.append(
-                {"model": model, "system": name, "difference": each.value, "low": low, "high": high}
-                | values
-            )
+            numbers = (each.value, *each.interval, *each.details["values"])
+            shown = (float(x) if np.isfinite(x) else None for x in numbers)
+            named = zip(("difference", "low", "high", "value", "first"), shown, strict=True)
+            rows.append({"model": model, "system": name, **dict(named)})
     return Ranking(metric, estimator, next(iter(systems)), tuple(rows))
 
 
@@ -98,7 +96,7 @@ class Ranking:
     """How far every system is ahead of the first under every propensity model.
 
     `rows` are plain dicts: model, system, value, first (the value of the first system), difference,
-    low, high (the interval of the difference).
+    low, high (the interval of the difference); None where the data refuse the model.
     """
 
     metric: str
@@ -152,7 +150,7 @@ class Ranking:
         level = "good" if self.holds else "warning"
         verdicts = [report.Verdict(level, line) for line in self.statement.splitlines()]
         return report.Section(
-            "Does the order survive other propensities?",
+            f"Does the order in {self.metric} survive other propensities?",
             [report.Verdicts(verdicts), *charts, report.Table(heads, body)],
         )
 
@@ -163,24 +161,33 @@ class Ranking:
     def _signs(self, rows: list[dict[str, Any]]) -> list[int]:
         """1 where the system is better than the first, −1 where it is worse."""
         upwards = 1 if METRICS[split(self.metric)[0]].higher_is_better else -1
-        return [upwards * int(np.sign(row["difference"])) for row in rows]
+        return [upwards * int(np.sign(row["difference"])) for row in _told(rows)]
 
     def _sentence(self, system: str, rows: list[dict[str, Any]]) -> str:
-        signs, what = self._signs(rows), f"in {self.metric} ({self.estimator})"
-        ahead, behind, of = signs.count(1), signs.count(-1), len(rows)
-        clear = sum(row["low"] > 0 or row["high"] < 0 for row in rows)
-        sure = f"The interval of the difference excludes 0 under {clear} of {of}."
+        told, what = _told(rows), f"in {self.metric} ({self.estimator})"
+        if not told:
+            return f"No propensity model gives {system} and {self.first} an order {what}."
+        signs, of = self._signs(rows), len(told)
+        ahead, behind = signs.count(1), signs.count(-1)
+        clear = sum(row["low"] > 0 or row["high"] < 0 for row in told)
+        refused = f" The data refuse the other {len(rows) - of}." if of < len(rows) else ""
+        sure = f"The interval of the difference excludes 0 under {clear} of {of}.{refused}"
         if not ahead or not behind:
             winner, loser = (system, self.first) if ahead else (self.first, system)
-            least, *_, most = sorted(abs(row["difference"]) for row in [*rows, *rows])
+            sizes = [abs(row["difference"]) for row in told]
             return (
-                f"{winner} beats {loser} {what} under all {of} propensity models, by {least:.4f} "
-                f"to {most:.4f}. {sure}"
+                f"{winner} beats {loser} {what} under all {of} propensity models, by "
+                f"{min(sizes):.4f} to {max(sizes):.4f}. {sure}"
             )
         return (
             f"The order of {system} and {self.first} {what} depends on the propensities: {system} "
-            f"is ahead under {ahead} of {of} models{_where(list(_turns(rows)))}. {sure}"
+            f"is ahead under {ahead} of {of} models{_where(list(_turns(told)))}. {sure}"
         )
+
+
+def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows whose model the data did not refuse (deconvolved estimates may be)."""
+    return [row for row in rows if row["difference"] is not None]
 
 
 def _where(turns: list[str]) -> str:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from unmask.metrics import intervals
 from unmask.metrics.registry import ESTIMATORS, METRICS, split
 from unmask.metrics.table import Estimate, Table, verdict
+from unmask.propensity.estimate import TOGETHER
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +64,29 @@ def widen(
             for each, column in zip(plain, columns, strict=True)
         )
     )
+
+
+def doubted(table: Table, effect: float) -> Table:
+    """`table`, with a word on estimates that need labels of a row to go missing independently.
+
+    P@k and DCG@k add up labels, so what labels do together does not matter to them; all others by
+    a corrected estimator are biased where a row's labels are kept or lost together.
+    """
+    if effect <= TOGETHER:
+        return table
+    words = (
+        "doubtful: labels of a row are kept or lost together (design effect "
+        f"{effect:.1f}), and corrections assume that they are not"
+    )
+    return Table(
+        tuple(replace(each, verdict=words) if _needs_independence(each) else each for each in table)
+    )
+
+
+def _needs_independence(each: Estimate) -> bool:
+    corrected = each.estimator not in ("vanilla", "normalized")
+    adds_up = split(each.metric)[0] in ("P", "DCG", "macro-P", "macro-R")
+    return corrected and not adds_up and not each.verdict.startswith("unusable")
 
 
 def _widened(

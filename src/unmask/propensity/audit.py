@@ -30,7 +30,7 @@ from scipy.stats import beta, chi2
 from unmask import _checks
 from unmask.propensity import curve as curves
 from unmask.propensity.curve import CurveFit, Evidence
-from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def from_counts(
     value, low, high = known.summary(confidence)
     return PropensityEstimate(
         value, low, high, confidence, method, known.of, known, known.curve,
-        (*notes, *_curve_notes(known)),
+        (*notes, *_curve_notes(known)), effect,
     )  # fmt: skip
 
 
@@ -254,7 +254,7 @@ def _notes(spurious: int, observed: int, effect: float) -> tuple[str, ...]:
             f"{spurious} of {observed} observed labels are not among the complete ones; they were "
             "left out, since a propensity describes losses only."
         )
-    if effect > 1.5:
+    if effect > TOGETHER:
         notes.append(
             f"labels of a row are kept or lost together (design effect {effect:.1f}); intervals "
             "and draws allow for it, but masks are not independent: see `unmask.diagnosis`."

@@ -20,6 +20,10 @@ SMALLEST = 1e-3
 """Draws stay above this: a label whose propensity could be zero has no finite correction."""
 
 
+TOGETHER = 1.5
+"""A design effect from which on labels of a row count as kept or lost together."""
+
+
 class Uncertainty(Protocol):
     """Anything that propensity vectors can be drawn from."""
 
@@ -40,6 +44,7 @@ class PropensityEstimate:
     uncertainty what `draw` draws from
     curve       the curve over label frequency that labels were drawn towards, if any
     notes       sentences on what to keep in mind
+    effect      design effect: how much more a row's kept labels vary than if kept independently
 
     >>> from unmask import propensity
     >>> p = propensity.from_marginals([[1, 0]] * 30 + [[0, 1]] * 10, [0.9, 0.5])
@@ -58,6 +63,7 @@ class PropensityEstimate:
     uncertainty: Uncertainty
     curve: CurveFit | None = None
     notes: tuple[str, ...] = ()
+    effect: float = 1.0
 
     def draw(self, seed: int, size: int) -> Floats:
         """(size, L): propensity vectors that the data allow; the same seed gives the same ones."""

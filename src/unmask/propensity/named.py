@@ -73,7 +73,7 @@ def read(
     content = _files.contents(path)
     if content.lstrip()[:1] == b"{":
         return _estimate(path, content)
-    values = _numbers(path, content)
+    values = _files.numbers(path, content)
     inverted = bool((values > 1).any()) if inverse is None else inverse
     if inverse is None and inverted and (values < 1).any():
         raise ValueError(
@@ -93,27 +93,6 @@ def _estimate(path: str | os.PathLike[str], content: bytes) -> PropensityEstimat
         return from_record(json.loads(content))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
-
-
-def _numbers(path: str | os.PathLike[str], content: bytes) -> Propensity:
-    lines = content.splitlines()
-    if not lines:
-        raise ValueError(f"{os.fspath(path)}: the file is empty; it needs one number per label.")
-    try:
-        return np.array([float(line) for line in lines])
-    except ValueError:
-        at = next(i for i, line in enumerate(lines) if not _is_number(line))
-        raise ValueError(
-            f"{os.fspath(path)}, line {at + 1}: expected a number, got {_files.shown(lines[at])}."
-        ) from None
-
-
-def _is_number(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def write(path: str | os.PathLike[str], propensity: ArrayLike | PropensityEstimate) -> None:

@@ -17,7 +17,8 @@ true labels, if a row costs the same whatever is in it: K grows faster. Where a 
 with the labels found in it (`label_cost`), the gain shrinks to that of the mix. Figures:
 `unmask reproduce audit-plan`.
 
-*What is allowed.* Rows are chosen by predictions and never by their own observed labels. If a label
+*What is allowed.* Rows are chosen by predictions and never by their own observed labels (only
+totals over all rows enter, in which one row counts for little). If a label
 is kept or lost independently of everything else, whatever else rows are chosen by (by a model
 trained on other rows) leaves kept and lost labels as they are; rows chosen because a label was
 *seen* there would always have kept it, and the audit would find p_j = 1. If keeping depends on the

@@ -90,6 +90,7 @@ def recapture(
     return PropensityEstimate(
         drawn.mean(axis=0), low, high, confidence, "recapture", of_first.evidence, both_known,
         notes=tuple(dict.fromkeys((*of_first.notes, *of_second.notes))),
+        effect=max(of_first.effect, of_second.effect),
     )  # fmt: skip
 
 

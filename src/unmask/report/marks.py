@@ -87,7 +87,7 @@ def _power(value: float, _: int) -> str:
         return ""
     if 1e-3 <= value < 1e4:
         return say(value, ".4g")
-    digits, _, exponent = f"{value:.1e}".partition("e")
+    digits, exponent = f"{value:.1e}".split("e")
     raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"10{raised}" if digits == "1.0" else f"{float(digits):g}·10{raised}"
 

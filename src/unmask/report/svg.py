@@ -31,7 +31,7 @@ def standalone(drawn: str, *, title: str, description: str) -> str:
     root.set("xmlns", "http://www.w3.org/2000/svg")
     style = ElementTree.SubElement(root, "style")
     style.text = (
-        f":root{{{variables(0)}font-family:system-ui,sans-serif}}"
+        f":root{{{variables(0)}background:var(--paper);font-family:system-ui,sans-serif}}"
         f"@media(prefers-color-scheme:dark){{:root{{{variables(1)}}}}}"
     )
     return ElementTree.tostring(root, encoding="unicode") + "\n"

@@ -22,10 +22,13 @@ def clean(given: Any) -> str:
 def say(given: Any, spec: str = "") -> str:
     """A value for people: a true minus, grouped whole numbers, four digits unless told otherwise.
 
-    `spec` is a format as in `format(given, spec)`, used for numbers only.
+    `spec` is a format as in `format(given, spec)`, used for numbers only; a number of more than
+    nine digits is not written out.
 
     >>> say(-0.123456), say(12345), say(0.5, ".1%"), say(float("nan")), say(True)
     ('−0.1235', '12,345', '50.0%', '–', 'yes')
+    >>> say(-6.7e32, ".1f")
+    '−6.7e+32'
     """
     if given is None:
         return "–"
@@ -43,6 +46,7 @@ def _number(given: Real, spec: str) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if spec:
-        return format(given, spec).replace("-", "−")
+        fits = abs(value) < 1e9 or spec[-1] not in "f%"
+        return format(given, spec if fits else ".2g").replace("-", "−")
     usual = ",.0f" if value.is_integer() and abs(value) < 1e15 else ".4g"
     return format(value + 0.0, usual).replace("-", "−")  # + 0.0: no minus before a zero

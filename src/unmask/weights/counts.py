@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -82,19 +82,48 @@ def distribution_of(
     """The same for labels that have passed the door."""
     rows = np.bincount(np.diff(matrix.indptr), minlength=1)
     average = _average_propensity(matrix, inverse)
-    counts = np.flatnonzero(rows)
-    support = np.arange(_largest_count(rows.size - 1, average, matrix.shape[1]) + 1)
-    likelihood, scale = _likelihood(counts, support, average)
-    seen = rows[counts] / max(rows.sum(), 1)
-    probability, trace, gap = _maximize(likelihood, seen, tolerance)
-    if gap > tolerance:
-        _warn_of_gap(gap, tolerance)
+    fit = mixture(rows, average, matrix.shape[1], tolerance=tolerance)
+    if fit.gap > tolerance:
+        _warn_of_gap(fit.gap, tolerance)
     share = np.zeros(rows.size)
-    share[counts] = _posterior_share(likelihood, probability, support)
-    log_likelihood = np.array(trace) + seen @ scale
+    share[rows > 0] = _posterior_share(fit)
     return CountDistribution(
-        average, rows, probability, share, log_likelihood, gap, gap <= tolerance
+        average, rows, fit.probability, share, fit.log_likelihood, fit.gap, fit.gap <= tolerance
     )
+
+
+class Mixture(NamedTuple):
+    """π_N over a support of N, and Bin(m; N, p) for the counts m seen (each row up to a factor)."""
+
+    support: NDArray[Any]
+    probability: Floats
+    likelihood: Floats
+    log_likelihood: Floats
+    gap: float
+
+
+def mixture(
+    rows: NDArray[Any],
+    p: float,
+    n_labels: int,
+    *,
+    without_empty: bool = False,
+    tolerance: float = 1e-6,
+) -> Mixture:
+    """The best mixture of Bin(N, p) for a histogram of counts: rows[m] rows show m labels.
+
+    `without_empty`: rows that show nothing are not in the histogram, and every binomial is taken
+    given that it is not 0; π is then that of the rows at hand.
+    """
+    first = int(without_empty)
+    counts = first + np.flatnonzero(rows[first:])
+    support = np.arange(first, _largest_count(rows.size - 1, p, n_labels) + 1)
+    likelihood, scale = _likelihood(counts, support, p)
+    if without_empty:
+        likelihood /= -np.expm1(support * np.log1p(-p)) if p < 1 else 1.0
+    seen = rows[counts] / max(rows[counts].sum(), 1)
+    probability, trace, gap = _maximize(likelihood, seen, tolerance)
+    return Mixture(support, probability, likelihood, np.array(trace) + seen @ scale, gap)
 
 
 def _average_propensity(matrix: sp.csr_array, inverse: Inverse) -> float:
@@ -171,10 +200,10 @@ def _mean_log(likelihood: Floats, seen: Floats, probability: Floats) -> float:
         return float(seen @ np.log(likelihood @ probability))
 
 
-def _posterior_share(likelihood: Floats, probability: Floats, support: NDArray[Any]) -> Floats:
-    posterior = likelihood * probability
+def _posterior_share(fit: Mixture) -> Floats:
+    posterior = fit.likelihood * fit.probability
     posterior /= posterior.sum(axis=1, keepdims=True)
-    return np.asarray(posterior @ np.where(support > 0, 1 / np.maximum(support, 1), 0.0))
+    return np.asarray(posterior @ np.where(fit.support > 0, 1 / np.maximum(fit.support, 1), 0.0))
 
 
 def _warn_of_gap(gap: float, tolerance: float) -> None:

@@ -4,11 +4,6 @@ A batch meets the weights of the model through two sparse products, X W and Xᵀ
 of the loss by the scores is `unmask.losses`' own; Adam's weight decay is the derivative of
 (l2 / 2) ‖W‖². All batches of a repetition are the same for every run of it and are kept, so a run
 costs little more than Adam's pass over the parameters.
-
-The paper moves at 1e-4 for 15 epochs and 1e-5 for five, on 1,186,239 × 0.7 rows: 1,622 steps an
-epoch. Adam moves a weight by about the rate at every step whatever the size of the gradient, so on
-data with fewer steps the same rate leaves the model near zero. `rate_for` therefore keeps
-steps × rate as in the paper.
 """
 
 from __future__ import annotations
@@ -26,15 +21,12 @@ import torch
 from torch import Tensor
 
 from unmask import losses
+from unmask.experiments.training.protocol import BATCH
 from unmask.losses import Loss, Observed, _loss
 from unmask.weights import Weights
 
-BATCH = 512
-RATE = 1e-4
 LATE_RATE = 0.1
 """The rate of the last quarter of the epochs, as a share of the first."""
-PAPER_STEPS = 1622
-"""Steps of an epoch on AmazonCat-13K: ⌈0.7 · 1,186,239 / 512⌉."""
 CERTAIN = -1e-4
 """The logarithm of the largest probability that a divided score stands for."""
 KEPT = 30_000_000
@@ -73,15 +65,6 @@ class Phase:
     weights: Weights
     epochs: int
     late: int
-
-
-def rate_for(rows: int) -> float:
-    """The rate at which so many training rows move the weights as far as the paper's did.
-
-    >>> rate_for(830_367)
-    0.0001
-    """
-    return RATE * PAPER_STEPS / -(-rows // BATCH)
 
 
 def train(

@@ -1,4 +1,4 @@
-"""From rows to what they say: the regularisation chosen, means over repetitions, paired differences.
+"""From rows to what they say: the l2 chosen, means over repetitions, paired differences.
 
 A *path* is the runs of one optimiser, problem, setting and repetition over l2. A rule picks one of
 them by what can be known without true labels (for the setting trained on true labels: with them):
@@ -62,9 +62,12 @@ class Results:
 
     def gain(self, better: Path, worse: Path, rule: str, key: str) -> np.ndarray:
         """The difference of two paths, repetition by repetition: same split, same masks."""
-        left, right = (self.values(path, rule, key) for path in (better, worse))
-        shared = min(len(left), len(right))
-        return left[:shared] - right[:shared]
+        both = [r for r in self.paths.get(better, {}) if r in self.paths.get(worse, {})]
+        left, right = (
+            np.array([max(self.paths[path][r], key=RULES[rule])[key] for r in both], dtype=float)
+            for path in (better, worse)
+        )
+        return np.asarray(left - right)
 
     def over_l2(self, path: Path, key: str) -> tuple[list[float], np.ndarray]:
         """A measure over l2: the l2 values, rising, and the values (repetitions × l2)."""
@@ -114,5 +117,18 @@ def said(gain: np.ndarray, unit: str = "points") -> str:
 
 def mean(values: Any) -> float:
     """The mean of what is a number."""
-    array = np.asarray(values, dtype=float)
-    return float(np.nanmean(array)) if np.isfinite(array).any() else float("nan")
+    return float(over_repetitions(np.ravel(values)[:, None])[0][0])
+
+
+def over_repetitions(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every column, of what is a number; NaN and 0 without any.
+
+    >>> over_repetitions(np.array([[1.0, np.nan], [3.0, np.nan]]))
+    (array([ 2., nan]), array([1.41421356, 0.        ]))
+    """
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    filled = np.where(known, values, 0.0)
+    middle = np.where(count > 0, filled.sum(axis=0) / np.maximum(count, 1), np.nan)
+    square = np.where(known, (values - middle) ** 2, 0.0).sum(axis=0)
+    return middle, np.sqrt(square / np.maximum(count - 1, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unmask import report
-from unmask.experiments.training.choosing import Results
+from unmask.experiments.training.choosing import Results, mean, over_repetitions
 from unmask.experiments.training.protocol import METRICS, PROBLEMS
 from unmask.report import STYLES, Style
 
@@ -31,16 +31,14 @@ STYLES.update(
 L2 = report.Axis("regularisation (l2)", log=True)
 
 
-def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Panels:
+def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Panels | None:
     """Loss over l2 on observed train, true train and true test labels, the two gaps annotated."""
-    top = 1.25 * _plateau(found, problem)
-    panels = [
-        _gap_chart(found, ("adam", problem, setting), top)
-        for setting in settings
-        if ("adam", problem, setting) in found.paths
-    ]
+    there = [s for s in settings if ("adam", problem, s) in found.paths]
+    if not there:
+        return None
+    top = 1.25 * _plateau(found, "adam", problem)
     return report.Panels(
-        panels,
+        [_gap_chart(found, ("adam", problem, setting), top) for setting in there],
         title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
         columns=2,
         share_y=True,
@@ -49,31 +47,34 @@ def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Pane
     )
 
 
-def _plateau(found: Results, problem: str) -> float:
-    """The test loss of a model so strongly regularised that it is a constant."""
-    _, values = found.over_l2(("adam", problem, "vanilla"), "test/true/loss")
-    return float(np.nanmean(values[:, -1]))
+def _plateau(found: Results, optimizer: str, problem: str) -> float:
+    """The test loss of models so strongly regularised that they are constants."""
+    ends = [
+        found.over_l2((optimizer, problem, setting), "test/true/loss")[1][:, -1]
+        for setting in _shown(found, optimizer, problem)
+    ]
+    return float(np.nanmedian([mean(end) for end in ends]))
 
 
 def _gap_chart(found: Results, path: tuple[str, str, str], top: float) -> report.Chart:
     lines = {name: found.over_l2(path, key) for name, key in WHERE.items()}
-    means = {name: np.nanmean(values, axis=0) for name, (_, values) in lines.items()}
+    means = {name: over_repetitions(values)[0] for name, (_, values) in lines.items()}
     grid = lines["true labels, test rows"][0]
     at = int(np.nanargmin(means["true labels, test rows"]))
     seen, true, test = (float(means[name][at]) for name in WHERE)
+    low = top * -0.2
     notes = [
-        report.Note(grid[at], seen, f"noise {true - seen:+.2g}", to=true),
-        report.Note(grid[at], true, f"sample {test - true:+.2g}", to=test),
+        report.Note(grid[at], start, f"{name} {end - start:+.2g}", to=end)
+        for name, start, end in (("noise", seen, true), ("sample", true, test))
+        if low < min(start, end) and max(start, end) < top
     ]
-    low = min(0.0, top * -0.2)
-    inside = [note for note in notes if low < min(note.y, note.to) and max(note.y, note.to) < top]
     return report.Chart(
         "lines",
         [report.Series(name, grid, _clipped(means[name], top, low)) for name in WHERE],
         title=path[2].replace("_", " "),
         x=L2,
         y=report.Axis("loss per row", low=low, high=top),
-        notes=inside,
+        notes=notes,
     )
 
 
@@ -83,8 +84,10 @@ def _clipped(values: np.ndarray, top: float, low: float) -> list[float | None]:
     return [float(v) if low - reach < v < top + reach else None for v in values]
 
 
-def loss_over_l2(found: Results, optimizer: str) -> report.Panels:
+def loss_over_l2(found: Results, optimizer: str) -> report.Panels | None:
     """Six panels: the true test loss of every setting over l2."""
+    if not _problems(found, optimizer):
+        return None
     return report.Panels(
         [_loss_chart(found, optimizer, problem) for problem in _problems(found, optimizer)],
         title=f"True loss on test rows over regularisation ({optimizer})",
@@ -95,9 +98,7 @@ def loss_over_l2(found: Results, optimizer: str) -> report.Panels:
 
 
 def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
-    reference = optimizer if (optimizer, problem, "vanilla") in found.paths else "adam"
-    _, base = found.over_l2((reference, problem, "vanilla"), "test/true/loss")
-    top = 1.3 * float(np.nanmean(base[:, -1]))
+    top = 1.3 * _plateau(found, optimizer, problem)
     series = []
     for setting in _shown(found, optimizer, problem):
         grid, values = found.over_l2((optimizer, problem, setting), "test/true/loss")
@@ -108,8 +109,12 @@ def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
     )  # fmt: skip
 
 
-def metric_over_l2(found: Results, optimizer: str, problem: str, metrics: tuple[str, ...]) -> report.Panels:
+def metric_over_l2(
+    found: Results, optimizer: str, problem: str, metrics: tuple[str, ...]
+) -> report.Panels | None:
     """A true test metric over l2, one panel each."""
+    if not _shown(found, optimizer, problem):
+        return None
     return report.Panels(
         [_metric_chart(found, optimizer, problem, metric, metric) for metric in metrics],
         title=f"{PROBLEMS[problem].title}: true test metrics over regularisation ({optimizer})",
@@ -118,8 +123,10 @@ def metric_over_l2(found: Results, optimizer: str, problem: str, metrics: tuple[
     )
 
 
-def recall_over_l2(found: Results, optimizer: str) -> report.Panels:
+def recall_over_l2(found: Results, optimizer: str) -> report.Panels | None:
     """True R@5 on test rows over l2, one panel per problem."""
+    if not _problems(found, optimizer):
+        return None
     return report.Panels(
         [_metric_chart(found, optimizer, problem, "R@5", PROBLEMS[problem].title)
          for problem in _problems(found, optimizer)],
@@ -143,20 +150,21 @@ def _line(
     setting: str, grid: list[float], values: np.ndarray, limit: float = np.inf
 ) -> list[report.Series]:
     """One line with its spread, or none where nothing is within the limit."""
-    mean = np.nanmean(values, axis=0)
-    spread = np.nanstd(values, axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
-    inside = np.isfinite(mean) & (mean < limit)
+    middle, spread = over_repetitions(values)
+    inside = np.isfinite(middle) & (middle < limit)
     if not inside.any():
         return []
-    middle, low, high = (
-        [float(v) if ok else None for v, ok in zip(each, inside, strict=True)]
-        for each in (mean, mean - spread, np.minimum(mean + spread, 2 * limit))
+    shown, low, high = (
+        np.where(inside, each, np.nan)
+        for each in (middle, middle - spread, np.minimum(middle + spread, 2 * limit))
     )
-    return [report.Series(setting, grid, middle, low, high)]
+    return [report.Series(setting, grid, shown.tolist(), low.tolist(), high.tolist())]
 
 
-def at_chosen(found: Results, optimizer: str, rule: str) -> report.Panels:
+def at_chosen(found: Results, optimizer: str, rule: str) -> report.Panels | None:
     """P@k and R@k at the chosen l2 with their spread, one panel per problem."""
+    if not _problems(found, optimizer):
+        return None
     charts = []
     for problem in _problems(found, optimizer):
         series = [
@@ -175,11 +183,9 @@ def at_chosen(found: Results, optimizer: str, rule: str) -> report.Panels:
 
 def _dots(found: Results, path: tuple[str, str, str], rule: str) -> report.Series:
     values = [found.values(path, rule, f"test/true/{metric}") for metric in METRICS]
-    mean = [float(np.mean(v)) for v in values]
-    spread = [float(np.std(v, ddof=1)) if len(v) > 1 else 0.0 for v in values]
-    ends = zip(mean, spread, strict=True)
-    low, high = zip(*((m - s, m + s) for m, s in ends), strict=True)
-    return report.Series(path[2], list(METRICS), mean, list(low), list(high))
+    middle, spread = over_repetitions(np.array(values).T)
+    ends = (middle - spread).tolist(), (middle + spread).tolist()
+    return report.Series(path[2], METRICS, middle.tolist(), *ends)
 
 
 def _problems(found: Results, optimizer: str) -> list[str]:

@@ -25,9 +25,12 @@ from unmask.experiments.training.judging import decisions, judge
 from unmask.experiments.training.protocol import (
     PARTS,
     PROBLEMS,
+    RANKED,
+    RATE,
     SETTINGS,
     Problem,
     Trial,
+    rate_for,
     weights_of,
 )
 from unmask.experiments.training.related import METHODS
@@ -37,20 +40,18 @@ from unmask.weights.record import with_values
 
 EPOCHS, LATE, PRETRAINING = 20, 5, 10
 TURNS = 40
-RANKED = "vanilla, ranked by probability / propensity"
-"""The setting under which the post-processed rows of vanilla training go."""
 RERANKED = ("ova-bce", "pal-cce", "pal-n-cce")
-"""The problems for which there are such rows."""
+"""Problems whose vanilla runs are also measured after division by the propensities."""
 
 
 def by_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """The paper's optimiser at the rate that moves the weights as far as it did there."""
-    return _by_adam(given, problem, setting, l2, adam.rate_for(given.train.true.shape[0]))
+    return _by_adam(given, problem, setting, l2, rate_for(given.train.true.shape[0]))
 
 
 def by_literal_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """The same at the paper's own rate, to show what that does on fewer rows."""
-    return _by_adam(given, problem, setting, l2, adam.RATE)
+    return _by_adam(given, problem, setting, l2, RATE)
 
 
 def _by_adam(given: Trial, problem: str, setting: str, l2: float, rate: float) -> Iterable[Row]:
@@ -70,7 +71,7 @@ def related(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row
     method = METHODS[setting]
     weights = weights_of(SETTINGS[method.correction], PROBLEMS["ova-bce"], given)
     phase = adam.Phase(method.loss, weights, EPOCHS, LATE)
-    rate = adam.rate_for(given.train.true.shape[0])
+    rate = rate_for(given.train.true.shape[0])
     model = adam.train(given.train.features, [phase], l2=l2, rate=rate, seed=given.seed)
     row = {"rate": rate, "status": "finished" if model.finite else "diverged"}
     return _rows(given, "ova-bce", setting, model, row)

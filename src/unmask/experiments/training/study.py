@@ -27,7 +27,7 @@ class Size:
     rows: int | None
 
 
-SIZES = {"tiny": Size(2, 3, 500), "small": Size(2, 4, 8000), "paper": Size(5, 11, None)}
+SIZES = {"tiny": Size(1, 2, 400), "small": Size(2, 4, 8000), "paper": Size(5, 11, None)}
 """A tiny study is on planted rows whatever data there are."""
 
 
@@ -87,8 +87,12 @@ def measure(
     l2: float,
 ) -> Iterable[Row]:
     """Train and measure; vanilla runs also give a row for their post-processed ranking."""
-    from unmask.experiments.training.running import OPTIMIZERS  # needs torch
-
+    try:
+        from unmask.experiments.training.running import OPTIMIZERS
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"the training study needs PyTorch ({error}); install unmask[torch]."
+        ) from error
     given = trial(folder, repetition, seed, n)
     marks = {"mark": SETTINGS[setting].mark} if setting in SETTINGS else {}
     for row in OPTIMIZERS[optimizer](given, problem, setting, l2):

@@ -1,0 +1,178 @@
+"""What does a cluster of workers give and cost?
+
+    python benchmarks/cluster.py [speed] [bytes] [large]
+
+- speed   finna-yso-en, 4,000 labels: two single-threaded worker processes beside one, same blocks;
+          the largest difference between the models (0: the same bits). Both runs share whatever
+          else the machine is doing, so the load average is printed beside them.
+- bytes   the same features, two workers in network namespaces of their own: what the counters of
+          their network interfaces say they received, beside the size of the features (needs root).
+- large   200,000 rows, 100,000 labels, made up: memory and time beside the plan.
+
+Data are read from the folder in UNMASK_DATA.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import cluster, data
+from unmask.experiments.models import split_of
+from unmask.linear import Recipe, load, plan, planning, train_to
+from unmask.linear.recipe import prepare
+
+DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+RECIPE = Recipe(cull=0.01)
+
+
+def main(parts: list[str]) -> None:
+    for part in parts or list(PARTS):
+        print(f"\n{part}")
+        PARTS[part]()
+
+
+def speed(n_labels: int = 4000, rounds: int = 2) -> None:
+    x, y = finna(n_labels)
+    times: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory() as home:
+        folders = {count: Path(home) / f"{count}" for count in times}
+        for _ in range(rounds):
+            for count, folder in folders.items():
+                with local(count) as client, cluster.connect(client) as crew:
+                    train_to(Path(home) / "warm", x, y[:, :64], resume=False, backend=crew)
+                    start = time.perf_counter()
+                    train_to(folder, x, y, RECIPE, resume=False, backend=crew)
+                    times[count].append(time.perf_counter() - start)
+                print(f"  {count} workers: {times[count][-1]:.1f} s, load {os.getloadavg()[0]:.1f}")
+        one, two = (load(folder) for folder in folders.values())
+        apart = abs(one.weights - two.weights).max()
+        same = all(
+            (folders[1] / f.name).read_bytes() == f.read_bytes() for f in folders[2].iterdir()
+        )
+    print(f"  largest difference of a weight: {apart:g}; files byte for byte the same: {same}")
+    print(f"two workers beside one: {min(times[1]) / min(times[2]):.2f} times as fast (1.6 wanted)")
+
+
+@contextmanager
+def local(count: int) -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(
+            n_workers=count, threads_per_worker=1, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def finna(n_labels: int) -> tuple[sp.csr_array, sp.csr_array]:
+    split = split_of(DATA / "finna-yso-en")
+    order = np.random.default_rng(0).permutation(split.train_labels.shape[1])
+    return split.train_features, split.train_labels[:, order[:n_labels]]
+
+
+def bytes_sent(n_labels: int = 400) -> None:
+    x, y = finna(n_labels)
+    size = planning.features_bytes(prepare(x, y, RECIPE, None, None))
+    with (
+        tempfile.TemporaryDirectory() as home,
+        namespaces(2, home) as (address, homes),
+        cluster.connect(address) as crew,
+    ):
+        greeting = [received(name) for name in homes]
+        train_to(Path(home) / "m", x, y, RECIPE, shard_labels=32, backend=crew)
+        got = [received(name) - first for name, first in zip(homes, greeting, strict=True)]
+    labels = 20 * y.nnz + 8 * y.shape[1]
+    print(f"  features {size:,} bytes, entries of all labels {labels:,} bytes, 13 tasks")
+    print(f"  received by the workers: {', '.join(f'{count:,}' for count in got)} bytes")
+    print(f"received per worker beside the size of the features: {max(got) / size:.3f}")
+
+
+@contextmanager
+def namespaces(count: int, hide: str) -> Iterator[tuple[str, list[str]]]:
+    """A scheduler here, and workers that reach it through a bridge, blind for the folder `hide`."""
+    names, running = [f"unmask{i}" for i in range(count)], []
+    try:
+        sh("ip link add unmask-br type bridge && ip addr add 10.77.0.1/24 dev unmask-br")
+        sh("ip link set unmask-br up")
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker"]
+        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
+        port = ["--host", "10.77.0.1", "--port", "18786", "--no-dashboard"]
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        running.append(subprocess.Popen([*scheduler, *port], **quiet))
+        for number, name in enumerate(names):
+            sh(f"ip netns add {name} && ip link add {name} type veth peer name eth0 netns {name}")
+            sh(f"ip link set {name} master unmask-br up")
+            inside = f"ip -n {name}"
+            sh(f"{inside} addr add 10.77.0.{10 + number}/24 dev eth0 && {inside} link set eth0 up")
+            sh(f"{inside} link set lo up")
+            blind = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{hide}"; exec "$@"']
+            prefix = ["ip", "netns", "exec", name, *blind, "sh"]
+            arguments = ["tcp://10.77.0.1:18786", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+            running.append(
+                subprocess.Popen([*prefix, *worker, *arguments], cwd=tempfile.mkdtemp(), **quiet)
+            )
+        yield "tcp://10.77.0.1:18786", names
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+        subprocess.run(["ip", "link", "delete", "unmask-br"], check=False)
+
+
+def sh(command: str) -> str:
+    done = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def received(name: str) -> int:
+    return int(sh(f"ip netns exec {name} cat /sys/class/net/eth0/statistics/rx_bytes"))
+
+
+def large(n: int = 200_000, n_labels: int = 100_000) -> None:
+    made = data.synthetic.planted(
+        n, n_features=5000, n_labels=n_labels, labels_per_row=2.0, words_per_label=4,
+        noise_words=2.0, skew=0.4, seed=0,
+    )  # fmt: skip
+    x: Any = made.features
+    x = data.tfidf(x, data.idf(x))
+    print(f"  {x.nnz / n:.1f} features and {made.labels.nnz / n:.1f} labels per row")
+    with tempfile.TemporaryDirectory() as home, local(1) as client:
+        with cluster.connect(client) as crew:
+            expected = plan(x, made.labels, RECIPE, backend=crew)
+            print(f"  plan: {expected.to_dict()}")
+            start = time.perf_counter()
+            folder = Path(home) / "model"
+            train_to(folder, x, made.labels, RECIPE, backend=crew)
+            took = time.perf_counter() - start
+            peak = max(client.run(peak_memory).values())
+        stored = sum(file.stat().st_size for file in folder.iterdir())
+        assert load(folder).n_labels == n_labels
+    print(f"  memory of the worker: peak {peak / 1e9:.2f} GB, plan {expected.memory / 1e9:.2f} GB")
+    print(f"  model: {stored / 1e9:.2f} GB, plan {expected.model_bytes / 1e9:.2f} GB")
+    print(f"time beside the plan: {took:.0f} s / {expected.seconds:.0f} s = ", end="")
+    print(f"{took / expected.seconds:.2f}, load {os.getloadavg()[0]:.1f}")
+
+
+def peak_memory() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+PARTS = {"speed": speed, "bytes": bytes_sent, "large": large}
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
