@@ -12,7 +12,10 @@ An interval can be asked for two things:
 - the *truth*: the true recall of the population. Whether the interval holds that is about the
   estimator's bias as well.
 
-`deconvolved` and `tempered` aim at the truth. The number printed last is how many cells that ought
+`deconvolved` and `tempered` aim at the truth. Where an estimator has heavy tails (`unbiased` and
+`clipped` at low propensities), its mean is carried by rows that most samples do not have, and no
+interval from a sample holds it reliably; `tempered` trades such noise for bias, which its interval
+does not contain and its verdict says. The number printed last is how many cells that ought
 to be between 90 and 98 % are not: estimators that are means without heavy tails, about their aim.
 """
 
@@ -152,6 +155,9 @@ def written(cases: list[Case], found: Any, strange: list[Any], chosen: Any) -> s
     lines = [f"- {name}, {metric} {estimator}, {interval}: {share:.1%}"
              for name, metric, estimator, interval, share in strange]  # fmt: skip
     parts.append("\n".join(lines) or "None.")
+    command = f"python benchmarks/{Path(__file__).name} --rows {chosen.rows}"
+    made = f"{command} --repetitions {chosen.repetitions} --write FILE.md"
+    parts += ["## How this page was made", f"```bash\n{made}\n```"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -164,9 +164,9 @@ def test_diagnosis_flags_rows_that_never_lose_all_labels(
     asked = ("diagnose", system["train.txt"], "--propensity", "constant:0.2", "--html", page)
     found = json.loads(run(*asked, "--json").stdout)
     assert found["severity"] == "error"
-    assert "enough empty rows" in found["findings"][0]["title"] + found["findings"][1]["title"]
-    assert "Violated" in page.read_text()
-    assert "error: Violated" in run(*asked).stdout
+    assert "Rows that lost all their labels are missing" in str(found["findings"][:2])
+    assert "Rows that lost all their labels are missing" in page.read_text()
+    assert "error: Rows that lost all their labels are missing" in run(*asked).stdout
 
 
 def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:

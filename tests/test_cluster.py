@@ -498,7 +498,7 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_workers_of_another_version(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "__version__", "0.0.1")
+    monkeypatch.setattr(cluster.workers, "__version__", "0.0.1")
     with pytest.raises(ValueError, match=r"has unmask .* and this process 0.0.1"):
         train(X, Y, backend=client)
 

@@ -227,11 +227,21 @@ def test_every_function_named_in_the_maths_exists() -> None:
         pkgutil.resolve_name(each)
 
 
+def test_the_link_check_of_the_site_can_fail(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#here">1</a> <a href="b.html#gone">2</a>')
+    (tmp_path / "b.html").write_text('<p id="here"><a href="c.html">3</a> <a href="#here">4</a>')
+    found = sorted(script(DOCS / "check.py").broken_links(tmp_path))
+    assert found == [
+        "a.html: b.html#gone has no such anchor",
+        "b.html: c.html does not exist",
+    ]
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
-    build = ["-m", "mkdocs", "build", "--strict", "-q", "-f", str(ROOT / "mkdocs.yml")]
+    build = ["-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml")]
     for arguments in ([*build, "-d", str(tmp_path)], [str(DOCS / "check.py"), str(tmp_path)]):
         done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

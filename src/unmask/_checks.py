@@ -82,7 +82,7 @@ def _two_dimensional(given: Any, name: str) -> NDArray[Any]:
             f"{name} must be a matrix of numbers, rows × columns; got {array.dtype} in shape "
             f"{array.shape}."
         )
-    return array
+    return array.astype(np.float32) if array.dtype == np.float16 else array  # scipy has no halves
 
 
 def row_of(matrix: sp.csr_array, entry: int) -> int:

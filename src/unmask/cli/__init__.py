@@ -1,7 +1,7 @@
 """The command `unmask`: parses, calls one function of the library, prints.
 
-Results go to standard output, progress and messages to standard error. A user's mistake ends with
-one line and exit code 2; Ctrl-C with 130.
+Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 a
+mistake of ours (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from unmask.cli.output import complain
 app = typer.Typer(
     name="unmask",
     help="Learning and evaluating multilabel models when labels are missing.",
+    epilog="Exit codes: 0 done; 1 a mistake of ours; 2 a mistake in the command line or a file; "
+    "130 Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -61,7 +62,7 @@ def show_text(text: str) -> None:
 
 def show_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Names and values, one per line."""
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = _table(title, show_header=False)
     for name, value in facts.items():
         table.add_row(name, say(value))
     results.print(table)
@@ -69,13 +70,21 @@ def show_facts(title: str, facts: Mapping[str, Any]) -> None:
 
 def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """A table with a heading; words stand left, numbers right."""
-    table, cells = Table(title=title, title_justify="left"), [list(row) for row in rows]
+    table, cells = _table(title), [list(row) for row in rows]
     for position, name in enumerate(columns):
         words = all(isinstance(row[position], str) for row in cells)
         table.add_column(name, justify="left" if words else "right")
     for row in cells:
         table.add_row(*(say(value) for value in row))
     results.print(table)
+
+
+def _table(title: str, *, show_header: bool = True) -> Table:
+    """Without vertical lines: a terminal of 80 columns holds four estimates side by side."""
+    return Table(
+        title=title, title_justify="left", show_header=show_header, box=box.SIMPLE_HEAD,
+        pad_edge=False, collapse_padding=True,
+    )  # fmt: skip
 
 
 def say(value: Any) -> str:

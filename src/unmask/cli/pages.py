@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from unmask import experiments, report
+from unmask import __version__, experiments, report
 from unmask.diagnosis.record import VERDICTS
 from unmask.experiments import figures
 from unmask.metrics import ESTIMATORS, Ranking, charts
@@ -35,7 +35,8 @@ def page(records: list[Record], *, title: str | None = None, commands: Iterable[
         sections.append(made)
     told = [(record, KINDS[record["kind"]][0](record)) for record in records]
     summary = [f"{name(r)}: {words}" if several else words for r, all_ in told for words in all_]
-    return report.Page(title or " · ".join(map(heading, records)), summary, sections)
+    named = title or " · ".join(map(heading, records))
+    return report.Page(named, summary, sections, footer=f"Made by unmask {__version__}.")
 
 
 def read(path: Path) -> list[Record]:
@@ -147,9 +148,11 @@ def _face_value(metric: str, cells: dict[tuple[str, str], Record]) -> str | None
     """The value as observed beside the corrected one."""
     naive = cells.get((metric, "vanilla"))
     better = ("unbiased", "deconvolved") if metric.startswith("P") else ("deconvolved", "unbiased")
-    ours = next((cells[metric, name] for name in better if (metric, name) in cells), None)
-    if naive is None or naive["value"] is None or ours is None:
+    known = [cells[metric, name] for name in better if (metric, name) in cells]
+    usable = [row for row in known if not row["verdict"].startswith("unusable")]
+    if naive is None or naive["value"] is None or not known:
         return None
+    ours = (usable or known)[0]
     head = f"Taken at face value {metric} is {naive['value']:.3f}; "
     if ours["value"] is None or ours["value"] != ours["value"]:
         return f"{head}the {ours['estimator']} estimate was refused: {ours['verdict']}."

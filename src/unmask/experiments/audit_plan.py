@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, float, float, float]] = {
     "P@5, labels cost, rows hardly": ("P@5", 5000, 10.0, 2.2),
 }
 """Metric, budget, cost of a label when a row costs 1, strength of the model."""
-SIZES = {"tiny": (1, 600, 50), "small": (4, 4000, 200), "paper": (12, 4000, 200)}
+SIZES = {"tiny": (1, 600, 50), "small": (4, 4000, 200), "paper": (6, 4000, 200)}
 """Repetitions, rows, labels."""
 DRAWS = 30
 WORTH_IT = 1.2

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Case = tuple[sp.csr_array, Floats]
 """True labels and their propensities; or observed labels and the propensities that are stated."""
 
-SIZES = {"tiny": (1, 1, 150), "small": (50, 10, 600), "paper": (200, 30, 1000)}
+SIZES = {"tiny": (1, 1, 150), "small": (50, 10, 600), "paper": (200, 20, 1000)}
 """Repetitions of valid and of broken data sets, and rows; a third as many rows are audited."""
 L = 100
 AT_MOST = 0.05

@@ -8,7 +8,7 @@ every metric and estimator is a formula in it. Read on in `registry` (what there
 (one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
 interval), `deconvolution` (when single rows are too noisy), `compare` (two systems), `uncertain`
 (estimated propensities), `sensitivity` (other propensities), `scorer` (model selection), `table`
-(the result).
+(the result), `charts` (the result as a picture).
 """
 
 from unmask.metrics.compare import compare

@@ -71,14 +71,33 @@ class Results:
 
     def over_l2(self, path: Path, key: str) -> tuple[list[float], np.ndarray]:
         """A measure over l2: the l2 values, rising, and the values (repetitions × l2)."""
-        runs = [row for rows in self.paths.get(path, {}).values() for row in rows]
-        grid = sorted({row["l2"] for row in runs})
+        grid = sorted({row["l2"] for row in self._runs(path)})
         table = np.full((len(self.paths.get(path, {})), len(grid)), np.nan)
         for at, repetition in enumerate(sorted(self.paths.get(path, {}))):
             for row in self.paths[path][repetition]:
                 value = row.get(key)
                 table[at, grid.index(row["l2"])] = np.nan if value is None else value
         return grid, table
+
+    def shared(self, first: Path, second: Path, key: str) -> dict[float, list[tuple[float, float]]]:
+        """A measure of two paths where both have it: by l2, a pair for every repetition."""
+        found: dict[float, list[tuple[float, float]]] = {}
+        left, right = (
+            {(row["repetition"], row["l2"]): row.get(key) for row in self._runs(path)}
+            for path in (first, second)
+        )
+        for (repetition, l2), value in left.items():
+            other = right.get((repetition, l2))
+            if value is not None and other is not None:
+                found.setdefault(l2, []).append((value, other))
+        return found
+
+    def rows(self, paths: list[Path]) -> list[Row]:
+        """All runs of some paths."""
+        return [row for path in paths for row in self._runs(path)]
+
+    def _runs(self, path: Path) -> list[Row]:
+        return [row for rows in self.paths.get(path, {}).values() for row in rows]
 
     def settings(self, optimizer: str, problem: str) -> list[str]:
         """Those that have runs, in the order of the rows."""

@@ -8,7 +8,7 @@ from unmask import report
 from unmask.experiments.runs import Row
 from unmask.experiments.training import figures, statements, tables
 from unmask.experiments.training.choosing import Results, results
-from unmask.experiments.training.protocol import BATCH, PAPER_STEPS, rate_for
+from unmask.experiments.training.protocol import BATCH, METRICS, PAPER_STEPS, rate_for
 
 PLAIN = ("clean", "vanilla", "unbiased", "bound")
 NORMALISED = ("vanilla", "unbiased", "pretrained", "empirical_bayes")
@@ -100,8 +100,11 @@ def _over_l2(found: Results) -> list[Any]:
 
 def _chosen(found: Results) -> list[Any]:
     return [
-        figures.at_chosen(found, "adam", "loss"),
-        figures.at_chosen(found, "converged", "recall"),
+        *(
+            figures.at_chosen(found, optimizer, rule, metrics)
+            for optimizer, rule in (("adam", "loss"), ("converged", "recall"))
+            for metrics in (METRICS[:3], METRICS[3:])
+        ),
         tables.at_chosen(found, "adam", "loss"),
         tables.at_chosen(found, "adam", "recall"),
         tables.at_chosen(found, "converged", "loss"),
@@ -122,5 +125,6 @@ def _normalised(found: Results) -> list[Any]:
     ]
     return [
         tables.gains(found, pairs, "recall", "Differences in true test recall, l2 by recall"),
+        tables.tried(found),
         tables.minima(found),
     ]

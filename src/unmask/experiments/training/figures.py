@@ -6,7 +6,7 @@ import numpy as np
 
 from unmask import report
 from unmask.experiments.training.choosing import Results, mean, over_repetitions
-from unmask.experiments.training.protocol import METRICS, PROBLEMS
+from unmask.experiments.training.protocol import PROBLEMS
 from unmask.report import STYLES, Style
 
 SHOWN = ("clean", "vanilla", "unbiased", "pretrained", "bound", "empirical_bayes", "tempered",
@@ -42,8 +42,9 @@ def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Pane
         title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
         columns=2,
         share_y=True,
-        caption="Adam. Unbiased estimates on observed labels; means over repetitions. Brackets at "
-        "the l2 of the smallest true test loss.",
+        caption="Adam; unbiased estimates on observed labels; means over repetitions. The gaps of "
+        "noise (true minus observed labels of training rows) and sample (test minus training "
+        "rows) stand in the titles, and as brackets at the l2 of the smallest true test loss.",
     )
 
 
@@ -62,26 +63,23 @@ def _gap_chart(found: Results, path: tuple[str, str, str], top: float) -> report
     grid = lines["true labels, test rows"][0]
     at = int(np.nanargmin(means["true labels, test rows"]))
     seen, true, test = (float(means[name][at]) for name in WHERE)
-    low = top * -0.2
-    notes = [
-        report.Note(grid[at], start, f"{name} {end - start:+.2g}", to=end)
-        for name, start, end in (("noise", seen, true), ("sample", true, test))
-        if low < min(start, end) and max(start, end) < top
-    ]
     return report.Chart(
         "lines",
-        [report.Series(name, grid, _clipped(means[name], top, low)) for name in WHERE],
-        title=path[2].replace("_", " "),
+        [report.Series(name, grid, _clipped(means[name], top)) for name in WHERE],
+        title=f"{path[2].replace('_', ' ')}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
         x=L2,
-        y=report.Axis("loss per row", low=low, high=top),
-        notes=notes,
+        y=report.Axis("loss per row", low=0, high=top),
+        notes=[
+            report.Note(grid[at], start, to=end)
+            for start, end in ((seen, true), (true, test))
+            if min(start, end) > 0 and max(start, end) < top
+        ],
     )
 
 
-def _clipped(values: np.ndarray, top: float, low: float) -> list[float | None]:
+def _clipped(values: np.ndarray, top: float) -> list[float | None]:
     """What lies far outside of the axis is left out, so that lines end at its border."""
-    reach = top - low
-    return [float(v) if low - reach < v < top + reach else None for v in values]
+    return [float(v) if -top < v < 2 * top else None for v in values]
 
 
 def loss_over_l2(found: Results, optimizer: str) -> report.Panels | None:
@@ -143,7 +141,7 @@ def _metric_chart(
     for setting in _shown(found, optimizer, problem):
         grid, values = found.over_l2((optimizer, problem, setting), f"test/true/{metric}")
         series += _line(setting, grid, values)
-    return report.Chart("lines", series, title=title, x=L2, y=metric)
+    return report.Chart("lines", series, title=title, x=L2, y="" if title == metric else metric)
 
 
 def _line(
@@ -161,31 +159,34 @@ def _line(
     return [report.Series(setting, grid, shown.tolist(), low.tolist(), high.tolist())]
 
 
-def at_chosen(found: Results, optimizer: str, rule: str) -> report.Panels | None:
-    """P@k and R@k at the chosen l2 with their spread, one panel per problem."""
+def at_chosen(
+    found: Results, optimizer: str, rule: str, metrics: tuple[str, ...]
+) -> report.Panels | None:
+    """Metrics at the chosen l2 with their spread, one panel per problem."""
     if not _problems(found, optimizer):
         return None
     charts = []
     for problem in _problems(found, optimizer):
         series = [
-            _dots(found, (optimizer, problem, setting), rule)
+            _dots(found, (optimizer, problem, setting), rule, metrics)
             for setting in _shown(found, optimizer, problem)
         ]
-        title = PROBLEMS[problem].title
-        charts.append(report.Chart("dots", series, title=title, y=report.Axis("", low=0, high=1)))
+        charts.append(report.Chart("dots", series, title=PROBLEMS[problem].title))
     return report.Panels(
         charts,
-        columns=2,
-        title=f"True precision and recall on test rows at the l2 chosen by {rule} ({optimizer})",
+        columns=3,
+        title=f"True {metrics[0][0]}@k on test rows ({optimizer}, l2 by {rule})",
         caption="Means and standard deviations over repetitions.",
     )
 
 
-def _dots(found: Results, path: tuple[str, str, str], rule: str) -> report.Series:
-    values = [found.values(path, rule, f"test/true/{metric}") for metric in METRICS]
+def _dots(
+    found: Results, path: tuple[str, str, str], rule: str, metrics: tuple[str, ...]
+) -> report.Series:
+    values = [found.values(path, rule, f"test/true/{metric}") for metric in metrics]
     middle, spread = over_repetitions(np.array(values).T)
     ends = (middle - spread).tolist(), (middle + spread).tolist()
-    return report.Series(path[2], METRICS, middle.tolist(), *ends)
+    return report.Series(path[2], metrics, middle.tolist(), *ends)
 
 
 def _problems(found: Results, optimizer: str) -> list[str]:

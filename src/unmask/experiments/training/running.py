@@ -29,11 +29,13 @@ from unmask.experiments.training.protocol import (
     RATE,
     SETTINGS,
     Problem,
+    Setting,
     Trial,
     rate_for,
     weights_of,
 )
 from unmask.experiments.training.related import METHODS
+from unmask.experiments.training.tried import TRIED
 from unmask.losses import Loss
 from unmask.weights import Weights
 from unmask.weights.record import with_values
@@ -82,8 +84,8 @@ def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[R
 
     The pre-trained setting starts from the optimum of vanilla training instead of from nothing.
     """
-    chosen, how = PROBLEMS[problem], SETTINGS[setting]
-    weights, loss = weights_of(how, chosen, given), losses.get(chosen.loss)
+    chosen, how = PROBLEMS[problem], how_of(setting)
+    weights, loss = training_weights(setting, chosen, given), losses.get(chosen.loss)
     row = _promises(loss, weights, chosen)
     if not row["convex"]:
         return [row | {"status": "not convex"}]
@@ -100,6 +102,18 @@ def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     if row["status"] == "finished":
         row["status"] = "unfinished" if row["unfinished"] else "converged"
     return _rows(given, problem, setting, model, row)
+
+
+def how_of(setting: str) -> Setting:
+    """A setting of the study, or one that was tried."""
+    return SETTINGS[setting] if setting in SETTINGS else TRIED[setting][0]
+
+
+def training_weights(setting: str, problem: Problem, given: Trial) -> Weights:
+    """The weights of the training rows, of a setting of either kind."""
+    if setting in SETTINGS:
+        return weights_of(SETTINGS[setting], problem, given)
+    return TRIED[setting][1](given)
 
 
 def _solver(given: Trial, chosen: Problem, l2: float, bias: str) -> Callable[..., Any]:
@@ -161,7 +175,7 @@ def _rows(given: Trial, problem: str, setting: str, model: adam.Linear, row: Row
     row["n_features"] = given.train.features.shape[1]
     if not model.finite:
         return [row]
-    later = SETTINGS[setting].later if setting in SETTINGS else 0.0
+    later = how_of(setting).later if setting in SETTINGS or setting in TRIED else 0.0
     with adam.one_thread():
         scores = {part: model.scores(given.parts[part].features) for part in PARTS}
         rows = [row | _judged(given, problem, scores, later)]

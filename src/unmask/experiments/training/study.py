@@ -10,10 +10,13 @@ from unmask.data import parts
 from unmask.experiments.runs import Row, Unit
 from unmask.experiments.training.protocol import PROBLEMS, SETTINGS, settings_of, trial
 from unmask.experiments.training.related import METHODS
+from unmask.experiments.training.tried import TRIED
 
 DEFAULT = "debtags-bookworm"
 SOLVED_ABOVE = 1e-6
 """Below, the solver's time grows and no setting has its optimum."""
+TRIED_BELOW = 1e-4
+"""Between the two lie the optima of all that was tried for PAL-N."""
 LITERAL = ("vanilla", "unbiased")
 """Settings that are also trained at the paper's own rate, for one repetition."""
 
@@ -65,6 +68,9 @@ def _runs(steps: int, repetition: int) -> Iterator[Unit]:
                     if optimizer == "adam" or l2 > SOLVED_ABOVE:
                         yield _unit(optimizer, name, setting.series, l2)
     grid = PROBLEMS["ova-bce"].grid(steps)
+    for name in TRIED:
+        near = (l2 for l2 in grid if SOLVED_ABOVE < l2 < TRIED_BELOW)
+        yield from (_unit("converged", "pal-n-cce", name, l2) for l2 in near)
     for method in METHODS:
         yield from (_unit("related work", "related", method, l2) for l2 in grid)
     if repetition == 0:

@@ -1,0 +1,82 @@
+"""Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
+
+Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
+`Crew` runs them: `crew.run(work, tasks, placed)` yields (position, `work(placed, task)`) as tasks
+finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here knows
+any mathematics, and nothing else knows Dask (docs/decisions/0007).
+
+    backend                          runs on
+    None                             threads of this process, or what `joblib.parallel_config` says
+    "local:4"                        four worker processes of this machine
+    "tcp://host:8786"                the workers of that Dask scheduler
+    a distributed Client or cluster  its workers
+
+A worker that dies costs the tasks it was running; they run again elsewhere. If the scheduler or all
+copies of what was placed are lost, everything unfinished is placed and submitted again, a few times
+at most. Then, or when there is nobody left, an OSError says what happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from unmask import _checks
+from unmask.cluster.crew import PATIENCE, Crew, Room
+from unmask.cluster.here import Here
+from unmask.cluster.workers import Cluster, need_distributed
+
+__all__ = ["Cluster", "Crew", "Here", "Room", "connect"]
+
+
+@contextmanager
+def connect(backend: Any = None, *, patience: float = PATIENCE) -> Iterator[Crew]:
+    """The crew behind a `backend` (see the module); what was started for it ends with the block.
+
+    `patience` is how many seconds to wait for a first worker.
+
+    >>> with connect() as crew:
+    ...     sorted(crew.run(lambda placed, task: placed + task, [1, 2, 3], 10))
+    [(0, 11), (1, 12), (2, 13)]
+    """
+    if backend is None:
+        yield Here()
+    elif isinstance(backend, Here | Cluster):
+        yield backend
+    else:
+        with _client(backend, patience) as client:
+            yield Cluster(client, patience)
+
+
+@contextmanager
+def _client(backend: Any, patience: float) -> Iterator[Any]:
+    distributed = need_distributed()
+    if isinstance(backend, distributed.Client):
+        yield backend
+    elif isinstance(backend, str) and (count := re.fullmatch(r"local:(\d+)", backend)):
+        workers = _checks.count(int(count[1]), "workers")
+        with (
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=":0"
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+    elif isinstance(backend, str) and ":" not in backend:
+        raise ValueError(
+            f"{backend!r} is no scheduler; give tcp://HOST:PORT of a Dask scheduler, or local:N "
+            "for N worker processes on this machine."
+        )
+    else:
+        with _reached(distributed, backend, patience) as client:
+            yield client
+
+
+def _reached(distributed: Any, backend: Any, patience: float) -> Any:
+    limit = {"timeout": min(patience, 30.0)} if isinstance(backend, str) else {}
+    try:
+        return distributed.Client(backend, set_as_default=False, **limit)
+    except (OSError, TimeoutError) as error:
+        raise OSError(f"no Dask scheduler answers at {backend}: {error}") from None

@@ -1,0 +1,219 @@
+"""Tasks on the workers of a Dask scheduler, which may come, go and die."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from unmask import __version__, _kernels
+from unmask.cluster.crew import AHEAD, PATIENCE, Room, T, Work
+from unmask.cluster.placing import Box, Held, forget, keep_arrived, mapped
+
+RETRIES = 2  # of a task that failed, on whichever worker is free
+LOSSES = 3  # times in a row that everything may be lost
+
+
+class Cluster:
+    """The workers of a Dask scheduler."""
+
+    def __init__(self, client: Any, patience: float = PATIENCE) -> None:
+        """Wait for a first worker (a task makes an adaptive cluster grow), then ask them all."""
+        self.client, self.patience = client, patience
+        self._greet()
+
+    def _greet(self) -> None:
+        where = self.client.scheduler.address
+        try:
+            self.client.submit(_hello, pure=False).result(timeout=self.patience)
+            answers = self.client.run(_hello, on_error="ignore")
+        except TimeoutError:
+            raise OSError(
+                f"no worker came to the scheduler at {where} within {self.patience:g} s; "
+                "start workers, or wait longer."
+            ) from None
+        except ModuleNotFoundError as error:
+            raise OSError(
+                f"a worker of {where} cannot import unmask ({error}); install version "
+                f"{__version__} there."
+            ) from None
+        others = {address: v for address, v in answers.items() if v != __version__}
+        if others:
+            address, version = next(iter(others.items()))
+            raise ValueError(
+                f"worker {address} has unmask {version} and this process {__version__}; install "
+                "one version everywhere, so that one model comes out."
+            )
+
+    def run(
+        self,
+        work: Work[T],
+        tasks: Iterable[Any],
+        placed: Any = None,
+        *,
+        folder: Path | None = None,
+        ahead: int = AHEAD,
+    ) -> Generator[tuple[int, T], None, None]:
+        """See `Crew`."""
+        losses = (CancelledError, need_distributed().comm.CommClosedError)
+        waiting = dict(enumerate(tasks))
+        lost = 0
+        while waiting:
+            before = len(waiting)
+            try:
+                yield from self._round(work, waiting, placed, folder, ahead)
+            except losses as error:
+                lost = 1 if len(waiting) < before else lost + 1
+                self._again(lost, len(waiting), error)
+
+    def _round(
+        self, work: Work[T], waiting: dict[int, Any], placed: Any, folder: Path | None, ahead: int
+    ) -> Generator[tuple[int, T], None, None]:
+        """Submit what is waiting; take out of it what has finished."""
+        running = need_distributed().as_completed(loop=self.client.loop)
+        queue, known = iter(list(waiting)), {}
+        name, alone = f"{getattr(work, '__name__', 'work')}-{uuid4().hex[:12]}", len(waiting) == 1
+        with self._placed(placed, folder) as source:
+
+            def submit(at: int) -> None:
+                task = Box((work, source, waiting[at], alone, os.getpid()))
+                future = self.client.submit(_do, task, key=(name, at), retries=RETRIES, pure=False)
+                known[future.key] = at
+                running.add(future)
+
+            try:
+                with _quiet():
+                    for at, _ in zip(queue, range(max(ahead, 1)), strict=False):
+                        submit(at)
+                    for future in running:
+                        result = _outcome(future)
+                        at = known.pop(future.key)
+                        del waiting[at]
+                        future.release()
+                        for more in queue:
+                            submit(more)
+                            break
+                        yield at, result
+            finally:
+                if self.client.status == "running":
+                    self.client.cancel(list(running.futures))
+
+    @contextmanager
+    def _placed(self, value: Any, folder: Path | None) -> Iterator[Any]:
+        """What a task is given in place of `value`."""
+        if value is None:
+            yield None
+        elif folder is not None and self.sees(folder):
+            with mapped(value, folder) as handle:
+                yield handle
+        else:
+            future = self.client.scatter(Box(value), broadcast=True, hash=False)
+            self.client.run(keep_arrived, future.key, on_error="ignore")
+            try:
+                yield Held(future.key)
+            finally:
+                if self.client.status == "running":
+                    self.client.run(forget, future.key, on_error="ignore")
+
+    def sees(self, folder: Path) -> bool:
+        """Ask every worker for a file that has just been made."""
+        token = folder.resolve() / f".seen-{uuid4().hex}"
+        token.touch()
+        try:
+            answers = self.client.run(os.path.exists, str(token), on_error="ignore").values()
+            return bool(answers) and all(answers)
+        finally:
+            token.unlink()
+
+    def room(self) -> Room:
+        """As the scheduler knows it; a worker without a limit has the memory of its machine."""
+        known = self.client.run_on_scheduler(_workers)
+        limits = [limit for _, limit in known if limit]
+        threads = max(threads for threads, _ in known)
+        return Room(len(known), threads, min(limits) if limits else None)
+
+    def _again(self, lost: int, left: int, error: Exception) -> None:
+        """After a loss: is there still a scheduler, and is it worth trying?"""
+        deadline = time.monotonic() + self.patience
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if self.client.status != "running":
+            raise OSError(
+                f"the connection to the scheduler was lost with {left} tasks unfinished; what was "
+                "finished is kept: start the scheduler and the same command again."
+            ) from error
+        if lost > LOSSES:
+            raise OSError(
+                f"all workers were lost {lost} times in a row with {left} tasks unfinished "
+                f"({error}). If they run out of memory, give them more of it or smaller blocks."
+            ) from error
+        self._greet()
+
+
+class _Refused(NamedTuple):
+    """A ValueError: trying again would not help."""
+
+    error: ValueError
+
+
+def _do(boxed: Box) -> Any:
+    """On a worker. Its threads are the scheduler's to fill, unless there is but one task."""
+    work, source, task, alone, owner = boxed.value
+    if os.getpid() != owner:
+        _kernels.set_threads(need_distributed().get_worker().state.nthreads if alone else 1)
+    try:
+        return work(None if source is None else source.value, task)
+    except ValueError as error:
+        return _Refused(error)
+
+
+def _outcome(future: Any) -> Any:
+    try:
+        result = future.result()
+    except need_distributed().KilledWorker as error:
+        raise OSError(
+            f"a task took its worker down {error.allowed_failures + 1} times, last on "
+            f"{error.last_worker.address}: probably more memory than the worker has. Give workers "
+            "more memory, fewer threads each, or smaller blocks."
+        ) from None
+    except MemoryError as error:
+        raise OSError(
+            f"a worker has too little memory for a task ({error}); give workers more memory, fewer "
+            "threads each, or smaller blocks."
+        ) from None
+    if isinstance(result, _Refused):
+        raise result.error
+    return result
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A task may carry the labels of its block; Dask takes that for a mistake."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
+        yield
+
+
+def _hello() -> str:
+    return __version__
+
+
+def _workers(dask_scheduler: Any) -> list[tuple[int, int]]:
+    return [(w.nthreads, w.memory_limit) for w in dask_scheduler.workers.values()]
+
+
+def need_distributed() -> Any:
+    """The package, or how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError(
+            "this needs Dask: pip install 'unmask[dask]', here and on the workers."
+        ) from None
+    return distributed

@@ -1,0 +1,330 @@
+"""Whatever form arrays come in, a public function gives the same answer and leaves them alone.
+
+`CALLS` names every public function that takes labels, propensities, predictions or features, with a
+call of it; a test proves that none is forgotten. Every call is repeated with every form of its
+inputs (order, type, width of indices, read-only, strided, mapped from a file) and with inputs that
+hold what has no meaning (nan, infinity, a propensity of zero).
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
+from unmask.predictions import TopK
+
+METRICS = ["P@3", "R@3", "nDCG@3", "F1@3", "PSP@3"]
+RECIPE = linear.Recipe(loss="logistic", correction="unbiased", C=0.01)
+
+
+def _given() -> dict[str, Any]:
+    rows = data.synthetic.planted(80, n_features=40, n_labels=12, seed=3)
+    labels = rows.labels
+    p = np.array([1.0, 0.5, 0.25, 0.75] * 3)
+    scores = np.random.default_rng(0).integers(-8, 8, size=labels.shape) / 8  # exact in float16
+    return {"labels": labels, "p": p, "scores": scores, "features": rows.features}
+
+
+GIVEN = _given()
+
+
+def _table(table: Any) -> Any:
+    return [(e.metric, e.estimator, e.value, *e.interval) for e in table]
+
+
+def _tables(tables: Any) -> Any:
+    return [_table(tables[name]) for name in tables]
+
+
+def _weights(made: weights.Weights) -> Any:
+    return made.pos.toarray(), made.cut.toarray()
+
+
+def _size(sets: np.ndarray, row: int) -> np.ndarray:
+    return sets.sum(axis=1) ** 2 + row
+
+
+MODEL = linear.train(GIVEN["features"], GIVEN["labels"], RECIPE, propensity=GIVEN["p"])[0]
+PLAIN = weights.vanilla(GIVEN["labels"])
+HALF = data.hide(GIVEN["labels"], GIVEN["p"], seed=1)
+
+Inputs = dict[str, Any]
+CALLS: dict[str, Callable[[Inputs], Any]] = {
+    "data.hide": lambda g: data.hide(g["labels"], g["p"], seed=0).toarray(),
+    "data.idf": lambda g: data.idf(g["features"]),
+    "data.tfidf": lambda g: data.tfidf(g["features"], np.ones(40)).toarray(),
+    "propensity.audit": lambda g: propensity.audit(HALF, g["labels"]).value,
+    "propensity.audit_plan": lambda g: (
+        propensity.audit_plan(
+            TopK.from_scores(GIVEN["scores"], 3), g["labels"], g["p"], budget=5
+        ).rows
+    ),
+    "propensity.chapman": lambda g: propensity.chapman(HALF, g["labels"]),
+    "propensity.clip": lambda g: propensity.clip(g["p"], 0.3),
+    "propensity.from_counts": lambda g: (
+        propensity.from_counts([3] * 12, [4] * 12, counts=np.arange(1, 13), n=80).value
+    ),
+    "propensity.from_marginals": lambda g: (
+        propensity.from_marginals(g["labels"], np.full(12, 0.9)).value
+    ),
+    "propensity.from_model": lambda g: (
+        propensity.from_model(
+            1 / (1 + np.exp(-4 * np.asarray(g["scores"], dtype=float))), g["labels"]
+        ).value
+    ),
+    "propensity.inverse_linear": lambda g: propensity.inverse_linear(g["labels"]),
+    "propensity.jain": lambda g: propensity.jain(g["labels"]),
+    "propensity.jain_curve": lambda g: propensity.jain_curve(np.arange(12), 80),
+    "propensity.named": lambda g: propensity.named("jain", g["labels"]),
+    "propensity.recapture": lambda g: propensity.recapture(HALF, g["labels"]).value,
+    "propensity.temper": lambda g: propensity.temper(g["p"], 0.5),
+    "weights.bound": lambda g: _weights(weights.bound(g["labels"], g["p"], normalized=True)),
+    "weights.count_distribution": lambda g: (
+        weights.count_distribution(g["labels"], g["p"]).probability
+    ),
+    "weights.empirical_bayes": lambda g: _weights(weights.empirical_bayes(g["labels"], g["p"])),
+    "weights.tempered": lambda g: _weights(weights.tempered(g["labels"], g["p"])),
+    "weights.unbiased": lambda g: _weights(weights.unbiased(g["labels"], g["p"], normalized=True)),
+    "weights.vanilla": lambda g: _weights(weights.vanilla(g["labels"], normalized=True)),
+    "weights.normalized_weights": lambda g: weights.normalized_weights(
+        np.array([0, 12]), 1 / np.asarray(g["p"], dtype=float)
+    ),
+    "operator.binary": lambda g: operator.binary(lambda y: y, [1, 0] * 6, g["p"]),
+    "operator.unbiased": lambda g: operator.unbiased(_size, g["labels"], g["p"]).value,
+    "losses.total": lambda g: losses.total("logistic", g["scores"], PLAIN),
+    "losses.gradient": lambda g: losses.gradient("logistic", g["scores"], PLAIN),
+    "metrics.evaluate": lambda g: _table(
+        metrics.evaluate(g["top"], g["labels"], g["p"], metrics=METRICS)
+    ),
+    "metrics.evaluate_shards": lambda g: _table(
+        metrics.evaluate_shards([(g["top"], g["labels"])], g["p"], metrics=METRICS)
+    ),
+    "metrics.contributions": lambda g: metrics.contributions(
+        g["top"], g["labels"], g["p"], metrics=["R@3"], estimators=["unbiased"]
+    )["R@3", "unbiased"],
+    "metrics.compare": lambda g: _tables(
+        metrics.compare(
+            {"a": g["top"], "b": TopK.from_scores(-GIVEN["scores"], 3)},
+            g["labels"],
+            g["p"],
+            metrics=["R@3"],
+            replicates=50,
+        )
+    ),
+    "metrics.jain_around": lambda g: list(metrics.jain_around(g["labels"]).values()),
+    "metrics.jain_grid": lambda g: list(metrics.jain_grid(g["labels"]).values()),
+    "metrics.powers": lambda g: list(metrics.powers(g["p"]).values()),
+    "metrics.ranking": lambda g: (
+        metrics.ranking(
+            {"a": g["top"], "b": TopK.from_scores(-GIVEN["scores"], 3)},
+            g["labels"],
+            metrics.powers(g["p"]),
+            metric="R@3",
+        ).statement
+    ),
+    "metrics.sensitivity": lambda g: _tables(
+        metrics.sensitivity(g["top"], g["labels"], metrics.powers(g["p"]), metrics=["P@3"])
+    ),
+    "linear.plan": lambda g: (
+        linear.plan(g["features"], g["labels"], RECIPE, propensity=g["p"]).tasks
+    ),
+    "linear.probabilities": lambda g: linear.probabilities(MODEL, g["features"]),
+    "linear.scores": lambda g: linear.scores(MODEL, g["features"]),
+    "linear.top": lambda g: linear.top(MODEL, g["features"], 3).labels,
+    "linear.top_spread": lambda g: linear.top_spread(MODEL, g["features"], 3).labels,
+    "linear.train": lambda g: (
+        linear.train(g["features"], g["labels"], RECIPE, propensity=g["p"])[0].weights
+    ),
+    "diagnosis.diagnose": lambda g: [
+        (f.severity, f.evidence) for f in diagnosis.diagnose(g["labels"], g["p"]).findings
+    ],
+}
+
+NO_ARRAYS = {
+    "data.describe", "data.limits", "data.parts", "data.read", "data.write", "propensity.constant",
+    "propensity.preset", "propensity.read", "propensity.write", "weights.read", "weights.write",
+    "weights.to_pos_weight", "weights.to_relevance", "weights.to_samples",
+    "weights.to_soft_targets", "losses.describe", "losses.get", "losses.observed",
+    "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
+    "linear.load", "linear.read_dismec", "linear.read_dismecpp", "linear.save", "linear.train_to",
+}  # fmt: skip
+"""Take files, names or the package's own records; `linear.train_to` is `train` with a folder."""
+
+ROOMS = (data, propensity, weights, operator, losses, metrics, linear, diagnosis)
+
+
+def test_every_public_function_is_tried() -> None:
+    public = set()
+    for room in ROOMS:
+        short = room.__name__.removeprefix("unmask.")
+        names = getattr(room, "__all__", ["binary", "unbiased"])
+        public |= {f"{short}.{name}" for name in names if inspect.isfunction(getattr(room, name))}
+    assert public == CALLS.keys() | NO_ARRAYS
+
+
+def _shuffled(matrix: sp.csr_array) -> sp.csr_array:
+    """The same matrix with the entries of every row in reverse order."""
+    order = np.concatenate(
+        [np.arange(b, a, -1) - 1 for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)]
+    )
+    parts = (matrix.data[order], matrix.indices[order], matrix.indptr)
+    return sp.csr_array(parts, shape=matrix.shape)
+
+
+def _wide(matrix: sp.csr_array) -> sp.csr_array:
+    parts = (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
+    return sp.csr_array(parts, shape=matrix.shape)
+
+
+def _locked(given: Any) -> Any:
+    copied = given.copy()
+    for array in (copied.data, copied.indices, copied.indptr) if sp.issparse(given) else (copied,):
+        array.flags.writeable = False
+    return copied
+
+
+def _mapped(given: Any, folder: Path) -> np.ndarray:
+    dense = given.toarray() if sp.issparse(given) else given
+    np.save(folder / "array.npy", dense)
+    return np.load(folder / "array.npy", mmap_mode="r")
+
+
+def _strided(given: np.ndarray) -> np.ndarray:
+    twice = np.repeat(given, 2, axis=-1)
+    return twice[..., ::2]
+
+
+Form = Callable[[Any, Path], Any]
+SPARSE: dict[str, Form] = {
+    "csr_matrix": lambda m, _: sp.csr_matrix(m),
+    "csc": lambda m, _: sp.csc_array(m),
+    "coo": lambda m, _: sp.coo_array(m),
+    "unsorted": lambda m, _: _shuffled(m),
+    "wide": lambda m, _: _wide(m),
+    "read-only": lambda m, _: _locked(m),
+    "float64": lambda m, _: m.astype(np.float64),
+    "dense": lambda m, _: m.toarray(),
+    "fortran": lambda m, _: np.asfortranarray(m.toarray()),
+    "strided": lambda m, _: _strided(m.toarray()),
+    "float16": lambda m, _: m.toarray().astype(np.float16),
+    "mapped": _mapped,
+}
+DENSE: dict[str, Form] = {
+    "float32": lambda a, _: a.astype(np.float32),
+    "float16": lambda a, _: a.astype(np.float16),
+    "fortran": lambda a, _: np.asfortranarray(a),
+    "strided": lambda a, _: _strided(a),
+    "read-only": lambda a, _: _locked(a),
+    "mapped": _mapped,
+    "list": lambda a, _: a.tolist(),
+}
+FORMS = [("labels", name) for name in SPARSE] + [("features", name) for name in SPARSE]
+FORMS += [("p", name) for name in DENSE] + [("scores", name) for name in DENSE]
+
+
+def _inputs(changed: str = "", form: Form | None = None, folder: Path = Path()) -> Inputs:
+    inputs = dict(GIVEN)
+    if form is not None:
+        inputs[changed] = form(inputs[changed], folder)
+    inputs["top"] = TopK.from_scores(np.asarray(inputs["scores"]), 3)
+    return inputs
+
+
+def _uses(call: Callable[[Inputs], Any], name: str) -> bool:
+    source = inspect.getsource(call)
+    return f'g["{name}"]' in source or (name == "scores" and 'g["top"]' in source)
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: call(_inputs()) for name, call in CALLS.items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("changed", "form"), FORMS)
+def test_the_form_of_an_input_does_not_matter(
+    usual: dict[str, Any], changed: str, form: str, tmp_path: Path
+) -> None:
+    forms = SPARSE if changed in ("labels", "features") else DENSE
+    for name, call in CALLS.items():
+        if not _uses(call, changed):
+            continue
+        inputs = _inputs(changed, forms[form], tmp_path)
+        before = _contents(inputs[changed])
+        _same(call(inputs), usual[name], name)
+        assert _contents(inputs[changed]) == before, f"{name} changed its {changed}"
+
+
+def _contents(given: Any) -> Any:
+    if sp.issparse(given):
+        parts = vars(given)
+        return [parts[k].tobytes() for k in ("data", "indices", "indptr") if k in parts]
+    return given.tobytes() if isinstance(given, np.ndarray) else repr(given)
+
+
+def _same(found: Any, expected: Any, name: str) -> None:
+    if isinstance(expected, tuple | list):
+        assert len(found) == len(expected), name
+        for one, other in zip(found, expected, strict=True):
+            _same(one, other, name)
+    elif isinstance(expected, str | None.__class__):
+        assert found == expected, name
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+BAD = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("value", [*BAD.values(), 0.0, -0.5, 1.5], ids=[*BAD, "0", "-0.5", "1.5"])
+def test_propensities_without_meaning_are_refused_everywhere(value: float) -> None:
+    wrong = GIVEN["p"].copy()
+    wrong[5] = value
+    for name, call in CALLS.items():
+        if _uses(call, "p") and name != "weights.normalized_weights":  # a kernel: it trusts
+            with pytest.raises(ValueError, match=r"propensit.*5|0, 1"):
+                call(_inputs() | {"p": wrong})
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("value", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("changed", ["labels", "features", "scores"])
+def test_numbers_that_are_none_are_refused_everywhere(changed: str, value: float) -> None:
+    wrong = GIVEN[changed].copy()
+    (wrong.data if sp.issparse(wrong) else wrong.reshape(-1))[3] = value
+    allowed = {"propensity.from_model"}  # which is given no scores
+    if changed == "scores" and value == -np.inf:  # "not to be predicted"
+        allowed |= {name for name, call in CALLS.items() if 'g["top"]' in inspect.getsource(call)}
+    taken = [
+        name
+        for name, call in CALLS.items()
+        if _uses(call, changed) and name not in allowed and _takes(call, changed, wrong)
+    ]
+    assert taken == []
+
+
+def _takes(call: Callable[[Inputs], Any], changed: str, wrong: Any) -> bool:
+    try:
+        _with_bad(call, changed, wrong)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_bad(call: Callable[[Inputs], Any], changed: str, wrong: Any) -> None:
+    call(_inputs() | {changed: wrong} | ({"top": _top(wrong)} if changed == "scores" else {}))
+
+
+def _top(scores: np.ndarray) -> TopK:
+    return TopK.from_scores(scores, 3)
