@@ -297,7 +297,7 @@ def _slowly(placed: Any, task: int) -> int:
 def test_a_task_that_eats_all_memory_is_given_up(client: Any) -> None:
     with (
         cluster.connect(client) as crew,
-        pytest.raises(OSError, match=r"took its worker down 2 times|all workers were lost"),
+        pytest.raises(OSError, match="took its worker down 2 times"),
     ):
         list(crew.run(_greedy, [0]))
     with cluster.connect(client) as crew:

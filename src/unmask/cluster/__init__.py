@@ -11,9 +11,10 @@ any mathematics, and nothing else knows Dask (docs/decisions/0007).
     "tcp://host:8786"                the workers of that Dask scheduler
     a distributed Client or cluster  its workers
 
-A worker that dies costs the tasks it was running; they run again elsewhere. If the scheduler or all
-copies of what was placed are lost, everything unfinished is placed and submitted again, a few times
-at most. Then, or when there is nobody left, an OSError says what happened.
+A worker that dies costs the tasks it was running; they run again elsewhere. One that comes late is
+brought what was placed. If the scheduler is lost and found again, everything unfinished is placed
+and submitted again, a few times at most. Then, or when nobody is left, an OSError says what
+happened.
 """
 
 from __future__ import annotations

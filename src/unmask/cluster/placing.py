@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,6 @@ import numpy as np
 from unmask import _files
 
 _HELD: dict[str, Any] = {}
-_HOLDING = RLock()
 
 
 @dataclass(frozen=True)
@@ -26,49 +24,44 @@ class Box:
     value: Any
 
 
+class NotHereError(LookupError):
+    """This process does not hold what it should: it came late, or has forgotten."""
+
+
 @dataclass(frozen=True)
 class Held:
-    """A value that this process holds, or else fetches from another worker and then holds.
+    """A value that every worker holds, under a token.
 
-    Tasks do not depend on it in the eyes of the scheduler, which would otherwise drop a worker's
-    copy whenever few tasks wait for it, and send it again for the next one.
+    Dask is asked to bring it (`adopt`), not to keep it: what tasks depend on in the eyes of the
+    scheduler is dropped from workers whenever few tasks wait for it, and sent again for the next.
     """
 
-    key: str
+    token: str
 
     @property
     def value(self) -> Any:
-        """The value; the threads of a worker wait for one fetch."""
-        with _HOLDING:
-            if self.key not in _HELD:
-                _hold(self.key, _fetched(self.key).value)
-            return _HELD[self.key]
+        """The value, in a process that holds it."""
+        try:
+            return _HELD[self.token]
+        except KeyError:
+            raise NotHereError(self.token) from None
 
 
-def _fetched(key: str) -> Any:
-    from distributed import Future, get_client
-
-    return Future(key, get_client()).result()
-
-
-def _hold(key: str, value: Any) -> None:
-    """Keep a value, and of those before it only the last: their client may have died."""
-    with _HOLDING:
-        for old in list(_HELD)[:-1]:
-            del _HELD[old]
-        _HELD[key] = value
+def adopt(token: str, key: str, dask_worker: Any) -> None:
+    """On a worker: hold what Dask has brought; of others only the last, as clients may die."""
+    for old in list(_HELD)[:-1]:
+        _HELD.pop(old, None)
+    _HELD[token] = dask_worker.data[key].value
 
 
-def keep_arrived(key: str, dask_worker: Any) -> None:
-    """On a worker: hold what the scheduler has just placed there."""
-    if key in dask_worker.data:
-        _hold(key, dask_worker.data[key].value)
+def holds(token: str) -> bool:
+    """On a worker: whether it holds the value."""
+    return token in _HELD
 
 
-def forget(key: str) -> None:
+def forget(token: str) -> None:
     """On a worker: hold it no longer."""
-    with _HOLDING:
-        _HELD.pop(key, None)
+    _HELD.pop(token, None)
 
 
 @dataclass(frozen=True)

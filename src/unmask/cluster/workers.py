@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from unmask import __version__, _kernels
 from unmask.cluster.crew import AHEAD, PATIENCE, Room, T, Work
-from unmask.cluster.placing import Box, Held, forget, keep_arrived, mapped
+from unmask.cluster.placing import Box, Held, NotHereError, adopt, forget, holds, mapped
 
 RETRIES = 2  # of a task that failed, on whichever worker is free
 LOSSES = 3  # times in a row that everything may be lost
@@ -66,42 +67,44 @@ class Cluster:
         while waiting:
             before = len(waiting)
             try:
-                yield from self._round(work, waiting, placed, folder, ahead)
+                with self._placed(placed, folder) as source:
+                    yield from self._round(work, waiting, source, placed, max(ahead, 1))
             except losses as error:
                 lost = 1 if len(waiting) < before else lost + 1
                 self._again(lost, len(waiting), error)
 
     def _round(
-        self, work: Work[T], waiting: dict[int, Any], placed: Any, folder: Path | None, ahead: int
+        self, work: Work[T], waiting: dict[int, Any], source: Any, placed: Any, ahead: int
     ) -> Generator[tuple[int, T], None, None]:
         """Submit what is waiting; take out of it what has finished."""
         running = need_distributed().as_completed(loop=self.client.loop)
-        queue, known = iter(list(waiting)), {}
-        name, alone = f"{getattr(work, '__name__', 'work')}-{uuid4().hex[:12]}", len(waiting) == 1
-        with self._placed(placed, folder) as source:
+        queue, known, alone = deque(waiting), dict[Any, int](), len(waiting) == 1
+        name = f"{getattr(work, '__name__', 'work')}-{uuid4().hex[:12]}"
 
-            def submit(at: int) -> None:
-                task = Box((work, source, waiting[at], alone, os.getpid()))
-                future = self.client.submit(_do, task, key=(name, at), retries=RETRIES, pure=False)
-                known[future.key] = at
-                running.add(future)
+        def submit(at: int) -> None:
+            task = Box((work, source, waiting[at], alone, os.getpid()))
+            key = (name, at, uuid4().hex[:4])
+            future = self.client.submit(_do, task, key=key, retries=RETRIES, pure=False)
+            known[key] = at
+            running.add(future)
 
-            try:
-                with _quiet():
-                    for at, _ in zip(queue, range(max(ahead, 1)), strict=False):
+        try:
+            with _quiet():
+                for _ in range(min(ahead, len(queue))):
+                    submit(queue.popleft())
+                for future in running:
+                    at, result = known.pop(future.key), _outcome(future)
+                    if isinstance(result, _Missing):
+                        self._supply(result.address, source, placed)
                         submit(at)
-                    for future in running:
-                        result = _outcome(future)
-                        at = known.pop(future.key)
-                        del waiting[at]
-                        future.release()
-                        for more in queue:
-                            submit(more)
-                            break
-                        yield at, result
-            finally:
-                if self.client.status == "running":
-                    self.client.cancel(list(running.futures))
+                        continue
+                    del waiting[at]
+                    if queue:
+                        submit(queue.popleft())
+                    yield at, result
+        finally:
+            if self.client.status == "running":
+                self.client.cancel(list(running.futures))
 
     @contextmanager
     def _placed(self, value: Any, folder: Path | None) -> Iterator[Any]:
@@ -112,13 +115,25 @@ class Cluster:
             with mapped(value, folder) as handle:
                 yield handle
         else:
-            future = self.client.scatter(Box(value), broadcast=True, hash=False)
-            self.client.run(keep_arrived, future.key, on_error="ignore")
+            source = Held(uuid4().hex)
+            self._bring(source, value, broadcast=True)
             try:
-                yield Held(future.key)
+                yield source
             finally:
                 if self.client.status == "running":
-                    self.client.run(forget, future.key, on_error="ignore")
+                    self.client.run(forget, source.token, on_error="ignore")
+
+    def _bring(self, source: Held, value: Any, **where: Any) -> None:
+        future = self.client.scatter(Box(value), hash=False, **where)
+        there = {"workers": where["workers"]} if "workers" in where else {}
+        self.client.run(adopt, source.token, future.key, on_error="ignore", **there)
+
+    def _supply(self, address: str, source: Held, value: Any) -> None:
+        """Bring the value to a worker that came late, unless it died, or got it meanwhile."""
+        there = {"workers": [address], "on_error": "ignore"}
+        if self.client.run(holds, source.token, **there).get(address) is False:
+            with suppress(TimeoutError, ValueError, KeyError):  # no such worker any more
+                self._bring(source, value, workers=[address])
 
     def sees(self, folder: Path) -> bool:
         """Ask every worker for a file that has just been made."""
@@ -149,10 +164,15 @@ class Cluster:
             ) from error
         if lost > LOSSES:
             raise OSError(
-                f"all workers were lost {lost} times in a row with {left} tasks unfinished "
-                f"({error}). If they run out of memory, give them more of it or smaller blocks."
+                f"everything was lost {lost} times in a row with {left} tasks unfinished ({error})."
             ) from error
         self._greet()
+
+
+class _Missing(NamedTuple):
+    """The worker at this address does not hold what was placed."""
+
+    address: str
 
 
 class _Refused(NamedTuple):
@@ -168,6 +188,8 @@ def _do(boxed: Box) -> Any:
         _kernels.set_threads(need_distributed().get_worker().state.nthreads if alone else 1)
     try:
         return work(None if source is None else source.value, task)
+    except NotHereError:
+        return _Missing(need_distributed().get_worker().address)
     except ValueError as error:
         return _Refused(error)
 
