@@ -294,6 +294,7 @@ def _slowly(placed: Any, task: int) -> int:
     return int(placed.sum()) + task
 
 
+@pytest.mark.slow
 def test_a_task_that_eats_all_memory_is_given_up(client: Any) -> None:
     with (
         cluster.connect(client) as crew,
