@@ -3,8 +3,8 @@
     python benchmarks/cluster.py [speed] [bytes] [large]
 
 - speed   finna-yso-en, 4,000 labels: two single-threaded worker processes beside one, same blocks;
-          the largest difference between the models (0: the same bits). Both runs share whatever
-          else the machine is doing, so the load average is printed beside them.
+          the largest difference between the models (0: the same bits). On a machine that others
+          use, the clock measures them, too: so also by processor time, with the load average.
 - bytes   the same features, two workers in network namespaces of their own: what the counters of
           their network interfaces say they received, beside the size of the features (needs root).
 - large   200,000 rows, 100,000 labels, made up: memory and time beside the plan.
@@ -46,24 +46,34 @@ def main(parts: list[str]) -> None:
 
 def speed(n_labels: int = 4000, rounds: int = 2) -> None:
     x, y = finna(n_labels)
-    times: dict[int, list[float]] = {1: [], 2: []}
+    best = {1: (np.inf, np.inf), 2: (np.inf, np.inf)}
     with tempfile.TemporaryDirectory() as home:
-        folders = {count: Path(home) / f"{count}" for count in times}
+        folders = {count: Path(home) / f"{count}" for count in best}
         for _ in range(rounds):
             for count, folder in folders.items():
-                with local(count) as client, cluster.connect(client) as crew:
-                    train_to(Path(home) / "warm", x, y[:, :64], resume=False, backend=crew)
-                    start = time.perf_counter()
-                    train_to(folder, x, y, RECIPE, resume=False, backend=crew)
-                    times[count].append(time.perf_counter() - start)
-                print(f"  {count} workers: {times[count][-1]:.1f} s, load {os.getloadavg()[0]:.1f}")
+                took = timed(count, folder, x, y)
+                best[count] = min(best[count], took, key=lambda pair: pair[1])
+                print(f"  {count} workers: {took[0]:.1f} s, processor time of the busiest ", end="")
+                print(f"{took[1]:.1f} s, load {os.getloadavg()[0]:.1f}")
         one, two = (load(folder) for folder in folders.values())
         apart = abs(one.weights - two.weights).max()
         same = all(
             (folders[1] / f.name).read_bytes() == f.read_bytes() for f in folders[2].iterdir()
         )
     print(f"  largest difference of a weight: {apart:g}; files byte for byte the same: {same}")
-    print(f"two workers beside one: {min(times[1]) / min(times[2]):.2f} times as fast (1.6 wanted)")
+    wall, work = (best[1][i] / best[2][i] for i in (0, 1))
+    print(f"two workers beside one (1.6 wanted): {wall:.2f} times as fast by the clock, ", end="")
+    print(f"{work:.2f} by the processor time of the busiest worker")
+
+
+def timed(count: int, folder: Path, x: sp.csr_array, y: sp.csr_array) -> tuple[float, float]:
+    """Seconds, and processor time of the busiest worker."""
+    with local(count) as client, cluster.connect(client) as crew:
+        train_to(folder.with_name("warm"), x, y[:, :64], resume=False, backend=crew)
+        start, before = time.perf_counter(), client.run(used)
+        train_to(folder, x, y, RECIPE, resume=False, backend=crew)
+        took, after = time.perf_counter() - start, client.run(used)
+    return took, max(after[worker][1] - before[worker][1] for worker in after)
 
 
 @contextmanager

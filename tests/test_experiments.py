@@ -65,6 +65,18 @@ def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
     assert [row["value"] for row in rows] == [0, 1, 2, 3]
 
 
+def test_data_that_moved_are_the_same_data(tmp_path: Path) -> None:
+    """Rows name a data set by its folder's name: where it lies is neither recorded nor asked."""
+    study = runs.Study(
+        "demo", "", lambda size, seed, data: [{"folder": data / "set"}],
+        lambda folder: [{"seen": str(folder.parent.name)}], lambda _: [],
+    )  # fmt: skip
+    here = runs.run(study, tmp_path, size="tiny", data=tmp_path / "here")
+    there = runs.run(study, tmp_path, size="tiny", data=tmp_path / "there")
+    assert here == there
+    assert (here[0]["folder"], here[0]["seen"]) == ("set", "here")
+
+
 def test_damaged_rows_are_named(tmp_path: Path) -> None:
     study = experiments.STUDIES["recall-toy"]
     runs.run(study, tmp_path, size="tiny")

@@ -109,9 +109,13 @@ def read(path: str | os.PathLike[str], *, k: int | None = None) -> TopK:
         scores = archive.load(path)
         if isinstance(scores, dict):
             raise ValueError(f"{path} holds a data set, not predictions; see `data.read`.")
-        return TopK.from_scores(scores, k or max(1, int(np.diff(scores.indptr).max(initial=1))))
-    scores, of_header = _read_text(path)
-    return TopK.from_scores(scores, of_header if k is None else k)
+        of_file = max(1, int(np.diff(scores.indptr).max(initial=1)))
+    else:
+        scores, of_file = _read_text(path)
+    try:
+        return TopK.from_scores(scores, of_file if k is None else k)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _read_text(path: str | os.PathLike[str]) -> tuple[sp.csr_array, int]:

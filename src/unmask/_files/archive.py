@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import numpy as np
@@ -33,20 +33,35 @@ def recognised(path: Pathlike) -> bool:
 
 def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
     """One matrix, or the parts of a data set by name."""
-    try:
-        with _opened(path) as file, np.load(file, allow_pickle=False) as stored:
-            _refuse_bomb(path, stored)
-            if "labels_indptr" in stored or "features_indptr" in stored:
-                return _dataset(stored)
-            file.seek(0)
-            return _sound(sp.load_npz(file))
-    except (KeyError, OSError, EOFError, zipfile.BadZipFile, MemoryError, TypeError) as error:
-        raise ValueError(f"{path}: not a sparse matrix in .npz form ({error}).") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    with opened(path) as stored:
+        if "labels_indptr" in stored or "features_indptr" in stored:
+            return _dataset(stored)
+        return _matrix(path, stored)
 
 
-def _opened(path: Pathlike) -> Any:
+@contextmanager
+def opened(path: Pathlike) -> Iterator[Any]:
+    """The arrays of an archive by name; whatever is wrong with them is a ValueError.
+
+    The parsers of zip, deflate and array headers raise what they like, from `zlib.error` to
+    `tokenize.TokenError`.
+    """
+    with _file(path) as file:
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                if not isinstance(stored, np.lib.npyio.NpzFile):
+                    raise ValueError("not an .npz file.")
+                _refuse_bomb(path, stored)
+                yield stored
+        except ValueError as error:
+            named = str(path) in str(error)
+            raise ValueError(str(error) if named else f"{path}: {error}") from error
+        except Exception as error:
+            says = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path}: not a sparse matrix in .npz form ({says}).") from error
+
+
+def _file(path: Pathlike) -> Any:
     return open(path, "rb") if compression(path) == "none" else io.BytesIO(contents(path))
 
 
@@ -62,23 +77,61 @@ def _dataset(stored: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {"features": None, "labels": None}
     for name in _MATRICES:
         if f"{name}_indptr" in stored:
-            data, indices, indptr, shape = (stored[f"{name}_{part}"] for part in _ARRAYS)
-            matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-            matrix.check_format(full_check=True)
-            parts[name] = matrix
+            parts[name] = sparse(*(stored[f"{name}_{part}"] for part in _ARRAYS))
     for name in _NAMES:
         if name in stored:
             parts[name] = tuple(stored[name].tobytes().decode().split("\n"))
     return parts
 
 
-def _sound(matrix: Any) -> sp.csr_array:
-    """`matrix` as CSR, once its indices are known to lie inside it."""
-    if matrix.format not in ("csr", "csc", "coo"):
-        raise ValueError(f"holds a matrix in {matrix.format} form; save it as csr.")
-    if matrix.format != "coo":  # whose constructor has looked already
-        matrix.check_format(full_check=True)
-    return sp.csr_array(matrix)
+def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
+    """A matrix as `scipy.sparse.save_npz` keeps it."""
+    kind = stored["format"].item()
+    kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
+    if kind not in ("csr", "csc", "coo"):
+        raise ValueError(f"holds a matrix in {kind} form; save it as csr.")
+    shape = stored["shape"]
+    if kind != "csr":  # rows without entries are not in the file, but take memory
+        allowance.refuse_columns(path, int(shape.max(initial=0)), "rows or columns")
+    if kind == "csr":
+        return sparse(*(stored[name] for name in _ARRAYS))
+    if kind == "csc":
+        turned = sparse(stored["data"], stored["indices"], stored["indptr"], shape[::-1])
+        return sp.csr_array(turned.T)
+    rows, columns, data = stored["row"], stored["col"], stored["data"]
+    of_kinds(data, rows, columns)
+    return sp.csr_array(sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist())))
+
+
+def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
+    """CSR from a stranger's arrays: kernels trust what has passed here.
+
+    >>> sparse(np.ones(1), np.array([5]), np.array([0, 1]), (1, 4))
+    Traceback (most recent call last):
+    ValueError: column indices must lie in 0 … 3; got 5 to 5.
+    """
+    of_kinds(data, indices, indptr)
+    rows, columns = (int(size) for size in shape)
+    starts = indptr.astype(np.int64, copy=False)
+    if starts.shape != (rows + 1,) or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"row starts are damaged: {starts.size} for {rows} rows, or not rising.")
+    if not starts[-1] == indices.size == data.size:
+        raise ValueError(
+            f"rows end at {starts[-1]}; there are {indices.size} columns and {data.size} values."
+        )
+    if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < columns:
+        raise ValueError(
+            f"column indices must lie in 0 … {columns - 1}; got {indices.min()} to {indices.max()}."
+        )
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+
+
+def of_kinds(data: Any, *indices: Any) -> None:
+    """Raise unless these are vectors of numbers, and of whole numbers."""
+    kinds = [data.dtype.kind in "biuf", *(each.dtype.kind in "iu" for each in indices)]
+    if not all(kinds) or any(each.ndim != 1 for each in (data, *indices)):
+        told = ", ".join(f"{each.dtype} in shape {each.shape}" for each in (data, *indices))
+        raise ValueError(f"values must be numbers and indices whole numbers, in a row; got {told}.")
 
 
 def save_matrix(path: Pathlike, matrix: sp.csr_array) -> None:

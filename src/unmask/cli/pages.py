@@ -6,14 +6,14 @@ page made at once and one made later from the stored record are the same. Nothin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from unmask import __version__, experiments, report
+from unmask import __version__, _files, experiments, report
 from unmask.diagnosis.record import VERDICTS
 from unmask.experiments import figures
+from unmask.experiments.runs import SIZES
 from unmask.metrics import ESTIMATORS, Ranking, charts
 
 Record = dict[str, Any]
@@ -39,14 +39,38 @@ def page(records: list[Record], *, title: str | None = None, commands: Iterable[
     return report.Page(named, summary, sections, footer=f"Made by unmask {__version__}.")
 
 
+def write(
+    records: list[Record], path: Path, *, title: str | None = None, commands: Iterable[str] = ()
+) -> Any:
+    """Write the page of stored records and return it; a file that holds nonsense is named."""
+    try:
+        drawn = page(records, title=title, commands=commands)
+        report.write(drawn, path)
+    except DAMAGE as error:
+        for record in records:
+            _refuse_damaged(record)
+        raise error
+    return drawn
+
+
+def _refuse_damaged(record: Record) -> None:
+    try:
+        report.render(page([record]))
+    except DAMAGE as error:
+        says = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{record['file']}: the stored result is damaged ({says}).") from error
+
+
 def read(path: Path) -> list[Record]:
     """The records in a file, or in a folder of study rows; what is none is refused by name."""
     if path.is_dir():
         found = [row for file in sorted(path.rglob("*.json")) for row in _rows(file)]
         if not found:
             raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
-        return _studies(found)
-    return _recognised(path, _loaded(path))
+        records = _studies(path, found)
+    else:
+        records = _recognised(path, _loaded(path))
+    return [{**record, "file": str(path)} for record in records]
 
 
 def name(record: Record) -> str:
@@ -61,24 +85,25 @@ def heading(record: Record) -> str:
 
 def _loaded(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON ({error}); store results with --json.") from None
+        return _files.tree(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Store results with --json.") from None
 
 
 def _rows(file: Path) -> list[Record]:
     found = _loaded(file)
-    return [row for row in found if "study" in row] if isinstance(found, list) else []
+    rows = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, dict) and "study" in row]
 
 
 def _recognised(path: Path, found: Any) -> list[Record]:
-    if isinstance(found, dict) and found.get("kind") in KINDS:
+    if isinstance(found, dict) and str(found.get("kind")) in KINDS:
         return [found]
     if isinstance(found, dict) and found and found.keys() <= experiments.STUDIES.keys():
-        return _studies([row for rows in found.values() for row in rows])
+        return _studies(path, [row for rows in found.values() for row in rows or ()])
     if isinstance(found, list) and found and isinstance(found[0], dict):
         if "study" in found[0]:
-            return _studies(found)
+            return _studies(path, found)
         if {"metric", "estimator", "value", "low", "high", "verdict"} <= found[0].keys():
             return [{"kind": "evaluation", "source": path.stem, "estimates": found}]
     raise ValueError(
@@ -87,8 +112,12 @@ def _recognised(path: Path, found: Any) -> list[Record]:
     )
 
 
-def _studies(rows: list[Record]) -> list[Record]:
+def _studies(path: Path, rows: list[Record]) -> list[Record]:
     """Rows by study and size, in the order of the registry."""
+    for row in rows:
+        whole = isinstance(row, dict) and isinstance(row.get("study"), str)
+        if not whole or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
+            raise ValueError(f"{path} holds {row!r:.80} among rows of studies; it is damaged.")
     sizes = dict.fromkeys((row["study"], row["size"], row["seed"]) for row in rows)
     known = [key for study in experiments.STUDIES for key in sizes if key[0] == study]
     return [
@@ -273,6 +302,9 @@ def _study_words(record: Record) -> list[str]:
 def _study(record: Record) -> list[Any]:
     return experiments.STUDIES[record["source"]].draw(record["rows"])
 
+
+DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError)
+"""What drawing a record raises that no command has stored."""
 
 KINDS: dict[str, tuple[Callable[[Record], list[str]], Callable[[Record], list[Any]]]] = {
     "evaluation": (_evaluation_words, _evaluation),

@@ -32,13 +32,11 @@ def report(
     [dim]unmask report evaluation.json diagnosis.json -o page.html[/]
     [dim]unmask report unmask-results --title Studies[/]      rows of `unmask reproduce`
     """
-    from unmask import report as library
     from unmask.cli import pages
 
     records = [record for path in stored for record in pages.read(path)]
     with passing.status("drawing"):
-        page = pages.page(records, title=title, commands=[command()])
-        library.write(page, output)
+        page = pages.write(records, output, title=title, commands=[command()])
     facts = {
         "results": ", ".join(pages.heading(record) for record in records),
         "sections": len(page.sections),

@@ -1,10 +1,10 @@
 """Does the diagnosis stay silent on valid data, and does it find what it claims to find?
 
-*False alarms*: labels hidden as the corrections assume, in six shapes (among them the hardest case
-that is still valid: the same number of labels in every row), with the true propensities. At most
-5 % of such data sets may be called a violation. *Power*: one assumption is broken by a growing
-amount; the share of data sets in which any violation is reported, and in which the test made for it
-reports it.
+False alarms: labels are hidden as the corrections assume, in six shapes (among them the hardest
+case that is still valid, the same number of labels in every row), and the true propensities are
+stated. At most 5 % of such data sets may be called a violation. Power: one assumption is broken by
+a growing amount; the share of data sets in which any violation is reported, and in which the test
+made for it reports it.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _power_section(broken: dict[tuple[Any, ...], list[Row]]) -> report.Section:
                 for name, key in (("any test", "any"), ("the test meant for it", "meant"))
             ],
             title=case.partition(" (")[0],
-            x=case.partition(" (")[2].replace("), ", ", ").rstrip(")"),
+            x=report.Axis(case.partition(" (")[2].replace("), ", ", ").rstrip(")"), low=0),
             y=report.Axis("share found", low=0, high=1),
             rules=[report.Rule("5 %", AT_MOST)],
         )
@@ -248,7 +248,7 @@ def _power_section(broken: dict[tuple[Any, ...], list[Row]]) -> report.Section:
                   f"{part[-1]['meant']:.0%} at {part[-1]['strength']:g}, by the test meant for it")
         for (case,), part in broken.items()
     ]  # fmt: skip
-    curves = report.Panels(charts, columns=3, title="Power over the size of the violation")
+    curves = report.Panels(charts, columns=2, title="Power over the size of the violation")
     table = report.Table(heads, body, title="Power")
     return report.Section("Power", [curves, table, report.Verdicts(claims)])
 

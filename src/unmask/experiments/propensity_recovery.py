@@ -155,7 +155,7 @@ def _propensities(rows: list[Row]) -> report.Section:
                 report.Series(name, list(sizes), [_rms(part, f"rmse_{name}") for part in parts])
                 for name in ("audit", "default")
             ],
-            title=f"Truth: {truth}",
+            title=_short(truth),
             x=report.Axis("audited rows", log=True),
             y=report.Axis("error of p (RMS)", low=0),
         )
@@ -211,7 +211,7 @@ def _metrics(rows: list[Row]) -> report.Section:
                                             for n in sizes])
                 for name in names if name != "audit, as if certain"
             ],
-            title=f"{metric}; truth: {truth}",
+            title=f"{metric}: {_short(truth)}",
             x=report.Axis("audited rows", log=True),
             y=report.Axis("error (RMS)", low=0),
         )
@@ -278,6 +278,10 @@ def _over_audits(
     truths = dict.fromkeys(truth for truth, _ in cells)
     sizes = {truth: [n for name, n in cells if name == truth] for truth in truths}
     return [(t, sizes[t], [cells[t, n] for n in sizes[t]]) for t in truths]
+
+
+def _short(truth: str) -> str:
+    return truth.rpartition(", ")[2]
 
 
 def _mean(rows: list[Row], name: str) -> float:

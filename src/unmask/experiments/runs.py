@@ -74,7 +74,7 @@ def run(
 
 
 def _path(folder: Path, unit: Unit) -> Path:
-    key = json.dumps(unit, sort_keys=True, default=str)
+    key = json.dumps(unit, sort_keys=True, default=_plain)
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
@@ -103,9 +103,12 @@ def _write(path: Path, rows: list[Row]) -> None:
 
 def _read(path: Path) -> list[Row]:
     try:
-        return json.loads(path.read_bytes())  # type: ignore[no-any-return]
+        rows = _files.tree(path)
     except ValueError as error:
         raise ValueError(f"{path}: damaged rows ({error}); remove the file to redo it.") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{path}: damaged rows (no list of records); remove the file to redo it.")
+    return rows
 
 
 def _plain(value: Any) -> Any:

@@ -9,17 +9,17 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _checks, _files
 from unmask.linear.model import LinearModel, Shard
 
 
@@ -65,10 +65,12 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
         try:
             n_labels, n_features = int(head["nr_class"]), int(head["nr_feature"])
             bias, names = float(head["bias"]), np.array(head["label"].split(), dtype=np.int64)
-            rows = np.loadtxt(file, dtype=np.float32, ndmin=2)
-        except (KeyError, ValueError) as error:
+            rows = _dense_text(file)
+        except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is no DiSMEC model: {error}.") from None
     wanted = (n_features + (bias >= 0), n_labels)
+    if not np.isfinite(bias) or not np.isfinite(rows).all():
+        raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
     if rows.shape != wanted or len(names) != n_labels:
         raise ValueError(
             f"{path} announces {wanted[0]} × {wanted[1]} weights and holds {rows.shape[0]} × "
@@ -78,12 +80,20 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
     return names, sp.csr_array(rows[:n_features].T), extra.astype(np.float32)
 
 
+def _dense_text(file: IO[str]) -> NDArray[np.float32]:
+    """A table of numbers; numpy would warn of an empty one, and unpack a file by its name."""
+    text = file.read()
+    if not text.strip():
+        return np.empty((0, 0), dtype=np.float32)
+    return np.loadtxt(io.StringIO(text), dtype=np.float32, ndmin=2, comments=None)
+
+
 def read_dismecpp(
     path: str | os.PathLike[str], *, bias: bool, loss: str = "squared_hinge"
 ) -> LinearModel:
     """A DiSMEC++ model from its JSON file; `bias` says whether its last feature is the bias.
 
-    >>> import tempfile
+    >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> part = {"first": 0, "count": 2, "file": "m.weights", "weight-format": "SparseTXT"}
     >>> meta = {"num-features": 3, "num-labels": 2, "date": "", "files": [part]}
@@ -94,42 +104,60 @@ def read_dismecpp(
     """
     meta_path = Path(path)
     try:
-        meta = json.loads(meta_path.read_bytes())
+        meta = _files.tree(meta_path)
         n_features, n_labels = int(meta["num-features"]), int(meta["num-labels"])
         files = sorted(meta["files"], key=lambda entry: entry["first"])
         spans = [(int(f["first"]), int(f["count"])) for f in files]
-    except (ValueError, KeyError, TypeError) as error:
+        wrong = [f["file"] for f in files if not _files.beside(meta_path.parent, f["file"])]
+        kinds = [_checks.one_of(f["weight-format"], _READERS, "weight format") for f in files]
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{meta_path} is no DiSMEC++ model file: {error!r}.") from None
     ends = np.cumsum([0, *(count for _, count in spans)])
     if [first for first, _ in spans] != ends[:-1].tolist() or ends[-1] != n_labels:
         raise ValueError(
             f"{meta_path} does not list weights for each of its {n_labels} labels once."
         )
-    shards = tuple(_dismecpp_shard(meta_path.parent, entry, n_features, bias) for entry in files)
+    if wrong or not files or n_features < bias:
+        raise ValueError(
+            f"{meta_path} lists {wrong or files} for {n_features} features; weight files must "
+            "stand beside it."
+        )
+    _files.refuse_columns(meta_path, n_features, "features")
+    shards = tuple(
+        _dismecpp_shard(meta_path.parent / entry["file"], kind, (count, n_features), bias)
+        for entry, kind, (_, count) in zip(files, kinds, spans, strict=True)
+    )
     return LinearModel(shards, loss, {"source": "DiSMEC++"})
 
 
-def _dismecpp_shard(folder: Path, entry: dict[str, Any], n_features: int, bias: bool) -> Shard:
-    path = folder / Path(entry["file"]).name
-    kind = _checks.one_of(entry["weight-format"], _READERS, "weight format")
-    matrix = _READERS[kind](path, n_features)
-    if matrix.shape != (entry["count"], n_features):
-        raise ValueError(
-            f"{path} holds {matrix.shape[0]} × {matrix.shape[1]} weights; "
-            f"expected {entry['count']} × {n_features}."
-        )
+def _dismecpp_shard(path: Path, kind: str, shape: tuple[int, int], bias: bool) -> Shard:
+    matrix = _READERS[kind](path, shape[1])
+    if matrix.shape != shape:
+        raise ValueError(f"{path} holds weights of shape {matrix.shape}; expected {shape}.")
+    if not np.isfinite(matrix.data if sp.issparse(matrix) else matrix).all():
+        raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
     if not bias:
         return Shard(matrix, np.zeros(matrix.shape[0], dtype=np.float32))
     last = matrix[:, -1:]
     return Shard(matrix[:, :-1], np.ravel(last.toarray() if sp.issparse(last) else last))
 
 
-def _dense_text(path: Path, n_features: int) -> NDArray[np.float32]:
-    return np.loadtxt(path, dtype=np.float32, ndmin=2)
+def _text(path: Path, n_features: int) -> NDArray[np.float32]:
+    with open(path, encoding="ascii", errors="replace") as file:
+        try:
+            return _dense_text(file)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{path}: {error}.") from None
 
 
 def _npy(path: Path, n_features: int) -> NDArray[np.float32]:
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float32)
+    try:
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused
+            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float32)
+    except OSError:
+        raise
+    except Exception as error:  # the parser of headers raises what it likes
+        raise ValueError(f"{path} is no .npy file: {error}.") from None
 
 
 def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
@@ -150,8 +178,10 @@ def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
                         f"{path}, line {number}: feature {columns[-1]} of {n_features}."
                     )
             counts.append(len(columns))
-    arrays = np.array(values, np.float32), np.array(columns, np.int32), np.array(counts, np.int32)
-    return sp.csr_array(arrays, shape=(len(counts) - 1, n_features))
+    with np.errstate(over="ignore"):
+        weights = np.array(values, np.float32)
+    arrays = (weights, np.array(columns, np.int64), np.array(counts, np.int64))
+    return _checks.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
 
 
-_READERS = {"DenseTXT": _dense_text, "SparseTXT": _sparse_text, "DenseNPY": _npy}
+_READERS = {"DenseTXT": _text, "SparseTXT": _sparse_text, "DenseNPY": _npy}

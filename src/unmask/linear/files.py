@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,8 +23,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
-from unmask import _files
-from unmask.linear.model import LinearModel, Shard
+from unmask import _checks, _files
+from unmask._files import archive
+from unmask.linear.model import LOSSES, LinearModel, Shard
 
 FORMAT = "unmask linear model"
 VERSION = 1
@@ -33,6 +35,7 @@ Entry = dict[str, Any]
 """What the manifest says of a shard: file, first label, label after the last, size, checksum."""
 
 _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
+_ROWS = 1 << 12  # of weights that are looked at in one go
 
 
 def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int = 4096) -> None:
@@ -162,13 +165,18 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
             "finished; resume it, or train again."
         )
     shards = tuple(_read_shard(folder, entry, head["features"], verify) for entry in head["shards"])
+    if head["loss"] not in LOSSES:
+        raise ValueError(
+            f"{folder / MANIFEST} has the unknown loss {head['loss']!r:.60}; known are: "
+            f"{', '.join(LOSSES)}."
+        )
     return LinearModel(shards, head["loss"], head["parameters"])
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, if it is one of ours and complete in itself."""
     try:
-        head = json.loads((folder / MANIFEST).read_bytes())
+        head = _files.tree(folder / MANIFEST)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{folder} is no model folder: {MANIFEST} cannot be read ({error})."
@@ -182,19 +190,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     wanted = {"loss": str, "labels": int, "features": int, "parameters": dict, "shards": list}
     for key, kind in wanted.items():
-        if not isinstance(head.get(key), kind):
+        if not isinstance(head.get(key), kind) or (kind is int and head[key] < 0):
             raise ValueError(f"{folder / MANIFEST} has no proper {key!r}; the file is damaged.")
     for entry in head["shards"]:
         _refuse_bad_entry(folder, entry)
+    names = [entry["file"] for entry in head["shards"]]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{folder / MANIFEST} names a shard twice; the file is damaged.")
     return head
 
 
 def _refuse_bad_entry(folder: Path, entry: Any) -> None:
     kinds = {"file": str, "start": int, "stop": int, "bytes": int, "sha256": str}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
-    if not sound or Path(entry["file"]).name != entry["file"]:
+    if not sound or not _files.beside(folder, entry["file"]):
         raise ValueError(
-            f"{folder / MANIFEST} describes a shard as {entry!r}; the file is damaged."
+            f"{folder / MANIFEST} describes a shard as {entry!r:.200}; the file is damaged."
         )
 
 
@@ -209,7 +220,10 @@ def _read_shard(folder: Path, entry: dict[str, Any], n_features: int, verify: bo
     arrays = _mapped(path)
     count = entry["stop"] - entry["start"]
     try:
-        return _shard_of(arrays, count, n_features)
+        part = _shard_of(arrays, count, n_features)
+        if verify:
+            _refuse_infinite(part)
+        return part
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path} does not hold {count} × {n_features} weights: {error}.") from None
 
@@ -218,12 +232,21 @@ def _shard_of(arrays: dict[str, Any], count: int, n_features: int) -> Shard:
     bias = arrays["bias"]
     if "weights" in arrays:
         weights = arrays["weights"]
-    else:
+    else:  # checked before it is used: kernels follow these indices wherever they point
         csr = (arrays["data"], arrays["indices"], arrays["indptr"])
-        weights = sp.csr_array(csr, shape=(count, n_features))
+        weights = archive.sparse(*csr, (count, n_features))
     if weights.shape != (count, n_features) or bias.shape != (count,):
         raise ValueError(f"found weights {weights.shape} and biases {bias.shape}")
+    if not weights.dtype == bias.dtype == np.float32:
+        raise ValueError(f"found {weights.dtype} weights and {bias.dtype} biases")
     return Shard(weights, bias)
+
+
+def _refuse_infinite(part: Shard) -> None:
+    values = part.weights.data if sp.issparse(part.weights) else part.weights
+    for numbers, name in ((values, "weights"), (part.bias, "biases")):
+        for at in range(0, len(numbers), _ROWS):
+            _checks.finite(numbers[at : at + _ROWS], name)
 
 
 def _digest(path: Path) -> str:
@@ -239,20 +262,21 @@ def _mapped(path: Path) -> dict[str, NDArray[Any]]:
         try:
             if not 2 <= length <= size - 8:
                 raise ValueError("its header does not fit")
-            named = json.loads(file.read(length))
+            named = _files.tree(path, file.read(length))
             return {
                 name: _tensor(path, about, 8 + length, size)
                 for name, about in named.items()
                 if name != "__metadata__"
             }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is no safetensors file: {error}.") from None
 
 
 def _tensor(path: Path, about: dict[str, Any], base: int, size: int) -> NDArray[Any]:
     kind, shape = np.dtype(_TYPES[about["dtype"]]), tuple(int(s) for s in about["shape"])
     start, stop = about["data_offsets"]
-    if stop - start != kind.itemsize * int(np.prod(shape)) or base + stop > size or start < 0:
+    fits = stop - start == kind.itemsize * math.prod(shape) and start >= 0 and base + stop <= size
+    if not fits or min(shape, default=0) < 0:
         raise ValueError(f"array offsets {start}:{stop} do not fit shape {shape}")
     if stop == start:
         return np.zeros(shape, dtype=kind)

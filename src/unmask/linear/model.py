@@ -240,3 +240,6 @@ _PROBABILITIES = {
     "squared_error": lambda s: np.clip(s, 0, 1),
     "softmax": _softmax,
 }
+
+LOSSES = tuple(_PROBABILITIES)
+"""The losses of models whose scores become probabilities."""

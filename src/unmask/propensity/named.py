@@ -80,7 +80,7 @@ def read(
             f"{os.fspath(path)}: numbers from {values.min():g} to {values.max():g} are neither "
             "propensities (all ≤ 1) nor inverse propensities (all ≥ 1)."
         )
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         found = 1 / values if inverted else values
     try:
         return _checks.propensity(found)
@@ -89,8 +89,9 @@ def read(
 
 
 def _estimate(path: str | os.PathLike[str], content: bytes) -> PropensityEstimate:
+    record = _files.tree(path, content)
     try:
-        return from_record(json.loads(content))
+        return from_record(record)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 

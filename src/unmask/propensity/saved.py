@@ -49,10 +49,42 @@ def from_record(record: Any) -> PropensityEstimate:
         )
     try:
         estimate = _whole(record)
-        _checks.propensity(estimate.value)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the record of a propensity estimate is incomplete: {error}.") from None
+        _refuse_unsound(estimate)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        raise ValueError(f"the record of a propensity estimate is damaged: {error}.") from None
     return estimate  # type: ignore[no-any-return]
+
+
+def _refuse_unsound(estimate: PropensityEstimate) -> None:
+    """Raise unless every number is one, and `draw` draws."""
+    n_labels = _checks.propensity(estimate.value).size
+    for name in ("low", "high", "evidence"):
+        _checks.per_label(getattr(estimate, name), n_labels, name)
+    _checks.number(estimate.confidence, "confidence", 0, 1)
+    _checks.number(estimate.effect, "effect", 0, float(np.finfo(float).max))
+    texts = (estimate.method, *estimate.notes)
+    if not isinstance(estimate.notes, tuple) or not all(isinstance(each, str) for each in texts):
+        raise ValueError(f"method and notes must be text; got {texts!r:.200}")
+    known = estimate.uncertainty
+    for part in (known.first, known.second) if isinstance(known, Either) else (known,):
+        if isinstance(part, Posterior):
+            _refuse_unsound_curve(part.curve)
+    if estimate.curve is not None:
+        _refuse_unsound_curve(estimate.curve)
+    with np.errstate(all="ignore"):
+        drawn = estimate.draw(seed=0, size=2)
+    if drawn.shape != (2, n_labels):
+        raise ValueError(f"draws have shape {drawn.shape} for {n_labels} labels")
+    _checks.finite(drawn, "draws")
+
+
+def _refuse_unsound_curve(curve: CurveFit) -> None:
+    if curve.draws.ndim != 2 or curve.draws.shape[1] != 4 or not len(curve.draws):
+        raise ValueError(f"the draws of a curve have shape {curve.draws.shape}")
+    parameters = np.array([curve.a, curve.b, curve.concentration, curve.scale], dtype=float)
+    if not ((curve.draws > 0).all() and (parameters > 0).all()):
+        raise ValueError("parameters of a curve must be positive")
+    _checks.finite(curve.draws, "draws of a curve")
 
 
 def _plain(value: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _files
+from unmask import _checks, _files
+from unmask._files import archive
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,24 @@ def write(path: str | os.PathLike[str], weights: Weights) -> None:
 
 def read(path: str | os.PathLike[str]) -> Weights:
     """Weights that `write` has kept."""
-    contents = io.BytesIO(_files.contents(path))
-    if not zipfile.is_zipfile(contents):
+    if not archive.recognised(path):
         raise ValueError(f"{os.fspath(path)} is not a file that `weights.write` made.")
-    with np.load(contents, allow_pickle=False) as file:
+    with archive.opened(path) as file:
         if not {"shape", "indptr", "indices", "pos"} <= set(file.files):
             raise ValueError(
                 f"{os.fspath(path)} holds {', '.join(file.files)} but no label weights; "
                 "give a file that `weights.write` made."
             )
-        pos = sp.csr_array(
-            (file["pos"], file["indices"], file["indptr"]), shape=tuple(file["shape"])
-        )
-        cut = with_values(pos, file["cut"]) if "cut" in file.files else pos
+        pattern = (file["indices"], file["indptr"], file["shape"])
+        pos = archive.sparse(_numbers(file["pos"]), *pattern)
+        cut = archive.sparse(_numbers(file["cut"]), *pattern) if "cut" in file.files else pos
     return Weights(pos, cut)
+
+
+def _numbers(values: Any) -> Any:
+    """Stored weights as finite float64."""
+    archive.of_kinds(values)
+    return _checks.finite(values.astype(np.float64, copy=False), "label weights")
 
 
 def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:

@@ -1,0 +1,35 @@
+"""JSON files, and the names of other files in them: neither is trusted.
+
+Whatever is wrong with a JSON file is a ValueError that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def tree(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
+    """What a JSON file holds; `contents` are its bytes, if those are known.
+
+    >>> tree("a.json", b'{"n": 1}')
+    {'n': 1}
+    """
+    try:
+        return json.loads(Path(path).read_bytes() if contents is None else contents)
+    except RecursionError:
+        raise ValueError(f"{os.fspath(path)} is not JSON of ours: it is nested too deep.") from None
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is not JSON ({error}).") from None
+
+
+def beside(folder: Path, name: str) -> bool:
+    """Whether a name in a manifest means a file in the folder itself, links followed.
+
+    >>> beside(Path("."), "shard-1"), beside(Path("."), "../shard-1"), beside(Path("."), "/etc/a")
+    (True, False, False)
+    """
+    plain = name not in ("", ".", "..") and not any(c in "/\\:" or c < " " for c in name)
+    return plain and (folder / name).resolve().parent == folder.resolve()
