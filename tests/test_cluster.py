@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.test_cli import run
 from unmask import LinearClassifier, TopK, cluster, data, evaluate, experiments, predictions
 from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, top, top_spread, train, train_to
@@ -208,6 +209,26 @@ def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:
     assert here == there
     again = experiments.run(study, tmp_path / "there", size="tiny", backend="nowhere")
     assert again == there  # nothing is left to do, so nobody is asked
+
+
+def test_the_commands_take_a_scheduler(client: Any, tmp_path: Path) -> None:
+    source, address = tmp_path / "rows.txt", client.scheduler.address
+    data.write(source, data.Dataset(features=X, labels=Y))
+    for name, more in (("here", []), ("there", ["--scheduler", address])):
+        trained = run("train", source, "-o", tmp_path / name, "--block", 40, *more)
+        assert trained.returncode == 0, trained.stderr
+        predicted = run("predict", tmp_path / name, source, "-o", tmp_path / f"{name}.txt", *more)
+        assert predicted.returncode == 0, predicted.stderr
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert (tmp_path / "here.txt").read_bytes() == (tmp_path / "there.txt").read_bytes()
+    made = json.loads(
+        run("train", source, "--plan", "--block", 40, "--scheduler", address, "--json").stdout
+    )
+    assert (made["tasks"], made["workers"], made["available"]) == (4, 2, 700_000_000)
+    assert "extrapolated from" in run("train", source, "--plan").stdout
+    homeless = run("train", source)
+    assert homeless.returncode == 2
+    assert "name a folder for the model with --output" in homeless.stderr
 
 
 # Plans

@@ -242,8 +242,8 @@ def test_estimates_come_back_from_files_with_their_uncertainty(tmp_path: Path, s
     [
         ("{", "Expecting property name"),
         ('{"kind": "Posterior"}', "no propensity estimate"),
-        ('{"kind": "PropensityEstimate"}', "incomplete"),
-        ('{"kind": "PropensityEstimate", "uncertainty": {"kind": "os.system"}}', "incomplete"),
+        ('{"kind": "PropensityEstimate"}', "damaged"),
+        ('{"kind": "PropensityEstimate", "uncertainty": {"kind": "os.system"}}', "damaged"),
     ],
 )
 def test_files_that_hold_no_estimate_are_named(tmp_path: Path, text: str, message: str) -> None:

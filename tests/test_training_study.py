@@ -26,6 +26,7 @@ from unmask.experiments.training import (
     running,
     statements,
     study,
+    tables,
     tried,
 )
 from unmask.experiments.training.protocol import PROBLEMS, SETTINGS, weights_of
@@ -290,6 +291,15 @@ def test_papers_statements_can_hold_fail_and_be_untested() -> None:
     assert "PAL-N CCE: unbiased is worse than vanilla: holds" in said
     assert "PAL-N CCE: bound is better than vanilla: does not hold" in said
     assert "OvA-N BCE: unbiased is worse than vanilla: untested" in said
+
+
+def test_what_is_still_to_do_is_said() -> None:
+    planned = only(["ova-sqh"]).units("tiny", 0, None)
+    whole = tables.coverage(planned, planned)
+    assert whole.rows == ()
+    (row, _) = tables.coverage(planned[1:], planned).rows
+    assert row[2:4] == (len([u for u in planned if u["optimizer"] == "converged"]) - 1, row[2] + 1)
+    assert row[4:] == (0, 1)
 
 
 def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from unmask._files.allowance import limits, refuse_columns
 from unmask._files.faults import shown
 from unmask._files.render import write_rows
 from unmask._files.rows import INT32, Block, Text, open_text, parse
-from unmask._files.stream import blocks, compression, contents, writing
+from unmask._files.stream import alone, blocks, compression, contents, writing
 from unmask._files.tables import integers, numbers
 from unmask._files.tree import beside, tree
 
@@ -17,6 +17,7 @@ __all__ = [
     "INT32",
     "Block",
     "Text",
+    "alone",
     "beside",
     "blocks",
     "compression",

@@ -3,11 +3,13 @@
 A file is read as a sequence of decompressed blocks, so that no more than a few megabytes of text
 are held at once; the next block is decompressed while the caller works on the last one. A file is
 written beside its destination and renamed when complete: a reader never sees half a file, and an
-interrupted write leaves the old one alone.
+interrupted write leaves the old one alone. A folder of several files is held by one writer at a
+time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import zlib
@@ -156,3 +158,35 @@ def _compressor(file: BinaryIO, kind: str) -> Iterator[Any]:
 
         with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as packed:
             yield packed
+
+
+@contextmanager
+def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Write to a folder while no other process (or thread) does; a second one is refused.
+
+    The lock goes with the process, however it ends. Where a disk knows no locks, none is taken.
+
+    >>> import tempfile
+    >>> with alone(folder := tempfile.mkdtemp()), alone(folder):  # doctest: +ELLIPSIS
+    ...     pass
+    Traceback (most recent call last):
+    ValueError: another process is writing to /...; wait for it, or choose another folder.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(held, folder)
+        yield
+    finally:
+        os.close(held)
+
+
+def _lock(held: int, folder: str | os.PathLike[str]) -> None:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"another process is writing to {os.fspath(folder)}; wait for it, or choose another "
+            "folder."
+        ) from None
+    except OSError:
+        return

@@ -25,11 +25,12 @@ def tree(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
         raise ValueError(f"{os.fspath(path)} is not JSON ({error}).") from None
 
 
-def beside(folder: Path, name: str) -> bool:
+def beside(folder: Path, name: Any) -> bool:
     """Whether a name in a manifest means a file in the folder itself, links followed.
 
     >>> beside(Path("."), "shard-1"), beside(Path("."), "../shard-1"), beside(Path("."), "/etc/a")
     (True, False, False)
     """
-    plain = name not in ("", ".", "..") and not any(c in "/\\:" or c < " " for c in name)
-    return plain and (folder / name).resolve().parent == folder.resolve()
+    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:"):
+        return False
+    return name.isprintable() and (folder / name).resolve().parent == folder.resolve()

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import numpy as np
@@ -19,33 +20,38 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 _chosen_threads: int | None = None
+_threads_here: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def set_threads(count: int | None) -> None:
     """Use `count` threads from now on; `None` means one per available core."""
     global _chosen_threads
-    if count is not None and count < 1:
-        raise ValueError(f"threads must be at least 1; got {count}.")
-    _chosen_threads = count
+    _chosen_threads = _counted(count)
 
 
 def threads() -> int:
     """The threads in use: as set by `set_threads`, else UNMASK_THREADS, else one per core."""
-    if _chosen_threads is not None:
-        return _chosen_threads
+    chosen = _threads_here.get() or _chosen_threads
+    if chosen is not None:
+        return chosen
     named = os.environ.get("UNMASK_THREADS", "")
     return max(1, int(named)) if named.isdigit() else len(os.sched_getaffinity(0))
 
 
 @contextmanager
 def using_threads(count: int | None) -> Iterator[None]:
-    """`count` threads inside the block; `None` leaves the setting as it is."""
-    before = _chosen_threads
-    set_threads(before if count is None else count)
+    """`count` threads inside the block, for this thread only; `None` leaves the setting alone."""
+    token = _threads_here.set(_threads_here.get() if count is None else _counted(count))
     try:
         yield
     finally:
-        set_threads(before)
+        _threads_here.reset(token)
+
+
+def _counted(count: int | None) -> int | None:
+    if count is not None and count < 1:
+        raise ValueError(f"threads must be at least 1; got {count}.")
+    return count
 
 
 def in_chunks(bounds: NDArray[np.int64], work: Callable[[int, int], T]) -> list[T]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -41,12 +40,11 @@ class Here:
             batch_size=1,
         )
         finished = parallel(
-            joblib.delayed(_numbered)(os.getpid(), work, placed, at, task) for at, task in waiting
+            joblib.delayed(_numbered)(work, placed, at, task) for at, task in waiting
         )
         try:
-            with _kernels.using_threads(1):
-                for pair in finished:  # noqa: UP028 (`yield from` would close it first)
-                    yield pair
+            for pair in finished:  # noqa: UP028 (`yield from` would close it first)
+                yield pair
         finally:
             with warnings.catch_warnings():  # joblib's, that not every result was taken
                 warnings.simplefilter("ignore", UserWarning)
@@ -61,10 +59,10 @@ class Here:
         return Room(1, _kernels.threads(), _free_memory())
 
 
-def _numbered(owner: int, work: Work[T], placed: Any, at: int, task: Any) -> tuple[int, T]:
-    if os.getpid() != owner:
-        _kernels.set_threads(1)
-    return at, work(placed, task)
+def _numbered(work: Work[T], placed: Any, at: int, task: Any) -> tuple[int, T]:
+    """One task on one thread, as the others are busy with theirs."""
+    with _kernels.using_threads(1):
+        return at, work(placed, task)
 
 
 def _free_memory() -> int | None:

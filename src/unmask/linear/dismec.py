@@ -41,8 +41,8 @@ def read_dismec(
     names = np.concatenate([names for names, _, _ in batches])
     if not np.array_equal(np.sort(names), np.arange(len(names))):
         raise ValueError(
-            f"the {len(several)} files name {len(names)} labels, but not each of 0 to "
-            f"{len(names) - 1} once; give all batches of one model."
+            f"the {len(several)} files from {several[0]} on name {len(names)} labels, but not each "
+            f"of 0 to {len(names) - 1} once; give all batches of one model."
         )
     weights = sp.csr_array(sp.vstack([w for _, w, _ in batches]))
     bias = np.concatenate([b for _, _, b in batches])
@@ -69,15 +69,16 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
         except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is no DiSMEC model: {error}.") from None
     wanted = (n_features + (bias >= 0), n_labels)
-    if not np.isfinite(bias) or not np.isfinite(rows).all():
-        raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
     if rows.shape != wanted or len(names) != n_labels:
         raise ValueError(
             f"{path} announces {wanted[0]} × {wanted[1]} weights and holds {rows.shape[0]} × "
             f"{rows.shape[1]} with {len(names)} label names; the file is cut short or damaged."
         )
-    extra = bias * rows[-1] if bias >= 0 else np.zeros(n_labels)
-    return names, sp.csr_array(rows[:n_features].T), extra.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # both are refused in the next line
+        extra = np.float32(bias * rows[-1] if bias >= 0 else np.zeros(n_labels))
+    if not (np.isfinite(rows).all() and np.isfinite(extra).all()):
+        raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
+    return names, sp.csr_array(rows[:n_features].T), extra
 
 
 def _dense_text(file: IO[str]) -> NDArray[np.float32]:

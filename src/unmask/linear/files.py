@@ -50,11 +50,13 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     """
     folder = Path(path)
     head = header(model.loss, model.n_labels, model.n_features, model.parameters)
-    begin(folder, head)
-    at = 0
-    for piece in pieces(model, shard_labels):
-        add_shard(folder, at, piece)
-        at += len(piece.bias)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _files.alone(folder):
+        begin(folder, head)
+        at = 0
+        for piece in pieces(model, shard_labels):
+            add_shard(folder, at, piece)
+            at += len(piece.bias)
 
 
 def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
@@ -82,7 +84,6 @@ def header(
 
 def begin(folder: Path, head: dict[str, Any]) -> None:
     """Start a folder (again): an empty manifest first, so that no old shard is taken for new."""
-    folder.mkdir(parents=True, exist_ok=True)
     _write_manifest(folder, head)
 
 
@@ -154,6 +155,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
     """
     folder = Path(path)
     head = read_manifest(folder)
+    _files.refuse_columns(folder / MANIFEST, head["features"], "features")
     expected = 0
     for entry in head["shards"]:
         if entry["start"] != expected:

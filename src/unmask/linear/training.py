@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import cluster
+from unmask import _files, cluster
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard
@@ -95,7 +95,8 @@ def train_to(
     after them; the result is the same model, bit for bit, whatever the `backend`. A folder that
     was made from other data or another recipe is refused unless `resume` is False, which starts
     anew. Workers that see the folder write their shards into it, others send them here; the
-    manifest lists a shard only after its file has been compared with its checksum.
+    manifest lists a shard only after its file has been compared with its checksum. While one
+    process trains into a folder, another that tries to is refused.
 
     >>> import tempfile
     >>> model = train_to(tempfile.mkdtemp() + "/model", [[1.0], [0.0]], [[1, 0], [0, 1]])
@@ -107,25 +108,27 @@ def train_to(
     size = block_labels(given, shard_labels)
     folder, n_labels = Path(path).resolve(), given.shape[2]
     mark = _fingerprint(given, chosen, size)
-    finished = _finished(folder, mark) if resume else None
-    if finished is None:
-        head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
-        files.begin(folder, head)
-    note = _counter(progress, n_labels)
-    note(sum(stop - start for start, stop in (finished or {}).items()))
-    tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
-    with cluster.connect(backend if tasks else None) as crew, _keeping(folder, n_labels):
-        if backend is not None:
-            refuse_small(given, size, crew.room())
-        placed = Common(given.common, chosen.cull, str(folder) if crew.sees(folder) else None)
-        with closing(crew.run(train_block, tasks, placed, folder=folder)) as parts:
-            for _, part in parts:
-                done = part.start + np.arange(len(part.course.status))
-                _report(given, done, part.course)
-                _add(folder, part)
-                note(len(done))
-    files.tidy(folder)
-    return files.load(folder, verify=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _files.alone(folder):
+        finished = _finished(folder, mark) if resume else None
+        if finished is None:
+            head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
+            files.begin(folder, head)
+        note = _counter(progress, n_labels)
+        note(sum(stop - start for start, stop in (finished or {}).items()))
+        tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
+        with cluster.connect(backend if tasks else None) as crew, _keeping(folder, n_labels):
+            if backend is not None:
+                refuse_small(given, size, crew.room())
+            placed = Common(given.common, chosen.cull, str(folder) if crew.sees(folder) else None)
+            with closing(crew.run(train_block, tasks, placed, folder=folder)) as parts:
+                for _, part in parts:
+                    done = part.start + np.arange(len(part.course.status))
+                    _report(given, done, part.course)
+                    _add(folder, part)
+                    note(len(done))
+        files.tidy(folder)
+        return files.load(folder, verify=False)
 
 
 def _report(given: Problem, labels: NDArray[np.integer], course: Course) -> None:

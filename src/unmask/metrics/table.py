@@ -262,8 +262,9 @@ def _to_latex(table: Table | Tables) -> str:
 
 
 def _to_csv(table: Table | Tables) -> str:
-    """One line per estimate, under a header."""
+    """One line per estimate, under a header; a system called =1+1 is text, not a formula."""
     rows = [{**row, "details": json.dumps(row["details"])} for row in table.to_dicts()]
+    rows = [{name: report.harmless(value) for name, value in row.items()} for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()

@@ -11,11 +11,12 @@ label j, read off the scores of its predictions: how often predictions with such
 observed, over p_j. The plan takes the rows that lower Var(θ) most for their cost, in batches,
 updating K in between.
 
-*What is gained.* A blind audit meets labels as often as they occur, which is nearly the best *mix*
-of labels for P@k and R@k: choosing labels alone gains a few per cent. What pays are rows with many
-true labels, if a row costs the same whatever is in it: K grows faster. Where a row's cost grows
-with the labels found in it (`label_cost`), the gain shrinks to that of the mix. Figures:
-`unmask reproduce audit-plan`.
+*What is gained.* A blind audit meets labels as often as they occur, which is not far from the best
+*mix* of labels for P@k and R@k. What pays most are rows with many true labels, if a row costs the
+same whatever is in it: K grows faster. In our simulation (`unmask reproduce audit-plan`) the part
+of the standard error of P@5 that is due to the propensities falls by the factor 2.0 to 2.4 against
+blind rows, that of R@5 by 1.8, and by 1.4 where only labels cost something (`label_cost`), so that
+the mix alone can gain. `after` is more cautious than that.
 
 *What is allowed.* Rows are chosen by predictions and never by their own observed labels (only
 totals over all rows enter, in which one row counts for little). If a label

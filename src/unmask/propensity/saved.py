@@ -50,7 +50,7 @@ def from_record(record: Any) -> PropensityEstimate:
     try:
         estimate = _whole(record)
         _refuse_unsound(estimate)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
         raise ValueError(f"the record of a propensity estimate is damaged: {error}.") from None
     return estimate  # type: ignore[no-any-return]
 
@@ -71,7 +71,7 @@ def _refuse_unsound(estimate: PropensityEstimate) -> None:
             _refuse_unsound_curve(part.curve)
     if estimate.curve is not None:
         _refuse_unsound_curve(estimate.curve)
-    with np.errstate(all="ignore"):
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
         drawn = estimate.draw(seed=0, size=2)
     if drawn.shape != (2, n_labels):
         raise ValueError(f"draws have shape {drawn.shape} for {n_labels} labels")

@@ -30,7 +30,7 @@ from unmask.report.parts import (
     Verdicts,
 )
 from unmask.report.styles import PALETTE, STYLES, Style, styles
-from unmask.report.tables import rows
+from unmask.report.tables import harmless, rows
 
 __all__ = [
     "KINDS",
@@ -54,6 +54,7 @@ __all__ = [
     "Text",
     "Verdict",
     "Verdicts",
+    "harmless",
     "render",
     "rows",
     "save",

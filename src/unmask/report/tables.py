@@ -111,8 +111,8 @@ def as_csv(part: Data) -> str:
     found = rows(part)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_harmless(name) for name in (found[0] if found else _header(part))])
-    writer.writerows([_harmless(value) for value in row.values()] for row in found)
+    writer.writerow([harmless(name) for name in (found[0] if found else _header(part))])
+    writer.writerows([harmless(value) for value in row.values()] for row in found)
     return text.getvalue()
 
 
@@ -120,7 +120,8 @@ def _header(part: Data) -> list[str]:
     return [column.name for column in part.heads] if isinstance(part, Table) else []
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
+    """A cell of CSV that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # a bare \r would end the row

@@ -8,7 +8,8 @@ from unmask import report
 from unmask.experiments.runs import Row
 from unmask.experiments.training import figures, statements, tables
 from unmask.experiments.training.choosing import Results, results
-from unmask.experiments.training.protocol import BATCH, METRICS, PAPER_STEPS, rate_for
+from unmask.experiments.training.protocol import BATCH, METRICS, PAPER_STEPS, PROBLEMS, rate_for
+from unmask.experiments.training.study import SIZES, units
 
 PLAIN = ("clean", "vanilla", "unbiased", "bound")
 NORMALISED = ("vanilla", "unbiased", "pretrained", "empirical_bayes")
@@ -60,13 +61,13 @@ def _protocol(found: Results, rows: list[Row]) -> list[Any]:
         return []
     steps = -(-sized["n_train"] // BATCH)
     repetitions = len({row["repetition"] for row in rows})
-    grid = sorted({row["l2"] for row in rows if "sqh" not in row["problem"]})
+    grid = PROBLEMS["ova-bce"].grid(SIZES[sized["size"]].steps)
     about = (
         f"Data: {sized['folder'] or 'planted rows'}, the 100 most frequent labels, 1/p linear from "
         "2 (most frequent) to 20; labels hidden in all three parts; "
         f"{repetitions} repetitions, each with its own split and masks. A linear model with a "
         "bias; the mean over rows of the loss (a sum over labels) plus (l2/2)‖W‖², the bias "
-        f"outside; {len(grid)} values of l2 from {grid[-1]:.0e} to {grid[0]:.0e}, 25 times as "
+        f"outside; {len(grid)} values of l2 from {grid[0]:.0e} to {grid[-1]:.0e}, 25 times as "
         "large for squared hinge.\n\n"
         "Settings: a) vanilla on clean labels; b) vanilla, c) unbiased (exact normalised weights), "
         "d) bound, on observed labels; c') unbiased after ten epochs of vanilla training; e) "
@@ -85,7 +86,17 @@ def _protocol(found: Results, rows: list[Row]) -> list[Any]:
         "features": sized["n_features"],
         "runs": len(rows),
     }
-    return [report.Text(about), report.Facts(facts), tables.literal_rate(found, rows)]
+    planned = [u for u in units(sized["size"], 0, None) if u["problem"] in _names(rows)]
+    return [
+        report.Text(about),
+        report.Facts(facts),
+        tables.coverage(rows, planned),
+        tables.literal_rate(found, rows),
+    ]
+
+
+def _names(rows: list[Row]) -> set[str]:
+    return {row["problem"] for row in rows}
 
 
 def _over_l2(found: Results) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unmask import report
-from unmask.experiments.runs import Row, tidy
+from unmask.experiments.runs import Row, Unit, tidy
 from unmask.experiments.training.choosing import Path, Results, mean
 from unmask.experiments.training.protocol import METRICS, PROBLEMS, RANKED, SETTINGS
 from unmask.experiments.training.related import METHODS
@@ -56,6 +56,32 @@ def _cells(found: Results, path: Path, rule: str) -> list[Any]:
 def _spread(values: np.ndarray) -> report.Estimate:
     error = float(values.std(ddof=1)) if len(values) > 1 else None
     return report.Estimate(float(values.mean()), error=error)
+
+
+def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
+    """Runs measured so far of those planned; no rows where all are there."""
+    names = ("repetition", "optimizer", "problem", "setting", "l2")
+    done = {tuple(row[name] for name in names) for row in rows}
+    body = []
+    for (optimizer, problem), part in tidy(planned, "optimizer", "problem").items():
+        there = [unit for unit in part if tuple(unit[name] for name in names) in done]
+        complete = [
+            repetition
+            for (repetition,), all_ in tidy(part, "repetition").items()
+            if all(unit in there for unit in all_)
+        ]
+        if there:
+            body.append([optimizer, problem, len(there), len(part), len(complete),
+                         len({unit["repetition"] for unit in part})])  # fmt: skip
+    unfinished = any(row[2] < row[3] for row in body)
+    return report.Table(
+        ["optimiser", "loss", "runs measured", "runs planned", "repetitions complete",
+         "repetitions planned"],
+        body if unfinished else [],
+        title="Not all runs have been measured yet",
+        caption="The same command measures what is missing. Means are over the repetitions that "
+        "have the run.",
+    )  # fmt: skip
 
 
 def endings(rows: list[Row]) -> report.Table:
@@ -161,7 +187,7 @@ def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str)
             body.append([PROBLEMS[better[1]].title, names, better[0], *cells])
     return report.Table(
         ["loss", "difference", "optimiser",
-         *(report.Column(f"R@{k}", "+.2f") for k in (1, 3, 5))],
+         *(report.Column(f"R@{k}", ".2f") for k in (1, 3, 5))],
         body,
         title=title,
         caption="Percent points, mean and standard deviation of the differences over repetitions "
