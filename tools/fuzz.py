@@ -214,13 +214,16 @@ def prepare(names: Iterable[str]) -> None:
 
 # Changes.
 
+BROKEN = (ValueError, SyntaxError, EOFError, tokenize.TokenError, OverflowError)
+"""What a file that an earlier change has broken raises."""
+
 
 def changed(name: str, contents: bytes, rng: random.Random) -> bytes:
     """The contents of a file with one change that suits it."""
     suffix = Path(name).suffix
     if suffix in INSIDE and rng.random() < 0.8:
-        with contextlib.suppress(ValueError, SyntaxError, EOFError, tokenize.TokenError):
-            return INSIDE[suffix](contents, rng)  # unless an earlier change has broken it
+        with contextlib.suppress(*BROKEN):
+            return INSIDE[suffix](contents, rng)
     textual = suffix not in (".gz", ".zst", ".npy", ".npz")
     return rng.choice(CHANGES if textual else CHANGES[:5])(contents, rng)
 
@@ -673,13 +676,13 @@ def _stored() -> list[Files]:
         for system, k in (("a", 2), ("b", 2)):
             top = predictions.TopK.from_scores(scores if system == "a" else 1 - scores, k)
             predictions.write(folder / f"{system}.txt", top)
-        evaluation = _printed(
-            "evaluate", "--labels", folder / "d.txt", "--predictions", folder / "a.txt",
-            "--compare", folder / "b.txt", "--propensity", "constant:0.5", "--metrics", "P@1,R@2",
-            "--estimators", "vanilla,unbiased", "--sensitivity", "powers", "--json",
-        )  # fmt: skip
+        both = ("--labels", folder / "d.txt", "--predictions", folder / "a.txt", "--metrics", "R@2")
+        common = ("--propensity", "constant:0.5", "--estimators", "vanilla,unbiased", "--json")
+        more = ("--compare", folder / "b.txt", "--sensitivity", "powers")
+        evaluation = _printed("evaluate", *both, *common)
+        compared = _printed("evaluate", *both, *more, *common)
         diagnosis = _printed("diagnose", folder / "d.txt", "--json")
-    return [{"r.json": evaluation}, {"r.json": diagnosis}]
+    return [{"r.json": text} for text in (evaluation, compared, diagnosis)]
 
 
 def _read_stored(folder: Path) -> None:

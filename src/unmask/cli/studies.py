@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
     from unmask.experiments import Study
-    from unmask.report import Page, Section, Verdict
+    from unmask.report import Page, Section, Table, Verdict
 
 
 def reproduce(
@@ -79,6 +80,7 @@ def reproduce(
     for each, study in studies.items():
         drawn = study.draw(rows[each])
         report.write_markdown(_page(each, drawn, size, seed), output / f"{each}.md")
+        report.save(_table(rows[each]), output / each / "rows.csv")
         sections += drawn
     page = _page(name, sections, size, seed)
     report.write(page, output / "report.html")
@@ -100,6 +102,20 @@ def _studies(name: str, losses: str | None) -> dict[str, Study]:
             raise ValueError(f"--losses belongs to the study training; got it with {name}.")
         return {name: training.only(losses.split(","))}
     return dict(experiments.STUDIES) if name == "all" else {name: experiments.STUDIES[name]}
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    """All rows of a study, numbers to six digits."""
+    from unmask import report
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return report.Table(names, [[_short(row.get(name)) for name in names] for row in rows])
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return json.dumps(value)
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _page(name: str, sections: list[Section], size: str, seed: int) -> Page:

@@ -75,7 +75,7 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
             f"{rows.shape[1]} with {len(names)} label names; the file is cut short or damaged."
         )
     with np.errstate(over="ignore", invalid="ignore"):  # both are refused in the next line
-        extra = np.float32(bias * rows[-1] if bias >= 0 else np.zeros(n_labels))
+        extra = (bias * rows[-1] if bias >= 0 else np.zeros(n_labels)).astype(np.float32)
     if not (np.isfinite(rows).all() and np.isfinite(extra).all()):
         raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
     return names, sp.csr_array(rows[:n_features].T), extra

@@ -115,7 +115,7 @@ def results(rows: list[Row]) -> Results:
 
 
 def beyond_spread(gain: np.ndarray) -> bool | None:
-    """Whether a paired difference is positive in every repetition and above its deviation.
+    """Whether the mean of paired differences exceeds their standard deviation.
 
     None where there are fewer than two repetitions.
 
@@ -124,14 +124,20 @@ def beyond_spread(gain: np.ndarray) -> bool | None:
     """
     if len(gain) < 2 or not np.isfinite(gain).all():
         return None
-    return bool((gain > 0).all() and gain.mean() > gain.std(ddof=1))
+    return bool(gain.mean() > gain.std(ddof=1))
 
 
-def said(gain: np.ndarray, unit: str = "points") -> str:
-    """A paired difference of shares in words, in percent points unless another unit is named."""
-    scale = 100.0 if unit == "points" else 1.0
-    spread = f" ± {scale * gain.std(ddof=1):.2g}" if len(gain) > 1 else ""
-    return f"{scale * gain.mean():+.2g}{spread} {unit}".strip()
+def said(gain: np.ndarray) -> str:
+    """Paired differences of shares in words: mean, deviation and how many are positive.
+
+    >>> said(np.array([0.011, 0.009, -0.002]))
+    '+0.60 ± 0.70 points, positive in 2 of 3'
+    """
+    if len(gain) < 2:
+        return f"{100 * gain.mean():+.2f} points"
+    spread = 100 * gain.std(ddof=1)
+    positive = int((gain > 0).sum())
+    return f"{100 * gain.mean():+.2f} ± {spread:.2f} points, positive in {positive} of {len(gain)}"
 
 
 def mean(values: Any) -> float:
