@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow lint bench docs tables pictures figures
+.PHONY: demo test test-slow lint bench fuzz mutate docs tables pictures figures
 
 demo:
 	unmask demo
@@ -14,6 +14,12 @@ lint:
 
 bench:
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
+
+fuzz:
+	python tools/fuzz.py --seconds 60
+
+mutate:
+	python tools/mutate.py
 
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --clean && python docs/check.py site

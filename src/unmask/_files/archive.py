@@ -114,8 +114,6 @@ def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
     of_kinds(data, indices, indptr)
     rows, columns = (int(size) for size in shape)
     starts = indptr.astype(np.int64, copy=False)
-    if indices.dtype not in (np.int32, np.int64):
-        indices = indices.astype(np.int64)  # scipy computes in the type of the indices
     if starts.shape != (rows + 1,) or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
         raise ValueError(f"row starts are damaged: {starts.size} for {rows} rows, or not rising.")
     if not starts[-1] == indices.size == data.size:
@@ -126,7 +124,9 @@ def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
         raise ValueError(
             f"column indices must lie in 0 … {columns - 1}; got {indices.min()} to {indices.max()}."
         )
-    return sp.csr_array((data, indices, starts), shape=(rows, columns))
+    if not {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}:
+        indices, indptr = indices.astype(np.int64), starts  # scipy computes in their type
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
 
 
 def of_kinds(data: Any, *indices: Any) -> None:

@@ -80,6 +80,7 @@ def reproduce(
     for each, study in studies.items():
         drawn = study.draw(rows[each])
         report.write_markdown(_page(each, drawn, size, seed), output / f"{each}.md")
+        (output / each).mkdir(exist_ok=True)  # where there were no drawings
         report.save(_table(rows[each]), output / each / "rows.csv")
         sections += drawn
     page = _page(name, sections, size, seed)

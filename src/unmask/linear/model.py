@@ -88,6 +88,13 @@ def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
     >>> shard(np.float32([[0.001, 0.5, -1.0]]), cull=0.01).weights.toarray()
     array([[0. , 0.5]], dtype=float32)
     """
+    unsolved = int((~np.isfinite(solution)).any(axis=1).sum())
+    if unsolved:
+        raise ValueError(
+            f"the solution of {unsolved} labels is not finite: their weights are too large for "
+            "single precision; correct with `bound` or `empirical_bayes`, or raise the "
+            "propensities with `propensity.clip`."
+        )
     weights, bias = solution[:, :-1], np.ascontiguousarray(solution[:, -1])
     if cull <= 0:
         return Shard(np.ascontiguousarray(weights), bias)

@@ -47,7 +47,9 @@ def _has_rows(part: Any) -> bool:
 
 
 def _verdicts(found: Results, rows: list[Row]) -> list[Any]:
+    short = statements.in_short(found)
     return [
+        report.Text(short) if short else None,
         report.Text(
             "Better means beyond the spread: the mean of the differences, repetition by repetition "
             "with the same split and masks, exceeds their standard deviation.\n\n"

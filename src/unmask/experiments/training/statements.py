@@ -23,7 +23,7 @@ from unmask.experiments.training.choosing import (
     results,
     said,
 )
-from unmask.experiments.training.protocol import METRICS, PROBLEMS
+from unmask.experiments.training.protocol import METRICS, PROBLEMS, SETTINGS
 
 R5, P5 = "test/true/R@5", "test/true/P@5"
 ALIKE = 2.0
@@ -213,6 +213,25 @@ def _missed_by_adam(found: Results) -> float:
     shared = found.shared(first, second, "objective")
     missed = [a - b for pairs in shared.values() for a, b in pairs]
     return float(np.median(missed)) if missed else float("nan")
+
+
+def in_short(found: Results) -> str:
+    """True test R@3 and R@5 of the main settings, by the converged solver."""
+    parts = []
+    for problem in ("pal-n-cce", "ova-n-bce", "pal-cce", "ova-bce"):
+        shown = []
+        for setting in found.settings("converged", problem):
+            if setting in SETTINGS:
+                r3, r5 = (
+                    100 * mean(found.values(("converged", problem, setting), "recall", key))
+                    for key in ("test/true/R@3", R5)
+                )
+                shown.append(f"{setting.replace('_', ' ')} {r3:.1f} / {r5:.1f}")
+        if shown:
+            parts.append(f"{PROBLEMS[problem].title}: {', '.join(shown)}.")
+    if not parts:
+        return ""
+    return "True test R@3 / R@5 in percent, converged, l2 by deconvolved R@5. " + " ".join(parts)
 
 
 def ours(found: Results) -> list[report.Verdict]:

@@ -1,0 +1,431 @@
+"""What `tools/fuzz.py` changes: small files of every format, and the functions that read them.
+
+A seed is a set of files; `read` gives them to the reader and looks at what comes back; `pack` makes
+the files valid around a change: a checksum, a zip, a gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is read (`seeds`, made whole by `pack`) and how; `read` also looks at the result."""
+
+    seeds: Callable[[], list[Files]]
+    read: Callable[[Path], None]
+    pack: Callable[[Files], Files] = lambda files: files
+
+
+def _written(write: Callable[[Path], None]) -> Files:
+    """What a function leaves in a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        found = [path for path in Path(folder).rglob("*") if path.is_file()]
+        return {path.name: path.read_bytes() for path in found}
+
+
+TEXTS: dict[str, bytes] = {
+    "xc.txt": b"3 4 5\n0,3 0:0.5 2:1\n 1:2\n4 3:-1e-3 0:7\n",
+    "Y.txt": b"3 5\n0:1 3:1\n\n4:1\n",
+    "Xf.txt": b"2 4\n0:0.5 3:1.25e-2\n1:-3\n",
+    "rows.svm": b"0,2 1:1 3:0.5\n 2:1\n1 1:0.123456789012345678\n",
+    "bare.svm": b"1,2 3 4\n0 1\n",
+}
+NAMES = b"one\ntwo\nthree\nfour\n<script>\n"
+
+
+def _texts() -> list[Files]:
+    return [{name: contents} for name, contents in TEXTS.items()]
+
+
+def _folders() -> list[Files]:
+    whole = {"b_data.txt": TEXTS["xc.txt"], "b_trSplit.txt": b"1 2\n3 1\n", "labels.txt": NAMES}
+    pair = {"trn_X_Xf.txt": b"3 4\n0:1\n1:1\n2:1\n", "trn_X_Y.txt": TEXTS["Y.txt"]}
+    pair |= {"filter_labels_train.txt": b"0 0\n2 4\n", "labels.txt": NAMES}
+    return [whole, pair]
+
+
+def _packed(files: Files) -> Files:
+    """Text, compressed after it was changed."""
+    import zstandard
+
+    packed: Files = {}
+    for at, (name, contents) in enumerate(files.items()):
+        gz = (len(contents) + at) % 2
+        packed[name + (".gz" if gz else ".zst")] = (
+            gzip.compress(contents, mtime=0) if gz else zstandard.compress(contents)
+        )
+    return packed
+
+
+def _compressed() -> list[Files]:
+    return [_packed(files) for files in _texts()]
+
+
+def _zipped(files: Files) -> Files:
+    """The members of an archive, put together after one was changed."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, contents in files.items():
+            file.writestr(name, contents)
+    return {"a.npz": archive.getvalue()}
+
+
+def _members(contents: bytes) -> Files:
+    with zipfile.ZipFile(io.BytesIO(contents)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+MATRIX = sp.csr_array(np.array([[0.5, 0, 2, 0], [0, 0, 0, 0], [1, 3, 0, -1]], dtype=np.float32))
+LABELS = sp.csr_array(np.array([[1, 0], [1, 1], [0, 0]], dtype=np.float32))
+
+
+def _archives() -> list[Files]:
+    from unmask import data
+
+    def whole(folder: Path) -> None:
+        names = {"feature_names": tuple("abcd"), "label_names": ("x", "y")}
+        data.write(folder / "a.npz", data.Dataset(MATRIX, LABELS, **names))
+
+    kinds = (sp.csr_array, sp.csc_array, sp.coo_matrix)
+    return [_written(whole), *(_one_matrix(kind(LABELS)) for kind in kinds)]
+
+
+def _one_matrix(matrix: Any) -> Files:
+    return _written(lambda folder: sp.save_npz(folder / "a.npz", matrix))
+
+
+def _archive_members() -> list[Files]:
+    return [_members(files["a.npz"]) for files in _archives()]
+
+
+def _sound(matrix: Any) -> None:
+    if matrix is not None:
+        matrix.check_format(full_check=True)
+        if not np.isfinite(matrix.data).all():
+            raise AssertionError("not finite")
+
+
+def _read_data(folder: Path) -> None:
+    from unmask import data
+
+    found = data.read(next(folder.iterdir()))
+    for matrix in (found.features, found.labels, found.filtered):
+        _sound(matrix)
+    if found.labels is not None:
+        data.describe(found)
+
+
+def _read_folder(folder: Path) -> None:
+    from unmask import data
+
+    for part in data.parts(folder) or ("train",):
+        found = data.read(folder, part=part)
+        for matrix in (found.features, found.labels, found.filtered):
+            _sound(matrix)
+
+
+def _read_predictions(folder: Path) -> None:
+    from unmask import predictions
+
+    found = predictions.read(next(folder.iterdir()))
+    if found.labels.size > 1 << 22:
+        raise AssertionError(f"{found.labels.shape} from a small file")
+
+
+def _score_members() -> list[Files]:
+    return [_members(_one_matrix(MATRIX)["a.npz"]), *_archive_members()[1:]]
+
+
+def _prediction_texts() -> list[Files]:
+    texts = (b"2 3\n7:0.9 2:0.85 0:0.1\n4:1.5\n", b"2 100\n99:1e-5\n\n", b"1 1\n0:0\n")
+    return [{"top.txt": text} for text in texts]
+
+
+def _propensity_texts() -> list[Files]:
+    return [{"p.txt": b"0.5\n1\n0.25\n"}, {"p.txt": b"2\n1.0\n4e0\n"}]
+
+
+def _estimates() -> list[Files]:
+    from unmask import data, propensity
+
+    truth = data.synthetic.independent(60, 4, seed=0)
+    seen = data.hide(truth, propensity.constant(4, 0.5), seed=1)
+    again = data.hide(truth, propensity.constant(4, 0.5), seed=2)
+    made = [
+        propensity.audit(seen, truth, curve="free"),
+        propensity.recapture(seen, again),
+        propensity.from_marginals(seen, np.full(4, 0.9)),
+    ]
+    files = [_written(lambda f, e=each: propensity.write(f / "p.json", e)) for each in made]  # type: ignore[misc]
+    return [_few_draws(found) for found in files]
+
+
+def _few_draws(files: Files) -> Files:
+    """Two of the draws of each curve, so that changes meet the rest as well."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: short(v)[:2] if k == "draws" else short(v) for k, v in value.items()}
+        return value
+
+    return {name: json.dumps(short(json.loads(text))).encode() for name, text in files.items()}
+
+
+def _read_propensity(folder: Path) -> None:
+    from unmask import propensity
+
+    p = propensity.read(next(folder.iterdir()))
+    values = np.asarray(p)
+    if values.dtype != np.float64 or values.ndim != 1 or not ((values > 0) & (values <= 1)).all():
+        raise AssertionError(f"propensities {values}")
+    if isinstance(p, propensity.PropensityEstimate):
+        drawn = p.draw(seed=0, size=2)
+        if drawn.shape != (2, len(values)) or not np.isfinite(drawn).all():
+            raise AssertionError(f"draws {drawn} for {values}")
+        str(p), p.low < p.high, p.confidence < 1, p.evidence + 1, [*p.notes]
+
+
+def _weight_files() -> list[Files]:
+    from unmask import weights
+
+    made = [weights.unbiased(LABELS, [0.5, 0.3]), weights.bound(LABELS, [0.5, 0.3])]
+    return [_written(lambda f, w=each: weights.write(f / "a.npz", w)) for each in made]  # type: ignore[misc]
+
+
+def _weight_members() -> list[Files]:
+    return [_members(files["a.npz"]) for files in _weight_files()]
+
+
+def _read_weights(folder: Path) -> None:
+    from unmask import weights
+
+    found = weights.read(next(folder.iterdir()))
+    for matrix in (found.pos, found.cut):
+        _sound(matrix)
+        if matrix.data.dtype != np.float64 or matrix.shape != found.pos.shape:
+            raise AssertionError(f"{matrix.data.dtype} {matrix.shape}")
+
+
+def _models() -> list[Files]:
+    from unmask import linear
+
+    dense = np.float32([[1, 2, 0], [0, -1, 0.5], [3, 0, 0]])
+    made = [dense, sp.csr_array(dense)]
+    return [
+        _written(lambda f, w=each: _save(linear, f, w))  # type: ignore[misc]
+        for each in made
+    ]
+
+
+def _save(linear: Any, folder: Path, weights: Any) -> None:
+    shard = linear.Shard(weights, np.float32([0.5, 0, 1]))
+    linear.save(folder, linear.LinearModel((shard,), "logistic", {"C": 1.0}), shard_labels=2)
+
+
+def _signed(files: Files) -> Files:
+    """A manifest that agrees with its shards again, as somebody with intent would make it."""
+    signed = dict(files)
+    try:
+        head = json.loads(files["manifest.json"])
+        for entry in head["shards"]:
+            shard = files[entry["file"]]
+            entry |= {"bytes": len(shard), "sha256": hashlib.sha256(shard).hexdigest()}
+        signed["manifest.json"] = json.dumps(head).encode()
+    except (ValueError, KeyError, TypeError):
+        pass
+    return signed
+
+
+def _read_model(folder: Path) -> None:
+    from unmask import linear
+
+    model = linear.load(folder)
+    rows = sp.csr_array(np.ones((2, model.n_features), dtype=np.float32))
+    top = linear.top(model, rows, 2)
+    if top.labels.max() >= model.n_labels or not np.isfinite(linear.scores(model, rows)).all():
+        raise AssertionError("unsound model")
+    linear.probabilities(model, rows)
+
+
+def _dismec() -> list[Files]:
+    head = b"solver_type L2R_L2LOSS_SVC\nnr_class 2\nlabel 1 0\nnr_feature 2\nbias 1\nw\n"
+    return [{"1.model": head + b"0.5 0 \n0 2 \n-1 -3 \n"}]
+
+
+def _read_dismec(folder: Path) -> None:
+    from unmask import linear
+
+    _use(linear.read_dismec(folder / "1.model"))
+
+
+def _dismecpp() -> list[Files]:
+    def files(kind: str, contents: bytes, name: str) -> Files:
+        part = {"first": 0, "count": 2, "file": name, "weight-format": kind}
+        meta = {"num-features": 3, "num-labels": 2, "date": "", "files": [part]}
+        return {"m.json": json.dumps(meta).encode(), name: contents}
+
+    dense = np.float32([[1, 0, 2], [0, 3, -1]])
+    return [
+        files("SparseTXT", b"0:0.5 2:-1 \n1:2 \n", "w.txt"),
+        files("DenseTXT", b"1 0 2\n0 3 -1\n", "w.txt"),
+        files("DenseNPY", saved(dense), "w.npy"),
+    ]
+
+
+def _read_dismecpp(folder: Path) -> None:
+    from unmask import linear
+
+    for bias in (True, False):
+        _use(linear.read_dismecpp(folder / "m.json", bias=bias))
+
+
+def _use(model: Any) -> None:
+    from unmask import linear
+
+    rows = sp.csr_array(np.ones((1, model.n_features), dtype=np.float32))
+    linear.top(model, rows, 1)
+    for part in model.shards:
+        if sp.issparse(part.weights):
+            _sound(part.weights)
+
+
+def _printed(*arguments: object) -> bytes:
+    """What a command prints."""
+    from contextlib import redirect_stdout
+
+    from unmask.cli import app
+
+    with io.StringIO() as text, redirect_stdout(text):
+        app([str(each) for each in arguments], standalone_mode=False)
+        return text.getvalue().encode()
+
+
+def _stored() -> list[Files]:
+    from unmask import data, predictions
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = data.synthetic.planted(60, n_features=8, n_labels=5, seed=0)
+        data.write(folder / "d.txt", rows)
+        scores = np.random.default_rng(0).random((60, 5))
+        for system, k in (("a", 2), ("b", 2)):
+            top = predictions.TopK.from_scores(scores if system == "a" else 1 - scores, k)
+            predictions.write(folder / f"{system}.txt", top)
+        both = ("--labels", folder / "d.txt", "--predictions", folder / "a.txt", "--metrics", "R@2")
+        common = ("--propensity", "constant:0.5", "--estimators", "vanilla,unbiased", "--json")
+        more = ("--compare", folder / "b.txt", "--sensitivity", "powers")
+        evaluation = _printed("evaluate", *both, *common)
+        compared = _printed("evaluate", *both, *more, *common)
+        diagnosis = _printed("diagnose", folder / "d.txt", "--json")
+    return [{"r.json": text} for text in (evaluation, compared, diagnosis)]
+
+
+def _read_stored(folder: Path) -> None:
+    from unmask.cli import pages
+
+    _no_markup(pages, folder / "r.json")
+
+
+def _no_markup(pages: Any, stored: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pages.write(pages.read(stored), Path(folder) / "page.html")
+        if "<script>alert" in (Path(folder) / "page.html").read_text(encoding="utf-8"):
+            raise AssertionError("a name came through as markup")
+
+
+def _rows() -> list[Files]:
+    from unmask import experiments
+
+    def ran(folder: Path) -> None:
+        experiments.run(experiments.STUDIES["recall-toy"], folder, size="tiny")
+
+    files = _written(ran)
+    return [{"1.json": contents} for contents in list(files.values())[:2]]
+
+
+def _read_rows(folder: Path) -> None:
+    from unmask.cli import pages
+
+    _no_markup(pages, folder)
+
+
+def _known_rows() -> list[Files]:
+    from unmask.experiments import runs
+
+    return [_written(lambda folder: runs.run(STUDY, folder) and None)]
+
+
+def _study() -> Any:
+    from unmask.experiments import runs
+
+    return runs.Study(
+        "fuzzed", "", lambda size, seed, data: [{"at": 1}], lambda at: [{"value": 0.5}],
+        lambda rows: [],
+    )  # fmt: skip
+
+
+def _read_known_rows(folder: Path) -> None:
+    from unmask.experiments import runs
+
+    inside = folder / "fuzzed" / "small"
+    shutil.rmtree(folder / "fuzzed", ignore_errors=True)
+    inside.mkdir(parents=True)
+    for path in folder.glob("*.json"):
+        shutil.copy(path, inside / path.name)
+    try:
+        rows = runs.run(STUDY, folder)
+    finally:
+        shutil.rmtree(folder / "fuzzed")
+    if [type(row) for row in rows] != [dict] * len(rows):
+        raise AssertionError(f"rows {rows}")
+
+
+STUDY = _study()
+
+READERS: dict[str, Reader] = {
+    "data": Reader(_texts, _read_data),
+    "data.packed": Reader(_texts, _read_data, _packed),
+    "data.compressed": Reader(_compressed, _read_data),
+    "data.folder": Reader(_folders, _read_folder),
+    "data.npz": Reader(_archives, _read_data),
+    "data.npz.members": Reader(_archive_members, _read_data, _zipped),
+    "predictions": Reader(_prediction_texts, _read_predictions),
+    "predictions.npz": Reader(_score_members, _read_predictions, _zipped),
+    "propensity": Reader(_propensity_texts, _read_propensity),
+    "propensity.json": Reader(_estimates, _read_propensity),
+    "weights": Reader(_weight_files, _read_weights),
+    "weights.members": Reader(_weight_members, _read_weights, _zipped),
+    "model": Reader(_models, _read_model),
+    "model.signed": Reader(_models, _read_model, _signed),
+    "dismec": Reader(_dismec, _read_dismec),
+    "dismecpp": Reader(_dismecpp, _read_dismecpp),
+    "report": Reader(_stored, _read_stored),
+    "report.rows": Reader(_rows, _read_rows),
+    "study": Reader(_known_rows, _read_known_rows),
+}
+"""Every function of the package that reads a file, by the kind of file."""
+
+
+def saved(array: Any) -> bytes:
+    """An array as a .npy file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
