@@ -144,7 +144,8 @@ def check(raw: bytes, format: str, path: Path) -> None:
         with pytest.raises(ValueError, match=re.escape(str(path))):
             data.read(path, format=format)
         return
-    found = data.read(path, format=format)
+    with data.limits(columns=1 << 62):
+        found = data.read(path, format=format)
     if found.labels is not None:
         assert_same(found.labels, labels, n_labels)
     if found.features is not None:

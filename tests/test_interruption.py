@@ -136,7 +136,7 @@ def disturb(jobs: list[Job], times: int, seed: int) -> None:
 
 
 def test_what_a_stopped_command_leaves_is_absent_complete_or_resumable(jobs: list[Job]) -> None:
-    disturb(jobs, times=12, seed=0)
+    disturb(jobs, times=8, seed=0)
 
 
 @pytest.mark.slow
