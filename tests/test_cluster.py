@@ -31,6 +31,8 @@ from unmask.linear.recipe import prepare
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.propensity import from_marginals, jain
 
+pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
+
 RNG = np.random.default_rng(3)
 N, D, L = 300, 40, 150
 X = sp.csr_array((RNG.random((N, D)) * (RNG.random((N, D)) < 0.3)).astype(np.float32))

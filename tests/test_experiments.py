@@ -32,7 +32,7 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
     rows = [row for file in files for row in json.loads(file.read_text())]
     assert rows
     assert all(row["study"] == name and "version" in row and "commit" in row for row in rows)
-    for picture in (tiny / name).glob("*.png"):
+    for picture in (tiny / name).glob("*.svg"):
         assert picture.with_suffix(".csv").exists()
         assert f"({name}/{picture.stem}.svg)" in (tiny / f"{name}.md").read_text()
     drawn = experiments.STUDIES[name].draw(runs.run(experiments.STUDIES[name], tiny / "rows",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -127,3 +128,11 @@ def test_tables_are_addressed_by_key(table: Table) -> None:
 def test_estimates_print_value_and_interval() -> None:
     large = Estimate("R@1", "unbiased", -12345.6, 1e5, (-2e5, 2e5), 1.0, 1.0, 9, "unusable")
     assert str(large) == "-1.23e+04 [-2e+05, 2e+05]"
+
+
+def test_names_cannot_become_markup() -> None:
+    each = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 9.0, 0.1, 99, "trust")
+    tables = Tables("system", {"a|b": Table([each]), r"5% & \x_{2}": Table([each])})
+    marked = tables.to("markdown").splitlines()
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in marked] == [4] * len(marked)
+    assert r"5\% \& \textbackslash{}x\_\{2\}" in tables.to("latex")

@@ -248,17 +248,29 @@ def _aligned(grid: list[list[str]]) -> str:
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
     head, *body = table._grid(_plus_minus)
+    lines = [[cell.replace("|", r"\|") for cell in line] for line in (head, *body)]
     rule = ["---"] * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body])
+    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
 
 
 def _to_latex(table: Table | Tables) -> str:
     """The same as a `tabular`."""
     head, *body = table._grid(lambda each: "$" + _plus_minus(each).replace("±", r"\pm") + "$")
-    lines = [" & ".join(line).replace("_", r"\_") + r" \\" for line in [head, *body]]
+    lines = [" & ".join(map(_in_latex, line)) + r" \\" for line in [head, *body]]
     columns = "".join("r" if cell.startswith("$") else "l" for cell in (body or [head])[0])
     lines = [rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:]]
     return "\n".join([*lines, r"\end{tabular}"])
+
+
+def _in_latex(cell: str) -> str:
+    """A cell whose name cannot become markup; numbers between $ are ours and stay."""
+    return cell if cell.startswith("$") else cell.translate(_LATEX)
+
+
+_LATEX = str.maketrans(
+    {character: "\\" + character for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
 
 
 def _to_csv(table: Table | Tables) -> str:

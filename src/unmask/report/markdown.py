@@ -1,7 +1,7 @@
 """A page as Markdown, for documentation: the text in one file, its drawings in a folder beside it.
 
-`results/recall.md` comes with `results/recall/1.svg`, `1.png` and `1.csv` for its first drawing,
-and so on. Text from data is escaped, so that a name cannot become markup.
+`results/recall.md` comes with `results/recall/1.svg` and `1.csv` for its first drawing, and so on.
+Text from data is escaped, so that a name cannot become markup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unmask.report.html import cell_view
 from unmask.report.parts import LEVELS, Commands, Facts, Page, Table, Text, Verdicts
 from unmask.report.telling import described
 
-DRAWN_AS = ("svg", "png", "csv")
+DRAWN_AS = ("svg", "csv")
 """The files that stand for one drawing."""
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|])")
