@@ -134,5 +134,5 @@ def test_names_cannot_become_markup() -> None:
     each = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 9.0, 0.1, 99, "trust")
     tables = Tables("system", {"a|b": Table([each]), r"5% & \x_{2}": Table([each])})
     marked = tables.to("markdown").splitlines()
-    assert [len(re.findall(r"(?<!\\)\|", line)) for line in marked] == [4] * len(marked)
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in marked] == [5] * len(marked)
     assert r"5\% \& \textbackslash{}x\_\{2\}" in tables.to("latex")
