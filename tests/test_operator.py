@@ -200,3 +200,37 @@ def test_the_binary_form_takes_a_matrix():
 def test_mistakes_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_smallest_sample_is_two_and_its_error_is_half_the_distance() -> None:
+    """Of two values, sd/√2 with n − 1 is half their distance."""
+    row, p = [[1] * 6], np.full(6, 0.5)
+
+    def size(sets: np.ndarray, row: int) -> np.ndarray:
+        return sets.sum(axis=1) ** 2
+
+    drawn = [operator._Row(size, 0, 6, np.arange(6), np.full(6, 2.0))] * 2
+    random = np.random.default_rng([3, 0])
+    values = [operator._enumerate(operator._thin(each, 1, random))[0] for each in drawn]
+    found = operator.unbiased(size, row, p, exact_up_to=1, samples=2, seed=3)
+    assert found.value[0] == pytest.approx(np.mean(values), rel=1e-12)
+    assert found.standard_error[0] == pytest.approx(abs(values[0] - values[1]) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("given", [{"exact_up_to": 0}, {"samples": 1}])
+def test_less_than_that_is_refused(given: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least 1 and samples at least 2"):
+        operator.unbiased(lambda sets, row: sets.sum(axis=1), [[1, 1]], [0.5, 0.5], **given)
+
+
+def test_sets_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def size(sets: np.ndarray, row: int) -> np.ndarray:
+        seen.append(len(sets))
+        return sets.sum(axis=1)
+
+    monkeypatch.setattr(operator, "BATCH", 24)
+    found = operator.unbiased(size, [[1] * 5 + [0]], np.full(6, 0.5))
+    assert found.value[0] == pytest.approx(10)
+    assert max(seen) == 4  # 24 numbers of 6 labels
