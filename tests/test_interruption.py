@@ -10,14 +10,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 
 from tests.test_cli import run as command
 from unmask import data, linear
+from unmask._files import stream
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
@@ -67,6 +70,22 @@ class Job:
         os.kill(child, how)
         os.waitpid(child, 0)
         return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def slow_disk() -> Iterator[None]:
+    """Every file stands empty for a while before it is filled: a stop can fall into that."""
+    usual = stream._compressor
+
+    @contextmanager
+    def slow(file: BinaryIO, kind: str) -> Iterator[Any]:
+        time.sleep(0.05)
+        with usual(file, kind) as packed:
+            yield packed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "_compressor", slow)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import data, linear, propensity, report
-from unmask.experiments import figures, looks, models  # noqa: F401 (looks: the colours of the page)
+from unmask.experiments import figures, models
 from unmask.metrics import Table, Tables, charts, evaluate, powers, sensitivity
 from unmask.weights import count_distribution
 
