@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import unmask
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unmask"
 
@@ -105,9 +110,20 @@ def test_importing_unmask_loads_nothing_heavy() -> None:
 
 
 def test_public_names_exist() -> None:
-    import unmask
-
     for name in unmask.__all__:
         assert getattr(unmask, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
         _ = unmask.missing
+
+
+def test_records_hold_still() -> None:
+    """Results cannot be changed after the fact; the two exceptions are running sums."""
+    changing = set()
+    for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
+        if module.name != "unmask.__main__":
+            for found in vars(importlib.import_module(module.name)).values():
+                if isinstance(found, type) and dataclasses.is_dataclass(found):
+                    ours = found.__module__.startswith("unmask.")
+                    if ours and not found.__dataclass_params__.frozen:
+                        changing.add(found.__name__)
+    assert changing == {"State", "_Seen"}
