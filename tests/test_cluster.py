@@ -75,6 +75,13 @@ def pids(client: distributed.Client) -> list[int]:
 # The same answers
 
 
+def test_processes_of_this_machine_keep_their_memory_for_the_next_array() -> None:
+    with cluster.connect("local:1") as crew:
+        limit = list(crew.run(lambda _, name: os.environ[name], ["MALLOC_MMAP_THRESHOLD_"]))
+        assert crew.room().workers == 1
+    assert limit == [(0, str(32 * 2**20))]
+
+
 def test_workers_make_the_same_files(client: Any, whole: Path, tmp_path: Path) -> None:
     """Written by the workers, who see the folder; nothing else is left in it."""
     train_to(tmp_path / "m", X, Y, Recipe(cull=0.01), shard_labels=16, backend=client)

@@ -92,6 +92,53 @@ def test_batches_do_not_change_the_value(monkeypatch):
     np.testing.assert_allclose(operator.unbiased(f, labels, p).value, whole, rtol=1e-9)
 
 
+def test_every_subset_is_handed_over_once_in_batches_of_at_most_sixteen_megabytes():
+    labels = (np.arange(2500) < 11).astype(float)[None, :]
+    sizes, codes = [], []
+
+    def f(sets, row):
+        sizes.append(sets.nbytes)
+        codes.extend(sets[:, :11] @ 2.0 ** np.arange(11))
+        return sets[:, 0]
+
+    operator.unbiased(f, labels, [0.5] * 2500)
+    assert all(0 < size <= 2**24 for size in sizes)
+    assert len(sizes) == 3  # as few as that allows
+    assert sorted(codes) == list(range(2**11))
+
+
+def test_a_set_larger_than_a_batch_comes_alone(monkeypatch):
+    monkeypatch.setattr(operator, "BATCH", 1)
+    sizes = []
+    operator.unbiased(
+        lambda sets, row: sizes.append(len(sets)) or sets[:, 0], np.ones((1, 3)), [0.5] * 3
+    )
+    assert sizes == [1] * 8
+
+
+def test_the_rounding_bound_is_that_of_a_sum_of_products():
+    """A term is a product of m factors and a value of f: (m + 1) roundings of its size."""
+    f = table_function(2, 5)
+    result = operator.unbiased(f, [[1, 1]], [0.25, 0.5])
+    sizes = {(): 3 * 1, (0,): 4 * 1, (1,): 3 * 2, (0, 1): 4 * 2}
+    size = sum(w * abs(f(indicator(kept, 2), 0)[0]) for kept, w in sizes.items())
+    assert result.rounding[0] == pytest.approx(3 * 2**-52 * size, rel=1e-12)
+
+
+def test_enumeration_ends_where_it_is_told_to():
+    labels, p = np.array([[1, 1, 1, 1], [1, 1, 1, 0]]), [0.5, 0.5, 0.5, 0.5]
+    result = operator.unbiased(lambda sets, row: sets.sum(axis=1), labels, p, exact_up_to=3)
+    assert result.exact.tolist() == [False, True]
+
+
+def test_without_options_the_documented_ones_hold():
+    labels, p = np.ones((1, 6)), np.full(6, 0.9)
+    f = table_function(6, 2)
+    plain = operator.unbiased(f, labels, p, exact_up_to=3)
+    told = operator.unbiased(f, labels, p, exact_up_to=3, samples=100, seed=0)
+    assert (plain.value[0], plain.standard_error[0]) == (told.value[0], told.standard_error[0])
+
+
 def test_propensities_may_belong_to_entries():
     labels, p = np.array([[1, 1], [1, 0]]), sp.csr_array([[0.5, 0.25], [0.1, 0]])
     ours = operator.unbiased(lambda sets, row: sets @ [1.0, 10.0], labels, p).value

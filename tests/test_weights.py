@@ -18,6 +18,7 @@ import unmask
 from tests import oracles, strategies
 from unmask import _kernels, weights
 from unmask._kernels import weights as kernels
+from unmask.weights import counts
 
 NORMALISED = sorted(weights.CORRECTIONS)
 PLAIN = sorted(set(weights.CORRECTIONS) - {"empirical_bayes"})
@@ -227,6 +228,13 @@ def test_with_every_propensity_one_all_corrections_are_vanilla(
     assert_same(ours, weights.vanilla(labels, **options))
 
 
+@pytest.mark.parametrize("correction", PLAIN)
+def test_without_options_weights_are_plain_and_for_one_vs_all(correction):
+    labels, p = [[1, 1, 0]], [0.5, 0.25, 0.5]
+    weigh = weights.CORRECTIONS[correction]
+    assert_same(weigh(labels, p), weigh(labels, p, normalized=False, reduction="ova"))
+
+
 def test_with_every_propensity_one_long_rows_are_vanilla_too():
     labels = np.ones((2, 150))
     assert_same(
@@ -409,6 +417,20 @@ def test_the_posterior_share_is_bayes_rule():
         nothing = table[m, 0] * fit.probability[0]
         expected = joint @ (1 / np.arange(1, fit.probability.size)) / (joint.sum() + nothing)
         assert fit.share[m] == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_that_show_nothing_need_not_be_counted():
+    """Two true labels at p = 1/2, given that one is seen: one 2/3 of the time, both 1/3."""
+    fit = counts.mixture(np.array([0, 200, 100]), 0.5, 9, without_empty=True)
+    assert fit.support.tolist() == [1, 2, 3, 4]
+    np.testing.assert_allclose(fit.probability, [0, 1, 0, 0], atol=1e-3)
+    assert 0 <= fit.gap <= 1e-6
+
+
+def test_rows_without_a_label_have_no_share():
+    fit = weights.count_distribution(np.zeros((3, 4)), np.full(4, 0.5))
+    assert fit.share.tolist() == [0.0]
+    assert fit.probability.tolist() == [1.0]
 
 
 def test_more_labels_than_the_propensity_allows_still_fit():

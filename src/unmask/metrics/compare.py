@@ -61,8 +61,8 @@ def compare(
     Returns `Tables` by name of system: `found["new"]["R@5", "unbiased"].value` is the difference
     to the first system, with standard error, interval and verdict; `.details["p_value"]` and
     `.details["values"]` (this system, first system). Not for `filtered` (each system would leave
-    out rows of its own) or metrics per label. Propensities that are an estimate widen errors and
-    intervals as in `evaluate`.
+    out rows of its own) or metrics per label, and not for a single row, which says nothing of how
+    rows differ. Propensities that are an estimate widen errors and intervals as in `evaluate`.
 
     >>> good, bad = TopK([[0]] * 9, [[1.0]] * 9), TopK([[1]] * 9, [[1.0]] * 9)
     >>> labels = [[1, 0]] * 8 + [[0, 1]]
@@ -99,6 +99,8 @@ def _differences(
     """Every system but the first, less the first."""
     first, *others = systems
     summaries = {name: _summary(top, labels, propensity, options) for name, top in systems.items()}
+    for name in others:
+        _refuse_other_lists(summaries[name], summaries[first], (name, first))
     return {
         name: Table(
             tuple(
@@ -108,6 +110,20 @@ def _differences(
         )
         for name in others
     }
+
+
+def _refuse_other_lists(
+    new: estimates.Summary, old: estimates.Summary, names: tuple[str, str]
+) -> None:
+    """Refuse a single row, and metrics of the whole list where lists differ in length."""
+    if old.state.rows < 2:
+        raise ValueError(f"a comparison needs at least two rows; got {old.state.rows}.")
+    if not np.array_equal(new.plan.ks, old.plan.ks):
+        longest = new.plan.ks[-1], old.plan.ks[-1]
+        raise ValueError(
+            f"{names[0]} has {longest[0]} predictions a row and {names[1]} {longest[1]}; metrics "
+            f"of the whole list need a cut-off to compare them, like MRR@{min(longest)}."
+        )
 
 
 def _widened(plain: Table, drawn: list[Table], names: tuple[str, str], confidence: float) -> Table:
@@ -160,9 +176,9 @@ def _difference(
     value = float(sums.sum()) / total
     groups = rows.size
     spread = sums - value * below
-    error = math.sqrt(float(spread @ spread) * groups / max(groups - 1, 1)) / total
+    error = math.sqrt(float(spread @ spread) * groups / (groups - 1)) / total
     drawn = old.counts @ np.c_[sums, below]
-    ends = intervals.percentile(drawn[:, 0] / np.maximum(drawn[:, 1], 1e-300), old.confidence)
+    ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
     return _finish(
         cell, before, value, error, ends, sign_flip_p(sums, old.replicates, old.seed), names
     )
@@ -235,8 +251,10 @@ def _by_jackknife(
     twentieths: _Twentieths | None,
     names: tuple[str, str],
 ) -> Estimate:
-    before = estimates.estimate(cell, old)
-    value = estimates.estimate(cell, new).value - before.value
+    before, after = estimates.estimate(cell, old), estimates.estimate(cell, new)
+    value = after.value - before.value
+    if math.isnan(value):  # the data contradict the propensities: no difference, and it says so
+        return replace(before if math.isnan(before.value) else after, value=value)
     if twentieths is None:
         return replace(before, value=value, standard_error=math.nan)
     left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)

@@ -106,18 +106,24 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
         error = math.sqrt(residual * n / (n - 1)) / float(below)
     ends = intervals.normal(float(ratio), error, summary.confidence)
     if summary.interval != "normal" and below:
-        ends = _bootstrap(summary, [x, y], float(ratio), lambda s, _: s[..., 0] / s[..., 1])
+        ends = _bootstrap(summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1]))
     return _finish(cell, summary, x, float(ratio), error, ends, {})
+
+
+def quotient(above: Floats, below: Floats) -> Floats:
+    """Elementwise, for `below` ≥ 0; 0 where there is nothing to find (a resample without labels)."""
+    return above / np.where(below > 0, below, math.inf)
 
 
 def _bootstrap(
     summary: Summary, columns: list[int], value: float, statistic: Callable[..., Floats]
 ) -> Interval:
+    """The bootstrap interval; a single row says nothing of how rows differ."""
     sums, rows = summary.state.per_group(columns)
+    if rows.size < 2:
+        return -math.inf, math.inf
     replicates = statistic(summary.counts @ sums, summary.counts @ rows)
-    left_out = (
-        statistic(sums.sum(axis=0) - sums, rows.sum() - rows) if len(rows) > 1 else sums[:, 0]
-    )
+    left_out = statistic(sums.sum(axis=0) - sums, rows.sum() - rows)
     method = intervals.INTERVALS[summary.interval]
     return method(replicates, summary.confidence, value=value, left_out=left_out)
 
@@ -183,7 +189,7 @@ def _finish(
     spread: tuple[float, float, Floats] | None = None,
 ) -> Estimate:
     """Add what the rows' contributions say about the number: effective size, largest, verdict."""
-    state = summary.state
+    state, labels = summary.state, details.get("labels")
     if spread is None:
         absolute, squares = state.total(column, ABSOLUTE), state.total(column, SQUARES)
         spread = absolute, squares, state.largest[column]
@@ -200,11 +206,12 @@ def _finish(
         verdict=verdict(
             value,
             ends,
-            rows=state.rows,
+            rows=labels or state.rows,
+            of="labels" if labels else "rows",
             heaviest=_heaviest(heaviest, absolute),
             at_most=cell.about.at_most,
             caution="" if state.complete else ESTIMATORS[cell.estimator].caution,
-            advice=_advice(cell),
+            advice=_advice(cell, state),
         ),
         details=details,
     )
@@ -217,9 +224,8 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     return few, float(min(shares[few - 1], 1.0))
 
 
-def _advice(cell: Cell) -> str:
-    helps = cell.about.deconvolved and cell.estimator != "deconvolved"
-    return "; use deconvolved" if helps else ""
+def _advice(cell: Cell, state: State) -> str:
+    return "; use deconvolved" if cell.about.deconvolved and not state.complete else ""
 
 
 def _deconvolved(cell: Cell, summary: Summary) -> Estimate:

@@ -61,7 +61,7 @@ def evaluate(
     (0.75, 0.75)
     """
     if metrics is None:
-        width = top.k if isinstance(top, TopK) else top.shape[1]
+        width = top.k if isinstance(top, TopK) else np.shape(top)[1]
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
     asked = {
         "metrics": metrics,
@@ -97,7 +97,7 @@ def contributions(
 ) -> dict[tuple[str, str], NDArray[np.float64]]:
     """What every row contributes: the number whose mean over rows `evaluate` reports.
 
-    For estimates that are such means; not for ratios, metrics per label, or a chosen τ.
+    For estimates that are such means; not for ratios, metrics per label, `filtered`, or a chosen τ.
 
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
     >>> rows = contributions(top, [[1, 1], [1, 0]], [1 / 3, 1 / 3], metrics=["R@1"],
@@ -116,7 +116,7 @@ def contributions(
     return {
         (cell.name, cell.estimator): seen.kept[0][:, made.column(cell.keys[0], cell.k)]
         for cell in made.cells
-        if len(cell.keys) == 1
+        if len(cell.keys) == 1 and cell.estimator != "filtered"
     }
 
 
@@ -159,8 +159,11 @@ class Evaluator:
         _checks.number(confidence, "confidence", 0.5, 1 - 1e-9)
         _checks.number(clip, "clip", 1, np.inf)
         _checks.number(fraction, "fraction", 0, 0.99)
-        if tau != "auto":
-            _checks.number(float(tau), "tau", 0, 1)
+        _checks.number(_checks.count(replicates, "replicates"), "replicates", 2, np.inf)
+        if isinstance(tau, str):
+            _checks.one_of(tau, ["auto"], "tau")
+        else:
+            _checks.number(tau, "tau", 0, 1)
         checked = None if propensity is None else _checks.propensity(propensity)
         self._inverse = None if checked is None else 1 / checked
         self._metrics, self._estimators = list(metrics), list(estimators)
@@ -189,6 +192,8 @@ class Evaluator:
                 f"evaluators must have the same settings to merge; got {self._settings()} "
                 f"and {other._settings()}."
             )
+        if not np.array_equal(self._inverse, other._inverse):  # type: ignore[arg-type]
+            raise ValueError("evaluators must have the same propensities to merge; give all one.")
         if other._seen is not None:
             self._take(other._seen.plan, other._seen.n_labels, other._seen.state)
         return self
@@ -238,6 +243,8 @@ class Evaluator:
             tau=self._tau,
             clip=self._clip,
         )
+        if entries is not None:
+            _refuse_per_entry(made)
         new = state.of_rows(
             made,
             observed,
@@ -305,6 +312,16 @@ def _as_top(top: Any, metrics: Sequence[str]) -> TopK:
         return top
     ks, n_labels = [split(name)[1] for name in metrics], int(np.shape(top)[1])
     return TopK.from_scores(top, n_labels if None in ks else min(max(k or 1 for k in ks), n_labels))
+
+
+def _refuse_per_entry(made: Plan) -> None:
+    """A corrected metric per label divides counts by the propensity of the label."""
+    for cell in made.cells:
+        if cell.about.over == "labels" and cell.estimator != "vanilla":
+            raise ValueError(
+                f"{cell.name} {cell.estimator} needs one propensity per label; there is one per "
+                "observed label. Leave it out, or give propensities per label."
+            )
 
 
 def _per_label(made: Plan) -> bool:

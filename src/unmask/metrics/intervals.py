@@ -56,7 +56,8 @@ def bca(replicates: Floats, confidence: float, *, value: float, left_out: Floats
     ends = []
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = shift + unit.inv_cdf(tail)
-        ends.append(unit.cdf(shift + z / (1 - skew * z)))
+        room = 1 - skew * z  # where there is none, the end is beyond all replicates
+        ends.append(unit.cdf(shift + z / room) if room > 0 else float(z > 0))
     low, high = np.quantile(replicates, ends)
     return float(low), float(high)
 

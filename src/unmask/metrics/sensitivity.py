@@ -28,6 +28,8 @@ GAMMAS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0)
 SHOWN = 3
 """Turning points that a sentence names."""
 
+_CONSTANT = re.compile(r"(\w+) = ([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+
 
 def sensitivity(
     top: Any, labels: Any, propensities: Mapping[str, ArrayLike], **settings: Any
@@ -172,12 +174,16 @@ class Ranking:
         clear = sum(row["low"] > 0 or row["high"] < 0 for row in told)
         refused = f" The data refuse the other {len(rows) - of}." if of < len(rows) else ""
         sure = f"The interval of the difference excludes 0 under {clear} of {of}.{refused}"
+        if not ahead and not behind:
+            return f"{system} and {self.first} are equal {what} under all {of} models. {sure}"
         if not ahead or not behind:
             winner, loser = (system, self.first) if ahead else (self.first, system)
-            sizes = [abs(row["difference"]) for row in told]
+            sizes = [abs(row["difference"]) for row in told if row["difference"]]
+            under = f"all {of}" if len(sizes) == of else f"{len(sizes)} of {of}"
+            equal = f" They are equal under {of - len(sizes)}." if len(sizes) < of else ""
             return (
-                f"{winner} beats {loser} {what} under all {of} propensity models, by "
-                f"{min(sizes):.4f} to {max(sizes):.4f}. {sure}"
+                f"{winner} beats {loser} {what} under {under} propensity models, by "
+                f"{min(sizes):.4f} to {max(sizes):.4f}.{equal} {sure}"
             )
         return (
             f"The order of {system} and {self.first} {what} depends on the propensities: {system} "
@@ -197,14 +203,15 @@ def _where(turns: list[str]) -> str:
 
 
 def _turns(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Where the difference crosses 0 between neighbours that differ in one constant alone."""
-    points = [(_constants(row["model"]), row["difference"]) for row in rows]
-    names = dict.fromkeys(name for at, _ in points for name in at)
+    """Where the difference crosses 0 between models whose names differ in one constant alone."""
+    names = dict.fromkeys(name for row in rows for name in _constants(row["model"]))
     for name in names:
-        for held, line in _lines(points, name):
-            for (left, before), (right, after) in pairwise(line):
-                if before * after < 0:
-                    at = left + (right - left) * before / (before - after)
+        for held, line in _lines(rows, name):
+            signed = [(at, difference) for at, difference in line if difference]
+            for (left, before), (right, after) in pairwise(signed):
+                if np.sign(before) != np.sign(after):
+                    between = left + (right - left) * before / (before - after)
+                    at = next((x for x, _ in line if left < x < right), between)  # 0 right there
                     rest = ", ".join(f"{key} = {value:g}" for key, value in held)
                     yield (
                         f"between {name} = {left:g} and {right:g}, at about {at:.3g}"
@@ -213,19 +220,22 @@ def _turns(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _lines(
-    points: list[tuple[dict[str, float], float]], name: str
+    rows: list[dict[str, Any]], name: str
 ) -> Iterator[tuple[tuple[tuple[str, float], ...], list[tuple[float, float]]]]:
-    """Points that share all constants but one, in the order of that one."""
-    lines: dict[tuple[tuple[str, float], ...], list[tuple[float, float]]] = {}
-    for at, difference in points:
-        held = tuple((key, value) for key, value in at.items() if key != name)
-        lines.setdefault(held, []).append((at[name], difference))
-    return ((held, sorted(line)) for held, line in lines.items() if len(line) > 1)
+    """(Constant, difference) of the models that share all but this constant, in its order."""
+    lines: dict[Any, list[tuple[float, float]]] = {}
+    for row in rows:
+        at = _constants(row["model"])
+        if name in at:
+            held = tuple((key, value) for key, value in at.items() if key != name)
+            words = _CONSTANT.sub("", row["model"])
+            lines.setdefault((words, held), []).append((at[name], row["difference"]))
+    return ((held, sorted(line)) for (_, held), line in lines.items())
 
 
-def _constants(name: str) -> dict[str, float]:
+def _constants(model: str) -> dict[str, float]:
     """The numbers in a name such as "a = 0.55, b = 1.5"."""
-    return {key: float(value) for key, value in re.findall(r"(\w+) = ([-+.\deE]+)", name)}
+    return {key: float(value) for key, value in _CONSTANT.findall(model)}
 
 
 def powers(

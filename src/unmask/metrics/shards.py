@@ -61,7 +61,8 @@ def evaluate_shards(
     if not drawn:
         return table
     kept = {"confidence": settings.get("confidence", 0.95)}
-    return uncertain.widen(table, drawn, interval=settings.get("interval", "normal"), **kept)
+    wider = uncertain.widen(table, drawn, interval=settings.get("interval", "normal"), **kept)
+    return uncertain.doubted(wider, propensity.effect)
 
 
 def _evaluators(propensity: Any, draws: int, settings: dict[str, Any]) -> list[Evaluator]:

@@ -195,19 +195,20 @@ def verdict(
     at_most: float | None,
     caution: str,
     advice: str,
+    of: str = "rows",
 ) -> str:
     """Can the number be used? In words.
 
-    `heaviest` is how many of the largest rows carry which share of Σ|x|. Unusable: a handful of
-    rows (at most 16, and fewer than one in 50) carry half of it, or the interval is as wide as the
-    range of the metric or lies outside it. Wide: the interval's half-width exceeds a tenth of that
-    range or half of the value.
+    `heaviest` is how many of the largest rows carry which share of Σ|x|; a mean `of` labels has
+    labels for rows. Unusable: a handful of rows (at most 16, and fewer than one in 50) carry half
+    of it, or the interval is as wide as the range of the metric or lies outside it. Wide: the
+    interval's half-width exceeds a tenth of that range or half of the value.
     """
     half = (interval[1] - interval[0]) / 2
     few, share = heaviest
     scale = at_most if at_most is not None else max(abs(value), 1e-300)
     if few * 50 < rows and share >= 0.5:
-        carried = f"unusable: {few:,} of {rows:,} rows carry {share:.0%} of the estimate"
+        carried = f"unusable: {few:,} of {rows:,} {of} carry {share:.0%} of the estimate"
         return carried.replace("%", " %") + advice
     if at_most is not None and (interval[0] > at_most or interval[1] < 0):
         return f"unusable: {_short(value)} lies outside the range of the metric{advice}"
@@ -234,6 +235,11 @@ def _flat(each: Estimate) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
+    """The same, with None for every number in it that is not finite: JSON has no word for those."""
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -256,14 +262,15 @@ def _to_markdown(table: Table | Tables) -> str:
 def _to_latex(table: Table | Tables) -> str:
     """The same as a `tabular`."""
     head, *body = table._grid(lambda each: "$" + _plus_minus(each).replace("±", r"\pm") + "$")
-    lines = [" & ".join(map(_in_latex, line)) + r" \\" for line in [head, *body]]
+    cells = [[each.translate(_LATEX) for each in head], *(map(_in_latex, line) for line in body)]
+    lines = [" & ".join(line) + r" \\" for line in cells]
     columns = "".join("r" if cell.startswith("$") else "l" for cell in (body or [head])[0])
     lines = [rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:]]
     return "\n".join([*lines, r"\end{tabular}"])
 
 
 def _in_latex(cell: str) -> str:
-    """A cell whose name cannot become markup; numbers between $ are ours and stay."""
+    """A cell of the body: its names cannot become markup; numbers between $ are ours and stay."""
     return cell if cell.startswith("$") else cell.translate(_LATEX)
 
 
@@ -275,7 +282,7 @@ _LATEX = str.maketrans(
 
 def _to_csv(table: Table | Tables) -> str:
     """One line per estimate, under a header; a system called =1+1 is text, not a formula."""
-    rows = [{**row, "details": json.dumps(row["details"])} for row in table.to_dicts()]
+    rows = [{**row, "details": json.dumps(_finite(row["details"]))} for row in table.to_dicts()]
     rows = [{name: report.harmless(value) for name, value in row.items()} for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
@@ -286,7 +293,7 @@ def _to_csv(table: Table | Tables) -> str:
 
 def _to_json(table: Table | Tables) -> str:
     """A list of `to_dicts`; numbers that are not finite become null."""
-    return json.dumps([{k: _finite(v) for k, v in row.items()} for row in table.to_dicts()])
+    return json.dumps(_finite(table.to_dicts()))
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {

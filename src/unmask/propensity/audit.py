@@ -169,7 +169,7 @@ def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Fl
         raise ValueError(f"label {at} was kept {k[at]:g} times out of {total[at]:g}; swap them?")
     if not total.any():
         raise ValueError("no audited row has a true label; audit more rows.")
-    if n < 3:
+    if not 3 <= n < np.inf:
         raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
     if frequency.max() > n:
         raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
@@ -236,7 +236,10 @@ def fit_posterior(
     """Fit the curve to the counts."""
     _checks.one_of(curve, CURVES, "curve")
     _checks.number(confidence, "confidence", 0.5, 0.9999)
+    _checks.number(effect, "effect", 1, float(np.finfo(np.float64).max))
     k, total, frequency = _counts(kept, of, counts, n)
+    if sampled and not frequency.all():
+        raise ValueError("counts that are themselves sampled must be above 0; add ½ to each.")
     evidence = Evidence.collect(k, total, frequency, sampled)
     rng = np.random.default_rng(seed)
     fitted = curves.fit(

@@ -39,13 +39,15 @@ def from_marginals(
     """
     matrix = _checks.labels(observed, name="observed")
     share = _checks.per_label(true_frequency, matrix.shape[1], "true label frequencies")
-    if not (share.min(initial=1.0) > 0 and share.max(initial=0.0) <= 1):
-        at = int(np.flatnonzero((share <= 0) | (share > 1))[0])
+    bad = np.flatnonzero((share <= 0) | (share > 1))
+    if bad.size:
+        at = int(bad[0])
         raise ValueError(
             f"true label frequencies must lie in (0, 1]; got {share[at]:g} at label {at}. "
             "Leave out labels that do not exist."
         )
-    known = Ratio(label_counts(matrix), matrix.shape[0], share, true_n)
+    counted = None if true_n is None else _checks.count(true_n, "true_n")
+    known = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
     low, high = known.interval(confidence)
     value = np.clip((known.counts + 0.5) / (known.n + 1) / share, SMALLEST, 1.0)
     return PropensityEstimate(

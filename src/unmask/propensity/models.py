@@ -33,10 +33,10 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     array([0.2556, 0.5572])
     """
     positives = _checks.finite(np.array(counts, dtype=np.float64), "label counts")
-    if n < 3:
+    if not 3 <= n < np.inf:
         raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
-    if a <= 0 or b <= 0:
-        raise ValueError(f"the Jain constants must be positive; got a={a:g}, b={b:g}.")
+    if not (0 < a < np.inf and 0 < b < np.inf):
+        raise ValueError(f"the Jain constants must be positive numbers; got a={a:g}, b={b:g}.")
     if positives.size and not (positives.min() >= 0 and positives.max() <= n):
         raise ValueError(
             f"label counts must lie between 0 and n={n}; got {positives.min():g} "
@@ -63,7 +63,7 @@ def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Pro
     >>> 1 / inverse_linear([[1, 1, 0], [0, 1, 0]])
     array([11.,  2., 20.])
     """
-    if head < 1 or tail < 1:
+    if not (1 <= head < np.inf and 1 <= tail < np.inf):
         raise ValueError(f"inverse propensities must be at least 1; got {head:g} to {tail:g}.")
     matrix = _checks.labels(labels)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])

@@ -99,7 +99,8 @@ def audit_plan(
     _checks.same_rows(top.labels, matrix, "predictions", "labels")
     p = _checks.propensity(propensity, matrix.shape[1])
     _checks.number(budget, "budget", 1, np.inf)
-    _checks.number(label_cost, "label_cost", 0, np.inf)
+    _checks.number(label_cost, "label_cost", 0, float(np.finfo(np.float64).max))
+    _refuse_predictions(top, matrix.shape[1])
     places = top.k if k is None else min(_checks.count(k, "k"), top.k)
     slope = METRICS[_checks.one_of(metric, METRICS, "metric")](top, matrix, p, places)
     group = _groups(p)
@@ -112,6 +113,17 @@ def audit_plan(
     blind = known + paid / cost.mean() * np.asarray(chance.mean(axis=0)).ravel()
     before, after, uniform = (float(np.sqrt((worth / k).sum())) for k in (known, then, blind))
     return AuditPlan(rows, paid, before, after, uniform, _shares(worth / known, group))
+
+
+def _refuse_predictions(top: TopK, n_labels: int) -> None:
+    largest = top.labels.max(initial=-1)
+    if largest < 0:
+        raise ValueError("no row has a prediction, and a plan is made from predictions.")
+    if largest >= n_labels:
+        raise ValueError(
+            f"label {largest} is predicted, but there are {n_labels} labels; give predictions "
+            "and labels of the same columns."
+        )
 
 
 def _precision_slope(top: TopK, labels: sp.csr_array, p: Floats, k: int) -> Floats:
@@ -131,15 +143,9 @@ def _recall_slope(top: TopK, labels: sp.csr_array, p: Floats, k: int) -> Floats:
 
 
 def _hits(top: TopK, labels: sp.csr_array, k: int) -> sp.csr_array:
-    first = _as_matrix(top.labels[:, :k], np.ones(k), labels.shape[1])
-    return sp.csr_array(labels.multiply(first))
-
-
-def _as_matrix(named: NDArray[np.int32], of_place: Floats, n_labels: int) -> sp.csr_array:
-    """Rows × labels with a value per place."""
-    row, place = np.nonzero(named >= 0)
-    entries = (of_place[place], (row, named[row, place]))
-    return sp.csr_array(sp.coo_array(entries, shape=(named.shape[0], n_labels)))
+    row, place = np.nonzero(top.labels[:, :k] >= 0)
+    entries = (np.ones(row.size), (row, top.labels[row, place]))
+    return sp.csr_array(labels.multiply(sp.coo_array(entries, shape=labels.shape)))
 
 
 def _chances(top: TopK, labels: sp.csr_array, p: Floats) -> sp.csr_array:
@@ -150,14 +156,11 @@ def _chances(top: TopK, labels: sp.csr_array, p: Floats) -> sp.csr_array:
     """
     row, place = np.nonzero(top.labels >= 0)
     label, score = top.labels[row, place], top.scores[row, place]
-    seen = np.asarray(labels[row, label]).ravel() > 0
+    seen = np.asarray(labels[row, label]).ravel()
     edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
-    at = np.searchsorted(edges, score, side="right")
-    size = np.bincount(at, minlength=edges.size + 1)
-    hits = np.bincount(at, seen / p[label], minlength=edges.size + 1)
-    used = size > 0
-    rate = np.zeros(size.size)
-    rate[used] = isotonic_regression(hits[used] / size[used], weights=size[used]).x
+    _, at = np.unique(np.searchsorted(edges, score, side="right"), return_inverse=True)
+    size = np.bincount(at)
+    rate = isotonic_regression(np.bincount(at, seen / p[label]) / size, weights=size).x
     entries = (np.clip(rate[at], LEAST, 1.0), (row, label))
     return sp.csr_array(sp.coo_array(entries, shape=labels.shape))
 
@@ -198,8 +201,9 @@ def _greedy(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Rows by what they take off Σ worth/known for their cost, batch by batch; `known` afterwards.
 
-    At least one row; the last may exceed what the batch has left, never the budget.
+    A batch ends before the row that it cannot pay; what is left over goes to the next.
     """
+    budget = min(budget, float(cost.sum()) * (1 + 1e-9))
     known, left, spent = known.copy(), np.ones(chance.shape[0], dtype=bool), 0.0
     batches = [np.zeros(0, dtype=np.int64)]
     for goal in np.linspace(0, budget, BATCHES + 1)[1:]:

@@ -104,7 +104,11 @@ def _whole(value: Any) -> Any:
         return KINDS[value["kind"]](**parts) if "kind" in value else parts
     if not isinstance(value, list):
         return value
-    return tuple(value) if not value or isinstance(value[0], str) else np.array(value, float)
+    return tuple(value) if value and isinstance(value[0], str) else np.array(value, float)
+
+
+def _estimate(notes: Any = (), **parts: Any) -> PropensityEstimate:
+    return PropensityEstimate(notes=notes if len(notes) else (), **parts)
 
 
 def _curve(intervals: Mapping[str, Any], **parts: Any) -> CurveFit:
@@ -113,7 +117,7 @@ def _curve(intervals: Mapping[str, Any], **parts: Any) -> CurveFit:
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "PropensityEstimate": PropensityEstimate,
+    "PropensityEstimate": _estimate,
     "Posterior": Posterior,
     "Either": Either,
     "Ratio": Ratio,
