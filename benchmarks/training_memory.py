@@ -39,9 +39,8 @@ def main(share: float) -> None:
                 data.write(Path(home, f"{part}.txt"), made_up(round(share * rows), seed))
         with stage("reading, splitting, hiding"):
             given = trial(Path(home), 0, 0, None)
-    print(
-        f"    {given.train.features.shape[0]:,} training rows, {given.train.features.nnz:,} entries"
-    )
+    features = given.train.features
+    print(f"    {features.shape[0]:,} training rows, {features.nnz:,} entries")
     weights = weights_of(SETTINGS["unbiased"], PROBLEMS["ova-bce"], given)
     with stage("one epoch of Adam (a run has 20)"):
         phase = adam.Phase(lambda _: losses.get("logistic"), weights, 1, 0)
