@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from statistics import NormalDist
 from typing import Any
 
@@ -165,9 +166,9 @@ def test_the_mean_propensity_is_a_shrunk_weighted_line(seed: int) -> None:
     """James–Stein: the slope of weighted least squares times max(0, 1 − 2/F); cells, then atoms."""
     random = np.random.default_rng(seed)
     cells = 3 + seed
-    counted = random.integers(5, 200, cells).astype(float)
+    counted = np.r_[1.0, random.integers(5, 200, cells - 1)]  # one label tells a little, too
     expected = np.sort(random.uniform(0, 3, cells))
-    means = 4 + 0.8 * expected + random.normal(0, 0.5, cells)
+    means = 4 + 0.8 * expected + random.normal(0, 0.3, cells)
     size = np.linspace(0, 5, 11)
     level, slope, f = weighted_line(counted, means, expected)
     shrunk = slope * max(0.0, 1 - 2 / f)
@@ -278,6 +279,41 @@ def test_posterior_means_are_bayes_rule() -> None:
 # --- the worth of a hit ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_hits_earn_the_metric_together(k: int) -> None:
+    """s hits of N = s + t true labels, all at the first places, from every definition."""
+    gains = [1 / math.log2(place + 2) for place in range(k)]
+    for s, t in product(range(1, k + 1), range(7)):
+        n, best = s + t, min(k, s + t)
+        defined = {
+            "P": s / k, "R": s / n, "F1": 2 * s / (k + n), "Jaccard": s / (k + t), "hit": 1.0,
+            "nDCG": sum(gains[:s]) / sum(gains[:best]), "R-precision": min(s, best) / best,
+        }  # fmt: skip
+        one, true = (np.array([float(x)]) for x in (s, n))
+        for name, metric in METRICS.items():
+            worth = float(metric.worth(one, true - one, k)[0])
+            if metric.at_place is None:
+                assert s * worth == pytest.approx(defined[name])
+            else:
+                placed = [float(metric.at_place(r, true, k)[0]) for r in range(s)]
+                assert sum(placed) == pytest.approx(defined[name])
+                assert worth == placed[0]  # what ignores the place takes every one for the first
+
+
+def test_late_places_earn_nothing_where_few_labels_are_true() -> None:
+    at_place = METRICS["R-precision"].at_place
+    assert at_place is not None
+    assert [float(at_place(r, np.array([2.0]), 4)[0]) for r in range(4)] == [0.5, 0.5, 0, 0]
+
+
+def test_rows_without_true_labels_earn_a_finite_nothing() -> None:
+    none = np.zeros(1)
+    for metric in METRICS.values():
+        assert np.isfinite(metric.worth(none, none, 3)).all()
+        if metric.at_place is not None:
+            assert np.isfinite(metric.at_place(0, none, 3)).all()
+
+
 @pytest.mark.parametrize("empty", [True, False])
 @pytest.mark.parametrize("metric", ["F1", "nDCG", "R-precision"])
 def test_the_influence_of_a_row_is_a_derivative(metric: str, empty: bool) -> None:
@@ -321,6 +357,31 @@ def table_of(
         hits[:s, stratum, s, t] = n / p
         misses[stratum, s, t] = n * t / p
     return Counts(counts, hits, misses)
+
+
+def thinned(latent: dict[tuple[int, int], float], inverse: Any, k: int) -> Counts:
+    """The mean table of rows by true (s*, t*), whose labels all have 1/p = inverse(s* + t*)."""
+    rows = np.zeros((10, k + 1, 1 + max(t for _, t in latent)))
+    hits, misses = np.zeros((k, *rows.shape)), np.zeros_like(rows)
+    for (true_s, true_t), n in latent.items():
+        u = inverse(true_s + true_t)
+        for s, t in product(range(true_s + 1), range(true_t + 1)):
+            here = n * stats.binom.pmf(s, true_s, 1 / u) * stats.binom.pmf(t, true_t, 1 / u)
+            rows[0, s, t] += here
+            hits[:, 0, s, t] += here * s * u / k
+            misses[0, s, t] += here * t * u
+    return Counts(rows, hits, misses)
+
+
+def test_rows_with_many_labels_may_hold_rarer_ones() -> None:
+    """u = 0.6 + 0.6 log(1 + N): 1.02 in rows with one label, 1.98 in rows with nine."""
+    found = fit(thinned({(1, 0): 6e6, (2, 7): 4e6}, lambda n: 0.6 + 0.6 * math.log1p(n), k=2))
+    assert found.value("R") == pytest.approx(0.6 + 0.4 * 2 / 9, abs=2e-3)
+    assert found.value("F1") == pytest.approx(0.6 * 2 / 3 + 0.4 * 4 / 11, abs=2e-3)
+    assert found.misfit < 0.005  # one mean for all would leave 16 % of the rows unexplained
+    (only,) = found.strata
+    np.testing.assert_allclose(only.inverse[0].min(), 1.016, atol=0.005)
+    np.testing.assert_allclose(only.inverse[0].max(), 1.982, atol=0.005)
 
 
 def test_estimates_stay_below_one() -> None:

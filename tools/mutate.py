@@ -42,10 +42,10 @@ TESTS = {
     "weights": ["weights", "accuracy"],
     "operator": ["operator"],
     "metrics": [
-        "metrics", "metrics_table", "metrics_charts", "metrics_peers", "evaluator",
-        "deconvolution", "uncertain", "ranking", "accuracy",
+        "metrics", "metrics_table", "metrics_charts", "metrics_peers", "metrics_fine", "evaluator",
+        "deconvolution", "uncertain", "ranking", "accuracy", "metrics_edges",
     ],
-    "propensity": ["propensity", "propensity_estimation"],
+    "propensity": ["propensity", "propensity_estimation", "propensity_edges"],
 }  # fmt: skip
 """The files of tests that are to notice; doctests and the rule about records come with them."""
 QUIET = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--no-header"]

@@ -5,4 +5,4 @@ from __future__ import annotations
 from unmask.metrics import charts  # noqa: F401 (the looks of estimators)
 from unmask.report import STYLES, Style
 
-STYLES["empirical_bayes"] = Style("vermilion", "diamond")
+STYLES["empirical bayes"] = Style("vermilion", "diamond")

@@ -3,14 +3,14 @@
     ½ ‖W‖² + C Σ_i ( S_i log Σ_j exp(s_ij) − Σ_j pos_ij s_ij ),      S_i = Σ_j pos_ij,  s = X W
 
 Weights are kept in blocks of `BLOCK` labels, (blocks, d+1, BLOCK), and scores exist for one block
-of rows at a time: a Hessian product computes them again rather than keep n × L numbers. It is
-S (π ∘ u − π (π·u)) per row, with π the row's probabilities and u = x·Q.
+of rows at a time: where there are several, a Hessian product computes them again rather than keep
+n × L numbers. It is S (π ∘ u − π (π·u)) per row, with π the row's probabilities and u = x·Q.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,10 +163,11 @@ def _conjugate_gradients(joint: Joint, w: Singles, residual: Singles) -> tuple[S
     """A direction and the gain it promises; −1 where the objective bends downwards."""
     r, q, direction = residual.copy(), residual.copy(), np.zeros_like(residual)
     rho, promised = _dot(r, r), 0.0
+    chances = _chances(joint, w)
     for _ in range(200):
         if rho <= 0:
             break
-        h = _bend(joint, w, q)
+        h = _bend(joint, q, chances())
         bent = _dot(q, h)
         if bent <= 0:
             return direction, -1.0
@@ -183,12 +184,23 @@ def _conjugate_gradients(joint: Joint, w: Singles, residual: Singles) -> tuple[S
     return direction, promised
 
 
-def _bend(joint: Joint, w: Singles, q: Singles) -> Singles:
-    """The Hessian at w times q."""
+def _chances(joint: Joint, w: Singles) -> Callable[[], Iterable[Singles]]:
+    """π of every block of rows at w, as often as asked; kept where there is one block only."""
+
+    def made() -> Iterator[Singles]:
+        return (_probabilities(joint, w, rows, span)[0] for rows, span in joint.row_blocks())
+
+    if len(list(joint.row_blocks())) > 1:
+        return made
+    kept = list(made())
+    return lambda: kept
+
+
+def _bend(joint: Joint, q: Singles, chances: Iterable[Singles]) -> Singles:
+    """The Hessian times q where the rows have these probabilities."""
     out = q.copy()
     out[:, -1] *= joint.given.penalty
-    for rows, span in joint.row_blocks():
-        chance, _ = _probabilities(joint, w, rows, span)
+    for (rows, span), chance in zip(joint.row_blocks(), chances, strict=True):
         u = _product(joint, q, rows, span)
         mean = np.einsum("brl,brl->r", chance, u)
         u -= mean[None, :, None]

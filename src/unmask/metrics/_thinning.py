@@ -121,8 +121,8 @@ def _shrunk_slope(one: Floats, expected: Floats, means: Floats) -> float:
     if freedom < 1:
         return 0.0
     along, rest = (x - one * (one @ x) / (one @ one) for x in (expected, means))
-    length, negligible = float(along @ along), 1e-14 * float(means @ means)
-    if length <= 1e-12 * float(expected @ expected) or float(rest @ rest) <= negligible:
+    length = float(along @ along)
+    if length <= 1e-12 * float(expected @ expected):
         return 0.0
     slope = float(along @ rest) / length
     noise = float(np.sum((rest - slope * along) ** 2)) / freedom

@@ -201,7 +201,7 @@ def sign_flip_p(differences: Floats, replicates: int, seed: int) -> float:
     (True, 1.0)
     """
     rng = np.random.default_rng(seed)
-    seen = abs(differences.sum()) * (1 - 1e-12)
+    seen = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # ties in spite of rounding
     as_large = 0
     for start in range(0, replicates, CHUNK):
         shape = (min(CHUNK, replicates - start), differences.size)

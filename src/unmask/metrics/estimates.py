@@ -106,12 +106,14 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
         error = math.sqrt(residual * n / (n - 1)) / float(below)
     ends = intervals.normal(float(ratio), error, summary.confidence)
     if summary.interval != "normal" and below:
-        ends = _bootstrap(summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1]))
+        ends = _bootstrap(
+            summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
+        )
     return _finish(cell, summary, x, float(ratio), error, ends, {})
 
 
 def quotient(above: Floats, below: Floats) -> Floats:
-    """Elementwise, for `below` ≥ 0; 0 where there is nothing to find (a resample without labels)."""
+    """Elementwise, for `below` ≥ 0; 0 where there is nothing to find, as in rows without labels."""
     return above / np.where(below > 0, below, math.inf)
 
 

@@ -37,8 +37,10 @@ def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Pane
     if not there:
         return None
     top = 1.25 * _plateau(found, "adam", problem)
+    lowest = min(_lowest(found, ("adam", problem, setting)) for setting in there)
+    y = report.Axis("loss per row", low=max(min(1.1 * lowest, 0.0), -top), high=top)
     return report.Panels(
-        [_gap_chart(found, ("adam", problem, setting), top) for setting in there],
+        [_gap_chart(found, ("adam", problem, setting), y) for setting in there],
         title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
         columns=2,
         share_y=True,
@@ -57,22 +59,29 @@ def _plateau(found: Results, optimizer: str, problem: str) -> float:
     return float(np.nanmedian([mean(end) for end in ends]))
 
 
-def _gap_chart(found: Results, path: tuple[str, str, str], top: float) -> report.Chart:
+def _lowest(found: Results, path: tuple[str, str, str]) -> float:
+    """The smallest of the three mean losses, at any l2; unbiased estimates may be negative."""
+    means = (over_repetitions(found.over_l2(path, key)[1])[0] for key in WHERE.values())
+    return min(float(np.nanmin(each)) for each in means)
+
+
+def _gap_chart(found: Results, path: tuple[str, str, str], y: report.Axis) -> report.Chart:
     lines = {name: found.over_l2(path, key) for name, key in WHERE.items()}
     means = {name: over_repetitions(values)[0] for name, (_, values) in lines.items()}
     grid = lines["true labels, test rows"][0]
     at = int(np.nanargmin(means["true labels, test rows"]))
     seen, true, test = (float(means[name][at]) for name in WHERE)
+    low, high = float(y.low or 0), float(y.high or 0)
     return report.Chart(
         "lines",
-        [report.Series(name, grid, _clipped(means[name], top)) for name in WHERE],
-        title=f"{path[2].replace('_', ' ')}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
+        [report.Series(name, grid, _clipped(means[name], high)) for name in WHERE],
+        title=f"{_words(path[2])}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
         x=L2,
-        y=report.Axis("loss per row", low=0, high=top),
+        y=y,
         notes=[
             report.Note(grid[at], start, to=end)
             for start, end in ((seen, true), (true, test))
-            if min(start, end) > 0 and max(start, end) < top
+            if min(start, end) > low and max(start, end) < high
         ],
     )
 
@@ -156,7 +165,7 @@ def _line(
         np.where(inside, each, np.nan)
         for each in (middle, middle - spread, np.minimum(middle + spread, 2 * limit))
     )
-    return [report.Series(setting, grid, shown.tolist(), low.tolist(), high.tolist())]
+    return [report.Series(_words(setting), grid, shown.tolist(), low.tolist(), high.tolist())]
 
 
 def at_chosen(
@@ -186,7 +195,7 @@ def _dots(
     values = [found.values(path, rule, f"test/true/{metric}") for metric in metrics]
     middle, spread = over_repetitions(np.array(values).T)
     ends = (middle - spread).tolist(), (middle + spread).tolist()
-    return report.Series(path[2], metrics, middle.tolist(), *ends)
+    return report.Series(_words(path[2]), metrics, middle.tolist(), *ends)
 
 
 def _problems(found: Results, optimizer: str) -> list[str]:
@@ -196,3 +205,7 @@ def _problems(found: Results, optimizer: str) -> list[str]:
 def _shown(found: Results, optimizer: str, problem: str) -> list[str]:
     there = found.settings(optimizer, problem)
     return [setting for setting in SHOWN if setting in there]
+
+
+def _words(setting: str) -> str:
+    return setting.replace("_", " ")
