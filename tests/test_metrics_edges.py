@@ -168,11 +168,49 @@ def test_the_error_of_two_rows_and_of_one() -> None:
 
 
 @pytest.mark.parametrize("interval", intervals.INTERVALS)
-def test_ratios_without_anything_to_find_are_nothing(interval: str) -> None:
-    each = one(one_top([[0]] * 3), np.zeros((3, 2)), [0.5, 0.5], "PSP@1", "normalized",
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_ratios_without_anything_to_find_are_nothing(n: int, interval: str) -> None:
+    each = one(one_top([[0]] * n), np.zeros((n, 2)), [0.5, 0.5], "PSP@1", "normalized",
                interval=interval)  # fmt: skip
-    assert (each.value, each.standard_error, each.interval) == (0, 0, (0, 0))
+    assert (each.value, each.standard_error) == (0, math.inf if n == 1 else 0)
     assert (each.effective_sample_size, each.largest_contribution) == (0, 0)
+    if n > 1:
+        assert each.interval == (0, 0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 50])
+def test_the_error_of_a_ratio_is_that_of_its_residuals(n: int) -> None:
+    top, labels, propensity = rows_of(n, 1)
+    q = 1 / propensity
+    x = np.array([(labels[i, t] * q[t]).sum() for i, t in enumerate(top.labels)]) / 3
+    y = np.sort(labels * q, axis=1)[:, -3:].sum(axis=1) / 3
+    each = one(top, labels, propensity, "PSP@3", "normalized")
+    residual = x - x.sum() / y.sum() * y
+    error = math.sqrt(residual @ residual * n / (n - 1)) / y.sum()
+    assert each.standard_error == pytest.approx(error, rel=1e-9, abs=1e-15)
+    assert each.interval == pytest.approx(intervals.normal(each.value, each.standard_error, 0.95))
+    assert estimates.quotient(np.array([1.0, 0, 2]), np.array([0.5, 0, 4])).tolist() == [2, 0, 0.5]
+
+
+@pytest.mark.parametrize("interval", ["percentile", "bca"])
+def test_two_rows_are_enough_to_resample(interval: str) -> None:
+    for metric, estimator in (("P@1", "vanilla"), ("PSP@1", "normalized")):
+        each = one(one_top([[0], [0]]), [[1, 0], [0, 1]], [0.5, 0.5], metric, estimator,
+                   interval=interval)  # fmt: skip
+        assert each.interval == (0, 1)
+
+
+def test_deconvolved_intervals_are_resampled_where_intervals_are() -> None:
+    top, labels, propensity = rows_of(300)
+    asked: dict[str, Any] = {"metric": "R@3", "estimator": "deconvolved", "replicates": 20}
+    drawn = {
+        interval: [one(top, labels, propensity, **asked, interval=interval, seed=seed).interval
+                   for seed in (0, 1)]
+        for interval in intervals.INTERVALS
+    }  # fmt: skip
+    assert drawn["normal"][0] == drawn["normal"][1]
+    assert drawn["percentile"][0] != drawn["percentile"][1] != drawn["normal"][0]
+    assert drawn["bca"] == drawn["percentile"]
 
 
 @pytest.mark.parametrize("interval", ["percentile", "bca"])
@@ -231,6 +269,11 @@ def test_tau_is_the_smallest_whose_interval_meets_all_larger_ones(seed: int) -> 
     assert chosen.value == one(top, labels, propensity, "R@3", "tempered", tau=best).value
 
 
+def test_where_nothing_is_found_nothing_speaks_for_noise() -> None:
+    each = one(one_top([[1]] * 4), [[1, 0]] * 4, [0.5, 0.5], "P@1", "tempered")
+    assert (each.value, each.details) == (0, {"tau": 0})
+
+
 def test_clipping_is_a_least_propensity() -> None:
     top, labels, propensity = rows_of(200)
     small = propensity / 8
@@ -265,8 +308,10 @@ def test_filtering_nothing_changes_nothing_and_leaves_at_least_a_row() -> None:
         assert getattr(whole, name) == pytest.approx(getattr(plain, name), rel=1e-12)
     least = one(top, labels, propensity, "R@3", "filtered", fraction=0.99)
     assert least.details["rows_left_out"] == 58
-    few = one(part(top, slice(2)), labels[:2], propensity, "R@3", "filtered", fraction=0.9)
+    pair = (part(top, slice(2)), labels[:2], propensity, "R@3")
+    few = one(*pair, "filtered", fraction=0.9)
     assert few.details["rows_left_out"] == 0
+    assert few.standard_error == pytest.approx(one(*pair, "unbiased").standard_error)
 
 
 def test_filtered_metrics_do_not_get_in_each_others_way() -> None:
@@ -295,6 +340,16 @@ def test_what_is_asked_for_together_is_what_is_asked_for_alone() -> None:
             wanted = pytest.approx(getattr(alone, name), rel=1e-9, nan_ok=True)
             assert getattr(each, name) == wanted, (each.metric, each.estimator, name)
         assert (each.verdict, each.details) == (alone.verdict, alone.details)
+
+
+def test_bounds_of_rows_with_one_label_stay_within_their_tables() -> None:
+    """N = 1: every bound at k = 1 is 1/p, also where 1 + q − q is below 1 (it once read beyond)."""
+    propensity = np.linspace(0.05, 1, 400)
+    for name in ("nDCG@1", "R@1", "F1@1", "Jaccard@1"):
+        for _ in range(5):  # memory differs from call to call
+            found = contributions(one_top([[j] for j in range(400)]), np.eye(400), propensity,
+                                  metrics=[name], estimators=["bound"])  # fmt: skip
+            assert found[name, "bound"] == pytest.approx(1 / propensity, rel=1e-12)
 
 
 def test_estimates_that_need_the_same_column_share_it() -> None:

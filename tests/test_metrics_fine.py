@@ -276,6 +276,45 @@ def test_posterior_means_are_bayes_rule() -> None:
     assert found.rows == 100
 
 
+def stratum_at_truth(p: float, *, empty: bool) -> Stratum:
+    """The exact law of masks for four kinds of rows (of all, or of those that show a label)."""
+    at = Atoms(np.array([0.0, 1, 1, 2, 2]), np.array([0.0, 0, 3, 1, 5]))
+    every = np.array([0.1, 0.3, 0.2, 0.3, 0.1])
+    seen = [(s, t) for s, t in product(range(3), range(6)) if empty or (s, t) != (0, 0)]
+    s, t = np.array(seen, dtype=float).T
+    inverse = (np.full(5, 1 / p),) * 2
+    cells = Cells(s, t, np.ones(s.size), s, t)
+    law = _thinning.kernel(cells, at, *inverse)
+    kept = law.sum(axis=0)
+    chosen = kept > 0
+    at, every = Atoms(*(x[chosen] for x in at)), every[chosen]
+    kept, law = kept[chosen], law[:, chosen]
+    rows = 1000 * law @ every / (every @ kept)
+    cells = Cells(s, t, rows, rows * s / p, rows * t / p)
+    inverse = (np.full(every.size, 1 / p),) * 2
+    places = np.tile(cells.inverse_hits / 2, (2, 1))
+    weights = every * kept / (every @ kept)
+    return Stratum(cells, places, at, inverse, law / kept, kept, weights, 0.0)
+
+
+@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("p", [0.3, 0.8])
+def test_places_that_are_alike_tell_nothing(p: float, empty: bool) -> None:
+    """Hits are spread evenly over the places: to know the place of one is to know its row only."""
+    found = stratum_at_truth(p, empty=empty)
+    np.testing.assert_allclose(found.fitted, found.cells.rows / found.rows)
+    worth = np.random.default_rng(0).random(found.weights.size)
+    both = found.hit_posterior_mean(np.tile(worth, (2, 1)))[:, found.cells.hits > 0]
+    by_row = found.posterior_mean(worth)[found.cells.hits > 0]
+    np.testing.assert_allclose(both, [by_row, by_row], rtol=1e-9)
+
+
+def test_a_mixture_fitted_again_to_the_same_rows_stays() -> None:
+    found = stratum_at_truth(0.5, empty=True)
+    again = found.refitted(np.column_stack([found.cells.rows, 7 * found.cells.rows]))
+    np.testing.assert_allclose(again, np.tile(found.weights[:, None], 2), rtol=1e-9)
+
+
 # --- the worth of a hit ---------------------------------------------------------------------------
 
 
@@ -341,6 +380,19 @@ def test_the_influence_of_a_row_is_a_derivative(metric: str, empty: bool) -> Non
     up, down = np.split(part.of(both, mixtures), 2)
     np.testing.assert_allclose(part.per_row, (up - down) / (2e-3 * rows), atol=2e-5)
     assert part.per_row @ rows == pytest.approx(part.value)
+    any_gradient = np.random.default_rng(0).normal(size=at_rest.size)
+    up, down = np.split(any_gradient @ mixtures, 2)
+    moved = smooth.influence(any_gradient)
+    np.testing.assert_allclose(moved, rows.sum() * (up - down) / (2e-3 * rows), rtol=1e-2)
+    np.testing.assert_allclose(smooth.influence(np.ones(at_rest.size)), 0.0, atol=1e-6)
+
+
+def test_influence_far_from_the_maximum_is_that_of_so_many_steps() -> None:
+    """There an EM step may stretch what came before; a thousand steps move a thousand times."""
+    far = stratum_of([[0.9, 0.1], [0.1, 0.9]], [0.99, 0.01], [10.0, 90.0])
+    gradient = np.array([-1.0, 1.0])
+    one_step = 0.01 * 0.9 / 0.108  # by how much π₁ grows with the share of the second cell
+    assert 0 < np.abs(far.influence(gradient)).max() < 1000 * 4 * one_step
 
 
 # --- fits -----------------------------------------------------------------------------------------
@@ -416,6 +468,7 @@ def test_bootstrap_intervals_are_quantiles_of_fits_to_drawn_rows() -> None:
     np.testing.assert_array_equal(
         found.resampled("R", replicates=5), found.resampled("R", replicates=5, seed=0)
     )
+    assert found.estimate("R", replicates=5) == found.estimate("R", replicates=5, seed=0)
 
 
 def test_resampled_precision_is_that_of_the_drawn_rows() -> None:
@@ -542,6 +595,16 @@ def test_deviance_is_the_likelihood_ratio_of_the_cells() -> None:
     ]
     assert found.deviance == pytest.approx(sum(exact))
     assert found.p_value == pytest.approx(0.01)  # 99 draws and the data themselves
+
+
+def test_goodness_repeats_and_starts_from_seed_zero() -> None:
+    found = fit(table_of({(0, 0): 40, (0, 1): 90, (0, 2): 50, (0, 3): 25, (0, 4): 4}, 0.5))
+    one, same, other = (
+        found.goodness(draws=19, **given) for given in ({}, {"seed": 0}, {"seed": 1})
+    )
+    assert one == same != other
+    assert one.deviance == other.deviance
+    assert 1 / 20 <= other.p_value < 1
 
 
 # --- EM -------------------------------------------------------------------------------------------

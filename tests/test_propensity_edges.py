@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -596,6 +597,7 @@ def test_an_audit_is_its_counts() -> None:
     np.testing.assert_array_equal(alone.value, same.value)
     np.testing.assert_array_equal(alone.high, same.high)
     assert (alone.effect, alone.method, same.method) == (effect, "audit", "counts")
+    assert not any("not among the complete" in note for note in alone.notes)
     counts = [3, 50, 70, 20, 10, 40, 0]
     placed = propensity.audit(kept, true, counts=counts, n=500)
     np.testing.assert_array_equal(
@@ -627,7 +629,7 @@ def test_counts_at_their_bounds_are_taken() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kept": [1, 3]}, "label 1 was kept 3 times out of 2"),
+        ({"kept": [2, 3]}, "label 1 was kept 3 times out of 2"),
         ({"counts": [1, 10]}, "a label cannot occur in 10 of 9"),
         ({"n": 2}, "got 2"),
         ({"n": NAN}, "got nan"),
@@ -654,6 +656,15 @@ def test_counts_and_rows_come_together(estimator: str, wrong: dict[str, Any]) ->
         propensity.ESTIMATORS[estimator](np.ones((4, 2)), np.ones((4, 2)), **wrong)
 
 
+def test_an_audit_mentions_what_it_left_out_and_what_errs_together() -> None:
+    from unmask.propensity.audit import _notes
+
+    assert _notes(0, 9, 1.0) == ()
+    assert [note[:6] for note in _notes(2, 9, 1.0)] == ["2 of 9"]
+    assert ["design effect 2.0" in note for note in _notes(0, 9, 2.0)] == [True]
+    assert len(_notes(1, 9, 3.0)) == 2
+
+
 def test_a_curve_that_the_counts_leave_open_is_mentioned() -> None:
     from unmask.propensity.audit import _curve_notes
 
@@ -663,17 +674,20 @@ def test_a_curve_that_the_counts_leave_open_is_mentioned() -> None:
     assert notes == ("a is hardly determined by these counts (anything from 0.01 to 9).",)
 
 
-def test_the_note_on_a_free_curve_gives_the_likelihood_ratio() -> None:
-    kept, of, counts = [40, 45, 42], [50, 50, 50], [2, 30, 400]
-    held = propensity.from_counts(kept, of, counts=counts, n=100_000)
-    free = propensity.from_counts(kept, of, counts=counts, n=100_000, curve="free")
-    ratio = 2 * (free.curve.log_likelihood - held.curve.log_likelihood)
-    assert any(
-        f"likelihood ratio {ratio:.1f}, level {free.curve.scale:.2g} " in n for n in held.notes
-    )
-    fitting = propensity.jain_curve(counts, 1000) * 50
-    content = propensity.from_counts(fitting, of, counts=counts, n=1000)
-    assert not any("level is free" in note for note in content.notes)
+def test_a_free_curve_is_advised_at_one_in_a_hundred() -> None:
+    """Twice the gain in log-likelihood, which is χ²₁ if the level of the curve is Jain's."""
+    for size, advised in ((1.5, False), (4.0, True)):
+        kept, of = np.array([0.8, 0.9, 0.84]) * size, [size] * 3
+        held, free = (
+            propensity.from_counts(kept, of, counts=[2, 30, 400], n=100_000, curve=each)
+            for each in ("jain", "free")
+        )
+        ratio = 2 * (free.curve.log_likelihood - held.curve.log_likelihood)
+        assert (chi2.sf(ratio, 1) < 0.01) == advised
+        assert chi2.sf(ratio, 2) > 0.01  # two degrees of freedom would not have been right
+        said = f"likelihood ratio {ratio:.1f}, level {free.curve.scale:.2g} against"
+        assert any(said in note for note in held.notes) == advised
+        assert not any("likelihood ratio" in note for note in free.notes)
 
 
 # --------------------------------------------------------------------- a model, two annotations
@@ -929,6 +943,28 @@ def test_a_plan_by_hand(k: int | None, label_cost: float) -> None:
     assert found.after == pytest.approx(np.sqrt(wanted), rel=1e-12)
 
 
+def test_what_was_audited_once_is_worth_less() -> None:
+    """Two rows of four: the pair that leaves the least variance, of all pairs, is planned."""
+    top, labels = sure_predictions([[0], [0], [1], [1]], 2)
+    p = np.array([0.5, 0.5845])
+    slope = np.array([2, 2]) / p / 4
+
+    def left(pair: tuple[int, ...]) -> float:
+        more = labels[list(pair)].sum(axis=0)
+        known = plans.CURVE_WORTH + more, plans.GUESS_WORTH + more
+        return float(variance(p, slope, *known).sum())
+
+    best = min(combinations(range(4), 2), key=left)
+    found = propensity.audit_plan(top, labels, p, budget=2)
+    assert tuple(found.rows) == best == (0, 2)
+    assert found.after == pytest.approx(np.sqrt(left(best)), rel=1e-12)
+
+
+def test_a_plan_for_a_single_label() -> None:
+    top, labels = sure_predictions([[0], [0]], 1)
+    assert propensity.audit_plan(top, labels, [0.5], budget=1).rows.tolist() == [0]
+
+
 def test_labels_of_similar_propensity_err_together() -> None:
     """16 labels in eight pairs by rank: a pair's common error is shared between the two."""
     p = np.random.default_rng(0).permutation(np.linspace(0.1, 0.9, 16))
@@ -1017,13 +1053,13 @@ def test_nothing_is_left_to_find_where_no_label_is_lost() -> None:
     np.testing.assert_array_equal(found.labels, 0)
 
 
-def test_recall_moves_with_a_row_of_its_own() -> None:
-    """One row, labels 0 and 1 observed, 0 predicted: R = (1/p₀) / (1/p₀ + 1/p₁)."""
+def test_recall_moves_only_where_a_row_has_labels_found_and_not_found() -> None:
+    """Labels 0 and 1 observed, 0 predicted: R = (1/p₀) / (1/p₀ + 1/p₁). Other rows have 0 or 1."""
     top = TopK([[0], [0], [1]], [[0.9], [0.8], [0.1]])
-    labels = sp.csr_array(np.array([[1.0, 1.0], [0, 0], [0, 0]]))
-    p = np.array([0.25, 0.5])
+    labels = sp.csr_array(np.array([[1.0, 1.0], [0, 0], [0, 1.0]]))
+    p = np.array([0.25, 0.8])
     slope = plans.METRICS["recall"](top, labels, p, 1)
-    recall = 4 / 6
+    recall = 4 / 5.25
     np.testing.assert_allclose(slope, np.array([-1, 1]) * recall * (1 - recall) / 3)
 
 

@@ -154,7 +154,8 @@ class Stratum:
     def _response(self) -> tuple[NDArray[np.bool_], Floats]:
         """Atoms in use, and the derivative of their weights by cell (cells × atoms).
 
-        Scaled by √π, J is symmetric, so Σ_j J^j is a function of its eigenvalues.
+        Scaled by √π, J is symmetric, so Σ_j J^j is a function of its eigenvalues; none is negative
+        (Cauchy–Schwarz), and one above 1, short of the maximum, counts as 1.
         """
         used = self.weights > _NEGLIGIBLE
         root = np.sqrt(self.weights[used])
@@ -162,7 +163,7 @@ class Stratum:
         seen = self.cells.rows / self.rows / fitted
         curved = scaled.T @ ((seen / fitted)[:, None] * scaled)
         values, vectors = np.linalg.eigh(np.diag(self.kernel[:, used].T @ seen) - curved)
-        values = np.clip(values, -1.0, 1.0 - 1e-12)
+        values = np.minimum(values, 1.0 - 1e-12)
         reach = (1.0 - values**_PLAIN_STEPS) / (1.0 - values)
         return used, scaled @ (vectors * reach) @ vectors.T * root / fitted[:, None]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask._kernels.deconvolution import FIXED
-from unmask._kernels.sums import ABSOLUTE, SQUARES
+from unmask._kernels.sums import ABSOLUTE, LARGEST, SQUARES
 from unmask.metrics import deconvolution, intervals
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.registry import ESTIMATORS
@@ -27,6 +27,7 @@ from unmask.metrics.table import Estimate, verdict
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
+Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,17 @@ def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Est
     ends = intervals.normal(value, error, summary.confidence)
     if summary.interval != "normal":
         ends = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
-    return _finish(cell, summary, column, value, error, ends, details)
+    return _finish(cell, summary, value, error, ends, details, _spread(summary.state, column))
 
 
 def mean_and_error(state: State, column: int) -> tuple[float, float]:
     """Mean and its standard error over rows."""
     n, total = state.rows, state.exactly(column)
+    mean = total / n
     if n < 2:
-        return float(total / n), math.inf
-    variance = max(state.exactly(column, SQUARES) - total * total / n, Fraction(0)) / (n - 1)
-    return float(total / n), math.sqrt(variance / n)
+        return float(mean), math.inf
+    variance = max(state.exactly(column, SQUARES) - total * mean, Fraction(0)) / (n - 1)
+    return float(mean), math.sqrt(variance / n)
 
 
 def _ratio(cell: Cell, summary: Summary) -> Estimate:
@@ -109,7 +111,7 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
         ends = _bootstrap(
             summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
         )
-    return _finish(cell, summary, x, float(ratio), error, ends, {})
+    return _finish(cell, summary, float(ratio), error, ends, {}, _spread(state, x))
 
 
 def quotient(above: Floats, below: Floats) -> Floats:
@@ -136,15 +138,14 @@ def _tempered(cell: Cell, summary: Summary) -> Estimate:
     From τ = 1 (no bias, most noise) downwards, as long as the intervals value ± 2 standard errors
     of all τ so far have a point in common, the smaller τ is as good a guess with less noise.
     """
-    low, high, chosen = -math.inf, math.inf, len(cell.keys) - 1
-    for at in range(len(cell.keys) - 1, -1, -1):
-        value, error = mean_and_error(summary.state, summary.columns(cell)[at])
+    low, high = -math.inf, math.inf
+    for ((tau, _), _), column in zip(cell.keys[::-1], summary.columns(cell)[::-1], strict=True):
+        value, error = mean_and_error(summary.state, column)
         low, high = max(low, value - 2 * error), min(high, value + 2 * error)
         if low > high:
             break
-        chosen = at
-    (tau, _), _ = cell.keys[chosen]
-    return _of_column(cell, summary, summary.columns(cell)[chosen], tau=tau)
+        chosen = column, tau
+    return _of_column(cell, summary, chosen[0], tau=chosen[1])
 
 
 def _clipped(cell: Cell, summary: Summary) -> Estimate:
@@ -168,10 +169,7 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size if n > 1 else math.inf
     ends = intervals.normal(value, error, summary.confidence)
     details = {"fraction": 2 * cut / n, "rows_left_out": 2 * cut}
-    size = np.abs(middle)
-    heaviest = np.sort(size)[::-1][: summary.state.largest.shape[1]]
-    spread = (math.fsum(size), math.fsum(size * size), heaviest)
-    return _finish(cell, summary, column, value, error, ends, details, spread)
+    return _finish(cell, summary, value, error, ends, details, _spread_of(middle))
 
 
 def kept_columns(plan: Plan) -> list[int]:
@@ -180,21 +178,27 @@ def kept_columns(plan: Plan) -> list[int]:
     return sorted(set(wanted))
 
 
+def _spread(state: State, column: int) -> Spread:
+    absolute, squares = state.total(column, ABSOLUTE), state.total(column, SQUARES)
+    return absolute, squares, state.largest[column]
+
+
+def _spread_of(values: Floats) -> Spread:
+    size = np.sort(np.abs(values))[::-1]
+    return math.fsum(size), math.fsum(size * size), size[:LARGEST]
+
+
 def _finish(
     cell: Cell,
     summary: Summary,
-    column: int,
     value: float,
     error: float,
     ends: Interval,
     details: dict[str, Any],
-    spread: tuple[float, float, Floats] | None = None,
+    spread: Spread,
 ) -> Estimate:
     """Add what the rows' contributions say about the number: effective size, largest, verdict."""
     state, labels = summary.state, details.get("labels")
-    if spread is None:
-        absolute, squares = state.total(column, ABSOLUTE), state.total(column, SQUARES)
-        spread = absolute, squares, state.largest[column]
     absolute, squares, heaviest = spread
     return Estimate(
         metric=cell.name,
@@ -223,7 +227,7 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     """The fewest rows that carry four fifths of Σ|x| (or all remembered), and their share."""
     shares = np.cumsum(largest) / absolute if absolute else np.zeros(largest.size)
     few = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
-    return few, float(min(shares[few - 1], 1.0))
+    return few, float(shares[few - 1])
 
 
 def _advice(cell: Cell, state: State) -> str:
@@ -265,9 +269,7 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     n_labels = values.size
     value, error = math.fsum(values) / n_labels, math.sqrt(math.fsum(variances)) / n_labels
     ends = intervals.normal(value, error, summary.confidence)
-    heaviest = np.sort(values)[::-1][:16]
-    spread = (math.fsum(values), math.fsum(values * values), heaviest)
-    return _finish(cell, summary, 0, value, error, ends, {"labels": n_labels}, spread)
+    return _finish(cell, summary, value, error, ends, {"labels": n_labels}, _spread_of(values))
 
 
 def _label_precision(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:

@@ -105,10 +105,10 @@ def endings(rows: list[Row]) -> report.Table:
          report.Column("runaway biases", ".1f"), "Adam", "converged solver"],
         body,
         title="Is there a minimum, and was it found?",
-        caption="Convex and bounded below in the scores, by `losses.describe` of the weights "
-        "(of the repetitions, how many). Runaway biases: labels, of 100, whose bias alone drives "
-        "the objective to minus infinity, as it is outside the penalty; the solver then puts it "
-        "inside. Numbers count runs.",
+        caption="Convex and bounded below in the scores, in all repetitions or in that share of "
+        "them. Runaway biases: labels, of 100, whose bias alone drives the objective to minus "
+        "infinity, as it is outside the penalty; the solver then puts it inside. Numbers of the "
+        "last two columns count runs.",
     )  # fmt: skip
 
 
