@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.stats import mstats
+from scipy.stats import mstats, norm
 from scipy.stats import t as student
 
 from tests.test_metrics import DEFINITIONS, OF_ROWS, one_top
@@ -121,6 +121,13 @@ def test_a_label_without_anything_to_count_contributes_nothing() -> None:
     for metric, value in (("macro-P", 1), ("macro-R", 1), ("macro-F1", 1), ("coverage", 1)):
         each = one(one_top([[0, 1]]), [[1, 0, 1, 0, 0]], None, f"{metric}@2", "vanilla")
         assert each.value == pytest.approx(value / 5)
+
+
+@pytest.mark.parametrize("metric", ["macro-P@1", "macro-R@1", "macro-F1@1", "coverage@1", "R@1"])
+def test_without_labels_there_is_nothing_to_find(metric: str) -> None:
+    nothing = TopK([[-1]] * 2, [[-math.inf]] * 2)
+    each = one(nothing, np.zeros((2, 0)), None, metric, "vanilla")
+    assert (each.value, each.standard_error) == (0, 0)
 
 
 def test_coverage_varies_as_a_label_with_a_poisson_number_of_hits() -> None:
@@ -237,7 +244,7 @@ def test_the_fewest_rows_that_carry_four_fifths() -> None:
     assert estimates._heaviest(np.array([5.0, 3.0, 1.0, 1.0]), 10.0) == (2, 0.8)
     assert estimates._heaviest(np.array([5.0, 2.9, 1.1, 1.0]), 10.0) == (3, pytest.approx(0.9))
     assert estimates._heaviest(np.array([2.0, 1.0]), 10.0) == (2, pytest.approx(0.3))
-    assert estimates._heaviest(np.zeros(4), 0.0)[1] == 0
+    assert estimates._heaviest(np.zeros(4), 0.0) == (0, 0)
 
 
 def test_advice_only_where_it_can_be_followed() -> None:
@@ -768,6 +775,33 @@ def test_comparison_defaults() -> None:
     assert same(compare(tops, labels, propensity, metrics=["P@1"]), told)
 
 
+def test_doubts_about_propensities_only_raise_p_values() -> None:
+    top, labels, p = rows_of(150)
+    tops = {"a": top, "b": other_top(top, 3)}
+    estimate = PropensityEstimate(p, p, p, 0.95, "test", p, Spread(p))
+    asked: dict[str, Any] = {
+        "metrics": ["P@1", "Kendall-tau@3"], "estimators": ["vanilla", "unbiased"],
+        "replicates": 200, "confidence": 0.5,
+    }  # fmt: skip
+    plain = compare(tops, labels, p, **asked)["b"]
+    doubted = compare(tops, labels, estimate, **asked, draws=8)["b"]
+    for before, after in zip(plain, doubted, strict=True):
+        if after.estimator == "vanilla":
+            assert after == before
+            continue
+        least = before.details["p_value"]
+        wanted = max(least, 2 * norm.sf(abs(after.value) / after.standard_error))
+        assert after.details["p_value"] == pytest.approx(wanted)
+        assert after.verdict.endswith(f"(p = {wanted:.2g})")
+        word = "better" if (after.value > 0) == (after.metric == "P@1") else "worse"
+        clear = not after.interval[0] <= 0 <= after.interval[1]
+        said = f"b is {word} than a" if clear else "no clear difference"
+        assert after.verdict.startswith(said)
+    again = compare(tops, labels, estimate, **asked)["b"]["P@1", "unbiased"]
+    hundred = compare(tops, labels, estimate, **asked, draws=100)["b"]["P@1", "unbiased"]
+    assert again == hundred
+
+
 def test_comparison_takes_propensities_per_entry() -> None:
     top, labels, propensity = rows_of(60)
     tops = {"a": top, "b": other_top(top, 2)}
@@ -787,6 +821,8 @@ def test_comparison_refuses_lists_of_other_lengths_and_single_rows() -> None:
     few: Any = {name: part(t, slice(1)) for name, t in (("a", top), ("b", short))}
     with pytest.raises(ValueError, match="a comparison needs at least two rows; got 1"):
         compare(few, labels[:1], metrics=["P@1"])
+    two: Any = {name: part(t, slice(2)) for name, t in (("a", top), ("b", short))}
+    assert compare(two, labels[:2], metrics=["P@1"])["b"]["P@1", "vanilla"].rows == 2
     for metric, estimator in (("coverage@1", "vanilla"), ("P@1", "filtered")):
         with pytest.raises(ValueError, match=f"{metric} {estimator} has no value per row"):
             compare({"a": top, "b": top}, labels, propensity, metrics=[metric],

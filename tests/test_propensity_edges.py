@@ -212,7 +212,9 @@ def test_what_the_caller_says_of_a_file_is_held_against_it(
 # --------------------------------------------------------------------------------- estimates
 
 
-@pytest.mark.parametrize("kind", [PropensityEstimate, Ratio, Posterior, Either, CurveFit, Evidence])
+@pytest.mark.parametrize(
+    "kind", [PropensityEstimate, Ratio, Posterior, Either, CurveFit, Evidence, plans.AuditPlan]
+)
 def test_records_are_frozen_and_compared_by_identity(kind: Any) -> None:
     """Two records with equal arrays have no truth value to compare by."""
     settings_ = kind.__dataclass_params__
@@ -374,11 +376,13 @@ def test_a_label_audited_less_than_once_counts() -> None:
     np.testing.assert_array_equal(seen.times, [1, 1])
 
 
+SEEN = counted([12, 25, 40, 30], [60, 60, 60, 35], [2, 20, 200, 1500])
+
+
 @cache
 def small_fit(free: bool, confidence: float, effect: float = 1.0) -> CurveFit:
-    seen = counted([12, 25, 40, 30], [60, 60, 60, 35], [2, 20, 200, 1500])
     rng = np.random.default_rng(0)
-    return curve.fit(seen, 5000, free=free, confidence=confidence, effect=effect, rng=rng)
+    return curve.fit(SEEN, 5000, free=free, confidence=confidence, effect=effect, rng=rng)
 
 
 def test_a_design_effect_widens_intervals_like_a_higher_confidence() -> None:
@@ -404,16 +408,34 @@ def test_only_a_free_curve_has_an_interval_for_its_scale() -> None:
     assert low < free.scale < high
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_an_interval_ends_where_the_best_of_the_other_parameters_has_fallen(free: bool) -> None:
+    """By χ²₁(0.8) / 2, at every end that is not a bound; a, b and the scale trade off."""
+    fitted, ends = small_fit(free, 0.8), 0
+    best = np.log([fitted.a, fitted.b, fitted.concentration, fitted.scale])
+    for axis, interval in enumerate(fitted.intervals.values()):
+        others = np.array([True, True, True, free]) & (np.arange(4) != axis)
+        for end in np.log(interval):
+            held = np.where(np.arange(4) == axis, end, best)
+            there = float(curve.log_likelihood(curve.maximize(SEEN, held, others), SEEN))
+            fallen = fitted.log_likelihood - there
+            if np.isclose(end, curve.BOUNDS[axis]).any():
+                assert fallen < chi2.ppf(0.8, 1) / 2
+            else:
+                assert fallen == pytest.approx(chi2.ppf(0.8, 1) / 2, abs=0.06)
+                ends += 1
+    assert ends >= 3
+
+
 def test_the_maximum_is_stationary() -> None:
     """Inside the bounds the derivative vanishes on every axis that was open."""
-    seen = counted([12, 25, 40, 30], [60, 60, 60, 35], [2, 20, 200, 1500])
     start = np.r_[curve.COMMON, np.log(np.log(5000) - 1)]
     for axes in ([True, True, True, False], [True, False, True, True]):
-        found = curve.maximize(seen, start, np.array(axes))
+        found = curve.maximize(SEEN, start, np.array(axes))
         np.testing.assert_array_equal(found[~np.array(axes)], start[~np.array(axes)])
         inside = np.array(axes) & (found > curve.BOUNDS[:, 0]) & (found < curve.BOUNDS[:, 1])
         assert inside.any()
-        np.testing.assert_allclose(curve.slope(found, seen)[inside], 0, atol=1e-3)
+        np.testing.assert_allclose(curve.slope(found, SEEN)[inside], 0, atol=1e-3)
 
 
 def test_an_interval_that_the_data_leave_open_ends_at_the_bound() -> None:

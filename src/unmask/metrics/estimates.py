@@ -225,7 +225,9 @@ def _finish(
 
 def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     """The fewest rows that carry four fifths of Σ|x| (or all remembered), and their share."""
-    shares = np.cumsum(largest) / absolute if absolute else np.zeros(largest.size)
+    if not absolute:
+        return 0, 0.0
+    shares = np.cumsum(largest) / absolute
     few = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
     return few, float(shares[few - 1])
 
@@ -266,10 +268,10 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     hits = state.hits[:, at].astype(np.float64)
     wrong, missed = state.predicted[:, at] - hits, state.observed - hits
     values, variances = PER_LABEL[cell.about.form](hits, wrong, missed, q)
-    n_labels = values.size
-    value, error = math.fsum(values) / n_labels, math.sqrt(math.fsum(variances)) / n_labels
+    below = max(values.size, 1)
+    value, error = math.fsum(values) / below, math.sqrt(math.fsum(variances)) / below
     ends = intervals.normal(value, error, summary.confidence)
-    return _finish(cell, summary, value, error, ends, {"labels": n_labels}, _spread_of(values))
+    return _finish(cell, summary, value, error, ends, {"labels": values.size}, _spread_of(values))
 
 
 def _label_precision(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:

@@ -223,8 +223,8 @@ class Evaluator:
 
     def _take(self, made: Plan, n_labels: int, new: state.State) -> None:
         if self._seen is None:
-            options = {"groups": self._interval != "normal", "per_label": _per_label(made)}
-            self._seen = _Seen(made, n_labels, state.empty(made, n_labels, **options))
+            counted, groups = n_labels if _per_label(made) else 0, self._interval != "normal"
+            self._seen = _Seen(made, n_labels, state.empty(made, counted, groups=groups))
         self._seen.refuse_other(made, n_labels)
         self._seen.state.add(new)
 

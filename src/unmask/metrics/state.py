@@ -87,9 +87,9 @@ class State:
         return both[0] + both[1], self.group_rows[seen]
 
 
-def empty(plan: Plan, n_labels: int, *, groups: bool, per_label: bool) -> State:
-    """No rows yet."""
-    columns, labels, ks = plan.columns, n_labels if per_label else 0, plan.ks.size
+def empty(plan: Plan, n_labels: int, *, groups: bool) -> State:
+    """No rows yet; `n_labels` is 0 if nothing is counted per label."""
+    columns, ks = plan.columns, plan.ks.size
     return State(
         rows=0,
         complete=True,
@@ -97,9 +97,9 @@ def empty(plan: Plan, n_labels: int, *, groups: bool, per_label: bool) -> State:
         largest=np.zeros((columns, exact.LARGEST)),
         groups=np.zeros((2, GROUPS if groups else 0, columns)),
         group_rows=np.zeros(GROUPS if groups else 0, np.int64),
-        observed=np.zeros(labels, np.int64),
-        predicted=np.zeros((labels, ks if per_label else 0), np.int64),
-        hits=np.zeros((labels, ks if per_label else 0), np.int64),
+        observed=np.zeros(n_labels, np.int64),
+        predicted=np.zeros((n_labels, ks), np.int64),
+        hits=np.zeros((n_labels, ks), np.int64),
     )
 
 
@@ -119,14 +119,14 @@ def of_rows(
     """One pass over rows: labels canonical CSR, top (n, width), inverse propensities."""
     n, n_labels = labels.shape
     indptr = labels.indptr.astype(np.int64, copy=False)
-    state = empty(plan, n_labels, groups=groups, per_label=per_label)
-    kept = np.empty((n if kept_columns else 0, len(kept_columns)))
+    state = empty(plan, n_labels if per_label else 0, groups=groups)
+    kept = np.empty((n, len(kept_columns)))
     flags = np.zeros((n if per_label else 0, int(plan.ks[-1])), np.bool_)
     data = (indptr, labels.indices, top, inverse, per_entry, first_row)
     fixed = (plan.arrays(), _tables(plan, indptr), (*SUBSAMPLING, seed))
 
     def chunk(start: int, stop: int) -> State:
-        part = empty(plan, 0, groups=groups, per_label=False)
+        part = empty(plan, 0, groups=groups)
         sinks = (np.array(kept_columns, dtype=np.int64), kept, flags, part.groups)
         counts, part.tables = _count_tables(plan, indptr[start : stop + 1])
         found = kernels.score_rows(start, stop, data, *fixed, sinks, counts)
@@ -163,7 +163,7 @@ def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
 def _count_tables(plan: Plan, indptr: Counts) -> tuple[tuple[Any, ...], dict[int, Tables]]:
     """Empty tables for every k that is deconvolved: flat, as a pass takes them, and in shape."""
     wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
-    width = 1 + int(np.diff(indptr).max(initial=0)) if wanted else 1
+    width = 1 + int(np.diff(indptr).max(initial=0))
     starts, hit_starts = [-1] * plan.ks.size, [-1] * plan.ks.size
     cells, hit_cells = 0, 0
     for at, k in enumerate(plan.ks.tolist()):

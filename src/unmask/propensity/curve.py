@@ -148,8 +148,8 @@ def fit(
 
 def maximize(seen: Evidence, start: Floats, open_axes: NDArray[np.bool_]) -> Floats:
     """The most likely θ that differs from `start` on the open axes only, within the bounds."""
-    others = [start + shift * open_axes for shift in ([0, 0, 4, 0], [-2, 2, -1, 0])]
-    starts = [start, *(np.clip(other, *BOUNDS.T) for other in others)]
+    shifts = ([0, 0, 4, 0], [-2, 2, -1, 0])
+    starts = [start, *(np.clip(start + shift, *BOUNDS.T) for shift in shifts)]
     found = [_climb(seen, np.where(open_axes, s, start), open_axes) for s in starts]
     return max(found, key=lambda theta: float(log_likelihood(theta, seen)))
 
