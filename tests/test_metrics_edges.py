@@ -485,9 +485,9 @@ def test_scores_serve_as_far_as_metrics_look() -> None:
     asked = ["P@1", "R@4", "MRR@2"]
     assert same(evaluate(scores, labels, metrics=asked),
                 evaluate(TopK.from_scores(scores, 4), labels, metrics=asked))  # fmt: skip
-    asked = ["P@2", "MRR", "P@20"]
-    assert same(evaluate(scores, labels, metrics=asked),
-                evaluate(TopK.from_scores(scores, L), labels, metrics=asked))  # fmt: skip
+    for asked in (["P@2", "MRR"], ["P@2", "P@20"]):
+        whole = evaluate(TopK.from_scores(scores, L), labels, metrics=asked)
+        assert same(evaluate(scores, labels, metrics=asked), whole)
 
 
 @pytest.mark.parametrize(
@@ -592,6 +592,9 @@ def test_contributions_take_propensities_per_entry() -> None:
     for key, x in both[0].items():
         assert x.tolist() == both[1][key].tolist()
         assert x.mean() == pytest.approx(one(top, labels, propensity, *key, tau=0.5).value)
+    long = (one_top([[0, 1]] * 9), np.ones((9, 30)), np.full(30, 0.9))  # thinned by row number
+    thinned = contributions(*long, metrics=["R@2"], estimators=["subsampled"])["R@2", "subsampled"]
+    assert thinned.mean() == pytest.approx(one(*long, "R@2", "subsampled").value, rel=1e-12)
 
 
 # --- the registry -------------------------------------------------------------------------------
@@ -763,8 +766,16 @@ def test_words_of_a_comparison() -> None:
             second = good if first is bad else bad
             each = compare({"x": first, "y": second}, labels, metrics=[metric])
             assert each["y"][metric, "vanilla"].verdict.startswith(f"y is {word} than x (p = 0.00")
-    each = compare({"x": good, "y": good}, labels, metrics=["P@1"])["y"]["P@1", "vanilla"]
-    assert each.verdict == "no clear difference (p = 1)"
+    half = TopK(np.r_[bad.labels[:15], good.labels[15:]], good.scores)
+    for metric in ("P@1", "Kendall-tau@2"):
+        for first, second, word in ((half, good, "better"), (good, half, "worse")):
+            each = compare({"x": first, "y": second}, labels, metrics=[metric])["y"]
+            assert 0 < abs(each[metric, "vanilla"].value) < 1
+            assert each[metric, "vanilla"].verdict.startswith(f"y is {word} than x")
+    once = TopK(np.r_[bad.labels[:1], good.labels[1:]], good.scores)
+    for first, second in ((good, good), (once, good), (good, once)):
+        each = compare({"x": first, "y": second}, labels, metrics=["P@1"])["y"]["P@1", "vanilla"]
+        assert each.verdict == "no clear difference (p = 1)"
 
 
 def test_comparison_defaults() -> None:
@@ -844,6 +855,7 @@ def test_verdicts_change_where_they_say() -> None:
     """A handful: fewer than one in 50 with half the sum. Wide: over a tenth, or half the value."""
     assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.5)) == "unusable"
     assert judged(0.5, 0.45, 0.55, heaviest=(20, 0.5)) == "trust"
+    assert judged(0.5, 0.45, 0.55, heaviest=(1, 0.5), rows=51) == "unusable"
     assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.4999)) == "trust"
     assert judged(0.5, 0.4, 0.6) == "trust"
     assert judged(0.5, 0.3999, 0.6) == "wide"
@@ -862,6 +874,10 @@ def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
     assert judged(50.0, 44.0, 56.0, at_most=None) == "wide"
     assert judged(50.0, -60.0, 160.0, at_most=None) == "wide"
     assert judged(0.0, 0.0, 0.0, at_most=None) == "trust"
+    assert judged(0.0, -0.05, 0.05, at_most=None) == "wide"
+    assert judged(0.25, 0.125, 0.375) == judged(0.01, -0.0001, 0.0201) == "wide"
+    said = verdict(0.5, (0.3, 0.7), rows=9, heaviest=(9, 0.1), at_most=1.0, caution="x", advice="")
+    assert said == "wide: ± 0.2000; x"
     assert judged(2.0, 1.9, 2.1, at_most=3.0) == "trust"
     assert judged(2.0, 1.6, 2.4, at_most=3.0) == "wide"
     assert judged(2.0, 0.4, 3.6, at_most=3.0) == "unusable"

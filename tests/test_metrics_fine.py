@@ -137,10 +137,10 @@ def test_the_grid_is_as_fine_as_noise_and_as_long_as_needed(most: int, inverse: 
 
 
 def test_atoms_are_all_pairs_and_no_row_has_more_than_k_hits() -> None:
-    found = _thinning.atoms(2, 1, (4.0, 1.5), k=3)
+    found = _thinning.atoms(2, 1, (4.0, 1.5), k=6)
     pairs = list(zip(found.hits.tolist(), found.misses.tolist(), strict=True))
     misses = _thinning.grid(1, 1.5).tolist()
-    assert pairs == [(s, t) for s in (0.0, 1.0, 2.0, 3.0) for t in misses]
+    assert pairs == [(s, t) for s in np.arange(7.0) for t in misses]
 
 
 def test_mean_inverse_propensity() -> None:
@@ -187,6 +187,7 @@ def test_a_line_needs_three_cells_and_something_to_vary() -> None:
     for counted, means, expected in (
         (two, np.array([2.0, 3.0]), np.array([0.0, 1.0])),
         (three, np.array([2.0, 2.5, 3.0]), np.full(3, 0.7)),
+        (three, np.array([2.0, 2.5, 3.0]), np.zeros(3)),
         (three, flat, np.array([0.0, 1.0, 2.0])),
         (three, np.array([2.0, 3.5, 2.0]), np.array([0.0, 1.0, 2.0])),  # a hill has no slope
     ):
@@ -513,6 +514,10 @@ def test_misfit_is_a_total_variation_less_what_chance_explains(share: float) -> 
 def test_misfit_counts_what_is_expected_where_nothing_is() -> None:
     """The fit expects three quarters of the rows in a cell that none is in."""
     assert fit_of(stratum_of([[0.25]], [1.0], [1e14])).misfit == pytest.approx(0.75)
+
+
+def test_weights_that_round_above_one_fit() -> None:
+    assert fit_of(stratum_of([[1.0]], [np.nextafter(1, 2)], [50.0])).misfit == 0.0
 
 
 def off_by(share: float, rows: float = 1e12) -> Stratum:

@@ -49,8 +49,11 @@ def test_the_default_constants_are_those_in_common_use() -> None:
     common = propensity.jain_curve([2, 1], 4, a=0.55, b=1.5)
     np.testing.assert_array_equal(propensity.jain(labels), common)
     np.testing.assert_array_equal(propensity.jain_curve([2, 1], 4), common)
-    np.testing.assert_allclose(np.exp(curve.COMMON[:2]), [0.55, 1.5])
     np.testing.assert_array_equal(1 / propensity.inverse_linear(labels), [2, 20])
+
+
+def test_the_prior_of_a_fitted_curve_is_centred_on_the_constants_in_common_use() -> None:
+    np.testing.assert_allclose(np.exp(curve.COMMON[:2]), [0.55, 1.5])
 
 
 def test_labels_that_never_occur_have_propensities_too() -> None:
@@ -370,7 +373,7 @@ def test_many_parameters_are_evaluated_like_one_at_a_time() -> None:
 
 def test_a_label_audited_less_than_once_counts() -> None:
     """Probabilities of a model add up to fractions; only a label without evidence is left out."""
-    seen = counted([0.25, 0, 0.5], [0.5, 0, 1.0], [3, 4, 5])
+    seen = Evidence.collect(*np.array([[0.25, 0, 0.5], [0.5, 0, 1.0], [3, 4, 5]]))
     assert not seen.sampled
     np.testing.assert_array_equal(seen.of, [0.5, 1.0])
     np.testing.assert_array_equal(seen.times, [1, 1])

@@ -128,7 +128,7 @@ class Stratum:
         others = _thinning.kernel(
             cells._replace(hits=fewer[0]), at._replace(hits=fewer[1]), *self.inverse
         )
-        start = self.weights * at.hits / self.kept + _TINY * (at.hits > 0)
+        start = self.weights * at.hits / self.kept
         weighted = self.by_place.sum(axis=1)
         shares = self.by_place.T / np.maximum(weighted, _TINY)
         hits = weighted / _thinning.mean_inverse(cells.hits * cells.rows, cells.inverse_hits)

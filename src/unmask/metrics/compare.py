@@ -167,8 +167,8 @@ def _difference(
         return _by_jackknife(cell, new, old, twentieths, names)
     before = estimates.estimate(cell, old)
     tau = before.details.get("tau")
-    keys = [key for key in cell.keys if tau is None or key[0][0] == tau][:1]
-    sums, rows = _paired(keys, cell, new, old)
+    key = next(key for key in cell.keys if tau is None or key[0][0] == tau)
+    sums, rows = _paired(old.plan.column(key, cell.k), new, old)
     below = rows
     if cell.about.over == "ratio":
         below = old.state.per_group([old.columns(cell)[1]])[0][:, 0]
@@ -184,13 +184,10 @@ def _difference(
     )
 
 
-def _paired(
-    keys: list[Any], cell: Cell, new: estimates.Summary, old: estimates.Summary
-) -> tuple[Floats, Floats]:
+def _paired(column: int, new: estimates.Summary, old: estimates.Summary) -> tuple[Floats, Floats]:
     """Difference of the sums of every group, and how many rows it has."""
-    column = [old.plan.column(keys[0], cell.k)]
-    mine, rows = new.state.per_group(column)
-    theirs, _ = old.state.per_group(column)
+    mine, rows = new.state.per_group([column])
+    theirs, _ = old.state.per_group([column])
     return (mine - theirs)[:, 0], rows.astype(np.float64)
 
 
@@ -254,7 +251,7 @@ def _by_jackknife(
     before, after = estimates.estimate(cell, old), estimates.estimate(cell, new)
     value = after.value - before.value
     if math.isnan(value):  # the data contradict the propensities: no difference, and it says so
-        return replace(before if math.isnan(before.value) else after, value=value)
+        return replace(next(e for e in (before, after) if math.isnan(e.value)), value=value)
     if twentieths is None:
         return replace(before, value=value, standard_error=math.nan)
     left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)

@@ -310,8 +310,9 @@ def _as_top(top: Any, metrics: Sequence[str]) -> TopK:
     """`top`, or of scores as many of the best as the metrics look at."""
     if isinstance(top, TopK):
         return top
-    ks, n_labels = [split(name)[1] for name in metrics], int(np.shape(top)[1])
-    return TopK.from_scores(top, n_labels if None in ks else min(max(k or 1 for k in ks), n_labels))
+    n_labels = int(np.shape(top)[1])
+    longest = max(split(name)[1] or n_labels for name in metrics)
+    return TopK.from_scores(top, min(longest, n_labels))
 
 
 def _refuse_per_entry(made: Plan) -> None:

@@ -93,17 +93,14 @@ def _protocol(found: Results, rows: list[Row]) -> list[Any]:
         "features": sized["n_features"],
         "runs": len(rows),
     }
-    planned = [u for u in units(sized["size"], 0, None) if u["problem"] in _names(rows)]
+    chosen = {row["problem"] for row in rows}
+    planned = [u for u in units(sized["size"], 0, None) if u["problem"] in chosen]
     return [
         report.Text(about),
         report.Facts(facts),
         tables.coverage(rows, planned),
         tables.literal_rate(found, rows),
     ]
-
-
-def _names(rows: list[Row]) -> set[str]:
-    return {row["problem"] for row in rows}
 
 
 def _over_l2(found: Results) -> list[Any]:
