@@ -204,7 +204,7 @@ def test_two_rows_are_enough_to_resample(interval: str) -> None:
     for metric, estimator in (("P@1", "vanilla"), ("PSP@1", "normalized")):
         each = one(one_top([[0], [0]]), [[1, 0], [0, 1]], [0.5, 0.5], metric, estimator,
                    interval=interval)  # fmt: skip
-        assert each.interval == (0, 1)
+        assert (each.interval, each.standard_error) == ((0, 1), 0.5)
 
 
 def test_deconvolved_intervals_are_resampled_where_intervals_are() -> None:
@@ -410,6 +410,10 @@ def test_group_sums_keep_what_rounding_would_lose() -> None:
     assert sums[0, 0, 0] + sums[1, 0, 0] == 4 + 1e-17
     state._add_doubled(sums, np.array([[[0.0]], [[0.5]]]))
     assert (sums[0] + sums[1]).item() == 4.5
+    made = plan.make(["P@1"], ["vanilla"], width=1, n_labels=2, tau=0, clip=1)
+    one_group = state.empty(made, 0, groups=True)
+    one_group.groups[:, 3, 0], one_group.group_rows[3] = (1e16, 2.0), 1
+    assert one_group.per_group([0])[0].tolist() == [[1e16 + 2]]
 
 
 def test_counts_of_short_and_long_rows_add_up() -> None:
@@ -879,6 +883,7 @@ def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
     said = verdict(0.5, (0.3, 0.7), rows=9, heaviest=(9, 0.1), at_most=1.0, caution="x", advice="")
     assert said == "wide: ± 0.2000; x"
     assert judged(2.0, 1.9, 2.1, at_most=3.0) == "trust"
+    assert judged(5.0, 4.0, 6.0, at_most=10.0) == "trust"
     assert judged(2.0, 1.6, 2.4, at_most=3.0) == "wide"
     assert judged(2.0, 0.4, 3.6, at_most=3.0) == "unusable"
 
@@ -1075,7 +1080,7 @@ class Scored:
 
 def test_scorers_take_the_first_method_that_answers() -> None:
     scores = np.random.default_rng(0).random((6, 4))
-    labels = (scores > 0.6).astype(int)
+    labels = (scores[::-1] > 0.6).astype(int)
     asked: list[int] = []
 
     def predict_top(features: Any, k: int) -> TopK:
@@ -1094,6 +1099,7 @@ def test_scorers_take_the_first_method_that_answers() -> None:
     assert asked == [2]
     listing = Scored(predict_top=wrong, decision_function=lambda _: scores)
     loss = one(scores, labels, None, "Kendall-tau", "vanilla").value
+    assert loss > 0
     assert make_scorer("Kendall-tau", "vanilla")(listing, None, labels) == -loss
 
 
