@@ -75,6 +75,7 @@ def test_inverse_propensities_may_be_one() -> None:
         (lambda: propensity.jain_curve([1], NAN), "got nan"),
         (lambda: propensity.jain_curve([1], INF), "got inf"),
         (lambda: propensity.jain_curve([1], 9, a=0), "a=0, b=1.5"),
+        (lambda: propensity.jain_curve([0], 9, a=1000), "a=1000, b=1.5 leave a label no"),
         (lambda: propensity.jain_curve([1], 9, b=0), "a=0.55, b=0"),
         (lambda: propensity.jain_curve([1], 9, a=NAN), "a=nan"),
         (lambda: propensity.jain_curve([1], 9, b=INF), "b=inf"),
@@ -885,6 +886,7 @@ def test_a_record_at_its_bounds_is_read(path: str, value: Any) -> None:
     again = from_record(changed(to_record(audited()), path, value))
     assert isinstance(again.notes, tuple)
     np.testing.assert_array_equal(again.draw(1, 3), audited().draw(1, 3))
+    assert audited().draw(1, 0).shape == (0, len(audited()))
 
 
 @pytest.mark.parametrize("record", [None, 3, [], {}, {"kind": "Ratio"}, "PropensityEstimate"])

@@ -68,7 +68,7 @@ class PropensityEstimate:
     def draw(self, seed: int, size: int) -> Floats:
         """(size, L): propensity vectors that the data allow; the same seed gives the same ones."""
         drawn = self.uncertainty.sample(np.random.default_rng(seed), size)
-        return np.clip(drawn, SMALLEST, 1.0)
+        return np.clip(drawn, SMALLEST, 1.0).reshape(size, len(self))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """The values, so that an estimate serves as propensities."""

@@ -42,8 +42,12 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
             f"label counts must lie between 0 and n={n}; got {positives.min():g} "
             f"to {positives.max():g}."
         )
-    scale = (np.log(n) - 1) * (b + 1) ** a
-    return np.asarray(1 / (1 + scale * (positives + b) ** -a))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = (np.log(n) - 1) * np.float64(b + 1) ** a
+        p = np.asarray(1 / (1 + scale * (positives + b) ** -a))
+    if not (p > 0).all():
+        raise ValueError(f"the Jain constants a={a:g}, b={b:g} leave a label no propensity at all.")
+    return p
 
 
 def constant(n_labels: int, value: float) -> Propensity:
