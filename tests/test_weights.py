@@ -419,11 +419,19 @@ def test_the_posterior_share_is_bayes_rule():
         assert fit.share[m] == pytest.approx(expected, rel=1e-9)
 
 
-def test_rows_that_show_nothing_need_not_be_counted():
-    """Two true labels at p = 1/2, given that one is seen: one 2/3 of the time, both 1/3."""
-    fit = counts.mixture(np.array([0, 200, 100]), 0.5, 9, without_empty=True)
-    assert fit.support.tolist() == [1, 2, 3, 4]
-    np.testing.assert_allclose(fit.probability, [0, 1, 0, 0], atol=1e-3)
+@pytest.mark.parametrize(
+    ("p", "rows", "support", "probability"),
+    [
+        (0.5, [0, 200, 100], [1, 2, 3, 4], [0, 1, 0, 0]),
+        (0.5, [0, 500, 100], [1, 2, 3, 4], [0.5, 0.5, 0, 0]),
+        (1.0, [0, 300, 100], [1, 2], [0.75, 0.25]),
+    ],
+)
+def test_rows_that_show_nothing_need_not_be_counted(p, rows, support, probability):
+    """Of two true labels at p = 1/2, where any is seen, one is 2/3 of the time and both 1/3."""
+    fit = counts.mixture(np.array(rows), p, 9, without_empty=True)
+    assert fit.support.tolist() == support
+    np.testing.assert_allclose(fit.probability, probability, atol=2e-3)
     assert 0 <= fit.gap <= 1e-6
 
 
@@ -431,6 +439,7 @@ def test_rows_without_a_label_have_no_share():
     fit = weights.count_distribution(np.zeros((3, 4)), np.full(4, 0.5))
     assert fit.share.tolist() == [0.0]
     assert fit.probability.tolist() == [1.0]
+    assert fit.propensity == 1.0
 
 
 def test_more_labels_than_the_propensity_allows_still_fit():
@@ -571,3 +580,24 @@ def assert_same(left: weights.Weights, right: weights.Weights) -> None:
         np.testing.assert_array_equal(ours.indptr, theirs.indptr)
         np.testing.assert_array_equal(ours.indices, theirs.indices)
         np.testing.assert_array_equal(ours.data, theirs.data)
+
+
+def test_relevances_are_positive_and_within_single_precision():
+    def given(value):
+        pos = sp.csr_array(np.array([[1.0]]))
+        pos.data[:] = value
+        return weights.Weights(pos, pos)
+
+    largest = float(np.finfo(np.float32).max)
+    for value in (1e-30, 0.25, largest):
+        assert weights.to_relevance(given(value)).data[0] == np.float32(value)
+    for value in (0.0, -1.0, 1.001 * largest):
+        with pytest.raises(ValueError, match="PECOS needs"):
+            weights.to_relevance(given(value))
+
+
+def test_the_first_negative_sample_is_named():
+    pos = sp.csr_array(np.array([[1.0], [1.0], [1.0]]))
+    pos.data[:] = [0.0, 0.5, -2.0]
+    with pytest.raises(ValueError, match="got -2 in row 2, label 0"):
+        weights.to_samples(weights.Weights(pos, pos), 0)

@@ -199,10 +199,14 @@ def bounds(
 
 @bare
 def _between(table: Floats, x: float, last: int) -> float:
-    """The table read at x with straight lines between the integers, constant from `last` on."""
+    """The table read at x with straight lines between the integers, constant beyond 1 and `last`.
+
+    A row of one label has x = 1 + q − q, which rounding may take below 1.
+    """
     if x >= last:
         return float(table[last])
-    low = max(int(x), 1)
+    x = max(x, 1.0)
+    low = min(int(x), last - 1)
     return float(table[low] + (x - low) * (table[low + 1] - table[low]))
 
 

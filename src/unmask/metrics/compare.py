@@ -251,7 +251,9 @@ def _by_jackknife(
     before, after = estimates.estimate(cell, old), estimates.estimate(cell, new)
     value = after.value - before.value
     if math.isnan(value):  # the data contradict the propensities: no difference, and it says so
-        return replace(next(e for e in (before, after) if math.isnan(e.value)), value=value)
+        refused = next(each for each in (before, after) if math.isnan(each.value))
+        values = [after.value, before.value]
+        return replace(refused, value=value, details={"p_value": math.nan, "values": values})
     if twentieths is None:
         return replace(before, value=value, standard_error=math.nan)
     left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)

@@ -148,12 +148,9 @@ def of_rows(
 
 
 def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
-    """Discounts 1/log2(1 + rank), 1/IDCG(0 … k + 1), and the quadrature rules that rows need.
-
-    One more than k: the bound of nDCG@1 looks beyond it where rounding makes a row's size 1 − ε.
-    """
+    """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and the quadrature rules that rows need."""
     places = int(plan.ks[-1])
-    discount = 1 / np.log2(np.arange(2, places + 3))
+    discount = 1 / np.log2(np.arange(2, places + 2))
     inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
     sizes = np.flatnonzero(np.bincount(np.diff(indptr))) if plan.integrates else np.zeros(0, int)
     limit = np.arange(SUBSAMPLING[0] + 1)
