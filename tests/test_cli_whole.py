@@ -232,7 +232,13 @@ def test_ctrl_c_is_code_130(tmp_path: Path) -> None:
     waiting = tmp_path / "pipe"
     os.mkfifo(waiting)
     command = [sys.executable, "-m", "unmask", "info", str(waiting)]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background
+    )
     with waiting.open("wb"):  # returns as soon as the command opens the other end
         time.sleep(0.2)
         started.send_signal(signal.SIGINT)
