@@ -300,8 +300,15 @@ class Campaign:
                     del running[child]
                     if code == 0:
                         self._survived(mutant, "")
+                    self._progress(len(waiting) + len(running))
             time.sleep(0.01)
         return True
+
+    def _progress(self, left: int) -> None:
+        tried = len(self.chosen) - left
+        if tried % 20 == 0:
+            print(f"  {tried} of {len(self.chosen)} tried, {len(self.survivors)} survived",
+                  file=sys.stderr, flush=True)  # fmt: skip
 
     def _survived(self, mutant: Mutant, why: str) -> None:
         self.survivors.append(mutant)
