@@ -198,3 +198,19 @@ def test_what_once_got_through_is_refused(what: str, tmp_path: Path) -> None:
         fuzz.prepare([name])
     files = change(fuzz.SEEDS[name][seed])
     assert fuzz.attempt(name, fuzz.READERS[name].pack(files), tmp_path) == "refused"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("report", tree("r.json", "labels", "count", 0, value=1e308)),
+        ("dismecpp", tree("m.json", "num-features", value=99_999_999)),
+    ],
+)
+def test_what_is_large_but_sound_is_read(
+    name: str, change: Callable[[Files], Files], tmp_path: Path
+) -> None:
+    if name not in fuzz.SEEDS:
+        fuzz.prepare([name])
+    files = change(fuzz.SEEDS[name][0])
+    assert fuzz.attempt(name, fuzz.READERS[name].pack(files), tmp_path) == "read"

@@ -300,7 +300,9 @@ def _read_dismecpp(folder: Path) -> None:
 def _use(model: Any) -> None:
     from unmask import linear
 
-    rows = sp.csr_array(np.ones((1, model.n_features), dtype=np.float32))
+    filled = np.arange(min(model.n_features, 1000))
+    entries = np.ones(filled.size, dtype=np.float32), filled, [0, filled.size]
+    rows = sp.csr_array(entries, shape=(1, model.n_features))
     linear.top(model, rows, 1)
     for part in model.shards:
         if sp.issparse(part.weights):

@@ -24,6 +24,9 @@ from unmask.report.words import clean, say
 
 Numbers = tuple[float | None, ...]
 
+DRAWABLE = 1e100
+"""Beyond it the arithmetic of axes overflows; such numbers are gaps, as infinities are."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -231,7 +234,7 @@ def _numbers(given: Iterable[Any], what: str) -> Numbers:
         found = [None if y is None else float(y) for y in given]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be numbers ({error}).") from error
-    return tuple(y if y is not None and math.isfinite(y) else None for y in found)
+    return tuple(y if y is not None and abs(y) <= DRAWABLE else None for y in found)
 
 
 def _refuse_crossing(name: str, low: Sequence[float | None], high: Sequence[float | None]) -> None:
