@@ -42,8 +42,8 @@ TESTS = {
     "weights": ["weights", "accuracy"],
     "operator": ["operator"],
     "metrics": [
-        "metrics", "metrics_table", "metrics_charts", "metrics_peers", "metrics_fine", "evaluator",
-        "deconvolution", "uncertain", "ranking", "accuracy", "metrics_edges",
+        "metrics", "metrics_table", "metrics_charts", "metrics_peers", "evaluator", "deconvolution",
+        "deconvolution_parts", "uncertain", "ranking", "accuracy", "metrics_edges",
     ],
     "propensity": ["propensity", "propensity_estimation", "propensity_edges"],
 }  # fmt: skip

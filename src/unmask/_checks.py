@@ -224,6 +224,17 @@ def count(given: Any, name: str) -> int:
     return int(given)
 
 
+def training_rows(n: float) -> None:
+    """Refuse a number of training rows for which the Jain model has no propensities.
+
+    >>> training_rows(2)
+    Traceback (most recent call last):
+    ValueError: the Jain model needs at least 3 training rows (ln n > 1); got 2.
+    """
+    if not 3 <= n < np.inf:
+        raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
+
+
 def per_label(given: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64]:
     """One finite number ≥ 0 per label, as float64.
 

@@ -100,7 +100,7 @@ def _differences(
     first, *others = systems
     summaries = {name: _summary(top, labels, propensity, options) for name, top in systems.items()}
     for name in others:
-        _refuse_other_lists(summaries[name], summaries[first], (name, first))
+        _refuse_incomparable(summaries[name], summaries[first], (name, first))
     return {
         name: Table(
             tuple(
@@ -112,7 +112,7 @@ def _differences(
     }
 
 
-def _refuse_other_lists(
+def _refuse_incomparable(
     new: estimates.Summary, old: estimates.Summary, names: tuple[str, str]
 ) -> None:
     """Refuse a single row, and metrics of the whole list where lists differ in length."""

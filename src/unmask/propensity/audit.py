@@ -169,8 +169,7 @@ def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Fl
         raise ValueError(f"label {at} was kept {k[at]:g} times out of {total[at]:g}; swap them?")
     if not total.any():
         raise ValueError("no audited row has a true label; audit more rows.")
-    if not 3 <= n < np.inf:
-        raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
+    _checks.training_rows(n)
     if frequency.max() > n:
         raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
     return k, total, frequency

@@ -33,8 +33,7 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     array([0.2556, 0.5572])
     """
     positives = _checks.finite(np.array(counts, dtype=np.float64), "label counts")
-    if not 3 <= n < np.inf:
-        raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
+    _checks.training_rows(n)
     if not (0 < a < np.inf and 0 < b < np.inf):
         raise ValueError(f"the Jain constants must be positive numbers; got a={a:g}, b={b:g}.")
     if positives.size and not (positives.min() >= 0 and positives.max() <= n):
