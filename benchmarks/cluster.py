@@ -29,10 +29,10 @@ import distributed
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import cluster, data
-from unmask.experiments.models import split_of
+from unmask import data, parallel
 from unmask.linear import Recipe, load, plan, planning, train_to
 from unmask.linear.recipe import prepare
+from unmask_studies.models import split_of
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RECIPE = Recipe(cull=0.01)
@@ -68,10 +68,10 @@ def speed(n_labels: int = 4000, rounds: int = 2) -> None:
 
 def timed(count: int, folder: Path, x: sp.csr_array, y: sp.csr_array) -> tuple[float, float]:
     """Seconds, and processor time of the busiest worker."""
-    with local(count) as client, cluster.connect(client) as crew:
-        train_to(folder.with_name("warm"), x, y[:, :64], resume=False, backend=crew)
+    with local(count) as client, parallel.connect(client) as runner:
+        train_to(folder.with_name("warm"), x, y[:, :64], resume=False, backend=runner)
         start, before = time.perf_counter(), client.run(used)
-        train_to(folder, x, y, RECIPE, resume=False, backend=crew)
+        train_to(folder, x, y, RECIPE, resume=False, backend=runner)
         took, after = time.perf_counter() - start, client.run(used)
     return took, max(after[worker][1] - before[worker][1] for worker in after)
 
@@ -99,10 +99,10 @@ def bytes_sent(n_labels: int = 400) -> None:
     with (
         tempfile.TemporaryDirectory() as home,
         namespaces(2, home) as (address, homes),
-        cluster.connect(address) as crew,
+        parallel.connect(address) as runner,
     ):
         greeting = [received(name) for name in homes]
-        train_to(Path(home) / "m", x, y, RECIPE, shard_labels=32, backend=crew)
+        train_to(Path(home) / "m", x, y, RECIPE, shard_labels=32, backend=runner)
         got = [received(name) - first for name, first in zip(homes, greeting, strict=True)]
     labels = 20 * y.nnz + 8 * y.shape[1]
     print(f"  features {size:,} bytes, entries of all labels {labels:,} bytes, 13 tasks")
@@ -162,12 +162,12 @@ def large(n: int = 200_000, n_labels: int = 100_000) -> None:
     x = data.tfidf(x, data.idf(x))
     print(f"  {x.nnz / n:.1f} features and {made.labels.nnz / n:.1f} labels per row")
     with tempfile.TemporaryDirectory() as home, local(1) as client:
-        with cluster.connect(client) as crew:
-            expected = plan(x, made.labels, RECIPE, backend=crew)
+        with parallel.connect(client) as runner:
+            expected = plan(x, made.labels, RECIPE, backend=runner)
             print(f"  plan: {expected.to_dict()}")
             start, before = time.perf_counter(), next(iter(client.run(used).values()))[1]
             folder = Path(home) / "model"
-            train_to(folder, x, made.labels, RECIPE, backend=crew)
+            train_to(folder, x, made.labels, RECIPE, backend=runner)
             took = time.perf_counter() - start
             peak, worked = next(iter(client.run(used).values()))
         stored = sum(file.stat().st_size for file in folder.iterdir())

@@ -28,7 +28,7 @@ from sklearn.preprocessing import normalize
 from unmask._kernels.deconvolution import STRATA, stratum
 from unmask.data import read
 from unmask.metrics import evaluate
-from unmask.metrics.deconvolution import METRICS, Counts, fit
+from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit
 from unmask.predictions import TopK
 from unmask.propensity import jain
 

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from unmask import data, propensity
 from unmask.diagnosis import diagnose
-from unmask.experiments.propensity_recovery import counts_of, on_curve, scattered
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
+from unmask_studies.propensity_recovery import counts_of, on_curve, scattered
 
 L, N = 200, 8_000
 

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import data, losses
-from unmask.experiments.training import adam, running
-from unmask.experiments.training.protocol import PROBLEMS, SETTINGS, Trial, trial, weights_of
 from unmask.weights import Weights
+from unmask_studies.training import adam, runs
+from unmask_studies.training.protocol import PROBLEMS, SETTINGS, Trial, trial, weights_of
 
 SIZES = {"train": 1_186_239, "test": 306_782}
 FEATURES, LABELS = 203_882, 13_330
@@ -46,14 +46,14 @@ def main(share: float) -> None:
         phase = adam.Phase(lambda _: losses.get("logistic"), weights, 1, 0)
         model = adam.train(features, [phase], l2=1e-6, rate=1e-4, seed=0)
     with stage("all measures of a run"):
-        list(running._rows(given, "ova-bce", "unbiased", model, {}))
-    with stage(f"{TURNS} turns of the converged solver (a run has up to {running.TURNS})"):
+        list(runs._rows(given, "ova-bce", "unbiased", model, {}))
+    with stage(f"{TURNS} turns of the converged solver (a run has up to {runs.TURNS})"):
         solve(given, weights)
 
 
 def solve(given: Trial, weights: Weights) -> None:
-    running.TURNS = TURNS
-    running._solver(given, PROBLEMS["ova-bce"], 1e-4, "free")(weights, None)
+    runs.TURNS = TURNS
+    runs._solver(given, PROBLEMS["ova-bce"], 1e-4, "free")(weights, None)
 
 
 @contextmanager

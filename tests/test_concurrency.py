@@ -19,10 +19,11 @@ import pytest
 import scipy.sparse as sp
 
 import unmask
-from tests.test_adversarial import CALLS, GIVEN, _inputs
-from tests.test_interruption import files_in
-from unmask import _kernels, data, experiments, linear, predictions
-from unmask._files import rows as text_rows
+import unmask_studies
+from tests.cli.test_interruption import files_in
+from tests.test_input_forms import CALLS, GIVEN, _inputs
+from unmask import _kernels, data, linear, predictions
+from unmask._io import rows as text_rows
 from unmask._kernels import row_bounds
 from unmask.predictions import TopK
 
@@ -111,8 +112,8 @@ def test_two_models_saved_into_one_folder_do_not_mix(tmp_path: Path) -> None:
 
 def test_two_reproductions_into_one_folder_agree(tmp_path: Path) -> None:
     def study(folder: str) -> Callable[[], Any]:
-        chosen = experiments.STUDIES["variance"]
-        return lambda: experiments.run(chosen, tmp_path / folder, size="tiny")
+        chosen = unmask_studies.STUDIES["variance"]
+        return lambda: unmask_studies.run(chosen, tmp_path / folder, size="tiny")
 
     study("alone")()
     assert together(study("both"), study("both")) == [0, 0]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
-IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/test_torch.py`, slow
+IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/torch/test_loss.py`, slow
 
 
 def example(name: str) -> dict[str, Any]:

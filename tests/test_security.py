@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.test_cli import run
+from tests.cli.test_cli import run
 from unmask import data, linear, predictions
 from unmask.metrics import compare
 from unmask.predictions import TopK
@@ -37,7 +37,7 @@ FORBIDDEN = {
 KEYWORDS = {
     "numpy.load": ("allow_pickle", False),
     "torch.load": ("weights_only", True),
-    "scipy.sparse.load_npz": ("", None),  # `_files.archive` reads these itself
+    "scipy.sparse.load_npz": ("", None),  # `_io.archive` reads these itself
 }
 ALLOWED = {
     # Tasks on their way between the processes of one computation, never from a file that is given.

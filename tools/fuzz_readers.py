@@ -341,42 +341,42 @@ def _stored() -> list[Files]:
 
 
 def _read_stored(folder: Path) -> None:
-    from unmask.cli import pages
+    from unmask.pages import records
 
-    _no_markup(pages, folder / "r.json")
+    _no_markup(records, folder / "r.json")
 
 
 def _no_markup(pages: Any, stored: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        pages.write(pages.read(stored), Path(folder) / "page.html")
+        records.write(records.read(stored), Path(folder) / "page.html")
         if "<script>alert" in (Path(folder) / "page.html").read_text(encoding="utf-8"):
             raise AssertionError("a name came through as markup")
 
 
 def _rows() -> list[Files]:
-    from unmask import experiments
+    import unmask_studies
 
     def ran(folder: Path) -> None:
-        experiments.run(experiments.STUDIES["recall-toy"], folder, size="tiny")
+        unmask_studies.run(unmask_studies.STUDIES["recall-toy"], folder, size="tiny")
 
     files = _written(ran)
     return [{"1.json": contents} for contents in list(files.values())[:2]]
 
 
 def _read_rows(folder: Path) -> None:
-    from unmask.cli import pages
+    from unmask.pages import records
 
-    _no_markup(pages, folder)
+    _no_markup(records, folder)
 
 
 def _known_rows() -> list[Files]:
-    from unmask.experiments import runs
+    from unmask_studies import runs
 
     return [_written(lambda folder: runs.run(STUDY, folder) and None)]
 
 
 def _study() -> Any:
-    from unmask.experiments import runs
+    from unmask_studies import runs
 
     return runs.Study(
         "fuzzed", "", lambda size, seed, data: [{"at": 1}], lambda at: [{"value": 0.5}],
@@ -385,7 +385,7 @@ def _study() -> Any:
 
 
 def _read_known_rows(folder: Path) -> None:
-    from unmask.experiments import runs
+    from unmask_studies import runs
 
     inside = folder / "fuzzed" / "small"
     shutil.rmtree(folder / "fuzzed", ignore_errors=True)

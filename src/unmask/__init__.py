@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import unmask_studies
     from unmask import (
-        cluster,
         data,
         diagnosis,
-        experiments,
         linear,
         losses,
         metrics,
         operator,
+        parallel,
         predictions,
         propensity,
         report,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from unmask._kernels import set_threads
     from unmask.diagnosis.diagnose import diagnose
     from unmask.linear.estimator import LinearClassifier
-    from unmask.metrics.compare import compare
+    from unmask.metrics.comparison.paired import compare
+    from unmask.metrics.comparison.sensitivity import sensitivity
     from unmask.metrics.evaluator import Evaluator, evaluate
-    from unmask.metrics.sensitivity import sensitivity
     from unmask.predictions import TopK
 
 __version__ = "0.1.0"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 
 Floats = NDArray[np.float64]
 SetFunction = Callable[[Floats, int], ArrayLike]
@@ -43,7 +43,7 @@ def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: Arra
     observed = np.asarray(labels, dtype=np.float64)
     if not ((observed == 0) | (observed == 1)).all():
         raise ValueError("labels must be 0 or 1; code a missing label as 0.")
-    p = _checks.propensity(np.ravel(propensity)).reshape(np.shape(propensity))
+    p = _validation.propensity(np.ravel(propensity)).reshape(np.shape(propensity))
     one, zero = np.asarray(f(np.ones_like(observed))), np.asarray(f(np.zeros_like(observed)))
     return np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
 
@@ -95,8 +95,8 @@ def unbiased(
         raise ValueError(
             f"exact_up_to must be at least 1 and samples at least 2; got {exact_up_to}, {samples}."
         )
-    matrix = _checks.labels(labels)
-    inverse = 1 / _checks.entry_propensity(propensity, matrix)
+    matrix = _validation.labels(labels)
+    inverse = 1 / _validation.entry_propensity(propensity, matrix)
     rows = []
     for row, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
         given = _Row(f, row, matrix.shape[1], matrix.indices[begin:end], inverse[begin:end])

@@ -26,8 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks, _files
-from unmask._files import archive
+from unmask import _io, _validation
+from unmask._io import archive
 from unmask._kernels import in_chunks, row_bounds
 
 
@@ -89,7 +89,7 @@ class TopK:
         >>> TopK.from_scores(sp.csr_array([[0.0, -2.0, 0.0]]), k=2).labels
         array([[ 1, -1]], dtype=int32)
         """
-        k = _checks.count(k, "k")
+        k = _validation.positive_int(k, "k")
         return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
 
 
@@ -122,12 +122,12 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[sp.csr_array, int]:
     """The file's scores and its k."""
     from unmask._kernels.text import PAIRS
 
-    text = _files.open_text(path)
+    text = _io.open_text(path)
     if len(text.header) != 2:
-        line = _files.shown(text.first_line.rstrip(b"\r\n"))
+        line = _io.quoted(text.first_line.rstrip(b"\r\n"))
         raise ValueError(f"{path}, line 1: expected the header 'n k' or 'n L', got {line}.")
     n, second = text.header
-    found = _files.parse(text, PAIRS, n_rows=n)
+    found = _io.parse(text, PAIRS, n_rows=n)
     longest = int(found.counts.max(initial=1))
     n_labels = int(found.columns.max(initial=-1)) + 1
     if n_labels <= second:
@@ -167,7 +167,7 @@ def write(path: str | os.PathLike[str], top: TopK) -> None:
         scores.sort_indices()
         archive.save_matrix(path, scores)
     else:
-        _files.write_rows(path, top.labels.shape, scores)
+        _io.write_rows(path, top.labels.shape, scores)
 
 
 def _pair(labels: Any, scores: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -243,7 +243,7 @@ def _from_dense(given: Any, k: int) -> TopK:
 def _from_sparse(given: Any, k: int) -> TopK:
     from unmask._kernels import topk
 
-    scores = _checks.columns(given, name="scores")
+    scores = _validation.columns(given, name="scores")
     labels, best = _places(scores.shape[0], k)
     in_chunks(
         row_bounds(scores.indptr),

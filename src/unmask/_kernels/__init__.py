@@ -1,6 +1,6 @@
 """Compiled loops over raw arrays, one file per room that uses them; nobody else imports numba.
 
-A kernel takes plain numpy arrays that `_checks` has already vetted and trusts them. Kernels are
+A kernel takes plain numpy arrays that `_validation` has already vetted and trusts them. Kernels are
 serial and release the GIL; `in_chunks` runs one on all cores. Chunks depend on the work alone and
 never on the number of threads, so results do not either (docs/decisions/0001).
 """

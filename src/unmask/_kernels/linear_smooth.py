@@ -148,7 +148,7 @@ def along(kind, z, u, step, shift, group, sums):
 
 @njit(cache=True, nogil=True, inline="always")
 def negative(kind, z):
-    """ℓ₋, ℓ₋′ and ℓ₋″ of eight margins; equal to `unmask.losses` (tests/test_linear_solver.py)."""
+    """ℓ₋, ℓ₋′ and ℓ₋″ of eight margins; equal to `unmask.losses` (tests/linear/test_solver.py)."""
     if kind == LOGISTIC:
         small = exponential(number(0.0) - larger(z, number(0.0) - z))
         inverse = number(1.0) / (number(1.0) + small)

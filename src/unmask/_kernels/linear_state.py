@@ -80,7 +80,7 @@ class Block(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one lane at a time: its rows, and its active rows on the features they touch."""
+    """Resources for one lane at a time: its rows, and its active rows on the features they touch."""
 
     z: Doubles
     u: Doubles
@@ -118,7 +118,7 @@ def block(n: int, d: int) -> Block:
 
 
 def scratch(n: int, d: int, nnz: int) -> Scratch:
-    """Room for problems of this size; pages that are never used cost nothing."""
+    """Resources for problems of this size; pages that are never used cost nothing."""
     return Scratch(
         z=np.empty(n),
         u=np.empty(n),

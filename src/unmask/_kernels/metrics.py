@@ -107,7 +107,7 @@ def _wants(taus: Floats, where: Ints) -> Any:
 
 @njit(cache=True, nogil=True)
 def _scratch(ks: Ints, longest: int, most: int) -> Any:
-    """Room for what is known of a block of rows, and for the hits and labels of one row."""
+    """Resources for what is known of a block of rows, and for the hits and labels of one row."""
     places, k = ks[-1], max(ks[-1] - 1, 1)
     of_block = (
         np.empty((places, sums.STRIDE), np.int64), np.empty(sums.STRIDE, np.int64),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from unmask.cli import data, demo, diagnose, evaluate, linear, report, studies
+from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce
 from unmask.cli.output import complain
 
 app = typer.Typer(
@@ -34,7 +34,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
 app.command("diagnose")(diagnose.diagnose)
 app.command("report")(report.report)
-app.command("reproduce")(studies.reproduce)
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)

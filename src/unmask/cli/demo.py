@@ -26,7 +26,7 @@ def demo(
     [dim]unmask demo[/]
     """
     from unmask import report
-    from unmask.experiments import demo as study
+    from unmask_studies import demo as study
 
     with bar("demo") as step:
         found = study.run(seed=seed, progress=step)

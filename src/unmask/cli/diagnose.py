@@ -71,20 +71,20 @@ def diagnose(
 
 def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.experiments import figures
+    from unmask.pages import labels
 
     return {
         "kind": "diagnosis",
         "source": str(source),
         "command": command(),
         **found.to_dict(),
-        "labels": figures.label_facts(labels, p),
+        "labels": labels.label_facts(labels, p),
     }
 
 
 def _write_page(path: Path, record: dict[str, Any]) -> None:
     from unmask import report
-    from unmask.cli import pages
+    from unmask.pages import records
 
     with passing.status("drawing"):
-        report.write(pages.page([record]), path)
+        report.write(records.page([record]), path)

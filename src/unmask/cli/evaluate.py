@@ -146,7 +146,7 @@ def _record(
     p: Any,
 ) -> dict[str, Any]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.experiments import figures
+    from unmask.pages import labels
 
     return {
         "kind": "evaluation",
@@ -156,16 +156,16 @@ def _record(
         "sensitivity": [] if others is None else others.to_dicts(),
         "differences": [] if differences is None else differences.to_dicts(),
         "rankings": [each.to_dict() for each in rankings],
-        "labels": figures.label_facts(observed, p),
+        "labels": labels.label_facts(observed, p),
     }
 
 
 def _write_page(path: Path, record: dict[str, Any]) -> None:
     from unmask import report
-    from unmask.cli import pages
+    from unmask.pages import records
 
     with passing.status("drawing"):
-        report.write(pages.page([record]), path)
+        report.write(records.page([record]), path)
 
 
 def _propensities(trained: Any, observed: Any, described: str) -> Any:
@@ -183,9 +183,13 @@ def _propensities(trained: Any, observed: Any, described: str) -> Any:
 
 def _models(kind: str | None, p: Any, trained: Any) -> Any:
     """Propensity models by name, as asked for by --sensitivity; None if it was not."""
-    from unmask import _checks
+    from unmask import _validation
 
-    return None if kind is None else MODELS[_checks.one_of(kind, MODELS, "sensitivity")](p, trained)
+    return (
+        None
+        if kind is None
+        else MODELS[_validation.one_of(kind, MODELS, "sensitivity")](p, trained)
+    )
 
 
 def _powers(p: Any, trained: Any) -> Any:

@@ -134,7 +134,7 @@ def predict(
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     """
-    from unmask import _files, data, linear, predictions
+    from unmask import _io, data, linear, predictions
     from unmask import propensity as models
 
     with passing.status(f"reading {source}"):
@@ -142,7 +142,7 @@ def predict(
         known = linear.load(model)
     features: Any = _present(rows.features, source, "features")
     if (model / IDF).exists():
-        features = data.tfidf(features, _files.numbers(model / IDF))
+        features = data.tfidf(features, _io.numbers(model / IDF))
     p = None if propensity is None else models.read(propensity)
     with passing.status(f"predicting {features.shape[0]:,} rows"):
         if scheduler is None:
@@ -186,10 +186,10 @@ def _present(matrix: Any, source: Path, what: str) -> Any:
 
 
 def _keep_idf(path: Path, idf: Any) -> None:
-    from unmask import _files
+    from unmask import _io
 
     if idf is None:
         path.unlink(missing_ok=True)
         return
-    with _files.writing(path) as file:
+    with _io.atomic_write(path) as file:
         file.writelines(f"{value!r}\n".encode() for value in idf.tolist())

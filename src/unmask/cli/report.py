@@ -32,13 +32,13 @@ def report(
     [dim]unmask report evaluation.json diagnosis.json -o page.html[/]
     [dim]unmask report unmask-results --title Studies[/]      rows of `unmask reproduce`
     """
-    from unmask.cli import pages
+    from unmask.pages import records
 
-    records = [record for path in stored for record in pages.read(path)]
+    records = [record for path in stored for record in records.read(path)]
     with passing.status("drawing"):
-        page = pages.write(records, output, title=title, commands=[command()])
+        page = records.write(records, output, title=title, commands=[command()])
     facts = {
-        "results": ", ".join(pages.heading(record) for record in records),
+        "results": ", ".join(records.heading(record) for record in records),
         "sections": len(page.sections),
         "bytes": output.stat().st_size,
         "page": str(output),

@@ -6,7 +6,7 @@ masking model does; `limits` says what a file may ask for. `describe` counts, `i
 word counts into features.
 """
 
-from unmask._files import limits
+from unmask._io import limits
 from unmask.data import synthetic
 from unmask.data.dataset import Dataset, Source
 from unmask.data.features import idf, tfidf

@@ -7,7 +7,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from unmask import _checks
+from unmask import _validation
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Dataset:
         """Check each part and that they belong together."""
         if self.features is None and self.labels is None:
             raise ValueError("a data set needs features or labels; got neither.")
-        for name, check in (("features", _checks.columns), ("labels", _checks.labels)):
+        for name, check in (("features", _validation.columns), ("labels", _validation.labels)):
             if getattr(self, name) is not None:
-                checked = _checks.narrow(check(getattr(self, name), name=name))
+                checked = _validation.narrow(check(getattr(self, name), name=name))
                 object.__setattr__(self, name, checked)
         if self.features is not None and self.labels is not None:
-            _checks.same_rows(self.features, self.labels, "features", "labels")
+            _validation.same_rows(self.features, self.labels, "features", "labels")
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 
 
 def idf(counts: sp.csr_array) -> NDArray[np.float64]:
@@ -20,7 +20,7 @@ def idf(counts: sp.csr_array) -> NDArray[np.float64]:
     >>> idf(sp.csr_array([[1, 2, 0], [3, 0, 0]])).round(3)
     array([0.   , 0.693, 0.   ])
     """
-    matrix = _checks.columns(counts, name="word counts")
+    matrix = _validation.columns(counts, name="word counts")
     df = np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
     return np.where(df > 0, np.log(matrix.shape[0] / np.maximum(df, 1)), 0.0)
 
@@ -33,7 +33,7 @@ def tfidf(counts: sp.csr_array, weights: NDArray[np.float64]) -> sp.csr_array:
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    matrix = _checks.columns(counts, name="word counts").astype(np.float64)
+    matrix = _validation.columns(counts, name="word counts").astype(np.float64)
     if matrix.data.size and not matrix.data.min() > 0:
         raise ValueError(f"word counts must be positive; got {matrix.data.min():g}.")
     if len(weights) != matrix.shape[1]:

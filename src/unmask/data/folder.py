@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unmask import _checks
+from unmask import _validation
 
 PARTS = {
     "train": ("train", "trn"),
@@ -87,7 +87,7 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
             f"(parts found: {present}), or name a file in it."
         )
     name = next((known for known, starts in PARTS.items() if part in (known, *starts)), part)
-    _checks.one_of(name, PARTS, "part")
+    _validation.one_of(name, PARTS, "part")
     for files in _of_part(folder, name, column is not None):
         return files
     raise ValueError(

@@ -7,7 +7,7 @@
     libsvm        as xc without header; features counted from 0 or 1, `:v` may be missing (1)
     npz           one scipy matrix (or two files of them), or what `write` made of both
 
-What the text formats accept and refuse is said in `unmask._files.rows`: in short, nothing is
+What the text formats accept and refuse is said in `unmask._io.rows`: in short, nothing is
 dropped, and what could mean two things is an error that names file, line and token. Values are
 float32(float(token)).
 """
@@ -21,8 +21,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from unmask import _checks, _files
-from unmask._files import archive
+from unmask import _io, _validation
+from unmask._io import archive
 from unmask.data.dataset import Dataset, Source
 
 
@@ -30,7 +30,7 @@ def read_one(path: Path, format: str | None, bases: Any, like: Dataset | None) -
     """The data set in one file; `bases` and `like` as `read` understands them."""
     if archive.recognised(path):
         return _read_npz(path, format)
-    text = _files.open_text(path)
+    text = _io.open_text(path)
     name = format or _detected(text, path)
     if name not in _READERS:
         raise ValueError(f"{path} is text, not {name!r}; use one of: {', '.join(_READERS)}.")
@@ -50,7 +50,7 @@ def read_pair(
     if len(halves) == 1:
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
-    _checks.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
+    _validation.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
     return Dataset(left.features, right.labels, source=_both(left.source, right.source))
 
 
@@ -63,7 +63,7 @@ def _both(features: Source, labels: Source) -> Source:
     )
 
 
-def _detected(text: _files.Text, path: Path) -> str:
+def _detected(text: _io.Text, path: Path) -> str:
     if len(text.header) == 3:
         return "xc"
     return _role(path) if text.header else "libsvm"
@@ -74,18 +74,18 @@ def _role(path: Path) -> str:
     return "features" if "Xf" in path.name or path.name.startswith("X.") else "labels"
 
 
-def _read_xc(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_xc(text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import XC
 
     n, d, n_labels = _header(text, "n d L")
     base = (bases[0] or 0, bases[1] or 0)
-    found = _files.parse(
+    found = _io.parse(
         text, XC, n_rows=n, n_columns=d, n_labels=n_labels, label_base=base[0], base=base[1]
     )
     return Dataset(found.matrix(d), found.label_matrix(n_labels), source=_source(text, "xc", base))
 
 
-def _read_libsvm(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_libsvm(text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
     label_base, base = bases[0] or 0, bases[1]
     n_labels, d = _columns_of(like)
     if base is None:
@@ -93,7 +93,7 @@ def _read_libsvm(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset
         base = int(found.columns.size > 0 and found.columns.min() > 0)
         found.columns[:] -= base
         if d is not None and _beyond(found.columns) > d:  # read again, for the line number
-            _parse_libsvm(_files.open_text(text.path), label_base, base, n_labels, d)
+            _parse_libsvm(_io.open_text(text.path), label_base, base, n_labels, d)
     else:
         found = _parse_libsvm(text, label_base, base, n_labels, d)
     return Dataset(
@@ -104,15 +104,15 @@ def _read_libsvm(text: _files.Text, bases: Any, like: Dataset | None) -> Dataset
 
 
 def _parse_libsvm(
-    text: _files.Text, label_base: int, base: int, n_labels: int | None, d: int | None
-) -> _files.Block:
+    text: _io.Text, label_base: int, base: int, n_labels: int | None, d: int | None
+) -> _io.Block:
     from unmask._kernels.text import LIBSVM
 
-    return _files.parse(
+    return _io.parse(
         text.headerless(),
         LIBSVM,
-        n_columns=_files.INT32 if d is None else d,
-        n_labels=_files.INT32 if n_labels is None else n_labels,
+        n_columns=_io.INT32 if d is None else d,
+        n_labels=_io.INT32 if n_labels is None else n_labels,
         base=base,
         label_base=label_base,
     )
@@ -128,13 +128,13 @@ def _beyond(indices: Any) -> int:
     return int(indices.max()) + 1 if indices.size else 0
 
 
-def _read_matrix(role: str, text: _files.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_matrix(role: str, text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import LABELS, PAIRS
 
     n, columns = _header(text, "n d" if role == "features" else "n L")
     layout, own = (PAIRS, 1) if role == "features" else (LABELS, 0)
     base = (bases[0] or 0, bases[1] or 0)
-    found = _files.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
+    found = _io.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
     return _alone(role, found.matrix(columns), _source(text, role, base))
 
 
@@ -144,26 +144,26 @@ def _alone(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
     return Dataset(None, matrix, source=source)
 
 
-def _header(text: _files.Text, shape: str) -> tuple[int, ...]:
+def _header(text: _io.Text, shape: str) -> tuple[int, ...]:
     if len(text.header) != len(shape.split()) or max(text.header) >= 1 << 60:
-        found = _files.shown(text.first_line.rstrip(b"\r\n"))
+        found = _io.quoted(text.first_line.rstrip(b"\r\n"))
         raise ValueError(f"{text.path}, line 1: expected the header '{shape}', got {found}.")
     return text.header
 
 
-def _source(text: _files.Text, format: str, base: tuple[int, int]) -> Source:
+def _source(text: _io.Text, format: str, base: tuple[int, int]) -> Source:
     return Source((text.path,), format, (text.compression,), base)
 
 
 def _half(role: str, path: Path, bases: Any) -> Dataset:
     if archive.recognised(path):
         return _read_npz(path, role)
-    return _read_matrix(role, _files.open_text(path), bases, None)
+    return _read_matrix(role, _io.open_text(path), bases, None)
 
 
 def _read_npz(path: Path, format: str | None) -> Dataset:
     stored = archive.load(path)
-    source = Source((str(path),), "npz", (_files.compression(path),))
+    source = Source((str(path),), "npz", (_io.compression(path),))
     try:
         if isinstance(stored, dict):
             return Dataset(**stored, source=source)
@@ -173,7 +173,7 @@ def _read_npz(path: Path, format: str | None) -> Dataset:
         raise ValueError(f"{path}: {error}") from error
 
 
-_READERS: dict[str, Callable[[_files.Text, Any, Dataset | None], Dataset]] = {
+_READERS: dict[str, Callable[[_io.Text, Any, Dataset | None], Dataset]] = {
     "xc": _read_xc,
     "libsvm": _read_libsvm,
     "features": partial(_read_matrix, "features"),

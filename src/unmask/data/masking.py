@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _checks
+from unmask import _validation
 
 
 def hide(true_labels: Any, propensity: Any, *, seed: int) -> sp.csr_array:
@@ -25,8 +25,8 @@ def hide(true_labels: Any, propensity: Any, *, seed: int) -> sp.csr_array:
     array([[1., 0., 0.],
            [0., 1., 1.]], dtype=float32)
     """
-    labels = _checks.labels(true_labels, name="true_labels")
-    chance = _checks.entry_propensity(propensity, labels)
+    labels = _validation.labels(true_labels, name="true_labels")
+    chance = _validation.entry_propensity(propensity, labels)
     kept = np.random.default_rng(seed).random(labels.nnz) < chance
     kept_before = np.r_[0, np.cumsum(kept)].astype(labels.indptr.dtype)
     parts = labels.data[kept], labels.indices[kept], kept_before[labels.indptr]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _checks, _files
+from unmask import _io, _validation
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
 from unmask.data.formats import FORMATS, read_one, read_pair
@@ -65,7 +65,7 @@ def read(
     """
     files = _files_of(path, labels, part, split, column, filter_labels)
     if format is not None:
-        _checks.one_of(format, FORMATS, "format")
+        _validation.one_of(format, FORMATS, "format")
     bases = _bases(base, like)
     if files.data is None:
         dataset = read_pair(files.features, files.labels, format, bases)
@@ -110,7 +110,7 @@ def _few_columns(dataset: Dataset) -> None:
     for noun in ("features", "labels"):
         matrix = getattr(dataset, noun)
         if matrix is not None:
-            _files.refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
+            _io.refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
 
 
 def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
@@ -126,7 +126,7 @@ def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
 def _with_filter(dataset: Dataset, path: Path) -> Dataset:
     if dataset.labels is None:
         raise ValueError(f"{path} filters labels, but the data set has none.")
-    pairs = _files.integers(path)
+    pairs = _io.integers(path)
     if pairs.shape[1] != 2:
         raise ValueError(f"{path}, line 1: expected 'row label', got {pairs.shape[1]} numbers.")
     for axis, noun in enumerate(("row", "label")):
@@ -138,7 +138,7 @@ def _with_filter(dataset: Dataset, path: Path) -> Dataset:
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
-    table = _files.integers(path)
+    table = _io.integers(path)
     if not 0 <= column < table.shape[1]:
         raise ValueError(f"{path} has {table.shape[1]} columns; got column={column}.")
     rows = table[:, column]
@@ -163,7 +163,7 @@ def _refuse_beyond(numbers: Any, low: int, high: int, noun: str, path: Path) -> 
 def _also(dataset: Dataset, path: Path) -> Source:
     """The data set's source with one more file."""
     source = dataset.source
-    packed = (*source.compression, _files.compression(path))
+    packed = (*source.compression, _io.compression(path))
     return replace(source, paths=(*source.paths, str(path)), compression=packed)
 
 
@@ -183,7 +183,7 @@ def _with_names(dataset: Dataset) -> Dataset:
 def _lines(path: Path, count: int) -> tuple[str, ...] | None:
     """The file's lines if there are `count`; no more of it is read than is needed to know."""
     held, seen = [], 0
-    for block in _files.blocks(path):
+    for block in _io.blocks(path):
         held.append(block)
         seen += block.count(b"\n")
         if seen > count:

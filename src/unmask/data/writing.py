@@ -12,8 +12,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from unmask import _checks, _files
-from unmask._files import archive
+from unmask import _io, _validation
+from unmask._io import archive
 from unmask.data.dataset import Dataset
 
 Pathlike = str | os.PathLike[str]
@@ -50,7 +50,7 @@ def write(
         _write_matrix(Path(path), dataset, "features")
         _write_matrix(Path(labels), dataset, "labels")
         return
-    WRITERS[_checks.one_of(format or _suggested(Path(path), dataset), WRITERS, "format")](
+    WRITERS[_validation.one_of(format or _suggested(Path(path), dataset), WRITERS, "format")](
         Path(path), dataset
     )
 
@@ -69,13 +69,13 @@ def _is_npz(path: Path) -> bool:
 
 def _write_xc(path: Path, dataset: Dataset) -> None:
     features, labels = _present(dataset, "features"), _present(dataset, "labels")
-    _files.write_rows(path, (*features.shape, labels.shape[1]), features, labels)
+    _io.write_rows(path, (*features.shape, labels.shape[1]), features, labels)
 
 
 def _write_matrix(path: Path, dataset: Dataset, role: str) -> None:
     matrix = _present(dataset, role)
     if not _is_npz(path):
-        _files.write_rows(path, matrix.shape, matrix)
+        _io.write_rows(path, matrix.shape, matrix)
     else:
         archive.save_matrix(path, matrix)
 

@@ -9,6 +9,6 @@ Read on in `feasibility` (label counts against the propensities), `dependence` (
 """
 
 from unmask.diagnosis.diagnose import diagnose
-from unmask.diagnosis.record import SEVERITIES, Diagnosis, Finding, Test
+from unmask.diagnosis.findings import SEVERITIES, Diagnosis, Finding, Test
 
 __all__ = ["SEVERITIES", "Diagnosis", "Finding", "Test", "diagnose"]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
-from unmask.diagnosis.record import Test, replicates
+from unmask.diagnosis.findings import Test, replicates
 from unmask.propensity.audit import label_counts, residuals
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.feasibility import feasibility
-from unmask.diagnosis.record import SEVERITIES, Diagnosis, Finding, Test
+from unmask.diagnosis.findings import SEVERITIES, Diagnosis, Finding, Test
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.propensity import PropensityEstimate
 
@@ -46,13 +46,13 @@ def diagnose(
     >>> found.severity, found.findings[0].title
     ('error', 'Rows that lost all their labels are missing (all labels)')
     """
-    matrix = _checks.labels(labels)
+    matrix = _validation.labels(labels)
     if not matrix.nnz:
         raise ValueError(f"labels of shape {matrix.shape} hold no label; there is nothing to test.")
-    _checks.number(alpha, "alpha", 0, 1)
-    p = _checks.propensity(propensity, matrix.shape[1])
+    _validation.in_range(alpha, "alpha", 0, 1)
+    p = _validation.propensity(propensity, matrix.shape[1])
     highest = propensity.high if isinstance(propensity, PropensityEstimate) else p
-    places = tuple(_checks.count(place, "k") for place in k)
+    places = tuple(_validation.positive_int(place, "k") for place in k)
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
     spurious: list[Finding] = []
@@ -90,9 +90,9 @@ def holm(tests: list[Test]) -> list[Test]:
 
 
 def _audit(audit: tuple[Any, Any], n_labels: int) -> tuple[sp.csr_array, sp.csr_array]:
-    observed = _checks.labels(audit[0], name="observed")
-    complete = _checks.labels(audit[1], name="complete")
-    _checks.same_shape(observed, complete, "observed", "complete")
+    observed = _validation.labels(audit[0], name="observed")
+    complete = _validation.labels(audit[1], name="complete")
+    _validation.same_shape(observed, complete, "observed", "complete")
     if complete.shape[1] != n_labels:
         raise ValueError(f"the audit has {complete.shape[1]} labels, the data have {n_labels}.")
     return observed, complete

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
-from unmask.diagnosis.record import Test, replicates
+from unmask.diagnosis.findings import Test, replicates
 from unmask.weights.counts import Mixture, mixture
 
 Floats = NDArray[np.float64]

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask.diagnosis.feasibility import row_sums
-from unmask.diagnosis.record import Finding
+from unmask.diagnosis.findings import Finding
 from unmask.weights import count_distribution, normalized_weights
 
 Floats = NDArray[np.float64]

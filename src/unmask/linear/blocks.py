@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask.linear import files, ova, softmax
 from unmask.linear.model import Shard, shard
-from unmask.linear.problem import Course, Part, Problem
+from unmask.linear.problem import FitLog, Part, Problem
 
 BLOCK_BYTES = 1 << 28
 
@@ -31,7 +31,7 @@ def block_labels(given: Problem, asked: int | None = None) -> int:
     """
     _, d, n_labels = given.shape
     if asked is not None:
-        _checks.count(asked, "shard_labels")
+        _validation.positive_int(asked, "shard_labels")
     if given.loss == "softmax":
         return max(n_labels, 1)
     share = min(512, max(96, n_labels / 64), BLOCK_BYTES / (4 * (d + 1)))
@@ -58,7 +58,7 @@ class Trained(NamedTuple):
     """A block that is done: its shard, or the manifest's entry of the shard that was written."""
 
     start: int
-    course: Course
+    course: FitLog
     shard: Shard | None = None
     entry: files.Entry | None = None
 
@@ -85,7 +85,7 @@ def blocks(given: Problem, size: int, start: NDArray[np.float32] | None = None) 
     ]
 
 
-def joined(parts: list[Course]) -> Course:
+def joined(parts: list[FitLog]) -> FitLog:
     """The courses of consecutive blocks as one."""
     names = ("objective", "turns", "status")
-    return Course(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return FitLog(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

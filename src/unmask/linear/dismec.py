@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks, _files
+from unmask import _io, _validation
 from unmask.linear.model import LinearModel, Shard
 
 
@@ -105,12 +105,12 @@ def read_dismecpp(
     """
     meta_path = Path(path)
     try:
-        meta = _files.tree(meta_path)
+        meta = _io.read_json(meta_path)
         n_features, n_labels = int(meta["num-features"]), int(meta["num-labels"])
         files = sorted(meta["files"], key=lambda entry: entry["first"])
         spans = [(int(f["first"]), int(f["count"])) for f in files]
-        wrong = [f["file"] for f in files if not _files.beside(meta_path.parent, f["file"])]
-        kinds = [_checks.one_of(f["weight-format"], _READERS, "weight format") for f in files]
+        wrong = [f["file"] for f in files if not _io.is_inside(meta_path.parent, f["file"])]
+        kinds = [_validation.one_of(f["weight-format"], _READERS, "weight format") for f in files]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{meta_path} is no DiSMEC++ model file: {error!r}.") from None
     ends = np.cumsum([0, *(count for _, count in spans)])
@@ -123,7 +123,7 @@ def read_dismecpp(
             f"{meta_path} lists {wrong or files} for {n_features} features; weight files must "
             "stand beside it."
         )
-    _files.refuse_columns(meta_path, n_features, "features")
+    _io.refuse_columns(meta_path, n_features, "features")
     shards = tuple(
         _dismecpp_shard(meta_path.parent / entry["file"], kind, (count, n_features), bias)
         for entry, kind, (_, count) in zip(files, kinds, spans, strict=True)
@@ -182,7 +182,7 @@ def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
     with np.errstate(over="ignore"):
         weights = np.array(values, np.float32)
     arrays = (weights, np.array(columns, np.int64), np.array(counts, np.int64))
-    return _checks.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
+    return _validation.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
 
 
 _READERS = {"DenseTXT": _text, "SparseTXT": _sparse_text, "DenseNPY": _npy}

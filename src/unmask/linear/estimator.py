@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unmask import _checks, _kernels
+from unmask import _kernels, _validation
 from unmask.linear import model as models
 from unmask.linear.recipe import Recipe
 from unmask.linear.spread import top_spread
@@ -52,7 +52,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs : threads; None for the package's setting, −1 for all cores. Results do not depend on it.
     backend : where blocks of labels are trained: None for these threads (or what
         `joblib.parallel_config` says), "local:4" for worker processes, a Dask scheduler's address
-        or client (`unmask.cluster`). Results do not depend on it either.
+        or client (`unmask.parallel`). Results do not depend on it either.
     warm_start : start from the last fit, where its shape still fits.
     verbose : report labels per second and time left on the error stream.
 
@@ -110,7 +110,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, Y: Any) -> Self:
         """Train on features X (n × d) and observed labels Y (n × L, 0/1), each dense or sparse."""
         given = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64])
-        labels = _checks.labels(_label_matrix(Y))
+        labels = _validation.labels(_label_matrix(Y))
         weights = self.correction if isinstance(self.correction, Weights) else None
         recipe = Recipe(
             loss=self.loss,
@@ -216,7 +216,9 @@ def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """As many threads as `n_jobs` says, inside the block; None leaves the package's setting."""
     if n_jobs == -1:
         return _kernels.using_threads(len(os.sched_getaffinity(0)))
-    return _kernels.using_threads(None if n_jobs is None else _checks.count(n_jobs, "n_jobs"))
+    return _kernels.using_threads(
+        None if n_jobs is None else _validation.positive_int(n_jobs, "n_jobs")
+    )
 
 
 def _reporter() -> Any:

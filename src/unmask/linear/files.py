@@ -23,8 +23,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
-from unmask import _checks, _files
-from unmask._files import archive
+from unmask import _io, _validation
+from unmask._io import archive
 from unmask.linear.model import LOSSES, LinearModel, Shard
 
 FORMAT = "unmask linear model"
@@ -51,7 +51,7 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     folder = Path(path)
     head = header(model.loss, model.n_labels, model.n_features, model.parameters)
     folder.mkdir(parents=True, exist_ok=True)
-    with _files.alone(folder):
+    with _io.exclusive(folder):
         begin(folder, head)
         at = 0
         for piece in pieces(model, shard_labels):
@@ -96,7 +96,7 @@ def write_shard(folder: Path, start: int, part: Shard) -> Entry:
     """Write the file of a shard, and return what the manifest is to say of it."""
     name = f"shard-{start:08d}.safetensors"
     contents = to_safetensors(_arrays(part))
-    with _files.writing(folder / name) as file:
+    with _io.atomic_write(folder / name) as file:
         file.write(contents)
     return {
         "file": name,
@@ -143,7 +143,7 @@ def _arrays(part: Shard) -> dict[str, NDArray[Any]]:
 
 
 def _write_manifest(folder: Path, head: dict[str, Any]) -> None:
-    with _files.writing(folder / MANIFEST) as file:
+    with _io.atomic_write(folder / MANIFEST) as file:
         file.write(json.dumps(head, indent=1).encode())
 
 
@@ -155,7 +155,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
     """
     folder = Path(path)
     head = read_manifest(folder)
-    _files.refuse_columns(folder / MANIFEST, head["features"], "features")
+    _io.refuse_columns(folder / MANIFEST, head["features"], "features")
     expected = 0
     for entry in head["shards"]:
         if entry["start"] != expected:
@@ -178,7 +178,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, if it is one of ours and complete in itself."""
     try:
-        head = _files.tree(folder / MANIFEST)
+        head = _io.read_json(folder / MANIFEST)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{folder} is no model folder: {MANIFEST} cannot be read ({error})."
@@ -205,7 +205,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _refuse_bad_entry(folder: Path, entry: Any) -> None:
     kinds = {"file": str, "start": int, "stop": int, "bytes": int, "sha256": str}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
-    if not sound or not _files.beside(folder, entry["file"]):
+    if not sound or not _io.is_inside(folder, entry["file"]):
         raise ValueError(
             f"{folder / MANIFEST} describes a shard as {entry!r:.200}; the file is damaged."
         )
@@ -248,7 +248,7 @@ def _refuse_infinite(part: Shard) -> None:
     values = part.weights.data if sp.issparse(part.weights) else part.weights
     for numbers, name in ((values, "weights"), (part.bias, "biases")):
         for at in range(0, len(numbers), _ROWS):
-            _checks.finite(numbers[at : at + _ROWS], name)
+            _validation.finite(numbers[at : at + _ROWS], name)
 
 
 def _digest(path: Path) -> str:
@@ -264,7 +264,7 @@ def _mapped(path: Path) -> dict[str, NDArray[Any]]:
         try:
             if not 2 <= length <= size - 8:
                 raise ValueError("its header does not fit")
-            named = _files.tree(path, file.read(length))
+            named = _io.read_json(path, file.read(length))
             return {
                 name: _tensor(path, about, 8 + length, size)
                 for name, about in named.items()

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import linear_predict as kernels
 from unmask._kernels.linear_smooth import BLOCK, forward
@@ -102,12 +102,12 @@ def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
         sp.csr_array(np.where(np.abs(weights[at : at + BLOCK]) < cull, 0, weights[at : at + BLOCK]))
         for at in range(0, len(bias), BLOCK)
     ]
-    return Shard(_checks.narrow(sp.csr_array(sp.vstack(kept))), bias)
+    return Shard(_validation.narrow(sp.csr_array(sp.vstack(kept))), bias)
 
 
 def features(model: LinearModel, given: Any) -> sp.csr_array:
     """Rows to predict for, checked."""
-    matrix = _checks.narrow(_checks.columns(given))
+    matrix = _validation.narrow(_validation.columns(given))
     if matrix.shape[1] != model.n_features:
         raise ValueError(
             f"the model knows {model.n_features} features; got rows with {matrix.shape[1]}."
@@ -166,7 +166,7 @@ def top(
     array([[1, 2]], dtype=int32)
     """
     matrix = features(model, given)
-    n, k = matrix.shape[0], _checks.count(k, "k")
+    n, k = matrix.shape[0], _validation.positive_int(k, "k")
     link, inverse, bias = _ranking(model, rank_by, propensity)
     labels = np.full((n, min(k, model.n_labels)), -1, dtype=np.int32)
     best = np.full(labels.shape, -np.inf, dtype=np.float32)
@@ -180,11 +180,11 @@ def top(
 
 def _ranking(model: LinearModel, rank_by: str, propensity: Any) -> tuple[int, Singles, Singles]:
     """The kernels' link, 1/p, and the biases (which absorb 1/p where the link is exponential)."""
-    if _checks.one_of(rank_by, RANKINGS, "ranking") == "score":
+    if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         return kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias
     if propensity is None:
         raise ValueError(f"rank_by={rank_by!r} needs the propensity of every label.")
-    inverse = (1 / _checks.propensity(propensity, model.n_labels)).astype(np.float32)
+    inverse = (1 / _validation.propensity(propensity, model.n_labels)).astype(np.float32)
     if model.loss == "softmax":
         return kernels.SCORE, inverse, model.bias + np.log(inverse)
     return _LINKS[model.loss], inverse, model.bias

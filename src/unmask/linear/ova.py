@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unmask.linear import hinge, smooth
 from unmask.linear.problem import (
-    Course,
+    FitLog,
     NonConvexWarning,
     Problem,
     Solution,
@@ -28,7 +28,7 @@ def solve(given: Problem, first: NDArray[np.float32] | None = None) -> Solution:
     return SOLVERS[given.loss](given, np.arange(given.shape[2]), first)
 
 
-def report(given: Problem, labels: NDArray[np.integer], course: Course) -> None:
+def report(given: Problem, labels: NDArray[np.integer], course: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     concave = labels[course.concave]
     if concave.size:

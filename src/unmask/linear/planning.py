@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask import _checks, cluster
+from unmask import _validation, parallel
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._kernels.linear_state import Entries
 from unmask.linear import softmax
@@ -84,12 +84,12 @@ def plan(
     block = block_labels(given, shard_labels)
     n, d, n_labels = given.shape
     tasks = -(-n_labels // block)
-    with cluster.connect(backend) as crew:
-        room = crew.room()
+    with parallel.connect(backend) as runner:
+        room = runner.resources()
         refuse_small(given, block, room)
-        picked = _spread(given, _checks.count(sample, "sample"))
+        picked = _spread(given, _validation.positive_int(sample, "sample"))
         common = Common(given.common, chosen.cull)
-        ((_, (seconds, stored)),) = crew.run(_measure, [_pick(given, picked)], common)
+        ((_, (seconds, stored)),) = runner.run(_measure, [_pick(given, picked)], common)
     rounds = -(-tasks // (room.workers * room.threads))
     return Plan(
         rows=n,
@@ -162,7 +162,7 @@ def worker_bytes(given: Problem, labels: int, threads: int) -> int:
     return PROCESS + features_bytes(given) + threads * task_bytes(given, labels)
 
 
-def refuse_small(given: Problem, block: int, room: cluster.Room) -> None:
+def refuse_small(given: Problem, block: int, room: parallel.Resources) -> None:
     """A ValueError if tasks do not fit a worker, with what would."""
     needed = worker_bytes(given, block, room.threads)
     if room.memory is None or needed <= USABLE * room.memory:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks, losses
+from unmask import _validation, losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
 from unmask.weights import Weights
 
@@ -94,13 +94,13 @@ class Solution:
     status: NDArray[np.int64]
 
     @property
-    def course(self) -> Course:
+    def course(self) -> FitLog:
         """How it went, without the weights."""
-        return Course(self.objective, self.turns, self.status)
+        return FitLog(self.objective, self.turns, self.status)
 
 
 @dataclass(frozen=True)
-class Course:
+class FitLog:
     """The objective of every label, the turns it took, and how it ended.
 
     `concave` and `exhausted` name labels: those whose problem has no minimum that the solver can
@@ -137,7 +137,7 @@ def problem(
     Rows are put in the order of their lengths: loops over neighbours of equal length are what a
     processor can predict, worth a tenth of the time.
     """
-    _checks.one_of(bias, BIASES, "bias")
+    _validation.one_of(bias, BIASES, "bias")
     n, d = features.shape
     order = np.argsort(np.diff(features.indptr), kind="stable")
     features = features[order]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _checks
+from unmask import _validation
 from unmask.linear import ova
 from unmask.linear.problem import BIASES, Problem, problem
 from unmask.weights import CORRECTIONS, Weights
@@ -44,15 +44,15 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be combined."""
-        _checks.one_of(self.reduction, REDUCTIONS, "reduction")
+        _validation.one_of(self.reduction, REDUCTIONS, "reduction")
         known = ova.SOLVERS if self.reduction == "ova" else ("softmax",)
-        _checks.one_of(self.loss, known, f"loss for reduction={self.reduction!r}")
-        _checks.one_of(self.correction, [*CORRECTIONS, "given"], "correction")
-        _checks.one_of(self.bias, BIASES, "bias")
+        _validation.one_of(self.loss, known, f"loss for reduction={self.reduction!r}")
+        _validation.one_of(self.correction, [*CORRECTIONS, "given"], "correction")
+        _validation.one_of(self.bias, BIASES, "bias")
         for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
-            _checks.number(getattr(self, name), name, np.finfo(float).tiny, np.inf)
-        _checks.number(self.cull, "cull", 0, np.inf)
-        _checks.count(self.max_iter, "max_iter")
+            _validation.in_range(getattr(self, name), name, np.finfo(float).tiny, np.inf)
+        _validation.in_range(self.cull, "cull", 0, np.inf)
+        _validation.positive_int(self.max_iter, "max_iter")
 
     def cost(self, rows: int) -> float:
         """C, for this many rows."""
@@ -63,9 +63,9 @@ def prepare(
     features: Any, labels: Any, recipe: Recipe, propensity: Any, weights: Weights | None
 ) -> Problem:
     """Check, weigh, arrange."""
-    x = _checks.narrow(_checks.columns(features))
-    y = _checks.narrow(_checks.labels(labels))
-    _checks.same_rows(x, y, "features", "labels")
+    x = _validation.narrow(_validation.columns(features))
+    y = _validation.narrow(_validation.labels(labels))
+    _validation.same_rows(x, y, "features", "labels")
     if min(x.shape) < 1 or y.shape[1] < 1:
         raise ValueError(
             f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
@@ -73,7 +73,7 @@ def prepare(
         )
     if weights is None:
         weights = _weigh(y, recipe, propensity)
-    _checks.same_shape(weights.pos, y, "weights", "labels")
+    _validation.same_shape(weights.pos, y, "weights", "labels")
     return problem(
         x,
         weights,

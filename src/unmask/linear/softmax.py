@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
-from unmask.linear.problem import Course, Problem, Solution, UnconvergedWarning
+from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning
 
 Singles = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -77,7 +77,7 @@ def solve(given: Problem, first: Singles | None = None) -> Solution:
     return Solution(np.ascontiguousarray(weights), *same)
 
 
-def report(given: Problem, course: Course) -> None:
+def report(given: Problem, course: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     if course.concave.size:
         total = np.bincount(given.entries.rows, given.entries.pos, minlength=given.shape[0])

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _checks, cluster
+from unmask import _validation, parallel
 from unmask.linear import files
 from unmask.linear.model import LinearModel, Shard, features, top
 from unmask.predictions import TopK
@@ -45,7 +45,7 @@ def top_spread(
     backend: Any = None,
     by: str | None = None,
 ) -> TopK:
-    """The k best labels of every row, as `top`, by the workers of a backend (`unmask.cluster`).
+    """The k best labels of every row, as `top`, by the workers of a backend (`unmask.parallel`).
 
     `model` may be the path of a folder, which workers that see it map for themselves. `by` is
     "rows" or "labels" (see the module); by default rows, unless the model is larger than half the
@@ -59,19 +59,19 @@ def top_spread(
     """
     loaded = model if isinstance(model, LinearModel) else files.load(model)
     rows = features(loaded, given)
-    p = None if propensity is None else _checks.propensity(propensity, loaded.n_labels)
-    how = Ranking(_checks.count(k, "k"), rank_by, p)
-    with cluster.connect(backend) as crew:
-        way = _way(crew, loaded) if by is None else _checks.one_of(by, WAYS, "way to spread")
+    p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
+    how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
+    with parallel.connect(backend) as runner:
+        way = _way(runner, loaded) if by is None else _validation.one_of(by, WAYS, "way to spread")
         if way == "labels":
-            return _by_labels(crew, loaded, rows, how)
+            return _by_labels(runner, loaded, rows, how)
         folder = None if isinstance(model, LinearModel) else Path(model).resolve()
-        seen = folder is not None and crew.sees(folder)
-        return _by_rows(crew, str(folder) if seen else _plain(loaded), rows, how)
+        seen = folder is not None and runner.shares_folder(folder)
+        return _by_rows(runner, str(folder) if seen else _plain(loaded), rows, how)
 
 
-def _way(crew: cluster.Crew, model: LinearModel) -> str:
-    memory = crew.room().memory
+def _way(runner: parallel.Runner, model: LinearModel) -> str:
+    memory = runner.resources().memory
     return "rows" if memory is None or 2 * size(model) <= memory else "labels"
 
 
@@ -84,11 +84,11 @@ def size(model: LinearModel) -> int:
     return sum(int(array.nbytes) for group in arrays for array in group) + 4 * model.n_labels
 
 
-def _by_rows(crew: cluster.Crew, model: Any, rows: sp.csr_array, how: Ranking) -> TopK:
-    room = crew.room()
+def _by_rows(runner: parallel.Runner, model: Any, rows: sp.csr_array, how: Ranking) -> TopK:
+    room = runner.resources()
     height = max(1, -(-rows.shape[0] // (2 * room.workers * room.threads)))
     tasks = [rows[at : at + height] for at in range(0, rows.shape[0], height)] or [rows]
-    with closing(crew.run(_top_of_rows, tasks, (model, how))) as parts:
+    with closing(runner.run(_top_of_rows, tasks, (model, how))) as parts:
         found = dict(parts)
     inorder = [found[at] for at in range(len(tasks))]
     return TopK(
@@ -102,13 +102,15 @@ def _top_of_rows(placed: tuple[Any, Ranking], rows: sp.csr_array) -> TopK:
     return top(known, rows, how.k, rank_by=how.rank_by, propensity=how.propensity)
 
 
-def _by_labels(crew: cluster.Crew, model: LinearModel, rows: sp.csr_array, how: Ranking) -> TopK:
-    room = crew.room()
+def _by_labels(
+    runner: parallel.Runner, model: LinearModel, rows: sp.csr_array, how: Ranking
+) -> TopK:
+    room = runner.resources()
     shards = [_unmapped(part) for part in files.pieces(model, PIECE)]
     starts = np.cumsum([0, *(len(part.bias) for part in shards)]).tolist()
     tasks, placed = list(zip(starts, shards, strict=False)), (model.loss, rows, how)
     ahead = 2 * room.workers * room.threads  # shards are large; no more of them on their way
-    with closing(crew.run(_top_of_shard, tasks, placed, ahead=ahead)) as parts:
+    with closing(runner.run(_top_of_shard, tasks, placed, ahead=ahead)) as parts:
         return reduce(merged, (part for _, part in parts))
 
 

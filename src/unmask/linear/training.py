@@ -19,12 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _files, cluster
+from unmask import _io, parallel
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard
 from unmask.linear.planning import refuse_small
-from unmask.linear.problem import Course, Problem
+from unmask.linear.problem import FitLog, Problem
 from unmask.linear.recipe import Recipe, prepare
 from unmask.weights import Weights
 
@@ -42,12 +42,12 @@ def train(
     first: LinearModel | None = None,
     progress: Progress | None = None,
     backend: Any = None,
-) -> tuple[LinearModel, Course]:
+) -> tuple[LinearModel, FitLog]:
     """Train a model in memory; also returns objectives, turns and status of every label.
 
     `weights` take the place of the recipe's correction; `first` is a model to start from;
     `progress(done, total)` is called as labels are finished; `backend` is where blocks of labels
-    are solved (`unmask.cluster`), which does not change the model.
+    are solved (`unmask.parallel`), which does not change the model.
 
     >>> model, _ = train([[1.0, 0.0], [0.0, 1.0]], [[1, 0], [0, 1]])
     >>> (model.weights @ np.eye(2) + model.bias[:, None] > 0).astype(int)
@@ -61,10 +61,10 @@ def train(
     note = _counter(progress, given.shape[2])
     solved: list[Trained] = []
     placed = Common(given.common, chosen.cull)
-    with cluster.connect(backend) as crew:
+    with parallel.connect(backend) as runner:
         if backend is not None:
-            refuse_small(given, size, crew.room())
-        with closing(crew.run(train_block, tasks, placed)) as parts:
+            refuse_small(given, size, runner.resources())
+        with closing(runner.run(train_block, tasks, placed)) as parts:
             for _, part in parts:
                 solved.append(part)
                 note(len(part.course.status))
@@ -109,7 +109,7 @@ def train_to(
     folder, n_labels = Path(path).resolve(), given.shape[2]
     mark = _fingerprint(given, chosen, size)
     folder.mkdir(parents=True, exist_ok=True)
-    with _files.alone(folder):
+    with _io.exclusive(folder):
         finished = _finished(folder, mark) if resume else None
         if finished is None:
             head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
@@ -117,11 +117,13 @@ def train_to(
         note = _counter(progress, n_labels)
         note(sum(stop - start for start, stop in (finished or {}).items()))
         tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
-        with cluster.connect(backend if tasks else None) as crew, _keeping(folder, n_labels):
+        with parallel.connect(backend if tasks else None) as runner, _keeping(folder, n_labels):
             if backend is not None:
-                refuse_small(given, size, crew.room())
-            placed = Common(given.common, chosen.cull, str(folder) if crew.sees(folder) else None)
-            with closing(crew.run(train_block, tasks, placed, folder=folder)) as parts:
+                refuse_small(given, size, runner.resources())
+            placed = Common(
+                given.common, chosen.cull, str(folder) if runner.shares_folder(folder) else None
+            )
+            with closing(runner.run(train_block, tasks, placed, folder=folder)) as parts:
                 for _, part in parts:
                     done = part.start + np.arange(len(part.course.status))
                     _report(given, done, part.course)
@@ -131,7 +133,7 @@ def train_to(
         return files.load(folder, verify=False)
 
 
-def _report(given: Problem, labels: NDArray[np.integer], course: Course) -> None:
+def _report(given: Problem, labels: NDArray[np.integer], course: FitLog) -> None:
     if given.loss == "softmax":
         softmax.report(given, course)
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.losses import _loss, related_work
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.description import (
@@ -96,7 +96,7 @@ def get(loss: Loss | str) -> Loss:
     >>> get("hinge").reduction
     'ova'
     """
-    return loss if isinstance(loss, Loss) else LOSSES[_checks.one_of(loss, LOSSES, "loss")]
+    return loss if isinstance(loss, Loss) else LOSSES[_validation.one_of(loss, LOSSES, "loss")]
 
 
 def observed(weights: Weights) -> Observed:
@@ -123,7 +123,7 @@ def _filled(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np
 
 
 def _at_the_door(loss: Loss | str, scores: Any, weights: Weights) -> tuple[Loss, Any, Observed]:
-    dense = _checks.finite(np.asarray(scores, dtype=np.float64), "scores")
+    dense = _validation.finite(np.asarray(scores, dtype=np.float64), "scores")
     if dense.shape != weights.pos.shape:
         raise ValueError(
             f"scores must have the shape of the weights, {weights.pos.shape}; got {dense.shape}."

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.losses._loss import Loss
 from unmask.weights import CORRECTIONS, Weights
 
@@ -92,7 +92,7 @@ def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = 
 
 def _prototype(correction: str, loss: Loss, normalized: bool) -> Weights:
     """Weights of a row of one label and a row of two at p = 0.3: all that can go wrong does."""
-    _checks.one_of(correction, CORRECTIONS, "correction")
+    _validation.one_of(correction, CORRECTIONS, "correction")
     reduction = "pal" if loss.reduction == "pal" else "ova"
     weigh = CORRECTIONS[correction]
     return weigh([[1, 0, 0], [1, 1, 0]], [0.3] * 3, normalized=normalized, reduction=reduction)

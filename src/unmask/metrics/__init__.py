@@ -11,11 +11,8 @@ interval), `deconvolution` (when single rows are too noisy), `compare` (two syst
 (the result), `charts` (the result as a picture).
 """
 
-from unmask.metrics.compare import compare
-from unmask.metrics.evaluator import Evaluator, contributions, evaluate
-from unmask.metrics.registry import ESTIMATORS, METRICS, supported
-from unmask.metrics.scorer import make_scorer
-from unmask.metrics.sensitivity import (
+from unmask.metrics.comparison.paired import compare
+from unmask.metrics.comparison.sensitivity import (
     Ranking,
     jain_around,
     jain_grid,
@@ -23,6 +20,9 @@ from unmask.metrics.sensitivity import (
     ranking,
     sensitivity,
 )
+from unmask.metrics.evaluator import Evaluator, contributions, evaluate
+from unmask.metrics.registry import ESTIMATORS, METRICS, supported
+from unmask.metrics.scorer import make_scorer
 from unmask.metrics.shards import evaluate_shards
 from unmask.metrics.table import Estimate, Table, Tables
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from unmask._kernels.deconvolution import FIXED
 from unmask._kernels.sums import ABSOLUTE, LARGEST, SQUARES
-from unmask.metrics import deconvolution, intervals
+from unmask.metrics import intervals
+from unmask.metrics.deconvolution.fitting import fitting
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.state import State
@@ -50,11 +51,11 @@ class Summary:
         return intervals.resampling_counts(groups, self.replicates, self.seed)
 
     @cached_property
-    def fits(self) -> dict[int, deconvolution.Deconvolution]:
+    def fits(self) -> dict[int, fitting.Deconvolution]:
         """The fitted label counts for every k that is deconvolved."""
         return {
-            k: deconvolution.fit(
-                deconvolution.Counts(
+            k: fitting.fit(
+                fitting.Counts(
                     rows.astype(np.float64),
                     hits.astype(np.float64) / FIXED,
                     misses.astype(np.float64) / FIXED,

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
-from unmask.metrics import estimates, plan, state, uncertain
+from unmask import _validation
+from unmask.metrics import estimates, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.plan import Plan
 from unmask.metrics.registry import split
@@ -34,7 +34,7 @@ def evaluate(
     estimators: Sequence[str] | None = None,
     confidence: float = 0.95,
     interval: str = "normal",
-    draws: int = uncertain.DRAWS,
+    draws: int = propensity_uncertainty.DRAWS,
     **settings: Any,
 ) -> Table:
     """Estimate ranking metrics from observed labels, with their uncertainty.
@@ -72,14 +72,16 @@ def evaluate(
     }
     if isinstance(propensity, PropensityEstimate):
         top = _as_top(top, metrics)
-        vectors = propensity.draw(seed=settings.get("seed", 0), size=_checks.count(draws, "draws"))
-        table = uncertain.widen(
+        vectors = propensity.draw(
+            seed=settings.get("seed", 0), size=_validation.positive_int(draws, "draws")
+        )
+        table = propensity_uncertainty.widen(
             evaluate(top, labels, propensity.value, interval=interval, **asked),
             (evaluate(top, labels, p, **asked) for p in vectors),
             confidence=confidence,
             interval=interval,
         )
-        return uncertain.doubted(table, propensity.effect)
+        return propensity_uncertainty.doubted(table, propensity.effect)
     sparse = sp.issparse(propensity)
     evaluator = Evaluator(None if sparse else propensity, interval=interval, **asked)
     evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
@@ -155,16 +157,18 @@ class Evaluator:
     ) -> None:
         """Check the choices; no rows yet."""
         plan.check_names(metrics, estimators)
-        _checks.one_of(interval, INTERVALS, "interval")
-        _checks.number(confidence, "confidence", 0.5, 1 - 1e-9)
-        _checks.number(clip, "clip", 1, np.inf)
-        _checks.number(fraction, "fraction", 0, 0.99)
-        _checks.number(_checks.count(replicates, "replicates"), "replicates", 2, np.inf)
+        _validation.one_of(interval, INTERVALS, "interval")
+        _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+        _validation.in_range(clip, "clip", 1, np.inf)
+        _validation.in_range(fraction, "fraction", 0, 0.99)
+        _validation.in_range(
+            _validation.positive_int(replicates, "replicates"), "replicates", 2, np.inf
+        )
         if isinstance(tau, str):
-            _checks.one_of(tau, ["auto"], "tau")
+            _validation.one_of(tau, ["auto"], "tau")
         else:
-            _checks.number(tau, "tau", 0, 1)
-        checked = None if propensity is None else _checks.propensity(propensity)
+            _validation.in_range(tau, "tau", 0, 1)
+        checked = None if propensity is None else _validation.propensity(propensity)
         self._inverse = None if checked is None else 1 / checked
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
@@ -232,7 +236,7 @@ class Evaluator:
         self, top: Any, labels: Any, entries: Any, first_row: int, *, keep_all: bool
     ) -> tuple[Plan, int, state.State]:
         """The plan that these rows need, the number of labels, and the sums over the rows."""
-        observed = _checks.labels(labels)
+        observed = _validation.labels(labels)
         inverse = self._inverse_of(observed, entries)
         listed = self._listed(top, observed)
         made = plan.make(
@@ -262,7 +266,7 @@ class Evaluator:
     def _inverse_of(self, observed: sp.csr_array, entries: Any) -> NDArray[np.float64]:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
         if entries is not None:
-            return 1 / _checks.entry_propensity(entries, observed)
+            return 1 / _validation.entry_propensity(entries, observed)
         if self._inverse is None:
             needy = [e for e in self._estimators if e != "vanilla"]
             if needy:
@@ -278,7 +282,7 @@ class Evaluator:
     def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
         top = _as_top(top, self._metrics)
-        _checks.same_rows(top.labels, observed, "predictions", "labels")
+        _validation.same_rows(top.labels, observed, "predictions", "labels")
         largest = int(top.labels.max(initial=-1))
         if largest >= observed.shape[1]:
             raise ValueError(

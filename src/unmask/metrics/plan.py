@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask._kernels.metrics import FORMS
 from unmask.metrics.registry import ESTIMATORS, METRICS, Metric, split
 
@@ -168,4 +168,4 @@ def check_names(metrics: Sequence[str], estimators: Sequence[str]) -> None:
     for name in metrics:
         split(name)
     for name in estimators:
-        _checks.one_of(name, ESTIMATORS, "estimator")
+        _validation.one_of(name, ESTIMATORS, "estimator")

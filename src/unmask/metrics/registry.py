@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from unmask import _checks
+from unmask import _validation
 
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
@@ -63,7 +63,7 @@ def split(name: str) -> tuple[str, int | None]:
     ValueError: 'P@0' is not a metric; write a name and a k of at least 1, like 'R@5'.
     """
     metric, found, k = name.partition("@")
-    _checks.one_of(metric, METRICS, "metric")
+    _validation.one_of(metric, METRICS, "metric")
     if found and not re.fullmatch(r"[1-9][0-9]*", k):
         raise ValueError(
             f"{name!r} is not a metric; write a name and a k of at least 1, like 'R@5'."
@@ -81,7 +81,7 @@ def supported(metric: str) -> tuple[str, ...]:
     >>> supported("macro-R")
     ('vanilla',)
     """
-    return METRICS[_checks.one_of(metric, METRICS, "metric")].estimators
+    return METRICS[_validation.one_of(metric, METRICS, "metric")].estimators
 
 
 METRICS: dict[str, Metric] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from unmask import _checks
+from unmask import _validation
 from unmask.metrics.evaluator import evaluate
 from unmask.metrics.registry import METRICS, split, supported
 
@@ -26,7 +26,7 @@ def make_scorer(metric: str, estimator: str, propensity: Any = None, **settings:
     1.0
     """
     name, k = split(metric)
-    _checks.one_of(estimator, supported(name), "estimator")
+    _validation.one_of(estimator, supported(name), "estimator")
     sign = 1.0 if METRICS[name].higher_is_better else -1.0
 
     def score(model: Any, features: Any, labels: Any) -> float:

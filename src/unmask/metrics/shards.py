@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from unmask import _checks, cluster, data, predictions
-from unmask.metrics import uncertain
+from unmask import _validation, data, parallel, predictions
+from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
 from unmask.metrics.table import Table
 from unmask.propensity import PropensityEstimate
@@ -30,13 +30,13 @@ def evaluate_shards(
     *,
     backend: Any = None,
     progress: Callable[[int, int], None] | None = None,
-    draws: int = uncertain.DRAWS,
+    draws: int = propensity_uncertainty.DRAWS,
     **settings: Any,
 ) -> Table:
     """The table that `evaluate` gives for all rows at once, to the last bit.
 
     `settings` are those of an `Evaluator`, `metrics` among them; `backend` is where shards are
-    evaluated (`unmask.cluster`). Paths must lead to the files there; where they do not, give the
+    evaluated (`unmask.parallel`). Paths must lead to the files there; where they do not, give the
     shards themselves.
 
     >>> from unmask import TopK
@@ -47,9 +47,9 @@ def evaluate_shards(
     """
     evaluators = _evaluators(propensity, draws, settings)
     found: dict[int, list[Evaluator]] = {}
-    with cluster.connect(backend) as crew:
-        tasks = list(zip(shards, _first_rows(crew, shards, settings), strict=True))
-        with closing(crew.run(_evaluated, tasks, evaluators)) as parts:
+    with parallel.connect(backend) as runner:
+        tasks = list(zip(shards, _first_rows(runner, shards, settings), strict=True))
+        with closing(runner.run(_evaluated, tasks, evaluators)) as parts:
             for at, part in parts:
                 found[at] = part
                 if progress is not None:
@@ -61,27 +61,31 @@ def evaluate_shards(
     if not drawn:
         return table
     kept = {"confidence": settings.get("confidence", 0.95)}
-    wider = uncertain.widen(table, drawn, interval=settings.get("interval", "normal"), **kept)
-    return uncertain.doubted(wider, propensity.effect)
+    wider = propensity_uncertainty.widen(
+        table, drawn, interval=settings.get("interval", "normal"), **kept
+    )
+    return propensity_uncertainty.doubted(wider, propensity.effect)
 
 
 def _evaluators(propensity: Any, draws: int, settings: dict[str, Any]) -> list[Evaluator]:
     """One without rows; for estimated propensities, one more for each drawn vector."""
     if not isinstance(propensity, PropensityEstimate):
         return [Evaluator(propensity, **settings)]
-    vectors = propensity.draw(seed=settings.get("seed", 0), size=_checks.count(draws, "draws"))
+    vectors = propensity.draw(
+        seed=settings.get("seed", 0), size=_validation.positive_int(draws, "draws")
+    )
     plain = {name: value for name, value in settings.items() if name != "interval"}
     return [Evaluator(propensity.value, **settings), *(Evaluator(p, **plain) for p in vectors)]
 
 
 def _first_rows(
-    crew: cluster.Crew, shards: Sequence[Shard], settings: dict[str, Any]
+    runner: parallel.Runner, shards: Sequence[Shard], settings: dict[str, Any]
 ) -> Sequence[int]:
     """The number of the first row of each shard, where anything depends on it."""
     by_number = "subsampled" in settings.get("estimators", ())
     if settings.get("interval", "normal") == "normal" and not by_number:
         return [0] * len(shards)
-    with closing(crew.run(_rows_of, shards)) as counted:
+    with closing(runner.run(_rows_of, shards)) as counted:
         counts = dict(counted)
     return np.cumsum([0, *(counts[at] for at in range(len(shards) - 1))]).tolist()  # type: ignore[no-any-return]
 
@@ -103,4 +107,4 @@ def _read(shard: Shard) -> tuple[Any, Any]:
     observed = data.read(labels).labels if isinstance(labels, str | os.PathLike) else labels
     if observed is None:
         raise ValueError(f"{labels} holds no labels; name a file that does.")
-    return top, _checks.labels(observed)
+    return top, _validation.labels(observed)

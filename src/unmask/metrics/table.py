@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unmask import _checks, report
+from unmask import _validation, report
 from unmask.metrics import charts
 
 
@@ -92,7 +92,7 @@ class Table:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_checks.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
@@ -160,7 +160,7 @@ class Tables:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_checks.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate of every table."""

@@ -11,9 +11,10 @@ with n training rows and n_j rows that carry label j.
 """
 
 from unmask.propensity.audit import audit, from_counts
-from unmask.propensity.curve import CurveFit
+from unmask.propensity.audit_plan import AuditPlan, audit_plan
 from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.frequency_curve import CurveFit
 from unmask.propensity.marginals import from_marginals
 from unmask.propensity.models import (
     Propensity,
@@ -24,10 +25,9 @@ from unmask.propensity.models import (
     jain_curve,
     temper,
 )
-from unmask.propensity.named import MODELS, named, read, write
-from unmask.propensity.plan import AuditPlan, audit_plan
 from unmask.propensity.presets import PRESETS, Preset, preset
 from unmask.propensity.recapture import chapman, recapture
+from unmask.propensity.spec import MODELS, named, read, write
 
 ESTIMATORS = {
     "audit": audit,

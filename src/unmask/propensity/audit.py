@@ -27,10 +27,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, chi2
 
-from unmask import _checks
-from unmask.propensity import curve as curves
-from unmask.propensity.curve import CurveFit, Evidence
+from unmask import _validation
+from unmask.propensity import frequency_curve as curves
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
+from unmask.propensity.frequency_curve import CurveFit, Evidence
 
 Floats = NDArray[np.float64]
 
@@ -63,9 +63,9 @@ def audit(
     >>> bool((estimate.low < 0.4).all() and (estimate.high > 0.4).all())
     True
     """
-    seen = _checks.labels(observed, name="observed")
-    true = _checks.labels(complete, name="complete")
-    _checks.same_shape(seen, true, "observed", "complete")
+    seen = _validation.labels(observed, name="observed")
+    true = _validation.labels(complete, name="complete")
+    _validation.same_shape(seen, true, "observed", "complete")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
     kept = sp.csr_array(seen.multiply(true))
@@ -161,15 +161,15 @@ def was_kept(kept: sp.csr_array, true: sp.csr_array) -> Floats:
 
 def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Floats]:
     total = np.asarray(of, dtype=np.float64)
-    total = _checks.per_label(of, total.size, "true label counts")
-    k = _checks.per_label(kept, total.size, "kept label counts")
-    frequency = _checks.per_label(counts, total.size, "training label counts")
+    total = _validation.per_label(of, total.size, "true label counts")
+    k = _validation.per_label(kept, total.size, "kept label counts")
+    frequency = _validation.per_label(counts, total.size, "training label counts")
     if (k > total).any():
         at = int(np.flatnonzero(k > total)[0])
         raise ValueError(f"label {at} was kept {k[at]:g} times out of {total[at]:g}; swap them?")
     if not total.any():
         raise ValueError("no audited row has a true label; audit more rows.")
-    _checks.training_rows(n)
+    _validation.training_rows(n)
     if frequency.max() > n:
         raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
     return k, total, frequency
@@ -233,9 +233,9 @@ def fit_posterior(
     effect: float, curve: str, confidence: float, seed: int,
 ) -> Posterior:  # fmt: skip
     """Fit the curve to the counts."""
-    _checks.one_of(curve, CURVES, "curve")
-    _checks.number(confidence, "confidence", 0.5, 0.9999)
-    _checks.number(effect, "effect", 1, float(np.finfo(np.float64).max))
+    _validation.one_of(curve, CURVES, "curve")
+    _validation.in_range(confidence, "confidence", 0.5, 0.9999)
+    _validation.in_range(effect, "effect", 1, float(np.finfo(np.float64).max))
     k, total, frequency = _counts(kept, of, counts, n)
     if sampled and not frequency.all():
         raise ValueError("counts that are themselves sampled must be above 0; add ½ to each.")

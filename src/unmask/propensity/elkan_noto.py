@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.propensity.audit import from_counts, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
@@ -50,7 +50,7 @@ def from_model(
     >>> p.value.round(1)
     array([0.4, 0.3])
     """
-    seen = _checks.labels(observed, name="observed")
+    seen = _validation.labels(observed, name="observed")
     frequency = label_counts(seen)
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
@@ -71,9 +71,9 @@ def from_model(
 def _sums(probabilities: Any, seen: sp.csr_array) -> NDArray[np.float64]:
     """Σ g over the observed positives of each label."""
     given = probabilities if sp.issparse(probabilities) else np.asarray(probabilities)
-    _checks.same_shape(given, seen, "probabilities", "observed")
+    _validation.same_shape(given, seen, "probabilities", "observed")
     at_positives = sp.csr_array(seen.multiply(given), dtype=np.float64)
-    values = _checks.finite(at_positives.data, "probabilities")
+    values = _validation.finite(at_positives.data, "probabilities")
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise ValueError(
             f"probabilities must lie in [0, 1]; got {values.min():g} to {values.max():g}. "

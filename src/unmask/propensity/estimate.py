@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from unmask.propensity.curve import CurveFit
+from unmask.propensity.frequency_curve import CurveFit
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, norm
 
-from unmask import _checks
+from unmask import _validation
 from unmask.propensity.audit import label_counts
 from unmask.propensity.estimate import SMALLEST, PropensityEstimate
 
@@ -37,8 +37,8 @@ def from_marginals(
     >>> p.value.round(3), p.low.round(2), p.high.round(2)
     (array([0.6  , 0.778]), array([0.54, 0.75]), array([0.66, 0.81]))
     """
-    matrix = _checks.labels(observed, name="observed")
-    share = _checks.per_label(true_frequency, matrix.shape[1], "true label frequencies")
+    matrix = _validation.labels(observed, name="observed")
+    share = _validation.per_label(true_frequency, matrix.shape[1], "true label frequencies")
     bad = np.flatnonzero((share <= 0) | (share > 1))
     if bad.size:
         at = int(bad[0])
@@ -46,7 +46,7 @@ def from_marginals(
             f"true label frequencies must lie in (0, 1]; got {share[at]:g} at label {at}. "
             "Leave out labels that do not exist."
         )
-    counted = None if true_n is None else _checks.count(true_n, "true_n")
+    counted = None if true_n is None else _validation.positive_int(true_n, "true_n")
     known = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
     low, high = known.interval(confidence)
     value = np.clip((known.counts + 0.5) / (known.n + 1) / share, SMALLEST, 1.0)
@@ -66,7 +66,7 @@ class Ratio:
 
     def interval(self, confidence: float) -> tuple[Floats, Floats]:
         """Exact where the true share is known, else normal on the log scale."""
-        _checks.number(confidence, "confidence", 0.5, 0.9999)
+        _validation.in_range(confidence, "confidence", 0.5, 0.9999)
         tails = np.array([[(1 - confidence) / 2], [(1 + confidence) / 2]])
         if self.true_n is None:
             ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share

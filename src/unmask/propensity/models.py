@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 
 Propensity = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def jain(labels: Any, *, a: float = 0.55, b: float = 1.5) -> Propensity:
     >>> jain([[1, 0]] * 25 + [[0, 1]] + [[0, 0]] * 24).round(4)
     array([0.5572, 0.2556])
     """
-    matrix = _checks.labels(labels)
+    matrix = _validation.labels(labels)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     return jain_curve(counts, matrix.shape[0], a=a, b=b)
 
@@ -32,8 +32,8 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     >>> jain_curve([1, 25], n=50).round(4)
     array([0.2556, 0.5572])
     """
-    positives = _checks.finite(np.array(counts, dtype=np.float64), "label counts")
-    _checks.training_rows(n)
+    positives = _validation.finite(np.array(counts, dtype=np.float64), "label counts")
+    _validation.training_rows(n)
     if not (0 < a < np.inf and 0 < b < np.inf):
         raise ValueError(f"the Jain constants must be positive numbers; got a={a:g}, b={b:g}.")
     if positives.size and not (positives.min() >= 0 and positives.max() <= n):
@@ -55,7 +55,7 @@ def constant(n_labels: int, value: float) -> Propensity:
     >>> constant(3, 0.4)
     array([0.4, 0.4, 0.4])
     """
-    return _checks.propensity(np.full(n_labels, value))
+    return _validation.propensity(np.full(n_labels, value))
 
 
 def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
@@ -68,7 +68,7 @@ def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Pro
     """
     if not (1 <= head < np.inf and 1 <= tail < np.inf):
         raise ValueError(f"inverse propensities must be at least 1; got {head:g} to {tail:g}.")
-    matrix = _checks.labels(labels)
+    matrix = _validation.labels(labels)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     inverse = np.empty(matrix.shape[1])
     inverse[np.argsort(-counts, kind="stable")] = np.linspace(head, tail, matrix.shape[1])
@@ -83,7 +83,7 @@ def clip(propensity: ArrayLike, low: float) -> Propensity:
     """
     if not 0 < low <= 1:
         raise ValueError(f"the lowest propensity must lie in (0, 1]; got {low:g}.")
-    return np.maximum(_checks.propensity(propensity), low)
+    return np.maximum(_validation.propensity(propensity), low)
 
 
 def temper(propensity: ArrayLike, tau: float) -> Propensity:
@@ -92,6 +92,6 @@ def temper(propensity: ArrayLike, tau: float) -> Propensity:
     >>> temper([0.25, 1.0], 0.5)
     array([0.4, 1. ])
     """
-    _checks.number(tau, "tau", 0, 1)
-    p = _checks.propensity(propensity)
+    _validation.in_range(tau, "tau", 0, 1)
+    p = _validation.propensity(propensity)
     return p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1

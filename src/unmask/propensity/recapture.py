@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.propensity.audit import Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
@@ -77,7 +77,7 @@ def recapture(
     >>> propensity.recapture(one, two, of="either").value.mean().round(1)
     np.float64(0.6)
     """
-    _checks.one_of(of, ("first", "either"), "annotation")
+    _validation.one_of(of, ("first", "either"), "annotation")
     one, two, both = _two(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
     of_first = replace(estimate(both, two), method="recapture")
@@ -121,6 +121,6 @@ class Either:
 
 
 def _two(first: Any, second: Any) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
-    one, two = _checks.labels(first, name="first"), _checks.labels(second, name="second")
-    _checks.same_shape(one, two, "first", "second")
+    one, two = _validation.labels(first, name="first"), _validation.labels(second, name="second")
+    _validation.same_shape(one, two, "first", "second")
     return one, two, sp.csr_array(one.multiply(two))

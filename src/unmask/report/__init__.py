@@ -16,7 +16,7 @@ from unmask.report.charts import KINDS, Axis, Chart, Note, Panels, Rule, Series
 from unmask.report.files import save, write
 from unmask.report.html import render
 from unmask.report.markdown import write_markdown
-from unmask.report.parts import (
+from unmask.report.page import (
     LEVELS,
     Column,
     Commands,

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from unmask._checks import one_of
-from unmask.report.words import clean, say
+from unmask._validation import one_of
+from unmask.report.format import clean, say
 
 Numbers = tuple[float | None, ...]
 

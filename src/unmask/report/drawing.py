@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
+from unmask.report.alt_text import categories, drawn_as, legend
 from unmask.report.charts import Chart, Panels, charts_of
 from unmask.report.kinds import DRAW
 from unmask.report.marks import INK, LINE, MUTED, PAPER, Styles, dash, fit, pen
 from unmask.report.styles import Style
-from unmask.report.telling import categories, drawn_as, legend
 
 WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}  # inches of a chart in so many columns
 

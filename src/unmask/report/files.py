@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unmask.report import drawing, html, svg, tables
+from unmask.report.alt_text import described, series_names
 from unmask.report.charts import Chart, Panels, charts_of
 from unmask.report.marks import Styles
-from unmask.report.parts import Page, Table
+from unmask.report.page import Page, Table
 from unmask.report.styles import styles
-from unmask.report.telling import described, series_names
 
 Where = str | os.PathLike[str]
 
@@ -45,7 +45,7 @@ def save(part: Chart | Panels | Table, path: Where) -> Path:
 
 
 def _put(path: Where, contents: bytes) -> Path:
-    from unmask._files import writing
+    from unmask._io import writing
 
     with writing(path) as file:
         file.write(contents)

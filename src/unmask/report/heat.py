@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from unmask.report.alt_text import categories
 from unmask.report.charts import Axis, Chart, axes_of
+from unmask.report.format import say
 from unmask.report.marks import NAMES, Styles, fit, floats
-from unmask.report.telling import categories
-from unmask.report.words import say
 
 
 def heat(ax: Any, chart: Chart, styles: Styles) -> None:

@@ -19,8 +19,10 @@ from numbers import Real
 from typing import Any
 
 from unmask.report import drawing, svg, tables
+from unmask.report.alt_text import described, drawn_as, legend, series_names
 from unmask.report.charts import Chart, Panels, charts_of
-from unmask.report.parts import (
+from unmask.report.format import clean, say
+from unmask.report.page import (
     LEVELS,
     Commands,
     Estimate,
@@ -32,8 +34,6 @@ from unmask.report.parts import (
     Verdicts,
 )
 from unmask.report.styles import DASHES, Style, styles
-from unmask.report.telling import described, drawn_as, legend, series_names
-from unmask.report.words import clean, say
 
 LIMIT = 3_000_000
 """Bytes that a page may have; more is for files of data, not for readers."""

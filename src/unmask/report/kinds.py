@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from unmask.report.alt_text import categories
 from unmask.report.charts import Chart, Series, axes_of
+from unmask.report.format import say
 from unmask.report.heat import heat
 from unmask.report.marks import (
     INK,
@@ -22,8 +24,6 @@ from unmask.report.marks import (
     pen,
 )
 from unmask.report.styles import Style
-from unmask.report.telling import categories
-from unmask.report.words import say
 
 
 def lines(ax: Any, chart: Chart, styles: Styles) -> None:

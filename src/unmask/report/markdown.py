@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from unmask.report.alt_text import described
 from unmask.report.charts import Chart, Panels
 from unmask.report.files import save
 from unmask.report.html import cell_view
-from unmask.report.parts import LEVELS, Commands, Facts, Page, Table, Text, Verdicts
-from unmask.report.telling import described
+from unmask.report.page import LEVELS, Commands, Facts, Page, Table, Text, Verdicts
 
 DRAWN_AS = ("svg", "csv")
 """The files that stand for one drawing."""
@@ -32,7 +32,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     >>> path.read_text()
     '# Study\\n\\n- It holds.\\n'
     """
-    from unmask._files import writing
+    from unmask._io import writing
 
     path = Path(path)
     _save_drawings(page, path.with_suffix(""))

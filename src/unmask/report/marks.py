@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unmask.report.charts import Axis, Chart, Note, Rule, axes_of
+from unmask.report.format import say
 from unmask.report.styles import DASHES, MARKERS, THEME, Style
-from unmask.report.words import say
 
 Styles = Mapping[str, Style]
 INK, MUTED, LINE, PAPER = (THEME[name][0] for name in ("ink", "muted", "line", "paper"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unmask._checks import one_of
+from unmask._validation import one_of
 
 THEME = {
     "paper": ("#ffffff", "#12161c"),

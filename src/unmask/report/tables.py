@@ -18,8 +18,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from unmask.report.charts import Chart, Panels, Series
-from unmask.report.parts import Estimate, Table, Verdict
-from unmask.report.words import clean
+from unmask.report.format import clean
+from unmask.report.page import Estimate, Table, Verdict
 
 Row = dict[str, Any]
 Data = Chart | Panels | Table

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from unmask import _checks, losses
+from unmask import _validation, losses
 from unmask.losses import Loss, Observed, _loss
 from unmask.torch import weighing
 from unmask.torch.targets import label_index
@@ -61,12 +61,14 @@ class MissingLabelLoss(nn.Module):
         """See the class."""
         super().__init__()
         self.loss = _choose(loss, reduction)
-        self.correction = _checks.one_of(correction, CORRECTIONS, "correction")
+        self.correction = _validation.one_of(correction, CORRECTIONS, "correction")
         self.normalized = normalized
-        self.over_batch = _checks.one_of(reduction_over_batch, _OVER_BATCH, "reduction_over_batch")
-        self.tau = _checks.number(tau, "tau", 0, 1)
+        self.over_batch = _validation.one_of(
+            reduction_over_batch, _OVER_BATCH, "reduction_over_batch"
+        )
+        self.tau = _validation.in_range(tau, "tau", 0, 1)
         _refuse(self.loss, correction, normalized, labels)
-        values = _checks.propensity(propensity)
+        values = _validation.propensity(propensity)
         self.register_buffer("inverse_propensity", torch.as_tensor(np.append(1 / values, 0)))
         self.register_buffer("share", _share(correction, labels, values))
         if (values < 1).any():
@@ -154,7 +156,7 @@ def _divisor(over_batch: str, scores: Tensor) -> int:
 
 def _choose(loss: Loss | str | None, reduction: str | None) -> Loss:
     if loss is None:
-        return losses.get(_USUAL[_checks.one_of(reduction or "ova", _USUAL, "reduction")])
+        return losses.get(_USUAL[_validation.one_of(reduction or "ova", _USUAL, "reduction")])
     chosen = losses.get(loss)
     if reduction not in (None, chosen.reduction):
         raise ValueError(

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask._kernels import weights as kernels
 from unmask.propensity import temper
 from unmask.weights.counts import distribution_of
@@ -37,8 +37,8 @@ def vanilla(
     array([[0.5, 0.5, 0. ],
            [0. , 0. , 1. ]])
     """
-    _checks.one_of(reduction, REDUCTIONS, "reduction")
-    matrix = _checks.labels(labels)
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    matrix = _validation.labels(labels)
     if not normalized:
         return _both(matrix, np.ones(matrix.nnz))
     share = 1 / np.maximum(np.arange(np.diff(matrix.indptr).max(initial=0) + 1), 1)
@@ -57,8 +57,8 @@ def unbiased(
     array([[-1.5, -1.5],
            [ 0. ,  3. ]])
     """
-    _checks.one_of(reduction, REDUCTIONS, "reduction")
-    matrix = _checks.labels(labels)
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    matrix = _validation.labels(labels)
     return _unbiased(matrix, inverse_of(propensity, matrix), normalized)
 
 
@@ -82,8 +82,8 @@ def bound(
     >>> bound([[1, 1]], [0.5, 0.25], normalized=True).pos.toarray()
     array([[0.4       , 1.33333333]])
     """
-    _checks.one_of(reduction, REDUCTIONS, "reduction")
-    matrix = _checks.labels(labels)
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    matrix = _validation.labels(labels)
     inverse = inverse_of(propensity, matrix)
     if normalized:
         return _both(matrix, by_chunks(matrix.indptr, kernels.bound, inverse=inverse)[0])
@@ -109,13 +109,13 @@ def empirical_bayes(
            [0. , 1. , 0. ],
            [0. , 0. , 0. ]])
     """
-    _checks.one_of(reduction, REDUCTIONS, "reduction")
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
     if not normalized:
         raise ValueError(
             "empirical_bayes estimates the 1/N* of normalised losses and has no plain form; "
             "pass normalized=True, or use `unbiased` for a plain loss."
         )
-    matrix = _checks.labels(labels)
+    matrix = _validation.labels(labels)
     inverse = inverse_of(propensity, matrix)
     share = distribution_of(matrix, inverse).share
     values, _ = by_chunks(matrix.indptr, kernels.spread, share)
@@ -137,12 +137,14 @@ def tempered(
     >>> tempered([[1, 1]], [0.5, 0.25], tau=0.5).pos.toarray()
     array([[1.5, 2.5]])
     """
-    _checks.one_of(reduction, REDUCTIONS, "reduction")
-    matrix = _checks.labels(labels)
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    matrix = _validation.labels(labels)
     if sp.issparse(propensity):
-        propensity = with_values(matrix, temper(_checks.entry_propensity(propensity, matrix), tau))
+        propensity = with_values(
+            matrix, temper(_validation.entry_propensity(propensity, matrix), tau)
+        )
     else:
-        propensity = temper(_checks.propensity(propensity, matrix.shape[1]), tau)
+        propensity = temper(_validation.propensity(propensity, matrix.shape[1]), tau)
     return _unbiased(matrix, inverse_of(propensity, matrix), normalized)
 
 

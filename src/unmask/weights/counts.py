@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import gammaln, xlog1py
 
-from unmask import _checks
+from unmask import _validation
 from unmask.weights.normalized import Inverse, inverse_of
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def count_distribution(
     >>> fit.share.round(3)
     array([0.5, 0.5, 0.5])
     """
-    matrix = _checks.labels(labels)
+    matrix = _validation.labels(labels)
     return distribution_of(matrix, inverse_of(propensity, matrix), tolerance)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks
+from unmask import _validation
 from unmask.weights.record import Weights
 
 
@@ -116,7 +116,7 @@ def _refuse(matrix: sp.csr_array, bad: NDArray[np.bool_], reason: str, instead: 
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(
-            f"{reason}; got pos {matrix.data[at]:g} in row {_checks.row_of(matrix, at)}, "
+            f"{reason}; got pos {matrix.data[at]:g} in row {_validation.row_of(matrix, at)}, "
             f"label {matrix.indices[at]}. Use {instead} instead."
         )
 

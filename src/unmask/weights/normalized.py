@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _checks, _kernels
+from unmask import _kernels, _validation
 from unmask._kernels import weights as kernels
 
 Floats = NDArray[np.float64]
@@ -95,8 +95,8 @@ def by_chunks(
 def inverse_of(propensity: Any, matrix: sp.csr_array) -> Inverse:
     """Checked propensities, per label or per entry, turned over."""
     if sp.issparse(propensity):
-        return Inverse(_reciprocal(_checks.entry_propensity(propensity, matrix)))
-    return Inverse(_reciprocal(_checks.propensity(propensity, matrix.shape[1])), matrix.indices)
+        return Inverse(_reciprocal(_validation.entry_propensity(propensity, matrix)))
+    return Inverse(_reciprocal(_validation.propensity(propensity, matrix.shape[1])), matrix.indices)
 
 
 def _reciprocal(propensity: Floats) -> Floats:

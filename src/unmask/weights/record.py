@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _checks, _files
-from unmask._files import archive
+from unmask import _io, _validation
+from unmask._io import archive
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def write(path: str | os.PathLike[str], weights: Weights) -> None:
         arrays["cut"] = weights.cut.data
     buffer = io.BytesIO()  # an archive seeks, which a compressed file cannot
     np.savez(buffer, **arrays)
-    with _files.writing(path) as file:
+    with _io.atomic_write(path) as file:
         file.write(buffer.getbuffer())
 
 
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> Weights:
 def _numbers(values: Any) -> Any:
     """Stored weights as finite float64."""
     archive.of_kinds(values)
-    return _checks.finite(values.astype(np.float64, copy=False), "label weights")
+    return _validation.finite(values.astype(np.float64, copy=False), "label weights")
 
 
 def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:

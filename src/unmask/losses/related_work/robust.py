@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from unmask import _checks
+from unmask import _validation
 from unmask.losses._arrays import Array, logaddexp, namespace, softplus, special
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import lower_bound, never_convex
@@ -73,7 +73,7 @@ def asymmetric(
     0.0
     """
     _focusing(gamma_negative, gamma_positive)
-    _checks.number(clip, "clip", 0, 1)
+    _validation.in_range(clip, "clip", 0, 1)
     log_clip = math.log(clip) if clip else -math.inf
 
     def surprise(s: Array) -> Array:
@@ -148,7 +148,7 @@ def self_paced(
     True
     """
     _focusing(gamma)
-    _checks.number(tau, "tau", 0, 1)
+    _validation.in_range(tau, "tau", 0, 1)
 
     def choose(s: Array, positive: Array, negative: Array) -> Array:
         if epoch < change_epoch:

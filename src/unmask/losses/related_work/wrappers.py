@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _checks
+from unmask import _validation
 from unmask.losses._arrays import Array, add_at, is_torch, kth_largest, namespace, take
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.pointwise import logistic, never_convex
@@ -26,7 +26,7 @@ def label_smoothing(base: Loss = logistic, *, epsilon: float = 0.1) -> Loss:
     >>> float(label_smoothing().value(0.0, 1))
     0.6931471805599453
     """
-    _checks.number(epsilon, "epsilon", 0, 1)
+    _validation.in_range(epsilon, "epsilon", 0, 1)
     mine, other = 1 - epsilon / 2, epsilon / 2
     return _mixture(base, f"label_smoothing_{base.name}", mine, other, mine, other)
 
@@ -111,7 +111,7 @@ def large_loss_rejection(base: Loss = logistic, *, epoch: int, percent: float = 
     array([0.0004])
     """
     _one_vs_all(base)
-    _checks.number(percent, "percent", 0, 100)
+    _validation.in_range(percent, "percent", 0, 100)
     share = min(1.0, max(0, epoch - 1) * percent / 100)
     name = f"large_loss_rejection_{base.name}"
     if not share:

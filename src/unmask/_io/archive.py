@@ -1,0 +1,165 @@
+"""`.npz` files: one matrix as scipy saves it, or a whole data set as `data.write` does.
+
+A whole data set is a zip of plain arrays: `features_data`, `features_indices`, `features_indptr`,
+`features_shape`, the same for `labels` and `filtered`, and `feature_names` and `label_names` as
+UTF-8 bytes, one name per line. Nothing in either kind is unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask._io import limits
+from unmask._io.streams import blocks, compression, contents, writing
+
+Pathlike = str | os.PathLike[str]
+
+_MATRICES = ("features", "labels", "filtered")
+_NAMES = ("feature_names", "label_names")
+_ARRAYS = ("data", "indices", "indptr", "shape")
+
+
+def recognised(path: Pathlike) -> bool:
+    """Whether the (decompressed) file is a zip archive."""
+    return next(blocks(path, size=1 << 10), b"").startswith(b"PK\x03\x04")
+
+
+def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
+    """One matrix, or the parts of a data set by name."""
+    with opened(path) as stored:
+        if "labels_indptr" in stored or "features_indptr" in stored:
+            return _dataset(stored)
+        return _matrix(path, stored)
+
+
+@contextmanager
+def opened(path: Pathlike) -> Iterator[Any]:
+    """The arrays of an archive by name; whatever is wrong with them is a ValueError.
+
+    The parsers of zip, deflate and array headers raise what they like, from `zlib.error` to
+    `tokenize.TokenError`.
+    """
+    with _file(path) as file:
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                if not isinstance(stored, np.lib.npyio.NpzFile):
+                    raise ValueError("not an .npz file.")
+                _refuse_bomb(path, stored)
+                yield stored
+        except ValueError as error:
+            named = str(path) in str(error)
+            raise ValueError(str(error) if named else f"{path}: {error}") from error
+        except Exception as error:
+            says = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path}: not a sparse matrix in .npz form ({says}).") from error
+
+
+def _file(path: Pathlike) -> Any:
+    return open(path, "rb") if compression(path) == "none" else io.BytesIO(contents(path))
+
+
+def _refuse_bomb(path: Pathlike, stored: Any) -> None:
+    """Raise if the archive's arrays are far larger than the archive."""
+    members = stored.zip.infolist()
+    packed = sum(member.compress_size for member in members)
+    unpacked = sum(member.file_size for member in members)
+    limits.refuse_expansion(path, packed, unpacked, limits.current())
+
+
+def _dataset(stored: Any) -> dict[str, Any]:
+    parts: dict[str, Any] = {"features": None, "labels": None}
+    for name in _MATRICES:
+        if f"{name}_indptr" in stored:
+            parts[name] = sparse(*(stored[f"{name}_{part}"] for part in _ARRAYS))
+    for name in _NAMES:
+        if name in stored:
+            parts[name] = tuple(stored[name].tobytes().decode().split("\n"))
+    return parts
+
+
+def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
+    """A matrix as `scipy.sparse.save_npz` keeps it."""
+    kind = stored["format"].item()
+    kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
+    if kind not in ("csr", "csc", "coo"):
+        raise ValueError(f"holds a matrix in {kind} form; save it as csr.")
+    shape = stored["shape"]
+    if kind != "csr":  # rows without entries are not in the file, but take memory
+        limits.refuse_columns(path, int(shape.max(initial=0)), "rows or columns")
+    if kind == "csr":
+        return sparse(*(stored[name] for name in _ARRAYS))
+    if kind == "csc":
+        turned = sparse(stored["data"], stored["indices"], stored["indptr"], shape[::-1])
+        return sp.csr_array(turned.T)
+    rows, columns, data = stored["row"], stored["col"], stored["data"]
+    of_kinds(data, rows, columns)
+    at = (rows.astype(np.int64), columns.astype(np.int64))
+    return sp.csr_array(sp.coo_array((data, at), shape=tuple(shape.tolist())))
+
+
+def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
+    """CSR from a stranger's arrays: kernels trust what has passed here.
+
+    >>> sparse(np.ones(1), np.array([5]), np.array([0, 1]), (1, 4))
+    Traceback (most recent call last):
+    ValueError: column indices must lie in 0 … 3; got 5 to 5.
+    """
+    of_kinds(data, indices, indptr)
+    rows, columns = (int(size) for size in shape)
+    starts = indptr.astype(np.int64, copy=False)
+    if starts.shape != (rows + 1,) or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"row starts are damaged: {starts.size} for {rows} rows, or not rising.")
+    if not starts[-1] == indices.size == data.size:
+        raise ValueError(
+            f"rows end at {starts[-1]}; there are {indices.size} columns and {data.size} values."
+        )
+    if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < columns:
+        raise ValueError(
+            f"column indices must lie in 0 … {columns - 1}; got {indices.min()} to {indices.max()}."
+        )
+    if not {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}:
+        indices, indptr = indices.astype(np.int64), starts  # scipy computes in their type
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+
+
+def of_kinds(data: Any, *indices: Any) -> None:
+    """Raise unless these are vectors of numbers, and of whole numbers."""
+    kinds = [data.dtype.kind in "biuf", *(each.dtype.kind in "iu" for each in indices)]
+    if not all(kinds) or any(each.ndim != 1 for each in (data, *indices)):
+        told = ", ".join(f"{each.dtype} in shape {each.shape}" for each in (data, *indices))
+        raise ValueError(f"values must be numbers and indices whole numbers, in a row; got {told}.")
+
+
+def save_matrix(path: Pathlike, matrix: sp.csr_array) -> None:
+    """One matrix, readable by `scipy.sparse.load_npz` of any version."""
+    _save(path, lambda file: sp.save_npz(file, sp.csr_matrix(matrix)))
+
+
+def save_dataset(path: Pathlike, dataset: Any) -> None:
+    """Everything that a data set holds."""
+    arrays = {}
+    for name in _MATRICES:
+        matrix = getattr(dataset, name)
+        if matrix is not None:
+            parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
+            arrays.update({f"{name}_{k}": v for k, v in zip(_ARRAYS, parts, strict=True)})
+    for name in _NAMES:
+        names = getattr(dataset, name)
+        if names:
+            arrays[name] = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+    _save(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _save(path: Pathlike, save: Callable[[IO[bytes]], None]) -> None:
+    """By way of memory: a zip archive is written back and forth, which no compressor follows."""
+    archive = io.BytesIO()
+    save(archive)
+    with writing(path) as file:
+        file.write(archive.getbuffer())

@@ -1,0 +1,315 @@
+"""Is one system better than another? Paired over rows, per metric and estimator.
+
+Both systems are scored on the same rows, so what is hard about a row cancels in the difference
+and intervals are much narrower than those of either system. With d the difference of a group of
+rows (up to 4096 rows a group is one row, `state`):
+
+- the interval is the bootstrap percentile interval of Σd/n over groups;
+- the p-value is that of the sign-flip test: were the systems exchangeable, every d could as well
+  have had the other sign, so |Σd| is compared with |Σ ±d| under random signs;
+- a deconvolved difference has no contributions of rows: its standard error is the jackknife that
+  leaves out each of 20 interleaved twentieths of the rows, and interval and p-value follow
+  Student's t with 19 degrees of freedom;
+- what is not known of estimated propensities is added as in an evaluation (`uncertain`), and the
+  p-value is then that of the normal distribution with both errors, if it is larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from unmask import _validation
+from unmask.metrics import estimates, intervals, propensity_uncertainty
+from unmask.metrics.evaluator import Evaluator
+from unmask.metrics.plan import Cell
+from unmask.metrics.registry import METRICS, split
+from unmask.metrics.state import State
+from unmask.metrics.table import Estimate, Table, Tables
+from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
+
+Floats = NDArray[np.float64]
+
+TWENTIETHS = 20
+CHUNK = 500  # sign patterns at a time
+
+
+def compare(
+    systems: Mapping[str, Any],
+    labels: Any,
+    propensity: Any = None,
+    *,
+    metrics: Sequence[str],
+    estimators: Sequence[str] = ("vanilla",),
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+    draws: int = propensity_uncertainty.DRAWS,
+    **settings: Any,
+) -> Tables:
+    """How much better every system is than the first one, on the same rows.
+
+    Returns `Tables` by name of system: `found["new"]["R@5", "unbiased"].value` is the difference
+    to the first system, with standard error, interval and verdict; `.details["p_value"]` and
+    `.details["values"]` (this system, first system). Not for `filtered` (each system would leave
+    out rows of its own) or metrics per label, and not for a single row, which says nothing of how
+    rows differ. Propensities that are an estimate widen errors and intervals as in `evaluate`.
+
+    >>> good, bad = TopK([[0]] * 9, [[1.0]] * 9), TopK([[1]] * 9, [[1.0]] * 9)
+    >>> labels = [[1, 0]] * 8 + [[0, 1]]
+    >>> found = compare({"bad": bad, "good": good}, labels, metrics=["P@1"])
+    >>> round(found["good"]["P@1", "vanilla"].value, 4)
+    0.7778
+    """
+    if len(systems) < 2:
+        raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
+    options = {"metrics": metrics, "estimators": estimators, "confidence": confidence, **settings}
+    options |= {"interval": "percentile", "replicates": replicates, "seed": seed}
+    estimated = isinstance(propensity, PropensityEstimate)
+    p = propensity.value if estimated else propensity
+    found = _differences(systems, labels, p, options, _Twentieths(systems, labels, p, options))
+    if estimated:
+        quick = {**options, "replicates": 2}
+        vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
+        drawn = [_differences(systems, labels, p, quick, None) for p in vectors]
+        first = next(iter(systems))
+        found = {
+            name: _widened(table, [each[name] for each in drawn], (name, first), confidence)
+            for name, table in found.items()
+        }
+    return Tables("system", found)
+
+
+def _differences(
+    systems: Mapping[str, Any],
+    labels: Any,
+    propensity: Any,
+    options: dict[str, Any],
+    twentieths: _Twentieths | None,
+) -> dict[str, Table]:
+    """Every system but the first, less the first."""
+    first, *others = systems
+    summaries = {name: _summary(top, labels, propensity, options) for name, top in systems.items()}
+    for name in others:
+        _refuse_incomparable(summaries[name], summaries[first], (name, first))
+    return {
+        name: Table(
+            tuple(
+                _difference(cell, summaries[name], summaries[first], twentieths, (name, first))
+                for cell in summaries[first].plan.cells
+            )
+        )
+        for name in others
+    }
+
+
+def _refuse_incomparable(
+    new: estimates.Summary, old: estimates.Summary, names: tuple[str, str]
+) -> None:
+    """Refuse a single row, and metrics of the whole list where lists differ in length."""
+    if old.state.rows < 2:
+        raise ValueError(f"a comparison needs at least two rows; got {old.state.rows}.")
+    if not np.array_equal(new.plan.ks, old.plan.ks):
+        longest = new.plan.ks[-1], old.plan.ks[-1]
+        raise ValueError(
+            f"{names[0]} has {longest[0]} predictions a row and {names[1]} {longest[1]}; metrics "
+            f"of the whole list need a cut-off to compare them, like MRR@{min(longest)}."
+        )
+
+
+def _widened(plain: Table, drawn: list[Table], names: tuple[str, str], confidence: float) -> Table:
+    """Errors, intervals and verdicts with the spread over drawn propensities."""
+    wider = propensity_uncertainty.widen(
+        plain, drawn, confidence=confidence, interval="percentile", bounded=False
+    )
+    return Table(tuple(_judged_again(each, names) for each in wider))
+
+
+def _judged_again(each: Estimate, names: tuple[str, str]) -> Estimate:
+    if "propensity_share" not in each.details:
+        return each
+    with_both = float(2 * norm.sf(abs(each.value) / each.standard_error))
+    p_value = max(each.details["p_value"], with_both)
+    upwards = METRICS[split(each.metric)[0]].higher_is_better
+    return replace(
+        each,
+        verdict=_words(each.value, each.interval, p_value, upwards, names),
+        details={**each.details, "p_value": p_value},
+    )
+
+
+def _summary(top: Any, labels: Any, propensity: Any, options: dict[str, Any]) -> estimates.Summary:
+    sparse = sp.issparse(propensity)
+    evaluator = Evaluator(None if sparse else propensity, **options)
+    evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
+    return evaluator.summary()
+
+
+def _difference(
+    cell: Cell,
+    new: estimates.Summary,
+    old: estimates.Summary,
+    twentieths: _Twentieths | None,
+    names: tuple[str, str],
+) -> Estimate:
+    if cell.about.over == "labels" or cell.estimator == "filtered":
+        raise ValueError(f"{cell.name} {cell.estimator} has no value per row; it cannot be paired.")
+    if cell.estimator == "deconvolved":
+        return _by_jackknife(cell, new, old, twentieths, names)
+    before = estimates.estimate(cell, old)
+    tau = before.details.get("tau")
+    key = next(key for key in cell.keys if tau is None or key[0][0] == tau)
+    sums, rows = _paired(old.plan.column(key, cell.k), new, old)
+    below = rows
+    if cell.about.over == "ratio":
+        below = old.state.per_group([old.columns(cell)[1]])[0][:, 0]
+    total = float(below.sum()) or 1.0
+    value = float(sums.sum()) / total
+    groups = rows.size
+    spread = sums - value * below
+    error = math.sqrt(float(spread @ spread) * groups / (groups - 1)) / total
+    drawn = old.counts @ np.c_[sums, below]
+    ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
+    return _finish(
+        cell, before, value, error, ends, sign_flip_p(sums, old.replicates, old.seed), names
+    )
+
+
+def _paired(column: int, new: estimates.Summary, old: estimates.Summary) -> tuple[Floats, Floats]:
+    """Difference of the sums of every group, and how many rows it has."""
+    mine, rows = new.state.per_group([column])
+    theirs, _ = old.state.per_group([column])
+    return (mine - theirs)[:, 0], rows.astype(np.float64)
+
+
+def sign_flip_p(differences: Floats, replicates: int, seed: int) -> float:
+    """Two-sided p-value of the sign-flip test that paired differences are symmetric about 0.
+
+    >>> sign_flip_p(np.ones(10), 999, seed=0) < 0.02, sign_flip_p(np.zeros(10), 999, seed=0)
+    (True, 1.0)
+    """
+    rng = np.random.default_rng(seed)
+    seen = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # ties in spite of rounding
+    as_large = 0
+    for start in range(0, replicates, CHUNK):
+        shape = (min(CHUNK, replicates - start), differences.size)
+        signs = rng.integers(0, 2, size=shape, dtype=np.int8)
+        flipped = 2 * (signs @ differences) - differences.sum()
+        as_large += int((np.abs(flipped) >= seen).sum())
+    return (as_large + 1) / (replicates + 1)
+
+
+def _finish(
+    cell: Cell,
+    before: Estimate,
+    value: float,
+    error: float,
+    ends: tuple[float, float],
+    p_value: float,
+    names: tuple[str, str],
+) -> Estimate:
+    return replace(
+        before,
+        value=value,
+        standard_error=error,
+        interval=ends,
+        verdict=_words(value, ends, p_value, cell.about.higher_is_better, names),
+        details={"p_value": p_value, "values": [before.value + value, before.value]},
+    )
+
+
+def _words(
+    value: float,
+    ends: tuple[float, float],
+    p_value: float,
+    higher_is_better: bool,
+    names: tuple[str, str],
+) -> str:
+    better = value > 0 if higher_is_better else value < 0
+    word = "better" if better else "worse"
+    clear = ends[0] > 0 or ends[1] < 0
+    said = f"{names[0]} is {word} than {names[1]}" if clear else "no clear difference"
+    return f"{said} (p = {p_value:.2g})"
+
+
+def _by_jackknife(
+    cell: Cell,
+    new: estimates.Summary,
+    old: estimates.Summary,
+    twentieths: _Twentieths | None,
+    names: tuple[str, str],
+) -> Estimate:
+    before, after = estimates.estimate(cell, old), estimates.estimate(cell, new)
+    value = after.value - before.value
+    if math.isnan(value):  # the data contradict the propensities: no difference, and it says so
+        refused = next(each for each in (before, after) if math.isnan(each.value))
+        values = [after.value, before.value]
+        return replace(refused, value=value, details={"p_value": math.nan, "values": values})
+    if twentieths is None:
+        return replace(before, value=value, standard_error=math.nan)
+    left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)
+    groups = left_out.size
+    spread = left_out - left_out.mean()
+    error = math.sqrt(float(spread @ spread) * (groups - 1) / groups)
+    half = float(student.ppf((1 + old.confidence) / 2, groups - 1)) * error
+    p_value = float(2 * student.sf(abs(value) / error, groups - 1)) if error else 1.0
+    return _finish(cell, before, value, error, (value - half, value + half), p_value, names)
+
+
+class _Twentieths:
+    """Deconvolved values without each twentieth of the rows, made when first asked for."""
+
+    def __init__(
+        self, systems: Mapping[str, Any], labels: Any, propensity: Any, options: dict[str, Any]
+    ) -> None:
+        self._given = systems, labels, propensity, {**options, "interval": "normal"}
+        self._summaries: dict[str, list[estimates.Summary]] = {}
+
+    def values(self, name: str, cell: Cell) -> Floats:
+        if name not in self._summaries:
+            self._summaries[name] = self._without_each(name)
+        each = [s.fits[cell.k].value(cell.metric) for s in self._summaries[name]]
+        return np.array(each)
+
+    def _without_each(self, name: str) -> list[estimates.Summary]:
+        systems, labels, propensity, options = self._given
+        observed = _validation.labels(labels)
+        top = systems[name]
+        folds = min(TWENTIETHS, observed.shape[0])
+        parts = [slice(fold, None, folds) for fold in range(folds)]
+        made = [
+            _summary(
+                _rows(top, part),
+                observed[part],
+                _rows(propensity, part) if sp.issparse(propensity) else propensity,
+                options,
+            )
+            for part in parts
+        ]
+        return [
+            replace(made[fold], state=_together([m.state for i, m in enumerate(made) if i != fold]))
+            for fold in range(folds)
+        ]
+
+
+def _rows(given: Any, part: slice) -> Any:
+    if isinstance(given, TopK):
+        return TopK(given.labels[part], given.scores[part])
+    return given[part]
+
+
+def _together(parts: list[State]) -> State:
+    """The count tables of several states, added."""
+    whole = replace(parts[0], tables=dict(parts[0].tables))
+    for part in parts[1:]:
+        whole.add_tables(part)
+    return whole

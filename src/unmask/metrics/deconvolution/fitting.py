@@ -1,0 +1,266 @@
+"""Metrics from the distribution of true label counts, where row-by-row estimates are too noisy.
+
+No unbiased estimate *per row* is better than the exact one, but a data set knows more than a row.
+Per row let s be the observed hits in the top k and t the observed labels outside; the truth has s*
+and t*. Missing labels thin the counts (`_thinning`), so the table of (s, t) over all rows is a
+mixture of known distributions, one for every (s*, t*). The weights π(s*, t*) of maximal likelihood
+come from EM on that small table (`_em`), at a cost that does not depend on the number of rows.
+A metric f(s*, t*) that hits earn (f = 0 without any) is estimated by
+
+    1/n Σ_hits 1/p  ·  Σ π f / Σ π s*,
+
+the unbiased number of hits times what the fit says a hit is worth. (Σ π f alone is biased where π
+touches zero: at p = 0.9 its error exceeds that of the row-by-row estimate.) A metric that asks
+where in the ranking a hit stands is a weight W_r(N*) for a hit at place r, N* = s* + t*. Because
+the mask of a label is independent of N*, Σ_hits W_r(N*)/p estimates it, with E[W_r(N*) | s, t] for
+what is unknown; that sum is used relative to the same sum with a weight that ignores r, whose value
+the formula above gives.
+
+*Strata.* The mix of propensities must not vary from row to row. Rows are split by the mean inverse
+propensity of their **predicted** labels, which missing labels cannot influence (splitting by the
+observed ones would condition on the mask and bias the result: docs/decisions/0003), and every
+stratum with enough labels is fitted by itself.
+
+*Rows without labels.* Published data sets drop rows in which no label was observed. A table that
+has none is fitted given that something was observed, and speaks of the rows at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from unmask import _validation
+from unmask._mixture import one_blas_thread
+from unmask.metrics.deconvolution.metric_values import METRICS, Part
+from unmask.metrics.deconvolution.stratum import (
+    Counts,
+    Stratum,
+    enough_labels,
+    fit_stratum,
+    occupied_cells,
+)
+
+__all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]
+
+Floats = NDArray[np.float64]
+
+_DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
+
+
+@one_blas_thread
+def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
+    """Fit the distribution of true label counts to a table of observed ones.
+
+    A thousand rows with one true label, which is predicted, and seen with p = 1/2 in 500 of them:
+
+    >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 500
+    >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 1000
+    >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
+    >>> round(found.value("R"), 6), round(found.value("P"), 6)
+    (1.0, 1.0)
+    """
+    if not counts.rows.any():
+        raise ValueError("there are no rows to deconvolve; evaluate at least one row.")
+    left_out = not counts.rows[:, 0, 0].any()
+    groups = enough_labels(counts) if stratified else (tuple(range(len(counts.rows))),)
+    strata = tuple(
+        fit_stratum(*occupied_cells(counts, group), counts.k, without_empty=left_out)
+        for group in groups
+    )
+    return Deconvolution(counts, groups, strata)
+
+
+class Deconvolved(NamedTuple):
+    """A metric's estimate, over rows as if drawn at random; `verdict` says whether to use it."""
+
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    verdict: str
+
+
+class Goodness(NamedTuple):
+    """How well the fit reproduces the observed counts.
+
+    `deviance` is G² = 2 Σ rows · log(observed / fitted), the likelihood ratio against the saturated
+    model, and `p_value` the share of data sets drawn from the fit, and fitted again, whose G² is at
+    least as large.
+    """
+
+    deviance: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Deconvolution:
+    """The fitted distribution of true label counts, and the metrics it implies.
+
+    `groups` are the strata of `counts` that were fitted together, `strata` the fits.
+
+    Of 900 rows, 300 show their one label, which was predicted; all labels have p = 1/2:
+
+    >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 600, 300
+    >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 300 / 0.5
+    >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
+    >>> value, error, interval, verdict = found.estimate("R")
+    >>> round(value, 3), round(error, 3), verdict
+    (0.667, 0.031, 'trust')
+    >>> found.misfit, found.refusal, found.goodness().p_value > 0.5
+    (0.0, None, True)
+    """
+
+    counts: Counts
+    groups: tuple[tuple[int, ...], ...]
+    strata: tuple[Stratum, ...]
+
+    @property
+    def rows(self) -> float:
+        """Number of rows behind the fit."""
+        return float(self.counts.rows.sum())
+
+    @property
+    def missing_log_likelihood(self) -> float:
+        """An upper bound of how much more log-likelihood any distribution could reach."""
+        return sum(max(each.gap, 0.0) for each in self.strata)
+
+    @one_blas_thread
+    def value(self, metric: str) -> float:
+        """The estimate alone, without uncertainty or verdict."""
+        return min(1.0, sum(part.value for part in self._parts(metric)) / self.rows)
+
+    @one_blas_thread
+    def estimate(
+        self, metric: str, *, confidence: float = 0.95, replicates: int = 0, seed: int = 0
+    ) -> Deconvolved:
+        """The estimate, its uncertainty, and whether to use it; nan where the data refuse.
+
+        Standard error and interval are those of the linearised fit, or, with `replicates`, of as
+        many bootstrap data sets (rows per cell drawn again, mixture fitted again).
+        """
+        if self.refusal:
+            return Deconvolved(np.nan, np.nan, (np.nan, np.nan), f"unusable: {self.refusal}")
+        value = self.value(metric)
+        if replicates:
+            again = self.resampled(metric, replicates=replicates, seed=seed)
+            error, tail = float(again.std(ddof=1)), (1 - confidence) / 2
+            low, high = (float(q) for q in np.quantile(again, [tail, 1 - tail]))
+        else:
+            error = self._standard_error(metric)
+            half = NormalDist().inv_cdf((1 + confidence) / 2) * error
+            low, high = max(0.0, value - half), min(1.0, value + half)
+        return Deconvolved(
+            value, error, (low, high), self._verdict(metric, value, error, high - low)
+        )
+
+    @one_blas_thread
+    def resampled(self, metric: str, *, replicates: int, seed: int = 0) -> Floats:
+        """The estimate on data sets whose rows are drawn again, with replacement."""
+        shares = np.concatenate([each.cells.rows for each in self.strata]) / self.rows
+        random = np.random.default_rng(seed)
+        drawn = random.multinomial(int(self.rows), shares, size=replicates).T.astype(np.float64)
+        ends = np.cumsum([each.cells.rows.size for each in self.strata])[:-1]
+        total = sum(
+            part.of(rows, part.stratum.refitted(rows))
+            for part, rows in zip(self._parts(metric), np.split(drawn, ends), strict=True)
+        )
+        return np.minimum(1.0, np.asarray(total) / self.rows)
+
+    def _standard_error(self, metric: str) -> float:
+        value, spread = self.value(metric), 0.0
+        for part in self._parts(metric):
+            spread += float(part.stratum.cells.rows @ (part.per_row - value) ** 2)
+        return float(np.sqrt(spread) / self.rows)
+
+    def _parts(self, metric: str) -> list[Part]:
+        if metric not in self._known:
+            about = METRICS[_validation.one_of(metric, METRICS, "deconvolved metric")]
+            self._known[metric] = [Part(each, about, self.counts.k) for each in self.strata]
+        return self._known[metric]
+
+    @cached_property
+    def _known(self) -> dict[str, list[Part]]:
+        return {}
+
+    @cached_property
+    def misfit(self) -> float:
+        """Share of rows in the wrong cell (total variation), beyond what chance explains."""
+        return max(0.0, sum(each.rows * _misfit(each) for each in self.strata) / self.rows)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why these counts cannot come from the stated propensities; None when they can."""
+        if self.misfit <= _REFUSAL:
+            return None
+        mean, variance = self._observed_per_row
+        least = mean * (1 - self._mean_propensity)
+        symptom = (
+            f"observed labels per row vary too little (variance {variance:.2f}; missing labels "
+            f"alone would make it {least:.2f})"
+            if variance < least
+            else f"{self.misfit:.0%} of the rows have label counts that no truth explains"
+        )
+        return f"the observed labels cannot come from the stated propensities: {symptom}"
+
+    @property
+    def _observed_per_row(self) -> tuple[float, float]:
+        """Mean and variance of the number of observed labels."""
+        s, t = np.indices(self.counts.rows.shape[1:])
+        shares, seen = self.counts.rows.sum(axis=0) / self.rows, s + t
+        mean = float((shares * seen).sum())
+        return mean, float((shares * (seen - mean) ** 2).sum())
+
+    @property
+    def _mean_propensity(self) -> float:
+        """Over true labels: number of observed ones / Σ 1/p."""
+        true = float(self.counts.hits.sum() + self.counts.misses.sum())
+        return self._observed_per_row[0] * self.rows / true if true else 1.0
+
+    def _verdict(self, metric: str, value: float, error: float, width: float) -> str:
+        pooled = self._pooled.value(metric)
+        if self.misfit > _DOUBT:
+            return f"doubtful: {self.misfit:.0%} of the rows do not fit the stated propensities"
+        if abs(value - pooled) > max(0.02, 4 * error):
+            return (
+                "doubtful: propensities differ between rows; ignoring that, the estimate would "
+                f"be {pooled:.4f}"
+            )
+        if METRICS[metric].sharp and self._mean_propensity < 0.5:
+            return f"doubtful: {metric} needs more than {self._mean_propensity:.0%} of the labels"
+        return f"wide: ± {width / 2:.4f}" if width > min(0.2, max(value, 1e-300)) else "trust"
+
+    @cached_property
+    def _pooled(self) -> Deconvolution:
+        return self if len(self.strata) == 1 else fit(self.counts, stratified=False)
+
+    @one_blas_thread
+    def goodness(self, *, draws: int = 99, seed: int = 0) -> Goodness:
+        """G² of the fit, and how often data sets drawn from the fit have as large a one."""
+        random = np.random.default_rng(seed)
+        found, drawn = 0.0, np.zeros(draws)
+        for each in self.strata:
+            found += float(_deviance(each.cells.rows[:, None], each.fitted[:, None])[0])
+            shares = each.fitted / each.fitted.sum()
+            rows = random.multinomial(int(each.rows), shares, size=draws).T.astype(float)
+            drawn += _deviance(rows, each.kernel @ each.refitted(rows))
+        return Goodness(found, float((1 + (drawn >= found).sum()) / (1 + draws)))
+
+
+def _misfit(stratum: Stratum) -> float:
+    """Total variation between observed and fitted cells, less its mean under sampling noise."""
+    fitted = stratum.fitted
+    distance = np.abs(stratum.cells.rows / stratum.rows - fitted).sum() + 1 - fitted.sum()
+    noise = np.sqrt(2 * fitted * (1 - np.minimum(fitted, 1)) / (np.pi * stratum.rows)).sum()
+    return float(distance - noise) / 2
+
+
+def _deviance(rows: Floats, fitted: Floats) -> Floats:
+    """G² = 2 Σ rows · log(share / fitted), one per column."""
+    ratio = rows / rows.sum(axis=0) / np.maximum(fitted, 1e-300)
+    return np.asarray(2 * xlogy(rows, ratio).sum(axis=0))

@@ -1,0 +1,127 @@
+"""What a hit is worth: metrics as sums over hits, and their value for a fitted stratum.
+
+Every metric here is Σ_hits W_r(s*, t*) over the hits of a row, r the place of the hit. Summed over
+rows it is (number of hits, unbiased: Σ 1/p) × (mean worth of a hit under the fit, for a weight that
+ignores r) × (what the places add: Σ_hits E[W_r | cell, r]/p over the same sum without r).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.metrics.deconvolution.stratum import Stratum
+
+Floats = NDArray[np.float64]
+
+_TINY = 1e-300
+
+
+class Metric(NamedTuple):
+    """What one hit is worth in a row with s* hits and t* misses; and, if it matters, at place r.
+
+    `worth(s, t, k)` must ignore the place, `at_place(r, N, k)` knows it (r = 0 is the first).
+    `sharp`: it jumps with N, which few observed labels cannot locate.
+    """
+
+    worth: Callable[[Floats, Floats, int], Floats]
+    at_place: Callable[[int, Floats, int], Floats] | None = None
+    sharp: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One metric in one stratum, summed over its rows."""
+
+    stratum: Stratum
+    metric: Metric
+    k: int
+
+    @cached_property
+    def value(self) -> float:
+        """The sum over the rows of the stratum."""
+        found = self.of(self.stratum.cells.rows[:, None], self.stratum.weights[:, None])
+        return float(found[0])
+
+    def of(self, rows: Floats, weights: Floats) -> Floats:
+        """The same for other rows per cell and mixtures (one column each)."""
+        earned, base = self._earned @ weights, self._base @ weights
+        placed, alike = self._places
+        effect = (placed @ rows) / np.maximum(alike @ rows, _TINY) if alike.any() else 1.0
+        return np.asarray(self._hits @ rows * earned / np.maximum(base, _TINY) * effect)
+
+    @cached_property
+    def per_row(self) -> Floats:
+        """What one more row in each cell adds to `value` (its influence)."""
+        if not self.value:
+            return np.zeros(self.stratum.cells.rows.size)
+        rows, weights = self.stratum.cells.rows, self.stratum.weights
+        earned, base = float(self._earned @ weights), float(self._base @ weights)
+        moved = self.stratum.influence(self._earned / earned - self._base / base)
+        share = self._hits / (self._hits @ rows) + moved / self.stratum.rows
+        placed, alike = self._places
+        if alike.any():
+            share += placed / (placed @ rows) - alike / (alike @ rows)
+        return np.asarray(self.value * share)
+
+    @property
+    def _hits(self) -> Floats:
+        """Σ 1/p over the hits of one row, mean of every cell."""
+        return np.asarray(self.stratum.cells.inverse_hits / self.stratum.cells.rows)
+
+    @cached_property
+    def _earned(self) -> Floats:
+        """Worth of all hits of a row, per atom."""
+        at = self.stratum.atoms
+        return np.asarray(at.hits * self.metric.worth(at.hits, at.misses, self.k))
+
+    @property
+    def _base(self) -> Floats:
+        """Hits per row at hand, per atom; rows that were left out would have had hits as well."""
+        return np.asarray(self.stratum.atoms.hits / self.stratum.kept)
+
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats]:
+        """Σ_hits E[worth | cell, place] / p of one row in every cell: with places, and without."""
+        nothing = np.zeros(self.stratum.cells.rows.size)
+        if self.metric.at_place is None or not self._earned.any():
+            return nothing, nothing
+        at = self.stratum.atoms
+        true = at.hits + at.misses
+        placed = np.array([self.metric.at_place(r, true, self.k) for r in range(self.k)])
+        alike = np.broadcast_to(self.metric.worth(at.hits, at.misses, self.k), placed.shape)
+        return self._sum_over_hits(placed), self._sum_over_hits(alike)
+
+    def _sum_over_hits(self, worth: Floats) -> Floats:
+        # a row is surely kept if one of its hits is seen; at large only with chance `kept`
+        expected = self.stratum.hit_posterior_mean(worth * self.stratum.kept)
+        return np.asarray((self.stratum.by_place * expected).sum(axis=0) / self.stratum.cells.rows)
+
+
+def _inverse_ideal(true: Floats, k: int) -> Floats:
+    """1 / IDCG(min(k, N)) with discounts 1/log2(1 + rank)."""
+    ideal = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+    return np.asarray(1 / ideal[np.clip(true, 1, k).astype(int) - 1])
+
+
+METRICS: dict[str, Metric] = {
+    "P": Metric(lambda s, t, k: np.full(s.shape, 1 / k)),
+    "R": Metric(lambda s, t, k: 1 / np.maximum(s + t, 1)),
+    "F1": Metric(lambda s, t, k: 2 / (k + s + t)),
+    "Jaccard": Metric(lambda s, t, k: 1 / (k + t)),
+    "hit": Metric(lambda s, t, k: 1 / np.maximum(s, 1)),
+    "nDCG": Metric(
+        lambda s, t, k: _inverse_ideal(s + t, k),
+        lambda r, true, k: _inverse_ideal(true, k) / np.log2(r + 2),
+    ),
+    "R-precision": Metric(
+        lambda s, t, k: 1 / np.clip(s + t, 1, k),
+        lambda r, true, k: (r < true) / np.clip(true, 1, k),
+        sharp=True,
+    ),
+}

@@ -1,0 +1,225 @@
+"""Rows that share their mix of propensities: their counts, and the mixture fitted to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _mixture
+from unmask.metrics.deconvolution.fitting import thinning
+from unmask.metrics.deconvolution.thinning import Atoms, Cells
+
+Floats = NDArray[np.float64]
+
+LABELS_PER_STRATUM = 500
+
+_ROUNDS = 2  # alternations of the mixture and of the mean propensity by count
+_SETTLED = 0.002  # relative change of the mean propensity that ends them
+_BRIEF = 90  # EM steps where the start is already close
+_PLAIN_STEPS = 1000  # EM steps without extrapolation that go as far as a fit does
+_NEGLIGIBLE = 1e-7
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What deconvolution needs to know of the rows, for one k; counts of shards simply add.
+
+    - `rows[g, s, t]`: rows of stratum g with s observed hits and t observed labels outside;
+    - `hits[r, g, s, t]`: Σ 1/p over their hits at place r (0 is the first);
+    - `misses[g, s, t]`: Σ 1/p over their observed labels outside the top k.
+
+    The stratum of a row is `_kernels.deconvolution.stratum` of its predicted labels.
+    """
+
+    rows: Floats
+    hits: Floats
+    misses: Floats
+
+    @property
+    def k(self) -> int:
+        """The number of places."""
+        return len(self.hits)
+
+
+def enough_labels(counts: Counts) -> tuple[tuple[int, ...], ...]:
+    """Neighbouring strata joined into groups of at least 500 observed labels.
+
+    >>> rows = np.zeros((10, 2, 2)); rows[[1, 4, 7, 8], 1, 1] = 200, 100, 300, 10
+    >>> enough_labels(Counts(rows, np.zeros((1, 10, 2, 2)), rows))
+    ((1, 4), (7, 8))
+    """
+    s, t = np.indices(counts.rows.shape[1:])
+    labels = (counts.rows * (s + t)).sum(axis=(1, 2))
+    groups: list[list[int]] = [[]]
+    for stratum in np.flatnonzero(counts.rows.sum(axis=(1, 2))).tolist():
+        if labels[groups[-1]].sum() >= LABELS_PER_STRATUM:
+            groups.append([])
+        groups[-1].append(stratum)
+    if len(groups) > 1 and labels[groups[-1]].sum() < LABELS_PER_STRATUM:
+        last = groups.pop()
+        groups[-1] += last
+    return tuple(map(tuple, groups))
+
+
+def occupied_cells(counts: Counts, group: tuple[int, ...]) -> tuple[Cells, Floats]:
+    """The occupied cells of joined strata, and Σ 1/p of their hits by place (places × cells)."""
+    chosen = list(group)
+    rows = counts.rows[chosen].sum(axis=0)
+    s, t = np.nonzero(rows)
+    by_place = counts.hits[:, chosen].sum(axis=1)[:, s, t]
+    misses = counts.misses[chosen].sum(axis=0)[s, t]
+    found = Cells(s.astype(float), t.astype(float), rows[s, t], by_place.sum(axis=0), misses)
+    return found, by_place
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The fit of rows that share their mix of propensities.
+
+    `weights[a]` is π of the latent counts (`atoms.hits[a]`, `atoms.misses[a]`), `inverse` their
+    mean inverse propensities of hits and misses, `kernel[c, a]` the chance of cell c when a is
+    true, `gap` the certified missing log-likelihood. `kept[a]` is the chance that a row with these
+    counts is in the data: 1, unless rows without observed labels were left out.
+    """
+
+    cells: Cells
+    by_place: Floats
+    atoms: Atoms
+    inverse: tuple[Floats, Floats]
+    kernel: Floats
+    kept: Floats
+    weights: Floats
+    gap: float
+
+    @property
+    def rows(self) -> float:
+        """Number of rows."""
+        return float(self.cells.rows.sum())
+
+    @property
+    def fitted(self) -> Floats:
+        """The share of rows that the fit expects in every cell."""
+        return self.kernel @ self.weights
+
+    def posterior_mean(self, of_atoms: Floats) -> Floats:
+        """E[value of the true atom | cell], for one value per atom."""
+        joint = self.kernel * self.weights
+        return np.asarray(joint @ of_atoms / np.maximum(joint.sum(axis=1), _TINY))
+
+    def hit_posterior_mean(self, of_places: Floats) -> Floats:
+        """E[value of the true atom | cell, hit at place r]: places × cells from places × atoms."""
+        others, mixtures = self._hits_by_place
+        below = np.maximum(others @ mixtures, _TINY)
+        return np.asarray((others @ (mixtures * of_places.T) / below).T)
+
+    @cached_property
+    def _hits_by_place(self) -> tuple[Floats, Floats]:
+        """Latent counts of rows with a hit at place r: kernel of the other labels, and mixtures.
+
+        A hit at a late place is likelier in a row with many labels, so every place has its own
+        mixture, fitted to the *other* labels of the rows with a hit there, weighted by its 1/p.
+        They start from what the rows at large say, π · s*, and move as far as their hits warrant.
+        """
+        cells, at = self.cells, self.atoms
+        fewer = np.maximum(cells.hits - 1, 0), np.maximum(at.hits - 1, 0)
+        others = thinning.kernel(
+            cells._replace(hits=fewer[0]), at._replace(hits=fewer[1]), *self.inverse
+        )
+        start = self.weights * at.hits / self.kept
+        weighted = self.by_place.sum(axis=1)
+        shares = self.by_place.T / np.maximum(weighted, _TINY)
+        hits = weighted / thinning.mean_inverse(cells.hits * cells.rows, cells.inverse_hits)
+        mixtures = _mixture.maximize(others, shares, start / start.sum(), hits, steps=_BRIEF)
+        return others, mixtures.weights
+
+    def refitted(self, rows: Floats) -> Floats:
+        """The mixtures of other rows per cell (cells × columns), starting from this one."""
+        shares = rows / np.maximum(rows.sum(axis=0), _TINY)
+        return _mixture.maximize(self.kernel, shares, self.weights, self.rows, steps=_BRIEF).weights
+
+    def influence(self, gradient: Floats) -> Floats:
+        """How Σ gradient · π moves with one more row in each cell, times the number of rows.
+
+        The derivative of an EM step J and of its dependence on the data are known, and the fit is
+        many steps from a fixed start, so π moves by Σ_j J^j (∂step/∂y) dy.
+        """
+        used, response = self._response
+        moved = response @ gradient[used]
+        return np.asarray(moved - moved @ self.cells.rows / self.rows)
+
+    @cached_property
+    def _response(self) -> tuple[NDArray[np.bool_], Floats]:
+        """Atoms in use, and the derivative of their weights by cell (cells × atoms).
+
+        Scaled by √π, J is symmetric, so Σ_j J^j is a function of its eigenvalues; none is negative
+        (Cauchy–Schwarz), and one above 1, short of the maximum, counts as 1.
+        """
+        used = self.weights > _NEGLIGIBLE
+        root = np.sqrt(self.weights[used])
+        scaled, fitted = self.kernel[:, used] * root, np.maximum(self.fitted, _TINY)
+        seen = self.cells.rows / self.rows / fitted
+        curved = scaled.T @ ((seen / fitted)[:, None] * scaled)
+        values, vectors = np.linalg.eigh(np.diag(self.kernel[:, used].T @ seen) - curved)
+        values = np.minimum(values, 1.0 - 1e-12)
+        reach = (1.0 - values**_PLAIN_STEPS) / (1.0 - values)
+        return used, scaled @ (vectors * reach) @ vectors.T * root / fitted[:, None]
+
+
+def fit_stratum(cells: Cells, by_place: Floats, k: int, *, without_empty: bool) -> Stratum:
+    """Alternate the mixture with the mean inverse propensity by count until that settles.
+
+    `without_empty`: rows without observed labels were left out, so every chance is given that
+    something was observed.
+    """
+    hits, misses = _seen(cells)
+    level = thinning.mean_inverse(*hits), thinning.mean_inverse(*misses)
+    at = thinning.atoms(int(cells.hits.max()), int(cells.misses.max()), level, k)
+    size = at.hits.size
+    inverse = np.full(size, level[0]), np.full(size, level[1])
+    fixed = cells, by_place, at, without_empty
+    found = _mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
+    for _ in range(_ROUNDS):
+        renewed = _inverse_by_count(found)
+        if max(np.abs(renewed[i] / inverse[i] - 1).max() for i in (0, 1)) < _SETTLED:
+            break
+        inverse = renewed
+        found = _mixture(*fixed, inverse, found.weights, _BRIEF)
+    return _mixture(*fixed, inverse, found.weights, _mixture.STEPS)
+
+
+def _seen(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Observed labels and their Σ 1/p in every cell: of hits, of misses."""
+    hits, misses = cells.hits * cells.rows, cells.misses * cells.rows
+    return (hits, cells.inverse_hits), (misses, cells.inverse_misses)
+
+
+def _mixture(
+    cells: Cells,
+    by_place: Floats,
+    at: Atoms,
+    without_empty: bool,
+    inverse: tuple[Floats, Floats],
+    start: Floats,
+    steps: int,
+) -> Stratum:
+    kept = np.maximum(1.0 - thinning.empty(at, *inverse) * without_empty, _TINY)
+    kernel = thinning.kernel(cells, at, *inverse) / kept
+    rows = cells.rows.sum()
+    weights, gap, _ = _mixture.maximize(
+        kernel, cells.rows[:, None] / rows, start, rows, steps=steps
+    )
+    return Stratum(cells, by_place, at, inverse, kernel, kept, weights[:, 0], float(gap[0]))
+
+
+def _inverse_by_count(found: Stratum) -> tuple[Floats, Floats]:
+    size = np.log1p(found.atoms.hits + found.atoms.misses)
+    expected = found.posterior_mean(size)
+    hits, misses = _seen(found.cells)
+    return (
+        thinning.inverse_by_count(*hits, expected, size),
+        thinning.inverse_by_count(*misses, expected, size),
+    )

@@ -1,0 +1,99 @@
+"""Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
+
+Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
+`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as tasks
+finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here knows
+any mathematics, and nothing else knows Dask (docs/decisions/0007).
+
+    backend                          runs on
+    None                             threads of this process, or what `joblib.parallel_config` says
+    "local:4"                        four worker processes of this machine
+    "tcp://host:8786"                the workers of that Dask scheduler
+    a distributed Client or cluster  its workers
+
+A worker that dies costs the tasks it was running; they run again elsewhere. One that comes late is
+brought what was placed. If the scheduler is lost and found again, everything unfinished is placed
+and submitted again, a few times at most. Then, or when nobody is left, an OSError says what
+happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from unmask import _validation
+from unmask.parallel.dask_runner import DaskRunner, need_distributed
+from unmask.parallel.local_runner import LocalRunner
+from unmask.parallel.runner import PATIENCE, Resources, Runner
+
+__all__ = ["DaskRunner", "Runner", "LocalRunner", "Resources", "connect"]
+
+KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 1 << 25, "MALLOC_TRIM_THRESHOLD_": 1 << 27}
+"""Dask has its workers hand every array back to the system at once, and glibc then maps any array
+above 128 kB anew: a quarter of the time of training by mini-batches."""
+
+
+@contextmanager
+def connect(backend: Any = None, *, patience: float = PATIENCE) -> Iterator[Runner]:
+    """The runner behind a `backend` (see the module); what was started for it ends with the block.
+
+    `patience` is how many seconds to wait for a first worker.
+
+    >>> with connect() as runner:
+    ...     sorted(runner.run(lambda placed, task: placed + task, [1, 2, 3], 10))
+    [(0, 11), (1, 12), (2, 13)]
+    """
+    if backend is None:
+        yield LocalRunner()
+    elif isinstance(backend, LocalRunner | DaskRunner):
+        yield backend
+    else:
+        with _client(backend, patience) as client:
+            yield DaskRunner(client, patience)
+
+
+@contextmanager
+def _client(backend: Any, patience: float) -> Iterator[Any]:
+    distributed = need_distributed()
+    if isinstance(backend, distributed.Client):
+        yield backend
+    elif isinstance(backend, str) and (count := re.fullmatch(r"local:(\d+)", backend)):
+        with (
+            _local(distributed, _validation.positive_int(int(count[1]), "workers")) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+    elif isinstance(backend, str) and ":" not in backend:
+        raise ValueError(
+            f"{backend!r} is no scheduler; give tcp://HOST:PORT of a Dask scheduler, or local:N "
+            "for N worker processes on this machine."
+        )
+    else:
+        with _reached(distributed, backend, patience) as client:
+            yield client
+
+
+@contextmanager
+def _local(distributed: Any, workers: int) -> Iterator[Any]:
+    """Processes of this machine that keep the memory of one array for the next."""
+    from dask import config
+
+    environ = "distributed.nanny.pre-spawn-environ"
+    with (
+        config.set({environ: {**config.get(environ), **KEPT_MEMORY}}),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+    ):
+        yield cluster
+
+
+def _reached(distributed: Any, backend: Any, patience: float) -> Any:
+    limit = {"timeout": min(patience, 30.0)} if isinstance(backend, str) else {}
+    try:
+        return distributed.Client(backend, set_as_default=False, **limit)
+    except (OSError, TimeoutError) as error:
+        raise OSError(f"no Dask scheduler answers at {backend}: {error}") from None

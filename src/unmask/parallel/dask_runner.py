@@ -1,0 +1,241 @@
+"""Tasks on the workers of a Dask scheduler, which may come, go and die."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from unmask import __version__, _kernels
+from unmask.parallel.runner import AHEAD, PATIENCE, Resources, T, Work
+from unmask.parallel.shared import Box, Held, NotHereError, adopt, forget, holds, mapped
+
+RETRIES = 2  # of a task that failed, on whichever worker is free
+LOSSES = 3  # times in a row that everything may be lost
+
+
+class DaskRunner:
+    """The workers of a Dask scheduler."""
+
+    def __init__(self, client: Any, patience: float = PATIENCE) -> None:
+        """Wait for a first worker (a task makes an adaptive cluster grow), then ask them all."""
+        self.client, self.patience = client, patience
+        self._greet()
+
+    def _greet(self) -> None:
+        where = self.client.scheduler.address
+        try:
+            self.client.submit(_hello, pure=False).result(timeout=self.patience)
+            answers = self.client.run(_hello, on_error="ignore")
+        except TimeoutError:
+            raise OSError(
+                f"no worker came to the scheduler at {where} within {self.patience:g} s; "
+                "start workers, or wait longer."
+            ) from None
+        except ModuleNotFoundError as error:
+            raise OSError(
+                f"a worker of {where} cannot import unmask ({error}); install version "
+                f"{__version__} there."
+            ) from None
+        others = {address: v for address, v in answers.items() if v != __version__}
+        if others:
+            address, version = next(iter(others.items()))
+            raise ValueError(
+                f"worker {address} has unmask {version} and this process {__version__}; install "
+                "one version everywhere, so that one model comes out."
+            )
+
+    def run(
+        self,
+        work: Work[T],
+        tasks: Iterable[Any],
+        placed: Any = None,
+        *,
+        folder: Path | None = None,
+        ahead: int = AHEAD,
+    ) -> Generator[tuple[int, T], None, None]:
+        """See `Runner`."""
+        losses = (CancelledError, need_distributed().comm.CommClosedError)
+        waiting = dict(enumerate(tasks))
+        lost = 0
+        while waiting:
+            before = len(waiting)
+            try:
+                with self._placed(placed, folder) as source:
+                    yield from self._round(work, waiting, source, placed, max(ahead, 1))
+            except losses as error:
+                lost = 1 if len(waiting) < before else lost + 1
+                self._again(lost, len(waiting), error)
+
+    def _round(
+        self, work: Work[T], waiting: dict[int, Any], source: Any, placed: Any, ahead: int
+    ) -> Generator[tuple[int, T], None, None]:
+        """Submit what is waiting; take out of it what has finished."""
+        running = need_distributed().as_completed(loop=self.client.loop)
+        queue, known, alone = deque(waiting), dict[Any, int](), len(waiting) == 1
+        name = f"{getattr(work, '__name__', 'work')}-{uuid4().hex[:12]}"
+
+        def submit(at: int) -> None:
+            task = Box((work, source, waiting[at], alone, os.getpid()))
+            key = (name, at, uuid4().hex[:4])
+            future = self.client.submit(_do, task, key=key, retries=RETRIES, pure=False)
+            known[key] = at
+            running.add(future)
+
+        try:
+            with _quiet():
+                for _ in range(min(ahead, len(queue))):
+                    submit(queue.popleft())
+                for future in running:
+                    at, result = known.pop(future.key), _outcome(future)
+                    if isinstance(result, _Missing):
+                        self._supply(result.address, source, placed)
+                        submit(at)
+                        continue
+                    del waiting[at]
+                    if queue:
+                        submit(queue.popleft())
+                    yield at, result
+        finally:
+            if self.client.status == "running":
+                self.client.cancel(list(running.futures))
+
+    @contextmanager
+    def _placed(self, value: Any, folder: Path | None) -> Iterator[Any]:
+        """What a task is given in place of `value`."""
+        if value is None:
+            yield None
+        elif folder is not None and self.shares_folder(folder):
+            with mapped(value, folder) as handle:
+                yield handle
+        else:
+            source = Held(uuid4().hex)
+            self._bring(source, value, broadcast=True)
+            try:
+                yield source
+            finally:
+                if self.client.status == "running":
+                    self.client.run(forget, source.token, on_error="ignore")
+
+    def _bring(self, source: Held, value: Any, **where: Any) -> None:
+        future = self.client.scatter(Box(value), hash=False, **where)
+        there = {"workers": where["workers"]} if "workers" in where else {}
+        self.client.run(adopt, source.token, future.key, on_error="ignore", **there)
+
+    def _supply(self, address: str, source: Held, value: Any) -> None:
+        """Bring the value to a worker that came late, unless it died, or got it meanwhile."""
+        there = {"workers": [address], "on_error": "ignore"}
+        if self.client.run(holds, source.token, **there).get(address) is False:
+            with suppress(TimeoutError, ValueError, KeyError):  # no such worker any more
+                self._bring(source, value, workers=[address])
+
+    def shares_folder(self, folder: Path) -> bool:
+        """Ask every worker for a file that has just been made."""
+        token = folder.resolve() / f".seen-{uuid4().hex}"
+        token.touch()
+        try:
+            answers = self.client.run(os.path.exists, str(token), on_error="ignore").values()
+            return bool(answers) and all(answers)
+        finally:
+            token.unlink()
+
+    def resources(self) -> Resources:
+        """As the scheduler knows it; a worker without a limit has the memory of its machine."""
+        known = self.client.run_on_scheduler(_workers)
+        limits = [limit for _, limit in known if limit]
+        threads = max(threads for threads, _ in known)
+        return Resources(len(known), threads, min(limits) if limits else None)
+
+    def _again(self, lost: int, left: int, error: Exception) -> None:
+        """After a loss: is there still a scheduler, and is it worth trying?"""
+        deadline = time.monotonic() + self.patience
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if self.client.status != "running":
+            raise OSError(
+                f"the connection to the scheduler was lost with {left} tasks unfinished; what was "
+                "finished is kept: start the scheduler and the same command again."
+            ) from error
+        if lost > LOSSES:
+            raise OSError(
+                f"everything was lost {lost} times in a row with {left} tasks unfinished ({error})."
+            ) from error
+        self._greet()
+
+
+class _Missing(NamedTuple):
+    """The worker at this address does not hold what was placed."""
+
+    address: str
+
+
+class _Refused(NamedTuple):
+    """A ValueError: trying again would not help."""
+
+    error: ValueError
+
+
+def _do(boxed: Box) -> Any:
+    """On a worker. Its threads are the scheduler's to fill, unless there is but one task."""
+    work, source, task, alone, owner = boxed.value
+    if os.getpid() != owner:
+        _kernels.set_threads(need_distributed().get_worker().state.nthreads if alone else 1)
+    try:
+        return work(None if source is None else source.value, task)
+    except NotHereError:
+        return _Missing(need_distributed().get_worker().address)
+    except ValueError as error:
+        return _Refused(error)
+
+
+def _outcome(future: Any) -> Any:
+    try:
+        result = future.result()
+    except need_distributed().KilledWorker as error:
+        raise OSError(
+            f"a task took its worker down {error.allowed_failures + 1} times, last on "
+            f"{error.last_worker.address}: probably more memory than the worker has. Give workers "
+            "more memory, fewer threads each, or smaller blocks."
+        ) from None
+    except MemoryError as error:
+        raise OSError(
+            f"a worker has too little memory for a task ({error}); give workers more memory, fewer "
+            "threads each, or smaller blocks."
+        ) from None
+    if isinstance(result, _Refused):
+        raise result.error
+    return result
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A task may carry the labels of its block; Dask takes that for a mistake."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
+        yield
+
+
+def _hello() -> str:
+    return __version__
+
+
+def _workers(dask_scheduler: Any) -> list[tuple[int, int]]:
+    return [(w.nthreads, w.memory_limit) for w in dask_scheduler.workers.values()]
+
+
+def need_distributed() -> Any:
+    """The package, or how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError(
+            "this needs Dask: pip install 'unmask[dask]', here and on the workers."
+        ) from None
+    return distributed

@@ -1,0 +1,256 @@
+"""Does the diagnosis stay silent on valid data, and does it find what it claims to find?
+
+False alarms: labels are hidden as the corrections assume, in six shapes (among them the hardest
+case that is still valid, the same number of labels in every row), and the true propensities are
+stated. At most 5 % of such data sets may be called a violation. Power: one assumption is broken by
+a growing amount; the share of data sets in which any violation is reported, and in which the test
+made for it reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from unmask import data, propensity, report
+from unmask.diagnosis import Test, diagnose
+from unmask.diagnosis.diagnose import holm
+from unmask_studies.runs import Row, Study, Unit, statement, tidy
+
+Floats = NDArray[np.float64]
+Case = tuple[sp.csr_array, Floats]
+"""True labels and their propensities; or observed labels and the propensities that are stated."""
+
+SIZES = {"tiny": (1, 1, 150), "small": (50, 10, 600), "paper": (200, 20, 1000)}
+"""Repetitions of valid and of broken data sets, and rows; a third as many rows are audited."""
+L = 100
+AT_MOST = 0.05
+
+
+def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+    """One unit per shape of valid data, and per violation and strength."""
+    valid, broken, rows = SIZES[size]
+    shared = {"rows": rows, "first_seed": 100_000 * seed}
+    few = 2 if size == "tiny" else None
+    quiet: list[Unit] = [
+        {"case": name, "strength": 0.0, "repetitions": valid, **shared} for name in [*VALID][:few]
+    ]
+    return quiet + [
+        {"case": name, "strength": strength, "repetitions": broken, **shared}
+        for name, (_, strengths, _, _) in VIOLATIONS.items()
+        for strength in strengths[:few]
+    ]
+
+
+def measure(
+    case: str, strength: float, repetitions: int, rows: int, first_seed: int
+) -> Iterable[Row]:
+    """How often a violation was reported, by any test and by the one that is meant for it."""
+    if case in VALID:
+        both = [_alarms(case, rows, first_seed + i) for i in range(repetitions)]
+        for audited, names in zip((False, True), zip(*both, strict=True), strict=True):
+            yield {"kind": "valid", "audited": audited, "any": _share(names), "meant": None}
+        return
+    _, _, word, audited = VIOLATIONS[case]
+    found = [_found(case, strength, rows, first_seed + i) for i in range(repetitions)]
+    meant = [[name for name in names if word in name] for names in found]
+    yield {"kind": "broken", "audited": audited, "any": _share(found), "meant": _share(meant)}
+
+
+def _alarms(case: str, rows: int, seed: int) -> tuple[list[str], list[str]]:
+    """What is reported without an audit, and with one; the tests without it are the same."""
+    true, p = VALID[case](rows + rows // 3, seed)
+    seen = data.hide(true, p, seed=seed + 7)
+    tests = diagnose(seen[:rows], p, (seen[rows:], true[rows:]), seed=seed).tests
+    alone = [t for t in tests if not any(word in t.name for word in ("audit", "keeping", "kept"))]
+    return _rejected(holm(alone)), _rejected(tests)
+
+
+def _found(case: str, strength: float, rows: int, seed: int) -> list[str]:
+    breaks, _, _, audited = VIOLATIONS[case]
+    true, rng = _planted(rows + rows // 3, seed), np.random.default_rng(seed)
+    seen, p = breaks(true, propensity.jain(true), strength, rng)
+    audit = (seen[rows:], true[rows:]) if audited else None
+    return _rejected(diagnose(seen[:rows], p, audit, seed=seed).tests)
+
+
+def _rejected(tests: Iterable[Test]) -> list[str]:
+    return [test.name for test in tests if test.adjusted <= AT_MOST]
+
+
+def _share(found: Iterable[list[str]]) -> float:
+    return float(np.mean([bool(names) for names in found]))
+
+
+def _planted(n: int, seed: int) -> Any:
+    return data.synthetic.planted(n, n_labels=L, seed=seed).labels
+
+
+def _same_number(n: int, seed: int) -> sp.csr_array:
+    """Every row has exactly six labels."""
+    chosen = np.random.default_rng(seed).random((n, L)).argpartition(6, axis=1)[:, :6]
+    entries = (np.ones(6 * n, np.float32), (np.repeat(np.arange(n), 6), chosen.ravel()))
+    return sp.csr_array(entries, shape=(n, L))
+
+
+def _jain(n: int, seed: int) -> Case:
+    true = _planted(n, seed)
+    return true, propensity.jain(true)
+
+
+def _steep(n: int, seed: int) -> Case:
+    true = _planted(n, seed)
+    return true, propensity.inverse_linear(true)
+
+
+VALID: dict[str, Callable[[int, int], Case]] = {
+    "planted, Jain": _jain,
+    "planted, p = 0.3": lambda n, seed: (_planted(n, seed), np.full(L, 0.3)),
+    "planted, 1/p from 2 to 20": _steep,
+    "planted, p = 0.95 and 0.1 in turn": lambda n, seed: (
+        _planted(n, seed), np.where(np.arange(L) % 2, 0.95, 0.1)),
+    "independent labels, p = 0.5": lambda n, seed: (
+        data.synthetic.independent(n, L, seed=seed), np.full(L, 0.5)),
+    "six labels in every row, p = 0.5": lambda n, seed: (
+        _same_number(n, seed), np.full(L, 0.5)),
+}  # fmt: skip
+
+
+def _keep_one(true: Any, p: Floats, share: float, rng: np.random.Generator) -> Case:
+    """Rows that lost everything get one of their labels back, in this share of cases."""
+    seen = _hidden(true, p, rng)
+    lost = (np.diff(seen.indptr) == 0) & (np.diff(true.indptr) > 0)
+    saved = np.flatnonzero(lost & (rng.random(lost.size) < share))
+    entries = true.indptr[saved] + rng.integers(np.diff(true.indptr)[saved])
+    put_back = (np.ones(saved.size, np.float32), (saved, true.indices[entries]))
+    return sp.csr_array(seen + sp.csr_array(put_back, shape=true.shape)), p
+
+
+def _too_low(true: Any, p: Floats, share: float, rng: np.random.Generator) -> Case:
+    """The stated propensities are too low by this share."""
+    return _hidden(true, p, rng), p * (1 - share)
+
+
+def _by_number(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+    """The odds of being kept fall with the number of labels: by e^(−s) per doubling."""
+    size = np.log2(np.repeat(np.diff(true.indptr), np.diff(true.indptr)))
+    return _by_entry(true, p, -s * (size - size.mean()), rng), p
+
+
+def _by_row(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+    """Some rows are annotated better than others: logits differ between rows by sd s."""
+    per_row = s * rng.standard_normal(true.shape[0])
+    return _by_entry(true, p, np.repeat(per_row, np.diff(true.indptr)), rng), p
+
+
+def _by_label(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+    """Where the most frequent label is present, the others are kept less: logit − s."""
+    first = int(np.argmax(np.bincount(true.indices, minlength=L)))
+    present = true[:, [first]].toarray().ravel() > 0
+    shift = np.where(true.indices == first, 0.0, -s * np.repeat(present, np.diff(true.indptr)))
+    return _by_entry(true, p, shift, rng), p
+
+
+def _hidden(true: Any, p: Any, rng: np.random.Generator) -> sp.csr_array:
+    return data.hide(true, p, seed=int(rng.integers(1 << 30)))
+
+
+def _by_entry(true: Any, p: Floats, shift: Floats, rng: np.random.Generator) -> sp.csr_array:
+    chances = expit(logit(p)[true.indices] + shift)
+    return _hidden(true, sp.csr_array((chances, true.indices, true.indptr), true.shape), rng)
+
+
+VIOLATIONS: dict[str, tuple[Callable[..., Case], tuple[float, ...], str, bool]] = {
+    "rows keep at least one label (share of rows saved)": (
+        _keep_one, (0.25, 0.5, 0.75, 1.0), "empty", False),
+    "stated propensities too low (by this share), no audit": (
+        _too_low, (0.2, 0.4, 0.6, 0.8), "", False),
+    "stated propensities too low (by this share), audit": (
+        _too_low, (0.05, 0.1, 0.2, 0.4), "agrees", True),
+    "keeping depends on the number of labels (logit per doubling)": (
+        _by_number, (0.15, 0.3, 0.6, 1.0), "number", True),
+    "keeping depends on the row (sd of logits)": (
+        _by_row, (0.3, 0.6, 1.0, 1.5), "row", True),
+    "keeping depends on another label (logit)": (
+        _by_label, (0.5, 1.0, 2.0, 3.0), "other labels", True),
+}  # fmt: skip
+"""How the data are broken, by how much, a word in the name of the test meant for it, and whether an
+audit is needed."""
+
+
+def draw(rows: list[Row]) -> list[report.Section]:
+    """False alarms, then one power curve per violation."""
+    quiet = [row for row in rows if row["kind"] == "valid"]
+    broken = tidy([row for row in rows if row["kind"] == "broken"], "case")
+    return [_alarm_section(quiet), _power_section(broken)]
+
+
+def _alarm_section(rows: list[Row]) -> report.Section:
+    body = [
+        [case, part[0]["repetitions"], part[0]["rows"], *(row["any"] for row in part)]
+        for (case,), part in tidy(rows, "case").items()
+    ]
+    heads: list[Any] = ["valid data", "data sets", "rows"]
+    heads += [report.Column(f"alarms {name} audit", ".3f") for name in ("without", "with")]
+    made = sum(row["repetitions"] for row in rows)
+    rate = sum(row["any"] * row["repetitions"] for row in rows) / made
+    worst = max(rows, key=lambda row: row["any"])
+    chance = 2 * np.sqrt(AT_MOST * (1 - AT_MOST) / worst["repetitions"])
+    return report.Section(
+        "False alarms",
+        [
+            report.Text(str(__doc__).partition("\n\n")[2]),
+            report.Table(heads, body, title="Share of valid data sets with any violation"),
+            report.Verdicts(
+                [
+                    statement(
+                        "At most 5 % of valid data sets are called a violation",
+                        rate <= AT_MOST and worst["any"] <= AT_MOST + chance,
+                        f"{rate:.3f} of {made} diagnoses; at most {worst['any']:.3f} in one kind "
+                        f"of data ({worst['case']}), where chance allows {AT_MOST + chance:.3f}",
+                    )
+                ]
+            ),
+        ],
+    )
+
+
+def _power_section(broken: dict[tuple[Any, ...], list[Row]]) -> report.Section:
+    charts = [
+        report.Chart(
+            "lines",
+            [
+                report.Series(name, [row["strength"] for row in part], [row[key] for row in part])
+                for name, key in (("any test", "any"), ("the test meant for it", "meant"))
+            ],
+            title=case.partition(" (")[0],
+            x=report.Axis(case.partition(" (")[2].replace("), ", ", ").rstrip(")"), low=0),
+            y=report.Axis("share found", low=0, high=1),
+            rules=[report.Rule("5 %", AT_MOST)],
+        )
+        for (case,), part in broken.items()
+    ]
+    heads: list[Any] = ["violation", "strength", "audit"]
+    heads += [report.Column(name, ".2f") for name in ("any test", "the test meant for it")]
+    body = [
+        [case, row["strength"], row["audited"], row["any"], row["meant"]]
+        for (case,), part in broken.items()
+        for row in part
+    ]
+    claims = [
+        statement(f"Found: {case}", part[-1]["meant"] >= 0.9,
+                  f"{part[-1]['meant']:.0%} at {part[-1]['strength']:g}, by the test meant for it")
+        for (case,), part in broken.items()
+    ]  # fmt: skip
+    curves = report.Panels(charts, columns=2, title="Power over the size of the violation")
+    table = report.Table(heads, body, title="Power")
+    return report.Section("Power", [curves, table, report.Verdicts(claims)])
+
+
+STUDY = Study("diagnosis-power", "false alarms and power of the diagnosis", units, measure, draw)

@@ -1,0 +1,211 @@
+"""The figures of the study, from its results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unmask import report
+from unmask.report import STYLES, Style
+from unmask_studies.training.protocol import PROBLEMS
+from unmask_studies.training.results import Results, mean, over_repetitions
+
+SHOWN = ("clean", "vanilla", "unbiased", "pretrained", "bound", "empirical_bayes", "tempered",
+         "halved")  # fmt: skip
+"""Settings in figures, in the order of their legend."""
+
+WHERE = {
+    "observed labels, training rows": "train/seen/loss",
+    "true labels, training rows": "train/true/loss",
+    "true labels, test rows": "test/true/loss",
+}
+STYLES.update(
+    {
+        "clean": Style("ink", "star"),
+        "pretrained": Style("orange", "cross", "dashed"),
+        "halved": Style("sky", "down"),
+        "observed labels, training rows": Style("gray", "none", "dashed"),
+        "true labels, training rows": Style("blue", "none", "dotted"),
+        "true labels, test rows": Style("ink", "none"),
+    }
+)
+L2 = report.Axis("regularisation (l2)", log=True)
+
+
+def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Panels | None:
+    """Loss over l2 on observed train, true train and true test labels, the two gaps annotated."""
+    there = [s for s in settings if ("adam", problem, s) in found.paths]
+    if not there:
+        return None
+    top = 1.25 * _plateau(found, "adam", problem)
+    lowest = min(_lowest(found, ("adam", problem, setting)) for setting in there)
+    y = report.Axis("loss per row", low=max(min(1.1 * lowest, 0.0), -top), high=top)
+    return report.Panels(
+        [_gap_chart(found, ("adam", problem, setting), y) for setting in there],
+        title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
+        columns=2,
+        share_y=True,
+        caption="Adam; unbiased estimates on observed labels; means over repetitions. The gaps of "
+        "noise (true minus observed labels of training rows) and sample (test minus training "
+        "rows) stand in the titles, and as brackets at the l2 of the smallest true test loss.",
+    )
+
+
+def _plateau(found: Results, optimizer: str, problem: str) -> float:
+    """The test loss of models so strongly regularised that they are constants."""
+    ends = [
+        found.over_l2((optimizer, problem, setting), "test/true/loss")[1][:, -1]
+        for setting in _shown(found, optimizer, problem)
+    ]
+    return float(np.nanmedian([mean(end) for end in ends]))
+
+
+def _lowest(found: Results, path: tuple[str, str, str]) -> float:
+    """The smallest of the three mean losses, at any l2; unbiased estimates may be negative."""
+    means = (over_repetitions(found.over_l2(path, key)[1])[0] for key in WHERE.values())
+    return min(float(np.nanmin(each)) for each in means)
+
+
+def _gap_chart(found: Results, path: tuple[str, str, str], y: report.Axis) -> report.Chart:
+    lines = {name: found.over_l2(path, key) for name, key in WHERE.items()}
+    means = {name: over_repetitions(values)[0] for name, (_, values) in lines.items()}
+    grid = lines["true labels, test rows"][0]
+    at = int(np.nanargmin(means["true labels, test rows"]))
+    seen, true, test = (float(means[name][at]) for name in WHERE)
+    low, high = float(y.low or 0), float(y.high or 0)
+    return report.Chart(
+        "lines",
+        [report.Series(name, grid, _clipped(means[name], high)) for name in WHERE],
+        title=f"{_words(path[2])}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
+        x=L2,
+        y=y,
+        notes=[
+            report.Note(grid[at], start, to=end)
+            for start, end in ((seen, true), (true, test))
+            if min(start, end) > low and max(start, end) < high
+        ],
+    )
+
+
+def _clipped(values: np.ndarray, top: float) -> list[float | None]:
+    """What lies far outside of the axis is left out, so that lines end at its border."""
+    return [float(v) if -top < v < 2 * top else None for v in values]
+
+
+def loss_over_l2(found: Results, optimizer: str) -> report.Panels | None:
+    """Six panels: the true test loss of every setting over l2."""
+    if not _problems(found, optimizer):
+        return None
+    return report.Panels(
+        [_loss_chart(found, optimizer, problem) for problem in _problems(found, optimizer)],
+        title=f"True loss on test rows over regularisation ({optimizer})",
+        columns=2,
+        caption="Means over repetitions with one standard deviation; lines end where they leave "
+        "the axis.",
+    )
+
+
+def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
+    top = 1.3 * _plateau(found, optimizer, problem)
+    series = []
+    for setting in _shown(found, optimizer, problem):
+        grid, values = found.over_l2((optimizer, problem, setting), "test/true/loss")
+        series += _line(setting, grid, values, limit=2 * top)
+    return report.Chart(
+        "lines", series, title=PROBLEMS[problem].title, x=L2,
+        y=report.Axis("loss per row", low=0, high=top),
+    )  # fmt: skip
+
+
+def metric_over_l2(
+    found: Results, optimizer: str, problem: str, metrics: tuple[str, ...]
+) -> report.Panels | None:
+    """A true test metric over l2, one panel each."""
+    if not _shown(found, optimizer, problem):
+        return None
+    return report.Panels(
+        [_metric_chart(found, optimizer, problem, metric, metric) for metric in metrics],
+        title=f"{PROBLEMS[problem].title}: true test metrics over regularisation ({optimizer})",
+        columns=3,
+        caption="Means over repetitions with one standard deviation.",
+    )
+
+
+def recall_over_l2(found: Results, optimizer: str) -> report.Panels | None:
+    """True R@5 on test rows over l2, one panel per problem."""
+    if not _problems(found, optimizer):
+        return None
+    return report.Panels(
+        [_metric_chart(found, optimizer, problem, "R@5", PROBLEMS[problem].title)
+         for problem in _problems(found, optimizer)],
+        title=f"True R@5 on test rows over regularisation ({optimizer})",
+        columns=2,
+        caption="Means over repetitions with one standard deviation.",
+    )  # fmt: skip
+
+
+def _metric_chart(
+    found: Results, optimizer: str, problem: str, metric: str, title: str
+) -> report.Chart:
+    series = []
+    for setting in _shown(found, optimizer, problem):
+        grid, values = found.over_l2((optimizer, problem, setting), f"test/true/{metric}")
+        series += _line(setting, grid, values)
+    return report.Chart("lines", series, title=title, x=L2, y="" if title == metric else metric)
+
+
+def _line(
+    setting: str, grid: list[float], values: np.ndarray, limit: float = np.inf
+) -> list[report.Series]:
+    """One line with its spread, or none where nothing is within the limit."""
+    middle, spread = over_repetitions(values)
+    inside = np.isfinite(middle) & (middle < limit)
+    if not inside.any():
+        return []
+    shown, low, high = (
+        np.where(inside, each, np.nan)
+        for each in (middle, middle - spread, np.minimum(middle + spread, 2 * limit))
+    )
+    return [report.Series(_words(setting), grid, shown.tolist(), low.tolist(), high.tolist())]
+
+
+def at_chosen(
+    found: Results, optimizer: str, rule: str, metrics: tuple[str, ...]
+) -> report.Panels | None:
+    """Metrics at the chosen l2 with their spread, one panel per problem."""
+    if not _problems(found, optimizer):
+        return None
+    charts = []
+    for problem in _problems(found, optimizer):
+        series = [
+            _dots(found, (optimizer, problem, setting), rule, metrics)
+            for setting in _shown(found, optimizer, problem)
+        ]
+        charts.append(report.Chart("dots", series, title=PROBLEMS[problem].title))
+    return report.Panels(
+        charts,
+        columns=3,
+        title=f"True {metrics[0][0]}@k on test rows ({optimizer}, l2 by {rule})",
+        caption="Means and standard deviations over repetitions.",
+    )
+
+
+def _dots(
+    found: Results, path: tuple[str, str, str], rule: str, metrics: tuple[str, ...]
+) -> report.Series:
+    values = [found.values(path, rule, f"test/true/{metric}") for metric in metrics]
+    middle, spread = over_repetitions(np.array(values).T)
+    ends = (middle - spread).tolist(), (middle + spread).tolist()
+    return report.Series(_words(path[2]), metrics, middle.tolist(), *ends)
+
+
+def _problems(found: Results, optimizer: str) -> list[str]:
+    return [problem for problem in PROBLEMS if _shown(found, optimizer, problem)]
+
+
+def _shown(found: Results, optimizer: str, problem: str) -> list[str]:
+    there = found.settings(optimizer, problem)
+    return [setting for setting in SHOWN if setting in there]
+
+
+def _words(setting: str) -> str:
+    return setting.replace("_", " ")

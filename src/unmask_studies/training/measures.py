@@ -1,0 +1,76 @@
+"""What is measured of a trained model: losses, P@k and R@k, on true and on observed labels.
+
+On true labels the vanilla formulas are the truth. On observed labels every quantity comes as the
+vanilla and as the unbiased estimate (recall and normalised losses with their exact weights, so
+really unbiased), recall on validation rows also deconvolved. A row of the study is flat:
+
+    test/true/R@5       valid/seen/R@5/deconvolved       train/seen/loss       …
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from unmask import losses
+from unmask.losses import Observed
+from unmask.metrics import evaluate
+from unmask.predictions import TopK
+from unmask.weights import unbiased, vanilla
+from unmask_studies.runs import Row
+from unmask_studies.training import adam
+from unmask_studies.training.protocol import METRICS, PARTS, PROBLEMS, TOP, Trial
+
+RECALLS = METRICS[3:]
+
+
+def judge(given: Trial, problem: str, scores: dict[str, Any], ranking: dict[str, Any]) -> Row:
+    """All measures; `scores` go into the losses, `ranking` (often the same) orders the labels."""
+    row: Row = {}
+    loss = losses.get(PROBLEMS[problem].loss)
+    for part in PARTS:
+        of = given.parts[part]
+        for_true, for_seen = _observed(given, problem, part)
+        row[f"{part}/true/loss"] = adam.mean_loss(loss, scores[part], for_true)
+        row[f"{part}/seen/loss"] = adam.mean_loss(loss, scores[part], for_seen)
+        top = TopK.from_scores(ranking[part].numpy(), TOP)
+        for each in evaluate(top, of.true, metrics=METRICS):
+            row[f"{part}/true/{each.metric}"] = each.value
+        estimators = ["vanilla", "unbiased"]
+        for each in evaluate(
+            top, of.seen, given.propensity, metrics=METRICS, estimators=estimators
+        ):
+            row[f"{part}/seen/{each.metric}/{each.estimator}"] = each.value
+        if part == "valid":
+            row |= _deconvolved(top, of.seen, given.propensity)
+    return row
+
+
+def _deconvolved(top: TopK, seen: Any, p: Any) -> Row:
+    found = evaluate(top, seen, p, metrics=RECALLS, estimators=["deconvolved"])
+    return {f"valid/seen/{each.metric}/deconvolved": each.value for each in found}
+
+
+@lru_cache(maxsize=16)
+def _observed(given: Trial, problem: str, part: str) -> tuple[Observed, Observed]:
+    """Weights that give the true loss on true labels, and its unbiased estimate on seen ones."""
+    of, chosen = given.parts[part], PROBLEMS[problem]
+    options: Any = {"normalized": chosen.normalized, "reduction": chosen.reduction}
+    weights = vanilla(of.true, **options), unbiased(of.seen, given.propensity, **options)
+    return adam.observed(weights[0]), adam.observed(weights[1])
+
+
+def decisions(chosen: Any, true: Any) -> Row:
+    """Micro and macro F1 of sets of labels, on the true labels of the test rows.
+
+    `chosen` is a truth value for every row and label.
+    """
+    relevant = true.toarray() > 0
+    both = np.asarray(chosen & relevant).sum(0)
+    total = np.asarray(chosen).sum(0) + relevant.sum(0)
+    return {
+        "test/true/micro-F1": float(2 * both.sum() / max(total.sum(), 1)),
+        "test/true/macro-F1": float(np.mean(2 * both / np.maximum(total, 1))),
+    }

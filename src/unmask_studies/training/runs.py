@@ -1,0 +1,206 @@
+"""One run: train, say what can be promised of the objective, measure.
+
+`status` of a run by the converged solver: `converged`; `unfinished` where labels ran out of turns;
+`diverged` where numbers overflow; `not convex` where no solver can vouch for a minimum (then
+nothing is run). Of a run by Adam: `diverged` where the objective ends above that of zero weights or
+is no number; otherwise `finished`, and `objective` beside that of the converged run tells how far.
+
+`runaway` counts labels whose bias alone drives the objective to −∞: the bias is outside the
+penalty, and the loss falls without end in b where Σ pos < 0 (b → −∞) or, one-vs-all, Σ cut > n
+(b → ∞). The converged solver then takes the bias into the penalty, and says so (`bias`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from unmask import linear, losses
+from unmask.losses import Loss
+from unmask.weights import Weights
+from unmask.weights.record import with_values
+from unmask_studies.runs import Row
+from unmask_studies.training import adam
+from unmask_studies.training.ablations import TRIED
+from unmask_studies.training.measures import decisions, judge
+from unmask_studies.training.protocol import (
+    PARTS,
+    PROBLEMS,
+    RANKED,
+    RATE,
+    SETTINGS,
+    Problem,
+    Setting,
+    Trial,
+    rate_for,
+    weights_of,
+)
+from unmask_studies.training.related import METHODS
+
+EPOCHS, LATE, PRETRAINING = 20, 5, 10
+TURNS = 40
+RERANKED = ("ova-bce", "pal-cce", "pal-n-cce")
+"""Problems whose vanilla runs are also measured after division by the propensities."""
+
+
+def by_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+    """The paper's optimiser at the rate that moves the weights as far as it did there."""
+    return _by_adam(given, problem, setting, l2, rate_for(given.train.true.shape[0]))
+
+
+def by_literal_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+    """The same at the paper's own rate, to show what that does on fewer rows."""
+    return _by_adam(given, problem, setting, l2, RATE)
+
+
+def _by_adam(given: Trial, problem: str, setting: str, l2: float, rate: float) -> Iterable[Row]:
+    chosen, how = PROBLEMS[problem], SETTINGS[setting]
+    weights, loss = weights_of(how, chosen, given), losses.get(chosen.loss)
+    phases = [adam.Phase(lambda _: loss, weights, EPOCHS, LATE)]
+    if how.pretrained:
+        first = weights_of(SETTINGS["vanilla"], chosen, given)
+        phases.insert(0, adam.Phase(lambda _: loss, first, PRETRAINING, 0))
+    model = adam.train(given.train.features, phases, l2=l2, rate=rate, seed=given.seed)
+    row = _promises(loss, weights, chosen) | {"rate": rate}
+    return _rows(given, problem, setting, model, row | _objective(given, loss, weights, model, l2))
+
+
+def related(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+    """A method of related work, by Adam, in place of a correction."""
+    method = METHODS[setting]
+    weights = weights_of(SETTINGS[method.correction], PROBLEMS["ova-bce"], given)
+    phase = adam.Phase(method.loss, weights, EPOCHS, LATE)
+    rate = rate_for(given.train.true.shape[0])
+    model = adam.train(given.train.features, [phase], l2=l2, rate=rate, seed=given.seed)
+    row = {"rate": rate, "status": "finished" if model.finite else "diverged"}
+    return _rows(given, "ova-bce", setting, model, row)
+
+
+def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+    """Our own solver, to the optimum, where the problem is convex.
+
+    The pre-trained setting starts from the optimum of vanilla training instead of from nothing.
+    """
+    chosen, how = PROBLEMS[problem], how_of(setting)
+    weights, loss = training_weights(setting, chosen, given), losses.get(chosen.loss)
+    row = _promises(loss, weights, chosen)
+    if not row["convex"]:
+        return [row | {"status": "not convex"}]
+    row["bias"] = "regularized" if row["runaway"] else "free"
+    solve = _solver(given, chosen, l2, row["bias"])
+    first = None
+    if how.pretrained:
+        first, _ = solve(weights_of(SETTINGS["vanilla"], chosen, given), None)
+    found, course = solve(weights, first)
+    model = adam.of_arrays(found.weights, found.bias)
+    row |= _objective(given, loss, weights, model, l2, bias=row["bias"])
+    row["unfinished"] = len(course.exhausted)
+    row["turns"] = int(course.turns.max())
+    if row["status"] == "finished":
+        row["status"] = "unfinished" if row["unfinished"] else "converged"
+    return _rows(given, problem, setting, model, row)
+
+
+def how_of(setting: str) -> Setting:
+    """A setting of the study, or one that was tried."""
+    return SETTINGS[setting] if setting in SETTINGS else TRIED[setting][0]
+
+
+def training_weights(setting: str, problem: Problem, given: Trial) -> Weights:
+    """The weights of the training rows, of a setting of either kind."""
+    if setting in SETTINGS:
+        return weights_of(SETTINGS[setting], problem, given)
+    return TRIED[setting][1](given)
+
+
+def _solver(given: Trial, chosen: Problem, l2: float, bias: str) -> Callable[..., Any]:
+    recipe = linear.Recipe(
+        loss=chosen.loss,
+        reduction=chosen.reduction,
+        correction="given",
+        l2=l2,
+        bias=bias,
+        max_iter=TURNS,
+    )
+
+    def solve(weights: Weights, first: Any) -> Any:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", linear.UnconvergedWarning)  # the row says so
+            labels = with_values(weights.pos, np.ones(weights.pos.nnz, dtype=np.float32))
+            return linear.train(given.train.features, labels, recipe, weights=weights, first=first)
+
+    return solve
+
+
+def _promises(loss: Loss, weights: Weights, chosen: Problem) -> Row:
+    """Convex? Bounded below, in the scores? How many labels does the bias alone run away with?"""
+    about = loss.describe(weights, normalized=chosen.normalized)
+    total = weights.pos.sum(axis=0)
+    runaway = total < 0
+    if loss.reduction == "ova":
+        runaway |= weights.cut.sum(axis=0) > weights.cut.shape[0]
+    return {
+        "convex": about.convex,
+        "bounded": about.bounded_below,
+        "largest_weight": about.largest_weight,
+        "runaway": int(runaway.sum()),
+    }
+
+
+def _objective(
+    given: Trial,
+    loss: Loss,
+    weights: Weights,
+    model: adam.Linear,
+    l2: float,
+    bias: str = "free",
+) -> Row:
+    """The training objective that was minimised, and whether that went well."""
+    if not model.finite:
+        return {"status": "diverged"}
+    seen = adam.observed(weights)
+    scores = model.scores(given.train.features)
+    square = model.square + (float((model.bias.double() ** 2).sum()) if bias != "free" else 0.0)
+    value = adam.mean_loss(loss, scores, seen) + l2 / 2 * square
+    start = adam.mean_loss(loss, 0 * scores, seen)
+    found = {"objective": value, "norm": model.square**0.5}
+    return found | {"status": "finished" if value <= start else "diverged"}
+
+
+def _rows(given: Trial, problem: str, setting: str, model: adam.Linear, row: Row) -> Iterable[Row]:
+    row |= {f"n_{part}": given.parts[part].true.shape[0] for part in PARTS}
+    row["n_features"] = given.train.features.shape[1]
+    if not model.finite:
+        return [row]
+    later = how_of(setting).later if setting in SETTINGS or setting in TRIED else 0.0
+    with adam.one_thread():
+        scores = {part: model.scores(given.parts[part].features) for part in PARTS}
+        rows = [row | _judged(given, problem, scores, later)]
+        if setting == "vanilla" and problem in RERANKED:
+            rows.append(row | _judged(given, problem, scores, 1.0) | {"setting": RANKED})
+    return rows
+
+
+def _judged(given: Trial, problem: str, scores: dict[str, Any], later: float) -> Row:
+    """All measures of a model whose probabilities are to be divided by p^later."""
+    ranking = scores
+    if later:
+        loss, divisor = losses.get(PROBLEMS[problem].loss), given.propensity**later
+        pairs = {part: adam.divided(loss, each, divisor) for part, each in scores.items()}
+        scores = {part: pair[0] for part, pair in pairs.items()}
+        ranking = {part: pair[1] for part, pair in pairs.items()}
+    row = judge(given, problem, scores, ranking)
+    if problem == "ova-bce":
+        row |= decisions(scores["test"].numpy() > 0, given.parts["test"].true)
+    return row
+
+
+OPTIMIZERS: dict[str, Callable[[Trial, str, str, float], Iterable[Row]]] = {
+    "adam": by_adam,
+    "adam, literal rate": by_literal_adam,
+    "converged": by_solver,
+    "related work": related,
+}

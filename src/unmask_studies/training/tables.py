@@ -1,0 +1,259 @@
+"""The tables of the study, from its rows and results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from unmask import report
+from unmask_studies.runs import Row, Unit, tidy
+from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED, SETTINGS
+from unmask_studies.training.related import METHODS
+from unmask_studies.training.results import Path, Results, mean
+
+
+def at_chosen(found: Results, optimizer: str, rule: str) -> report.Table:
+    """Loss, P@k and R@k at the chosen l2, for every problem and setting."""
+    body = [
+        [
+            PROBLEMS[problem].title,
+            _marked(setting),
+            *_cells(found, (optimizer, problem, setting), rule),
+        ]
+        for problem in PROBLEMS
+        for setting in found.settings(optimizer, problem)
+    ]
+    reasons = {
+        "loss": "the smallest unbiased loss on observed validation labels",
+        "recall": "the largest deconvolved R@5 on observed validation labels",
+    }
+    return report.Table(
+        ["loss", "setting", report.Column("l2", ".0e"), report.Column("test loss", ".2f"),
+         *(report.Column(m, ".1f") for m in METRICS), report.Column("best R@5", ".1f")],
+        body,
+        title=f"Results ({optimizer}), l2 chosen by {reasons[rule]}",
+        caption="On true labels of test rows, in percent; mean and standard deviation over "
+        "repetitions. l2: geometric mean. The last column is R@5 at the l2 that hindsight would "
+        "choose.",
+    )  # fmt: skip
+
+
+def _marked(setting: str) -> str:
+    mark = f"{SETTINGS[setting].mark}) " if setting in SETTINGS else ""
+    return f"{mark}{setting.replace('_', ' ')}"
+
+
+def _cells(found: Results, path: Path, rule: str) -> list[Any]:
+    l2 = np.exp(np.log(found.values(path, rule, "l2")).mean())
+    loss = found.values(path, rule, "test/true/loss")
+    metrics = (found.values(path, rule, f"test/true/{metric}") for metric in METRICS)
+    best = found.values(path, "truth", "test/true/R@5")
+    return [float(l2), _spread(loss), *(_spread(100 * v) for v in metrics), 100 * mean(best)]
+
+
+def _spread(values: np.ndarray) -> report.Estimate:
+    error = float(values.std(ddof=1)) if len(values) > 1 else None
+    return report.Estimate(float(values.mean()), error=error)
+
+
+def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
+    """Runs measured so far of those planned; no rows where all are there."""
+    names = ("repetition", "optimizer", "problem", "setting", "l2")
+    done = {tuple(row[name] for name in names) for row in rows}
+    body = []
+    for (optimizer, problem), part in tidy(planned, "optimizer", "problem").items():
+        there = [unit for unit in part if tuple(unit[name] for name in names) in done]
+        complete = [
+            repetition
+            for (repetition,), all_ in tidy(part, "repetition").items()
+            if all(unit in there for unit in all_)
+        ]
+        if there:
+            body.append([optimizer, problem, len(there), len(part), len(complete),
+                         len({unit["repetition"] for unit in part})])  # fmt: skip
+    unfinished = any(row[2] < row[3] for row in body)
+    return report.Table(
+        ["optimiser", "loss", "runs measured", "runs planned", "repetitions complete",
+         "repetitions planned"],
+        body if unfinished else [],
+        title="Not all runs have been measured yet",
+        caption="The same command measures what is missing. Means are over the repetitions that "
+        "have the run.",
+    )  # fmt: skip
+
+
+def endings(rows: list[Row]) -> report.Table:
+    """What can be promised of every objective, and how its runs ended."""
+    body = []
+    for (problem, setting), part in tidy(
+        [row for row in rows if row["problem"] in PROBLEMS and row["setting"] in SETTINGS],
+        "problem", "setting",
+    ).items():  # fmt: skip
+        promised = [row for row in part if "convex" in row]
+        runaway = {row["repetition"]: row["runaway"] for row in promised}
+        by = {name: Counter(row["status"] for row in part if row["optimizer"] == name)
+              for name in ("adam", "converged")}  # fmt: skip
+        body.append(
+            [PROBLEMS[problem].title, _marked(setting), _share(promised, "convex"),
+             _share(promised, "bounded"), float(np.mean(list(runaway.values()))),
+             _counted(by["adam"]), _counted(by["converged"])]
+        )  # fmt: skip
+    return report.Table(
+        ["loss", "setting", "convex", "bounded below",
+         report.Column("runaway biases", ".1f"), "Adam", "converged solver"],
+        body,
+        title="Is there a minimum, and was it found?",
+        caption="Convex and bounded below in the scores, in all repetitions or in that share of "
+        "them. Runaway biases: labels, of 100, whose bias alone drives the objective to minus "
+        "infinity, as it is outside the penalty; the solver then puts it inside. Numbers of the "
+        "last two columns count runs.",
+    )  # fmt: skip
+
+
+def _share(rows: list[Row], key: str) -> str:
+    by_repetition = {row["repetition"]: row[key] for row in rows}
+    yes, all_ = sum(by_repetition.values()), len(by_repetition)
+    return {0: "no", all_: "yes"}.get(yes, f"{yes} of {all_}")
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "not run"
+
+
+def literal_rate(found: Results, rows: list[Row]) -> report.Table:
+    """The paper's own rate on this data, beside the rate that moves as far."""
+    body = []
+    for setting in ("vanilla", "unbiased"):
+        for name in ("adam, literal rate", "adam"):
+            path = (name, "ova-bce", setting)
+            first = [row for row in rows if row["optimizer"] == name and row["repetition"] == 0]
+            if path not in found.paths:
+                continue
+            best = max(found.paths[path][0], key=lambda row: -float(row["test/true/loss"]))
+            body.append([_marked(setting), f"{first[0]['rate']:.2g}", best["norm"],
+                         best["test/true/loss"], 100 * best["test/true/R@5"]])  # fmt: skip
+    return report.Table(
+        ["setting", "rate", report.Column("norm of W", ".1f"),
+         report.Column("test loss", ".2f"), report.Column("R@5", ".1f")],
+        body,
+        title="OvA BCE at the paper's rate and at the scaled one, first repetition, best l2",
+    )  # fmt: skip
+
+
+def minima(found: Results) -> report.Table:
+    """What training OvA-N BCE with unbiased weights converges to, from two starting points."""
+    cold, warm, adam_cold, adam_warm = (
+        (optimizer, "ova-n-bce", setting)
+        for optimizer in ("converged", "adam")
+        for setting in ("unbiased", "pretrained")
+    )
+    solved, moved = (
+        found.shared(*paths, "objective") for paths in ((cold, warm), (adam_cold, adam_warm))
+    )
+    recall = found.shared(cold, adam_cold, "test/true/R@5")
+    body = [
+        [l2, *_means(moved.get(l2)), *_means(solved.get(l2)),
+         *(100 * value if value is not None else None for value in _means(recall.get(l2)))]
+        for l2 in sorted({*solved, *moved}, reverse=True)
+    ]  # fmt: skip
+    return report.Table(
+        [report.Column("l2", ".0e"), *(report.Column(name, ".4g") for name in (
+            "Adam c)", "Adam c')", "solver from zero", "solver from vanilla optimum")),
+         report.Column("R@5, solver", ".1f"), report.Column("R@5, Adam c)", ".1f")],
+        body,
+        title="OvA-N BCE, unbiased weights: training objective reached, mean over repetitions",
+        caption="The solver stops after 40 turns; at small l2, where the objective is steep and "
+        "hugely negative, it has not always converged by then.",
+    )  # fmt: skip
+
+
+def _means(pairs: list[tuple[float, float]] | None) -> tuple[float | None, float | None]:
+    if not pairs:
+        return None, None
+    first, second = zip(*pairs, strict=True)
+    return float(np.mean(first)), float(np.mean(second))
+
+
+def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str) -> report.Table:
+    """Paired differences in true test recall, in points."""
+    body = []
+    for better, worse in pairs:
+        if better in found.paths and worse in found.paths:
+            values = (found.gain(better, worse, rule, f"test/true/R@{k}") for k in (1, 3, 5))
+            cells = [_spread(100 * value) for value in values]
+            names = f"{_marked(better[2])} − {_marked(worse[2])}"
+            body.append([PROBLEMS[better[1]].title, names, better[0], *cells])
+    return report.Table(
+        ["loss", "difference", "optimiser",
+         *(report.Column(f"R@{k}", ".2f") for k in (1, 3, 5))],
+        body,
+        title=title,
+        caption="Percent points, mean and standard deviation of the differences over repetitions "
+        "with the same split and masks.",
+    )  # fmt: skip
+
+
+def tried(found: Results) -> report.Table:
+    """All normalised corrections of PAL-N, the study's and others, by the converged solver."""
+    names = [*found.settings("converged", "pal-n-cce")]
+    body = [
+        [_marked(name), *_cells(found, ("converged", "pal-n-cce", name), "recall")[2:]]
+        for name in names
+        if name != "clean"
+    ]
+    return report.Table(
+        ["weights", *(report.Column(m, ".1f") for m in METRICS), report.Column("best R@5", ".1f")],
+        sorted(body, key=lambda row: -row[-1]),
+        title="PAL-N CCE: what was tried (converged), l2 chosen by deconvolved R@5",
+        caption="Best first. All at prediction: E[1/N* given m] in training, labels ranked by "
+        "probability / p. Posterior of a first model: E[1/N* given the features and the labels "
+        "seen]. True counts use the true N*, which nobody has.",
+    )
+
+
+def related(found: Results) -> report.Table:
+    """Other people's losses beside ours, one protocol; l2 by deconvolved R@5."""
+    paths = [("adam", "ova-bce", s) for s in ("vanilla", RANKED, "unbiased", "bound", "tempered")]
+    paths += [("adam", "pal-n-cce", s) for s in ("bound", "empirical_bayes", "halved")]
+    paths += [("related work", "related", method) for method in METHODS]
+    body = [
+        [_name(path), *_cells(found, path, "recall")[2:-1]] for path in paths if path in found.paths
+    ]
+    return report.Table(
+        ["method", *(report.Column(m, ".1f") for m in METRICS)],
+        body,
+        title="Related work under the same protocol (Adam), l2 chosen by deconvolved R@5",
+        caption="On true labels of test rows, in percent; mean and standard deviation over "
+        "repetitions. Related methods are one-vs-all with their authors' constants.",
+    )
+
+
+def _name(path: Path) -> str:
+    title = PROBLEMS[path[1]].title if path[1] in PROBLEMS else "related work"
+    return f"{title}, {path[2].replace('_', ' ')}"
+
+
+def processed(found: Results) -> report.Table:
+    """Correcting after training: rank by probability / propensity, threshold at p/2."""
+    body = []
+    for optimizer in ("adam", "converged"):
+        for problem in ("ova-bce", "pal-cce", "pal-n-cce"):
+            for setting in ("vanilla", RANKED, "unbiased", "empirical_bayes", "halved"):
+                path = (optimizer, problem, setting)
+                if path not in found.paths:
+                    continue
+                recall = [found.values(path, "recall", f"test/true/R@{k}") for k in (1, 3, 5)]
+                f1 = [found.values(path, "recall", f"test/true/{kind}-F1")
+                      for kind in ("micro", "macro")]  # fmt: skip
+                cells = [_spread(100 * v) if np.isfinite(v).all() else None for v in recall + f1]
+                body.append([optimizer, PROBLEMS[problem].title, _marked(setting), *cells])
+    return report.Table(
+        ["optimiser", "loss", "setting", *(report.Column(f"R@{k}", ".1f") for k in (1, 3, 5)),
+         report.Column("micro-F1", ".1f"), report.Column("macro-F1", ".1f")],
+        body,
+        title="Correction after training, l2 chosen by deconvolved R@5",
+        caption="F1 of the labels whose (corrected) probability is above one half: for vanilla "
+        "training ranked by probability / propensity, above p/2 before correction.",
+    )  # fmt: skip

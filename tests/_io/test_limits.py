@@ -1,0 +1,136 @@
+"""Files that ask for too much are refused before they get it, and the limit can be raised."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_cli import run as command
+from unmask import data, predictions
+from unmask._io import limits
+
+zstandard = pytest.importorskip("zstandard")
+
+SIZE = 16_000_000
+
+
+@pytest.fixture(autouse=True)
+def little_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bombs small enough to be made in a test."""
+    monkeypatch.setattr(limits, "FREE", 1 << 20)
+
+
+def gzip_bomb(path: Path) -> None:
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        for _ in range(SIZE // 2_000_000):
+            file.write(b"1\n" * 1_000_000)
+
+
+def zstd_bomb(path: Path) -> None:
+    with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as packed:
+        for _ in range(SIZE // 2_000_000):
+            packed.write(b"1\n" * 1_000_000)
+
+
+def zip_bomb(path: Path) -> None:
+    arrays = {
+        "labels_data": np.zeros(SIZE // 8, np.float32),
+        "labels_indices": np.zeros(SIZE // 8, np.int32),
+        "labels_indptr": np.zeros(2, np.int32),
+        "labels_shape": np.array([1, 1]),
+    }
+    np.savez_compressed(path, **arrays)
+
+
+SUFFIXES = {gzip_bomb: ".gz", zstd_bomb: ".zst", zip_bomb: ".npz"}
+
+
+@pytest.mark.parametrize("bomb", SUFFIXES)
+def test_a_bomb_is_refused_with_little_memory(tmp_path: Path, bomb: Callable[[Path], None]) -> None:
+    path = tmp_path / f"a{SUFFIXES[bomb]}"
+    bomb(path)
+    with pytest.raises(ValueError, match=rf"{path}.*over 200 times as many.*data\.limits"):
+        data.read(path)
+    assert peak_of(path, expansion=200) < peak_of(path, expansion=1e9) / 2
+
+
+def peak_of(path: Path, expansion: float) -> int:
+    """The most memory held while the file is read or refused."""
+    tracemalloc.start()
+    with data.limits(expansion=expansion), suppress(ValueError):
+        data.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_the_limit_of_expansion_can_be_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FREE", 1000)
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"1000 2\n" + b"0:1\n" * 1000, 9))
+    assert data.read(path, format="labels").labels.shape == (1000, 2)
+    with data.limits(expansion=2), pytest.raises(ValueError, match="over 2 times as many"):
+        data.read(path, format="labels")
+    with data.limits(expansion=2), data.limits(expansion=1000):
+        assert data.read(path, format="labels").labels.shape == (1000, 2)
+
+
+@pytest.mark.parametrize("header", ["1000000000000 3 4", "1 1000000000000 4", "1 3 1000000000000"])
+def test_an_absurd_header_takes_no_memory(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"{header}\n0 0:1\n")
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"1,?000,?000,?000,?000"):
+        data.read(path)
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+
+
+def test_one_huge_index_is_refused_unless_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "a.svm"
+    path.write_text("3 1:1 2147483646:1\n")
+    with pytest.raises(ValueError, match=r"2,147,483,646 features, more than 100,000,000"):
+        data.read(path)
+    with data.limits(columns=2**31):
+        assert data.read(path).features.shape == (1, 2147483646)
+
+
+def test_the_command_line_raises_limits(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("1 100000001 2\n0 0:1\n")
+    refused = command("info", path)
+    assert refused.returncode == 2
+    assert "allow it with `data.limits(columns=…)` or `unmask --max-columns`" in refused.stderr
+    assert command("--max-columns", 10**9, "info", path, "--json").returncode == 0
+
+
+def test_predictions_are_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "p.txt.gz"
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(b"100000000 1\n")
+        for _ in range(4):
+            file.write(b"0:1\n" * 250_000)
+    with pytest.raises(ValueError, match="over 200 times"):
+        predictions.read(path)
+
+
+def test_an_archive_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+    """An .npy header inside may announce more than the archive holds."""
+    path = tmp_path / "a.npz"
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }"
+    head += b" " * (64 - (len(head) + 11) % 64) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+    with zipfile.ZipFile(path, "w") as archive:
+        for part in ("data", "indices", "indptr", "shape"):
+            archive.writestr(f"labels_{part}.npy", array)
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        data.read(path)

@@ -1,0 +1,417 @@
+"""The commands as one tool: the same options, examples that run, exit codes, pipelines, pages."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import typer
+
+import unmask_studies
+from tests.cli.test_cli import run
+from unmask import TopK, data, linear, losses, metrics, predictions, propensity
+from unmask import weights as corrections
+from unmask.cli import app, output
+from unmask.pages import records
+from unmask_studies import demo
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def options(command: str) -> dict[str, Any]:
+    """The command's parameters by the long name that a user types."""
+    return {
+        next((o for o in parameter.opts if o.startswith("--")), parameter.name): parameter
+        for parameter in COMMANDS[command].params
+    }
+
+
+# One tool
+
+
+def test_the_commands_are_those_of_the_readme_and_the_guide() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "guides" / "command-line.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"`{name}`" in readme or f"unmask {name}" in readme, name
+        assert f"`unmask {name}`" in guide, name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_the_common_options(command: str) -> None:
+    offered = options(command)
+    assert {"--json", "--quiet"} <= offered.keys()
+    assert ("--threads" in offered) == (command != "report"), "which computes nothing"
+    assert "-q" in offered["--quiet"].opts
+
+
+def test_an_option_means_the_same_wherever_it_stands() -> None:
+    shared = ("--seed", "--threads", "--json", "--quiet", "--part", "--format", "--html")
+    for name in shared:
+        told = {
+            (found[name].help, str(found[name].default))
+            for command in COMMANDS
+            if name in (found := options(command))
+        }
+        assert len(told) == 1, f"{name}: {told}"
+
+
+def examples(command: str) -> list[str]:
+    """The example lines of a command's help, continuation lines joined, comments cut off."""
+    help_text = inspect.getdoc(COMMANDS[command].callback) or ""
+    joined = re.sub(r"\\+\n\s*", "", help_text)
+    return re.findall(r"\[dim\](.*?)\[/\]", joined, re.DOTALL)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_examples_and_all_of_them_parse(command: str) -> None:
+    found = examples(command)
+    assert any(line.startswith(f"unmask {command}") for line in found)
+    for line in found:
+        program, name, *arguments = shlex.split(line.partition(">")[0])
+        assert program == "unmask"
+        COMMANDS[name].make_context(name, list(arguments))  # raises on what it does not know
+
+
+DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "train": (
+        linear.Recipe,
+        {"--loss": "loss", "--reduction": "reduction", "--correction": "correction",
+         "--normalized": "normalized", "--C": "C", "--l2": "l2", "--bias": "bias", "--tol": "tol",
+         "--cull": "cull"},
+    ),
+    "predict": (linear.top, {"--rank-by": "rank_by"}),
+    "evaluate": (
+        metrics.Evaluator,
+        {"--confidence": "confidence", "--interval": "interval", "--seed": "seed"},
+    ),
+    "reproduce": (unmask_studies.run, {"--size": "size", "--seed": "seed"}),
+    "demo": (demo.run, {"--seed": "seed"}),
+    "diagnose": (__import__("unmask").diagnose, {"--seed": "seed"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DEFAULTS)
+def test_defaults_are_those_of_the_library(command: str) -> None:
+    function, names = DEFAULTS[command]
+    defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    for option, parameter in names.items():
+        assert options(command)[option].default == defaults[parameter], option
+
+
+def test_training_offers_every_choice_of_the_recipe() -> None:
+    _, offered = DEFAULTS["train"]
+    chosen = {field.name for field in fields(linear.Recipe)}
+    assert set(offered.values()) == chosen - {"max_iter"}, "a safety net, not a choice"
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "registry"),
+    [
+        ("train", "--correction", corrections.CORRECTIONS),
+        ("train", "--bias", linear.problem.BIASES),
+        ("evaluate", "--interval", metrics.intervals.INTERVALS),
+        ("reproduce", "--size", unmask_studies.SIZES),
+        ("hide", "--propensity", propensity.MODELS),
+    ],
+)
+def test_help_names_every_choice(command: str, option: str, registry: Any) -> None:
+    words = options(command)[option].help
+    assert all(name in words for name in registry), words
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("unmask ", sorted(COMMANDS)),
+        ("unmask train f -o m --correction ", sorted(corrections.CORRECTIONS)),
+        ("unmask train f -o m --loss squ", ["squared_error", "squared_hinge"]),
+        ("unmask reproduce rec", sorted(n for n in unmask_studies.STUDIES if n.startswith("rec"))),
+        ("unmask evaluate --estimators vanilla,unb", ["vanilla,unbiased"]),
+        ("unmask hide f -o g --propensity jain:Amazon-6", ["jain:Amazon-670K"]),
+    ],
+)
+def test_the_shell_completes(typed: str, offered: list[str]) -> None:
+    asked = {
+        "_UNMASK_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split(" ")) - 1),
+    }
+    with mock.patch.dict(os.environ, asked):
+        assert sorted(run().stdout.split()) == offered
+
+
+# Streams and exit codes
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.txt.gz and test.txt.gz, as in the README."""
+    folder = tmp_path_factory.mktemp("files")
+    rows = data.synthetic.planted(600, n_features=200, n_labels=20, seed=0)
+    data.write(folder / "train.txt.gz", rows.take(slice(0, 400)))
+    data.write(folder / "test.txt.gz", rows.take(slice(400, 600)))
+    return folder
+
+
+def test_progress_goes_to_stderr_and_quiet_silences_it(files: Path, tmp_path: Path) -> None:
+    arguments = ("train", files / "train.txt.gz", "-o", tmp_path / "model", "--json")
+    loud = run(*arguments)
+    assert json.loads(loud.stdout)["labels"] == 20
+    assert "labels" in loud.stderr
+    quiet = run(*arguments, "--quiet", "--no-resume")
+    assert (quiet.stderr, quiet.returncode) == ("", 0)
+    assert "missing.txt" in run("info", "missing.txt", "--quiet").stderr, "mistakes are told"
+
+
+def test_threads_change_the_time_and_nothing_else(files: Path, tmp_path: Path) -> None:
+    from unmask._kernels import threads
+
+    used = []
+
+    def look(path: Path, **_: object) -> None:
+        used.append(threads())
+        raise ValueError("seen enough")
+
+    with mock.patch.object(data, "read", look):
+        run("info", files / "train.txt.gz", "--threads", 3)
+    assert used == [3]
+    assert run("info", files / "train.txt.gz", "--threads", 0).returncode == 2
+    made = []
+    for count in (1, 2):
+        assert run("train", files / "train.txt.gz", "-o", tmp_path / str(count), "--threads", count,
+                   "-q").returncode == 0  # fmt: skip
+        made.append([f.read_bytes() for f in sorted((tmp_path / str(count)).iterdir())])
+    assert made[0] == made[1]
+
+
+def test_the_seed_reaches_the_bootstrap(files: Path, tmp_path: Path) -> None:
+    top, labels = tmp_path / "top.txt", files / "test.txt.gz"
+    noise = np.random.default_rng(0).normal(size=(200, 20))
+    predictions.write(top, TopK.from_scores(noise, 5))
+    asked = ("evaluate", "--labels", labels, "--predictions", top, "--propensity", "constant:0.5",
+             "--metrics", "P@1", "--interval", "percentile", "--csv")  # fmt: skip
+    first, again, other = (run(*asked, "--seed", seed).stdout for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_mistake_of_ours_is_code_1_with_a_traceback(files: Path) -> None:
+    program = (
+        "import sys, unmask.cli, unmask.data as d\n"
+        "def broken(*a, **k): raise RuntimeError('a bug')\n"
+        "d.read = broken\n"
+        f"sys.argv = ['unmask', 'info', {str(files / 'train.txt.gz')!r}]\n"
+        "unmask.cli.main()"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "RuntimeError: a bug" in found.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["info"], ["info", "x", "--what"]])
+def test_a_command_line_that_is_not_understood_is_code_2(arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+
+
+def test_ctrl_c_is_code_130(tmp_path: Path) -> None:
+    """A real signal, sent while the command waits on a pipe that says nothing."""
+    waiting = tmp_path / "pipe"
+    os.mkfifo(waiting)
+    command = [sys.executable, "-m", "unmask", "info", str(waiting)]
+    started = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background
+    )
+    with waiting.open("wb"):  # returns as soon as the command opens the other end
+        time.sleep(0.2)
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=60)
+    assert (started.returncode, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_json_is_json_also_where_numbers_are_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show_json({"a": np.array([1.0, np.nan]), "b": (np.float32(np.inf), 3), 4: None})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None, 3], "4": None}
+
+
+# From files to a page
+
+
+def pipeline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The README's four commands in a folder that holds train.txt.gz and test.txt.gz."""
+    monkeypatch.chdir(folder)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = (b for b in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) if "predict" in b)
+    lines = [shlex.split(line) for line in block.splitlines()]
+    assert len(lines) == 4
+    for _, *arguments in lines:
+        at = arguments.index(">") if ">" in arguments else None
+        result = run(*arguments[:at])
+        assert result.returncode == 0, result.stderr
+        if at is not None:
+            Path(arguments[at + 1]).write_text(result.stdout)
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+CONTENT = (
+    "Taken at face value R@5 is",
+    "How often a true label is seen",
+    "Rows by number of labels",
+    "Estimates and their intervals",
+    "How this page was made",
+)
+
+
+def test_four_commands_lead_from_files_to_a_page(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = pipeline(files, monkeypatch)
+    assert all(words in page for words in CONTENT)
+    assert "unmask evaluate --labels test.txt.gz" in page, "the exact command"
+
+
+def test_four_commands_on_bibtex(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.txt.gz").symlink_to(real_data / "bibtex-xc" / f"{part}.txt.gz")
+    page = pipeline(tmp_path, monkeypatch)
+    assert all(words in page for words in CONTENT)
+    assert "outside the range of the metric" in page, "Jain propensities do not fit bibtex"
+
+
+def test_predictions_of_another_system_become_a_page(files: Path, tmp_path: Path) -> None:
+    labels = data.read(files / "test.txt.gz").labels
+    theirs = tmp_path / "theirs.npz"  # a score matrix, as PECOS saves it
+    scores = labels.toarray() + np.random.default_rng(0).random(labels.shape)
+    predictions.write(theirs, TopK.from_scores(scores, 5))
+    asked = ("--labels", files / "test.txt.gz", "--train", files / "train.txt.gz")
+    page = tmp_path / "page.html"
+    assert run("evaluate", *asked, "--predictions", theirs, "--html", page, "-q").returncode == 0
+    assert "Evaluation of theirs.npz" in page.read_text(encoding="utf-8")
+
+
+# Stored results
+
+
+@pytest.fixture(scope="module")
+def stored(files: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Evaluation and diagnosis as `--json` prints them, each beside the page made at once."""
+    folder = tmp_path_factory.mktemp("stored")
+    top, other = folder / "top.txt", folder / "other.txt"
+    for seed, path in enumerate((top, other)):
+        scores = np.random.default_rng(seed).random((200, 20))
+        predictions.write(path, TopK.from_scores(scores, 5))
+    found = {name: folder / name for name in ("evaluation.json", "diagnosis.json", "now.html")}
+    asked = ("--labels", files / "test.txt.gz", "--train", files / "train.txt.gz",
+             "--metrics", "P@1,R@5")  # fmt: skip
+    made = ("--predictions", top, "--compare", other, "--html", found["now.html"], "--json")
+    found["evaluation.json"].write_text(run("evaluate", *asked, *made).stdout)
+    diagnosed = run("diagnose", files / "train.txt.gz", "--propensity", "constant:0.2", "--json")
+    found["diagnosis.json"].write_text(diagnosed.stdout)
+    return found
+
+
+def test_a_stored_evaluation_makes_the_page_that_was_made_at_once(
+    stored: dict[str, Path], tmp_path: Path
+) -> None:
+    later = tmp_path / "later.html"
+    assert run("report", stored["evaluation.json"], "-o", later).returncode == 0
+    now = stored["now.html"].read_text(encoding="utf-8")
+    body, made = "<main", "How this page was made"
+    strip = [text[text.index(body) : text.rindex(made)] for text in (now, later.read_text())]
+    assert strip[0] == strip[1]
+    assert "Compared with the first system" in now
+
+
+def test_several_results_stand_on_one_page(stored: dict[str, Path], tmp_path: Path) -> None:
+    page = tmp_path / "all.html"
+    names = ("evaluation.json", "diagnosis.json", "evaluation.json")
+    facts = json.loads(run("report", *(stored[n] for n in names), "-o", page, "--json").stdout)
+    text = page.read_text(encoding="utf-8")
+    assert facts["bytes"] == page.stat().st_size
+    for words in (
+        "Side by side",
+        "train.txt.gz: Findings",
+        "top.txt: Estimates",
+        "unmask diagnose",
+    ):
+        assert words in text
+    assert "unmask report" in text
+
+
+def test_rows_of_studies_become_a_page_without_being_measured_again(tmp_path: Path) -> None:
+    made = run("reproduce", "recall-toy", "--size", "tiny", "-o", tmp_path, "--json")
+    printed = tmp_path / "printed.json"
+    printed.write_text(made.stdout)
+    title = ("--title", "Toy")
+    with mock.patch.object(unmask_studies.recall_toy, "measure", side_effect=AssertionError):
+        for source in (printed, tmp_path / "rows"):
+            result = run("report", source, *title, "-o", tmp_path / "p.html")
+            assert result.returncode == 0, result.stderr
+            text = (tmp_path / "p.html").read_text(encoding="utf-8")
+            assert "<h1>Toy</h1>" in text
+            assert "unmask reproduce recall-toy --size tiny --seed 0" in text
+
+
+def test_sensitivity_is_shown_where_it_was_stored(stored: dict[str, Path]) -> None:
+    record = json.loads(stored["evaluation.json"].read_text())
+    record["sensitivity"] = [{"propensity": name, **record["estimates"][0]} for name in "ab"]
+    page = records.page([record])
+    section = next(s for s in page.sections if s.title.startswith("Sensitivity"))
+    assert "2 propensity models: a, b" in section.parts[0].text
+
+
+def test_a_refused_estimate_has_a_place_on_the_page(stored: dict[str, Path]) -> None:
+    record = json.loads(stored["evaluation.json"].read_text())
+    for row in record["estimates"]:
+        if row["metric"] == "R@5" and row["estimator"] != "vanilla":
+            row.update(value=None, low=None, high=None, verdict="unusable: no thinning fits")
+    told = " ".join(records.page([record]).summary)
+    assert "Taken at face value P@1" in told
+    assert "the deconvolved estimate was refused: unusable: no thinning fits" in told
+    assert "cannot be used" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{}", "holds no stored result"),
+        ("[1, 2]", "holds no stored result"),
+        ('{"kind": "other"}', "holds no stored result"),
+        ("not json", "is not JSON"),
+    ],
+)
+def test_what_is_no_stored_result_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    result = run("report", path, "-o", tmp_path / "p.html")
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "p.html").exists()
+    assert run("report", tmp_path / "empty", "-o", tmp_path / "p.html").returncode == 2
+
+
+def test_losses_named_by_the_help_are_those_that_can_be_trained() -> None:
+    named = re.findall(r"\w+", options("train")["--loss"].help)
+    assert set(named) & losses.LOSSES.keys() == {*linear.ova.SOLVERS, "softmax"}

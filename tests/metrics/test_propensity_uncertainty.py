@@ -1,0 +1,214 @@
+"""Propensity uncertainty in intervals: the law of total variance by enumeration, and coverage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask import data, propensity
+from unmask.metrics import Estimate, Table, compare, evaluate, propensity_uncertainty
+from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
+
+L = 60
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Draws go through a list of vectors, each as often as the others."""
+
+    vectors: tuple[tuple[float, ...], ...]
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return np.resize(np.array(self.vectors), (size, len(self.vectors[0])))
+
+
+def estimate_of(*vectors: tuple[float, ...]) -> PropensityEstimate:
+    value = np.mean(vectors, axis=0)
+    return PropensityEstimate(value, value, value, 0.95, "test", value, Listed(vectors))
+
+
+def exact_precision(hits: list[int], p: tuple[Fraction, ...]) -> Fraction:
+    """Mean of 1/p over rows whose single prediction is the label in `hits` (−1: a miss)."""
+    return sum((1 / p[j] for j in hits if j >= 0), Fraction(0)) / len(hits)
+
+
+def variance(values: list[Fraction]) -> Fraction:
+    mean = sum(values, Fraction(0)) / len(values)
+    return sum(((v - mean) ** 2 for v in values), Fraction(0)) / len(values)
+
+
+def test_the_error_is_the_law_of_total_variance() -> None:
+    """Over all resamples of three rows and all propensities of a list, in exact fractions."""
+    support = tuple(
+        (Fraction(a, 8), Fraction(b, 8)) for a, b in ((2, 4), (4, 4), (4, 8), (8, 2), (2, 2))
+    )
+    hits, rows, draws = [0, 1, -1], 3, 10
+    within, means = [], []
+    for p in support:
+        again = [
+            exact_precision([hits[i] for i in drawn], p) for drawn in product(range(3), repeat=3)
+        ]
+        within.append(variance(again) * Fraction(rows, rows - 1))  # resamples vary less than rows
+        means.append(exact_precision(hits, p))
+    total = sum(within, Fraction(0)) / len(within) + variance(means) * Fraction(draws, draws - 1)
+    top = TopK([[0], [1], [0]], [[1.0]] * 3)
+    found = evaluate(
+        top,
+        [[1, 0], [0, 1], [0, 0]],
+        estimate_of(*(tuple(map(float, p)) for p in support)),
+        metrics=["P@1"],
+        estimators=["unbiased"],
+        draws=draws,
+    )["P@1", "unbiased"]
+    assert found.standard_error**2 == pytest.approx(float(total), rel=1e-12)
+    value = np.mean([[float(x) for x in p] for p in support], axis=0)
+    assert found.value == pytest.approx((1 / value).sum() / 3, rel=1e-12)
+    share = variance(means) * Fraction(draws, draws - 1) / total
+    assert found.details["propensity_share"] == pytest.approx(float(share), rel=1e-12)
+    half = (found.interval[1] - found.interval[0]) / 2
+    assert half == pytest.approx(1.959964 * found.standard_error, rel=1e-6)
+
+
+def cell(value: float, error: float, interval: tuple[float, float]) -> Table:
+    return Table([Estimate("R@5", "unbiased", value, error, interval, 9.0, 0.1, 99, "trust")])
+
+
+def test_ends_of_other_intervals_are_added_as_errors_are() -> None:
+    drawn = [cell(v, 0.1, (0, 1)) for v in (0.1, 0.5, 0.6)]
+    plain = cell(0.5, 0.1, (0.2, 0.6))
+    found = propensity_uncertainty.widen(plain, drawn, confidence=0.5, interval="percentile")
+    low, high = np.quantile([0.1, 0.5, 0.6], [0.25, 0.75])
+    expected = (0.5 - np.hypot(0.3, 0.5 - low), 0.5 + np.hypot(0.1, high - 0.5))
+    assert found["R@5", "unbiased"].interval == pytest.approx(expected)
+    assert found["R@5", "unbiased"].details["rows_only"] == [0.2, 0.6]
+
+
+def test_what_does_not_depend_on_propensities_is_left_alone() -> None:
+    top, labels = TopK([[0], [1]], [[1.0]] * 2), [[1, 0], [1, 1]]
+    p = estimate_of((0.2, 0.5), (0.6, 0.5))
+    plain = evaluate(top, labels, metrics=["P@1", "R@1"])
+    with_doubt = evaluate(top, labels, p, metrics=["P@1", "R@1"], estimators=["vanilla"])
+    assert [e.standard_error for e in with_doubt] == [e.standard_error for e in plain]
+    sure = estimate_of((0.2, 0.5))
+    assert evaluate(top, labels, sure, metrics=["P@1"]) == evaluate(
+        top, labels, sure.value, metrics=["P@1"]
+    )
+
+
+def test_draws_that_the_data_refuse_are_mentioned() -> None:
+    """Half of the draws leave no deconvolved value."""
+    drawn = [cell(v, 0.01, (0, 1)) for v in (0.4, 0.5, np.nan, np.nan)]
+    found = propensity_uncertainty.widen(
+        cell(0.45, 0.01, (0.4, 0.5)), drawn, confidence=0.95, interval="normal"
+    )
+    assert found["R@5", "unbiased"].verdict.startswith("doubtful: the data contradict 50%")
+    assert found["R@5", "unbiased"].standard_error ** 2 == pytest.approx(0.01**2 + 0.1**2 / 2)
+
+
+def test_a_wide_verdict_says_what_made_it_wide() -> None:
+    drawn = [cell(v, 0.01, (0, 1)) for v in (0.2, 0.8)]
+    found = propensity_uncertainty.widen(
+        cell(0.5, 0.01, (0.48, 0.52)), drawn, confidence=0.8, interval="normal"
+    )
+    said = found["R@5", "unbiased"].verdict
+    assert said.startswith("unusable")
+    assert said.endswith("100% of the variance is due to the propensities")
+
+
+def predictions(true: sp.csr_array, strength: float, seed: int) -> TopK:
+    noise = np.random.default_rng(seed).normal(size=true.shape)
+    return TopK.from_scores((noise + strength * true.toarray()).astype(np.float32), 5)
+
+
+def audited(rows: int, seed: int) -> tuple[sp.csr_array, sp.csr_array, PropensityEstimate]:
+    """Test labels, complete and observed, and propensities from an audit of other rows."""
+    true = data.synthetic.planted(4000 + rows, n_labels=L, seed=seed).labels
+    counts = np.bincount(true.indices, minlength=L)
+    p = propensity.jain_curve(counts, true.shape[0], a=0.9, b=6.0)
+    seen = data.hide(true, p, seed=seed + 1)
+    estimate = propensity.audit(
+        seen[4000:], true[4000:], counts=np.bincount(seen.indices, minlength=L), n=true.shape[0],
+        curve="free", seed=seed,
+    )  # fmt: skip
+    return true[:4000], seen[:4000], estimate
+
+
+@pytest.mark.parametrize("interval", ["normal", "percentile", "bca"])
+def test_intervals_widen_and_scores_serve_as_predictions(interval: str) -> None:
+    true, seen, estimate = audited(80, 0)
+    noise = np.random.default_rng(0).normal(size=(300, L)) + true[:300].toarray()
+    asked = {"metrics": ["P@5", "R@5"], "estimators": ["unbiased"], "interval": interval}
+    wide = evaluate(noise, seen[:300], estimate, draws=20, **asked)
+    plain = evaluate(noise, seen[:300], estimate.value, **asked)
+    for one, two in zip(wide, plain, strict=True):
+        assert one.value == two.value
+        assert one.interval[0] < two.interval[0]
+        assert one.interval[1] > two.interval[1]
+    assert wide == evaluate(noise, seen[:300], estimate, draws=20, **asked)
+
+
+def test_differences_carry_the_doubt_too() -> None:
+    true, seen, estimate = audited(60, 1)
+    systems = {"old": predictions(true, 1.8, 0), "new": predictions(true, 1.9, 1)}
+    asked = {"metrics": ["P@5", "R@5"], "estimators": ["vanilla", "unbiased", "deconvolved"]}
+    wide = compare(systems, seen, estimate, draws=12, replicates=200, **asked)["new"]
+    plain = compare(systems, seen, estimate.value, replicates=200, **asked)["new"]
+    drawn = estimate.draw(seed=0, size=12)
+    for one, two in zip(wide, plain, strict=True):
+        assert one.value == two.value
+        if one.estimator == "vanilla":
+            assert one == two
+            continue
+        values = [
+            evaluate(systems["new"], seen, p, **asked)[one.metric, one.estimator].value
+            - evaluate(systems["old"], seen, p, **asked)[one.metric, one.estimator].value
+            for p in drawn
+        ]
+        between = one.details["propensity_share"] * one.standard_error**2
+        assert between == pytest.approx(np.var(values, ddof=1), rel=1e-9)
+        assert one.standard_error > two.standard_error * 0.98
+        assert one.interval[0] <= two.interval[0]
+        assert "p = " in one.verdict
+
+
+def test_masks_that_go_together_make_what_does_not_add_up_doubtful() -> None:
+    true, seen, estimate = audited(60, 2)
+    keep = sp.diags_array((np.arange(60) % 2).astype(np.float32))
+    together = propensity.audit(keep @ true[:60], true[:60], curve="free")
+    assert together.effect > 2 > 1.5 > estimate.effect >= 1
+    top, asked = predictions(true, 2.0, 0), {"metrics": ["P@5", "R@5"], "draws": 5}
+    found = evaluate(top, seen, together, estimators=["vanilla", "unbiased"], **asked)
+    assert found["R@5", "unbiased"].verdict.startswith("doubtful: labels of a row")
+    for cell in (("R@5", "vanilla"), ("P@5", "unbiased")):
+        assert "doubtful" not in found[cell].verdict
+    assert "doubtful" not in evaluate(top, seen, estimate, **asked)["R@5", "unbiased"].verdict
+
+
+def test_the_number_of_draws_is_checked() -> None:
+    with pytest.raises(ValueError, match="draws must be a whole number"):
+        evaluate(TopK([[0]], [[1.0]]), [[1]], estimate_of((0.5,), (0.6,)), metrics=["P@1"], draws=0)
+
+
+@pytest.mark.slow
+def test_widened_intervals_cover_where_plain_ones_do_not() -> None:
+    """P@5 of complete labels, from audits of 60 rows: 80 planted data sets."""
+    inside = []
+    for seed in range(80):
+        true, seen, estimate = audited(60, 1000 + seed)
+        top = predictions(true, 2.2, seed)
+        exact = evaluate(top, true, metrics=["P@5"])["P@5", "vanilla"].value
+        asked = {"metrics": ["P@5"], "estimators": ["unbiased"]}
+        row = []
+        for p in (estimate, estimate.value):
+            low, high = evaluate(top, seen, p, **asked)["P@5", "unbiased"].interval
+            row.append(low <= exact <= high)
+        inside.append(row)
+    widened, plain = np.mean(inside, axis=0)
+    assert widened >= 0.88
+    assert plain < 0.8

@@ -1,0 +1,138 @@
+"""The result table: addressing, verdicts, and every written form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.metrics.test_metrics import one_top
+from unmask.metrics import ESTIMATORS, METRICS, Estimate, Table, Tables, evaluate, supported
+from unmask.metrics.table import WRITERS, verdict
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    rng = np.random.default_rng(0)
+    labels = (rng.random((200, 10)) < 0.3).astype(int)
+    scores = (labels + rng.random((200, 10))).astype(np.float32)
+    return evaluate(
+        scores,
+        labels,
+        rng.uniform(0.5, 1, 10),
+        metrics=["P@1", "R@3", "PSP@3", "macro-P@3"],
+        estimators=["vanilla", "unbiased", "self_normalized"],
+    )
+
+
+def test_cells_are_the_asked_ones_that_are_supported_in_order(table: Table) -> None:
+    assert [(each.metric, each.estimator) for each in table] == [
+        ("P@1", "vanilla"),
+        ("P@1", "unbiased"),
+        ("R@3", "vanilla"),
+        ("R@3", "unbiased"),
+        ("R@3", "self_normalized"),
+        ("PSP@3", "normalized"),
+        ("macro-P@3", "vanilla"),
+        ("macro-P@3", "unbiased"),
+    ]
+    with pytest.raises(KeyError, match=r"no estimate \('P@9', 'vanilla'\); there are"):
+        table["P@9", "vanilla"]
+
+
+def test_every_estimate_has_an_uncertainty(table: Table) -> None:
+    for each in table:
+        low, high = each.interval
+        assert 0 < each.standard_error < 1
+        assert low < each.value < high
+        assert 0 < each.effective_sample_size <= 200
+        assert 0 < each.largest_contribution < 1
+        assert each.rows == 200
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_written_forms_hold_every_estimate(kind: str, table: Table) -> None:
+    for given in (table, Tables("system", {"a": table, "b": table})):
+        written = given.to(kind)
+        for name in ("P@1", "R@3", "PSP@3", "macro-P@3"):
+            assert name in written
+    if kind in ("text", "markdown", "latex"):
+        assert f"{table['R@3', 'unbiased'].value:.4f}" in table.to(kind)
+
+
+def test_numbers_survive_json_and_csv(table: Table) -> None:
+    wanted = table["R@3", "unbiased"]
+    for rows in (json.loads(table.to("json")), list(csv.DictReader(io.StringIO(table.to("csv"))))):
+        row = next(r for r in rows if (r["metric"], r["estimator"]) == ("R@3", "unbiased"))
+        assert float(row["value"]) == wanted.value
+        assert (float(row["low"]), float(row["high"])) == wanted.interval
+
+
+def test_json_has_no_infinities() -> None:
+    alone = evaluate(one_top([[0]]), [[1]], metrics=["P@1"])
+    assert alone["P@1", "vanilla"].standard_error == np.inf
+    assert json.loads(alone.to("json"))[0]["standard_error"] is None
+
+
+def said(**changes: object) -> str:
+    usual: dict = {
+        "value": 0.5, "interval": (0.49, 0.51), "rows": 1000, "heaviest": (16, 0.05),
+        "at_most": 1.0, "caution": "", "advice": "; use deconvolved",
+    }  # fmt: skip
+    usual |= changes
+    return verdict(usual.pop("value"), usual.pop("interval"), **usual)
+
+
+def test_verdicts() -> None:
+    assert said() == "trust"
+    assert said(caution="an upper bound") == "precise, but an upper bound"
+    assert said(interval=(0.3, 0.7)) == "wide: ± 0.2000"
+    assert said(interval=(-1.0, 2.0)).startswith("unusable: the interval is as wide as the range")
+    carried = said(heaviest=(3, 0.8), rows=2515)
+    assert carried == "unusable: 3 of 2,515 rows carry 80 % of the estimate; use deconvolved"
+    assert said(heaviest=(3, 0.8), rows=5) == "trust"
+
+
+def test_one_row_that_carries_everything_is_called_out() -> None:
+    labels = np.zeros((500, 30), dtype=int)
+    labels[:, 0] = 1
+    labels[7] = 1
+    propensity = np.full(30, 0.1)
+    table = evaluate(one_top([[0]] * 500), labels, propensity, metrics=["R@1"])
+    said = table["R@1", "unbiased"].verdict
+    assert said.startswith("unusable: 1 of 500 rows carry 100 % of the estimate")
+    assert table["R@1", "unbiased"].largest_contribution > 0.99
+    assert "observed labels only" in table["R@1", "vanilla"].verdict
+
+
+def test_registry_names_only_known_estimators() -> None:
+    for name in METRICS:
+        assert set(supported(name)) <= set(ESTIMATORS)
+        assert METRICS[name].meaning
+    used = {estimator for name in METRICS for estimator in supported(name)}
+    assert used == set(ESTIMATORS)
+
+
+def test_tables_are_addressed_by_key(table: Table) -> None:
+    both = Tables("system", {"a": table, "b": table})
+    assert list(both) == ["a", "b"]
+    assert len(both) == 2
+    assert both["a"]["P@1", "vanilla"].value == table["P@1", "vanilla"].value
+    assert both.to_dicts()[0]["system"] == "a"
+
+
+def test_estimates_print_value_and_interval() -> None:
+    large = Estimate("R@1", "unbiased", -12345.6, 1e5, (-2e5, 2e5), 1.0, 1.0, 9, "unusable")
+    assert str(large) == "-1.23e+04 [-2e+05, 2e+05]"
+
+
+def test_names_cannot_become_markup() -> None:
+    each = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 9.0, 0.1, 99, "trust")
+    tables = Tables("system", {"a|b": Table([each]), r"5% & \x_{2}": Table([each])})
+    marked = tables.to("markdown").splitlines()
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in marked] == [5] * len(marked)
+    assert r"5\% \& \textbackslash{}x\_\{2\}" in tables.to("latex")

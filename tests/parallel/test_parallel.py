@@ -1,0 +1,544 @@
+"""Work on many workers: the same bits as in one process, and never a wrong model when they fail."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dask
+import distributed
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import unmask_studies
+from tests.cli.test_cli import run
+from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
+from unmask._kernels import using_threads
+from unmask.linear import Recipe, blocks, load, plan, planning, top, top_spread, train, train_to
+from unmask.linear.recipe import prepare
+from unmask.metrics import Evaluator, evaluate_shards
+from unmask.propensity import from_marginals, jain
+
+pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
+
+RNG = np.random.default_rng(3)
+N, D, L = 300, 40, 150
+X = sp.csr_array((RNG.random((N, D)) * (RNG.random((N, D)) < 0.3)).astype(np.float32))
+Y = sp.csr_array((RNG.random((N, L)) < 0.06).astype(np.float32))
+CONFIG = {
+    "distributed.comm.timeouts.connect": "5s",
+    "distributed.worker.memory.terminate": 0.9,
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[distributed.Client]:
+    """Two worker processes of one thread and 1 GB each."""
+    with (
+        dask.config.set(CONFIG),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB"
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model as one process makes it."""
+    folder = tmp_path_factory.mktemp("model") / "whole"
+    train_to(folder, X, Y, Recipe(cull=0.01), shard_labels=16)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def pids(client: distributed.Client) -> list[int]:
+    return list(client.run(os.getpid).values())
+
+
+# The same answers
+
+
+def test_processes_of_this_machine_keep_their_memory_for_the_next_array() -> None:
+    with parallel.connect("local:1") as runner:
+        limit = list(runner.run(lambda _, name: os.environ[name], ["MALLOC_MMAP_THRESHOLD_"]))
+        assert runner.resources().workers == 1
+    assert limit == [(0, str(32 * 2**20))]
+
+
+def test_workers_make_the_same_files(client: Any, whole: Path, tmp_path: Path) -> None:
+    """Written by the workers, who see the folder; nothing else is left in it."""
+    train_to(tmp_path / "m", X, Y, Recipe(cull=0.01), shard_labels=16, backend=client)
+    assert contents(tmp_path / "m") == contents(whole)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "softmax"])
+def test_the_classifier_does_not_depend_on_its_backend(client: Any, loss: str) -> None:
+    choices = {"loss": loss, "reduction": "pal" if loss == "softmax" else "ova"}
+    here = LinearClassifier(**choices).fit(X, Y)
+    there = LinearClassifier(**choices, backend=client).fit(X, Y)
+    assert np.array_equal(here.coef_, there.coef_)
+    assert np.array_equal(here.intercept_, there.intercept_)
+    assert np.array_equal(here.objective_, there.objective_)
+    assert np.array_equal(here.predict_top(X, 5).labels, there.predict_top(X, 5).labels)
+
+
+@pytest.mark.parametrize(
+    "backend", ["threading", "dask", pytest.param("loky", marks=pytest.mark.slow)]
+)
+def test_joblib_runs_the_same_blocks(backend: str, client: Any, whole: Path) -> None:
+    more = {"client": client} if backend == "dask" else {}
+    with joblib.parallel_config(backend=backend, n_jobs=2, **more):
+        model, _ = train(X, Y, Recipe(cull=0.01))
+    assert (model.weights != load(whole).weights).nnz == 0
+
+
+@pytest.mark.filterwarnings("ignore::unmask.linear.NonConvexWarning")
+def test_warnings_and_refusals_come_home(client: Any, tmp_path: Path) -> None:
+    """A worker's verdict on a label names the label as the caller knows it, and nothing is kept."""
+    p = np.ones(L)
+    p[140] = 0.01
+    recipe = Recipe("squared_hinge", correction="unbiased", C=100.0)
+    with pytest.raises(ValueError, match="no minimum for label 140:"):
+        train_to(tmp_path, X, Y, recipe, propensity=p, shard_labels=64, backend=client)
+    with pytest.raises(ValueError, match="training has not finished"):
+        load(tmp_path)
+
+
+def test_only_the_given_labels_travel() -> None:
+    """A task's size does not depend on the features; the features are in what is placed."""
+    wide = sp.hstack([X] * 50).tocsr()
+    small, large = (prepare(x, Y, Recipe(), None, None) for x in (X, wide))
+    sizes = [
+        sum(a.nbytes for a in task.part.entries)
+        for given in (small, large)
+        for task in blocks.blocks(given, 64)
+    ]
+    assert sizes[: len(sizes) // 2] == sizes[len(sizes) // 2 :]
+    assert planning.features_bytes(large) > 30 * planning.features_bytes(small)
+    assert large.common.entries.rows.size == 0
+
+
+def test_features_reach_a_worker_once(client: Any) -> None:
+    """Of ten tasks per worker, each finds the very array that the first one found."""
+    placed = {"x": np.arange(200_000.0)}
+    with parallel.connect(client) as runner:
+        found = [where for _, where in runner.run(_where, range(20), placed)]
+    assert len(set(found)) <= 2
+
+
+def _where(placed: dict[str, Any], task: int) -> tuple[int, int]:
+    return os.getpid(), placed["x"].__array_interface__["data"][0]
+
+
+def test_sharded_evaluation_is_exact(client: Any, tmp_path: Path) -> None:
+    found = TopK.from_scores(RNG.random((N, L)), 5)
+    p = jain(Y)
+    settings: dict[str, Any] = {
+        "metrics": ["P@1", "R@5", "nDCG@5", "PSP@3", "macro-R@5"],
+        "estimators": ["vanilla", "unbiased", "deconvolved", "normalized", "subsampled"],
+        "interval": "bca",
+        "replicates": 50,
+    }
+    cuts = [0, 10, 170, N]
+    shards: list[Any] = []
+    for number, (a, b) in enumerate(pairwise(cuts)):
+        part = TopK(found.labels[a:b], found.scores[a:b])
+        predictions.write(tmp_path / f"{number}.top", part)
+        data.write(tmp_path / f"{number}.txt", data.Dataset(features=X[a:b], labels=Y[a:b]))
+        shards.append((part, Y[a:b]))
+    files = [(tmp_path / f"{i}.top", tmp_path / f"{i}.txt") for i in range(3)]
+    at_once = Evaluator(p, **settings).update(found, Y).compute().to_dicts()
+    for given, backend in ((shards, client), (files, client), (shards, None)):
+        table = evaluate_shards(given, p, backend=backend, **settings)
+        assert repr(table.to_dicts()) == repr(at_once)
+    seen: list[int] = []
+    evaluate_shards(shards, metrics=["P@1"], progress=lambda done, _: seen.append(done))
+    assert seen == [1, 2, 3]
+
+
+def test_sharded_evaluation_with_estimated_propensities() -> None:
+    found = TopK.from_scores(RNG.random((N, L)), 3)
+    estimate = from_marginals(Y, np.full(L, 0.2))
+    asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"], "draws": 5}
+    shards = [
+        (TopK(found.labels[a : a + 100], found.scores[a : a + 100]), Y[a : a + 100])
+        for a in range(0, N, 100)
+    ]
+    expected = evaluate(found, Y, estimate, **asked).to_dicts()
+    assert repr(evaluate_shards(shards, estimate, **asked).to_dicts()) == repr(expected)
+
+
+@pytest.mark.parametrize("rank_by", ["score", "probability/propensity"])
+@pytest.mark.parametrize("by", ["rows", "labels"])
+def test_spread_prediction_is_that_of_one_process(
+    by: str, rank_by: str, client: Any, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unmask.linear import spread
+
+    monkeypatch.setattr(spread, "PIECE", 40)
+    model, p = load(whole), jain(Y)
+    expected = top(model, X, 7, rank_by=rank_by, propensity=p)
+    for given, backend in ((model, client), (whole, client), (model, None)):
+        found = top_spread(given, X, 7, rank_by=rank_by, propensity=p, by=by, backend=backend)
+        assert np.array_equal(found.labels, expected.labels)
+        assert np.array_equal(found.scores, expected.scores)
+
+
+def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None:
+    from unmask.linear.spread import _way
+
+    class Small:
+        def resources(self) -> parallel.Resources:
+            return parallel.Resources(2, 1, 20_000)
+
+    assert _way(Small(), load(whole)) == "labels"  # type: ignore[arg-type]
+
+
+def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:
+    study = unmask_studies.STUDIES["recall-simulation"]
+    here = unmask_studies.run(study, tmp_path / "here", size="tiny")
+    there = unmask_studies.run(study, tmp_path / "there", size="tiny", backend=client)
+    assert here == there
+    again = unmask_studies.run(study, tmp_path / "there", size="tiny", backend="nowhere")
+    assert again == there  # nothing is left to do, so nobody is asked
+
+
+def test_the_commands_take_a_scheduler(client: Any, tmp_path: Path) -> None:
+    source, address = tmp_path / "rows.txt", client.scheduler.address
+    data.write(source, data.Dataset(features=X, labels=Y))
+    for name, more in (("here", []), ("there", ["--scheduler", address])):
+        trained = run("train", source, "-o", tmp_path / name, "--block", 40, *more)
+        assert trained.returncode == 0, trained.stderr
+        predicted = run("predict", tmp_path / name, source, "-o", tmp_path / f"{name}.txt", *more)
+        assert predicted.returncode == 0, predicted.stderr
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert (tmp_path / "here.txt").read_bytes() == (tmp_path / "there.txt").read_bytes()
+    made = json.loads(
+        run("train", source, "--plan", "--block", 40, "--scheduler", address, "--json").stdout
+    )
+    assert (made["tasks"], made["workers"], made["available"]) == (4, 2, 700_000_000)
+    assert "extrapolated from" in run("train", source, "--plan").stdout
+    homeless = run("train", source)
+    assert homeless.returncode == 2
+    assert "name a folder for the model with --output" in homeless.stderr
+
+
+# Plans
+
+
+def test_a_plan_counts_and_a_task_stays_within_it() -> None:
+    """Peak memory of a block, as numpy allocates it, is below what the plan says and not far."""
+    import tracemalloc
+
+    made = plan(X, Y, Recipe(cull=0.01), shard_labels=32, sample=40)
+    assert (made.tasks, made.block, made.labels, made.sampled) == (5, 32, L, 40)
+    assert made.memory == planning.PROCESS + made.features_bytes + made.threads * made.task_bytes
+    assert made.seconds_per_label > 0
+    large = sp.csr_array(RNG.random((4000, 300)) * (RNG.random((4000, 300)) < 0.05))
+    y = sp.csr_array((RNG.random((4000, 64)) < 0.02).astype(np.float32))
+    for loss in ("squared_hinge", "logistic", "squared_error"):
+        given = prepare(large, y, Recipe(loss), None, None)
+        (block,) = blocks.blocks(given, 64)
+        blocks.train_block(blocks.Common(given.common, 0.0), block)
+        tracemalloc.start()
+        blocks.train_block(blocks.Common(given.common, 0.0), block)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert 0.4 < peak / planning.task_bytes(given, 64) < 1, loss
+
+
+@pytest.mark.parametrize(
+    ("room", "advice"),
+    [
+        (parallel.Resources(2, 4, 1_000_000_000), "at most 3 threads each"),
+        (parallel.Resources(2, 1, 700_000_000), "one thread each and blocks of 256 labels"),
+        (parallel.Resources(2, 1, 300_000_000), "workers with at least 0.62"),
+    ],
+)
+def test_a_plan_that_cannot_fit_says_what_would(room: parallel.Resources, advice: str) -> None:
+    wide = sp.csr_array((np.ones(N, np.float32), np.arange(N), np.arange(N + 1)), (N, 10_000))
+    given = prepare(wide, Y, Recipe(), None, None)
+    with pytest.raises(ValueError, match=f"a worker needs .* and the smallest has .*{advice}"):
+        planning.refuse_small(given, 512, room)
+
+
+def test_a_worker_without_enough_memory_is_not_tried(client: Any, tmp_path: Path) -> None:
+    n = 2_000_000
+    tall = sp.csr_array((np.ones(n, np.float32), np.zeros(n, int), np.arange(n + 1)), (n, 1))
+    y = sp.csr_array(([1.0], [0], np.r_[0, np.ones(n, int)]), (n, 1))
+    with pytest.raises(ValueError, match=r"a worker needs 1\.\d GB .*the smallest has 1 GB"):
+        train_to(tmp_path, tall, y, backend=client)
+
+
+# Faults
+
+
+def test_a_worker_killed_mid_task_costs_only_its_task(
+    client: Any, whole: Path, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        if not killed:
+            killed.append(pids(client)[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    recipe = Recipe(cull=0.01)
+    train_to(tmp_path / "m", X, Y, recipe, shard_labels=16, backend=client, progress=kill)
+    assert killed
+    assert contents(tmp_path / "m") == contents(whole)
+
+
+def test_what_was_placed_is_placed_again(client: Any) -> None:
+    """All workers die while they work, and with them all copies of the data."""
+    with parallel.connect(client) as runner:
+        found = {}
+        for at, result in runner.run(_slowly, range(6), np.arange(5)):
+            if not found:
+                for pid in pids(client):
+                    os.kill(pid, signal.SIGKILL)
+            found[at] = result
+    assert found == {at: 10 + at for at in range(6)}
+
+
+def _slowly(placed: Any, task: int) -> int:
+    time.sleep(0.2)
+    return int(placed.sum()) + task
+
+
+@pytest.mark.slow
+def test_a_task_that_eats_all_memory_is_given_up(client: Any) -> None:
+    with (
+        parallel.connect(client) as runner,
+        pytest.raises(OSError, match="took its worker down 4 times"),
+    ):
+        list(runner.run(_greedy, [0]))
+    with parallel.connect(client) as runner:
+        assert dict(runner.run(_slowly, range(2), np.arange(3))) == {0: 3, 1: 4}
+
+
+def _greedy(placed: None, task: int) -> int:
+    hoard = []
+    for _ in range(60):
+        hoard.append(np.ones(1 << 22))
+        time.sleep(0.02)
+    return len(hoard)
+
+
+@contextmanager
+def processes(tmp_path: Path, *workers: list[str]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A scheduler and workers as a person starts them, each in a working directory of its own."""
+    running = []
+
+    def start(name: str, prefix: list[str], *command: str) -> subprocess.Popen[bytes]:
+        home = tmp_path / name
+        home.mkdir()
+        module = f"distributed.cli.dask_{'scheduler' if name == 'scheduler' else 'worker'}"
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", module, *command, "--no-dashboard"],
+            cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        running.append(process)
+        return process
+
+    about = tmp_path / "scheduler.json"
+    scheduler = start(
+        "scheduler", [], "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(about)
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (about.exists() and about.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        address = json.loads(about.read_text())["address"]
+        for number, prefix in enumerate(workers):
+            start(f"worker{number}", prefix, address, "--nthreads", "1", "--no-nanny",
+                  "--memory-limit", "2GB")  # fmt: skip
+        yield address, scheduler
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def hidden(folder: Path) -> list[str]:
+    """What to put before a command so that it sees an empty folder in place of this one."""
+    script = f'mount -t tmpfs none "{folder}" && exec "$@"'
+    prefix = ["unshare", "--mount", "--map-root-user", "sh", "-c", script, "sh"]
+    able = subprocess.run([*prefix, "true"], capture_output=True).returncode == 0
+    return prefix if able else []
+
+
+def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
+    whole: Path, tmp_path: Path
+) -> None:
+    """Two processes with their own directories, blind for the model's folder; then the drop."""
+    home = tmp_path / "client"
+    home.mkdir()
+    blind, recipe = hidden(home), Recipe(cull=0.01)
+    with (
+        processes(tmp_path, blind, blind) as (address, scheduler),
+        parallel.connect(address, patience=60) as runner,
+    ):
+        runner.patience = 4  # type: ignore[attr-defined]
+        runner.client._timeout = 2  # type: ignore[attr-defined]
+        if blind:
+            assert not runner.shares_folder(home)
+        train_to(home / "m", X, Y, recipe, shard_labels=16, backend=runner)
+        assert contents(home / "m") == contents(whole)
+        found = top(load(whole), X, 5)
+        table = evaluate_shards([(found, Y)], metrics=["P@5"], backend=runner)
+        assert table == evaluate(found, Y, metrics=["P@5"])
+
+        def drop(done: int, total: int) -> None:
+            scheduler.send_signal(signal.SIGKILL)
+            scheduler.wait()
+
+        with pytest.raises(OSError, match=r"connection to the scheduler was lost with . tasks"):
+            train_to(home / "n", X, Y, recipe, shard_labels=16, backend=runner, progress=drop)
+    with pytest.raises(ValueError, match="training has not finished"):
+        load(home / "n")
+    kept = json.loads((home / "n" / "manifest.json").read_text())["shards"]
+    assert 0 < len(kept) < 10
+    seen: list[int] = []
+    train_to(home / "n", X, Y, recipe, shard_labels=16, progress=lambda done, _: seen.append(done))
+    assert seen[0] == sum(entry["stop"] - entry["start"] for entry in kept)
+    assert contents(home / "n") == contents(whole)
+
+
+def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Path) -> None:
+    folder, recipe = tmp_path / "m", Recipe(cull=0.01)
+    train_to(folder, X, Y, recipe, shard_labels=16)
+    cut, flipped = (folder / f"shard-{start:08d}.safetensors" for start in (32, 64))
+    os.truncate(cut, cut.stat().st_size // 2)
+    altered = bytearray(flipped.read_bytes())
+    altered[-5] ^= 1
+    flipped.write_bytes(altered)
+    with pytest.raises(ValueError, match=r"incomplete|checksum"):
+        load(folder)
+    seen: list[int] = []
+    train_to(
+        folder, X, Y, recipe, shard_labels=16, backend=client,
+        progress=lambda done, _: seen.append(done),
+    )  # fmt: skip
+    assert seen[0] == L - 32
+    assert contents(folder) == contents(whole)
+
+
+def test_a_shard_that_arrives_damaged_is_not_listed(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unmask.linear import files, training
+
+    monkeypatch.setattr(training, "SETTLING", 0.3)
+    monkeypatch.setattr(files, "_digest", lambda path: "0" * 64)
+    with pytest.raises(ValueError, match="is not what a worker wrote"):
+        train_to(tmp_path, X, Y, shard_labels=64, backend=client)
+    assert files.read_manifest(tmp_path)["shards"] == []
+
+
+def _limit_files(size: int) -> None:
+    """Refuse files over `size` bytes in this process, as a full disk or a quota would."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_no_room_for_a_file(who: str, client: Any, whole: Path, tmp_path: Path) -> None:
+    """Small shards are kept, a large one is refused, and all follow when there is room."""
+    few = sp.csr_array((N, 32))
+    y = sp.hstack([few, Y]).tocsr()
+    backend, limit = (None, 2500) if who == "client" else (client, 2500)
+    free = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    everywhere = client.run if who == "worker" else lambda work, size: work(size)
+    everywhere(_limit_files, limit)
+    try:
+        with using_threads(1), pytest.raises(OSError, match="labels are kept in") as caught:
+            train_to(tmp_path / "m", X, y, Recipe(cull=0.01), shard_labels=16, backend=backend)
+    finally:
+        everywhere(_limit_files, free)
+    assert caught.value.errno == errno.EFBIG
+    with pytest.raises(ValueError, match="training has not finished"):
+        load(tmp_path / "m")
+    train_to(tmp_path / "m", X, y, Recipe(cull=0.01), shard_labels=16, backend=backend)
+    train_to(tmp_path / "whole", X, y, Recipe(cull=0.01), shard_labels=16)
+    assert contents(tmp_path / "m") == contents(tmp_path / "whole")
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 32 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=32k", "none", disk], capture_output=True
+    )
+    if made.returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_full_disk(shared: bool, client: Any, tiny_disk: Path, tmp_path: Path) -> None:
+    backend = client if shared else None
+    with pytest.raises(OSError, match=r"No space left on device.*labels are kept") as caught:
+        train_to(tiny_disk / "m", X, Y, shard_labels=16, backend=backend)
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(ValueError, match=r"training has not finished|is no model folder"):
+        load(tiny_disk / "m")
+
+
+# Whom to ask
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ValueError, match="'node1' is no scheduler; give tcp://HOST:PORT"):
+        train(X, Y, backend="node1")
+    with (
+        pytest.raises(OSError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"),
+        parallel.connect("tcp://127.0.0.1:9", patience=0.5),
+    ):
+        pass
+
+
+def test_a_scheduler_without_workers() -> None:
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+        pytest.raises(OSError, match=r"no worker came to the scheduler .* within 0.3 s"),
+        parallel.connect(client, patience=0.3),
+    ):
+        pass
+
+
+def test_workers_of_another_version(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel.workers, "__version__", "0.0.1")
+    with pytest.raises(ValueError, match=r"has unmask .* and this process 0.0.1"):
+        train(X, Y, backend=client)
+
+
+def test_stopping_early_cancels_what_waits(client: Any) -> None:
+    with parallel.connect(client) as runner:
+        running = runner.run(_slowly, range(100), np.arange(3))
+        next(running)
+        start = time.monotonic()
+        running.close()
+        assert dict(runner.run(_slowly, [1], np.arange(3))) == {0: 4}
+    assert time.monotonic() - start < 10

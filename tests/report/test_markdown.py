@@ -1,0 +1,57 @@
+"""Pages as Markdown: every part has a form, every link a file, and data stays text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from unmask import report
+from unmask.report import html, markdown
+from unmask.report.page import Part
+
+CHART = report.Chart("lines", [report.Series("vanilla", [1, 2], [0.5, 0.6])], title="Recall")
+
+
+def written(tmp_path: Path, *shown: Part) -> str:
+    page = report.Page("Study", sections=[report.Section("Part", shown)])
+    return report.write_markdown(page, tmp_path / "study.md").read_text()
+
+
+def test_every_part_of_a_page_has_its_form_in_markdown() -> None:
+    assert markdown.BLOCKS.keys() == html.VIEWS.keys()
+
+
+def test_links_lead_to_files_and_every_drawing_is_linked(tmp_path: Path) -> None:
+    text = written(tmp_path, CHART, report.Panels([CHART, CHART]))
+    links = re.findall(r"\]\((.+?)\)", text)
+    assert links == ["study/1.svg", "study/1.csv", "study/2.svg", "study/2.csv"]
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_a_table_keeps_its_shape_whatever_its_cells_say(tmp_path: Path) -> None:
+    hostile = ["a|b", "<script>", "line\nbreak", "`x|y`"]
+    text = written(tmp_path, report.Table(["name", "n"], [[name, 1] for name in hostile]))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [len(re.findall(r"(?<!\\)\|", line)) for line in lines]
+    assert cells == [3] * (2 + len(hostile))
+    assert "\\<script\\>" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (report.Estimate(0.5, low=0.4, high=0.6), "0.50 \\[0.40, 0.60\\]"),
+        (report.Verdict("good", "trust"), "✓ trust"),
+        (None, "–"),
+        (-1.0, "−1.00"),
+    ],
+)
+def test_cells_are_said_as_on_the_page(tmp_path: Path, given: object, words: str) -> None:
+    text = written(tmp_path, report.Table(["name", report.Column("R@5", ".2f")], [["x", given]]))
+    assert f"| x | {words} |" in text
+
+
+def test_code_between_backticks_stays_code_and_the_rest_is_shown_as_it_is(tmp_path: Path) -> None:
+    assert "use `a_b` not a\\_b" in written(tmp_path, report.Text("use `a_b` not a_b"))

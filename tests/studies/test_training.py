@@ -1,0 +1,350 @@
+"""The training study: its Adam is Adam, its measures are the library's, its verdicts can fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from tests.cli.test_cli import run as command
+from unmask import losses, report
+from unmask.metrics import evaluate
+from unmask.predictions import TopK
+from unmask.torch import MissingLabelLoss
+from unmask.weights import Weights, unbiased, vanilla
+from unmask_studies import runs
+from unmask_studies.training import (
+    LOSSES,
+    STUDY,
+    ablations,
+    adam,
+    measures,
+    only,
+    protocol,
+    results,
+    runs,
+    statements,
+    study,
+    tables,
+)
+from unmask_studies.training.protocol import PROBLEMS, SETTINGS, weights_of
+
+
+@pytest.fixture(scope="module")
+def given() -> protocol.Trial:
+    return protocol.trial(None, 0, 0, 1300)
+
+
+def test_a_trial_follows_the_protocol(given: protocol.Trial) -> None:
+    train, valid, test = (given.parts[name] for name in protocol.PARTS)
+    known = train.true.shape[0] + valid.true.shape[0]
+    assert train.true.shape[1] == protocol.LABELS
+    assert valid.true.shape[0] == round(0.3 * known)
+    assert np.isclose(1 / given.propensity.min(), 20)
+    assert np.isclose(1 / given.propensity.max(), 2)
+    for part in (train, valid, test):
+        assert (part.true - part.seen).min() >= 0  # labels go missing, none is added
+        assert 0 < part.seen.nnz < part.true.nnz
+    other = protocol.trial(None, 1, 0, 1300)
+    assert (other.parts["test"].seen != test.seen).nnz > 0
+    assert (other.train.features != train.features).nnz > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("ova-bce", "bound"), ("pal-n-cce", "empirical_bayes"), ("ova-n-sqh", "b")],
+)
+def test_training_is_adam_on_the_penalised_loss(
+    given: protocol.Trial, name: str, setting: str
+) -> None:
+    """Against autograd of the written-out objective, dense, under `torch.optim.Adam`."""
+    problem = PROBLEMS[name]
+    weights = weights_of(SETTINGS["vanilla" if setting == "b" else setting], problem, given)
+    loss, l2, rate = losses.get(problem.loss), 0.01, 0.05
+    phase = adam.Phase(lambda _: loss, weights, 4, 1)
+    features = given.train.features
+    model = adam.train(features, [phase], l2=l2, rate=rate, seed=7)
+
+    dense = torch.as_tensor(features.toarray())
+    kernel = torch.zeros(dense.shape[1], protocol.LABELS, requires_grad=True)
+    bias = torch.zeros(protocol.LABELS, requires_grad=True)
+    optimiser = torch.optim.Adam([kernel, bias], lr=rate)
+    value = MissingLabelLoss(np.ones(protocol.LABELS), loss=loss, correction="vanilla")
+    for epoch in range(4):
+        optimiser.param_groups[0]["lr"] = rate * (0.1 if epoch == 3 else 1.0)
+        order = np.random.default_rng([7, epoch]).permutation(len(dense))
+        for start in range(0, len(order), protocol.BATCH):
+            rows = order[start : start + protocol.BATCH]
+            optimiser.zero_grad()
+            scores = dense[rows] @ kernel + bias
+            (value(scores, weights=weights[rows]) + l2 / 2 * (kernel**2).sum()).backward()
+            optimiser.step()
+    torch.testing.assert_close(model.weights, kernel.detach(), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(model.bias, bias.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_runs_of_the_same_seed_are_identical(given: protocol.Trial) -> None:
+    unit = next(u for u in STUDY.units("tiny", 0, None) if u["setting"] == "pretrained"
+                and u["optimizer"] == "adam")  # fmt: skip
+    assert list(STUDY.measure(**unit)) == list(STUDY.measure(**unit))
+
+
+def test_measures_are_those_of_the_library(given: protocol.Trial) -> None:
+    (row,) = runs.by_solver(given, "pal-n-cce", "bound", 1e-3)
+    recipe = runs.linear.Recipe(loss="softmax", reduction="pal", correction="bound",
+                                   normalized=True, l2=1e-3, bias="free", max_iter=40)  # fmt: skip
+    of = given.parts["valid"]
+    model, _ = runs.linear.train(
+        given.train.features, given.train.seen, recipe, propensity=given.propensity
+    )
+    scores = runs.linear.scores(model, of.features)
+    table = evaluate(TopK.from_scores(scores, 5), of.seen, given.propensity,
+                     metrics=["R@5", "P@3"], estimators=["unbiased", "deconvolved"])  # fmt: skip
+    assert row["valid/seen/P@3/unbiased"] == pytest.approx(table["P@3", "unbiased"].value)
+    assert row["valid/seen/R@5/deconvolved"] == pytest.approx(table["R@5", "deconvolved"].value)
+    exact = unbiased(of.seen, given.propensity, normalized=True, reduction="pal")
+    expected = losses.total("softmax", scores, exact).mean()
+    assert row["valid/seen/loss"] == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    expected = losses.total("softmax", scores, vanilla(of.true, normalized=True)).mean()
+    assert row["valid/true/loss"] == pytest.approx(expected, rel=1e-4)
+    assert row["status"] == "converged"
+
+
+def test_unbiased_ova_n_has_one_minimum(given: protocol.Trial) -> None:
+    """The paper sees local minima; the objective is convex, and two starts end alike."""
+    (cold,) = runs.by_solver(given, "ova-n-bce", "unbiased", 1e-2)
+    (warm,) = runs.by_solver(given, "ova-n-bce", "pretrained", 1e-2)
+    assert cold["convex"]
+    assert cold["runaway"] > 0
+    assert cold["bias"] == "regularized"
+    assert warm["objective"] == pytest.approx(cold["objective"], rel=1e-3)
+
+
+def test_what_is_not_convex_is_not_solved(given: protocol.Trial) -> None:
+    (row,) = runs.by_solver(given, "ova-sqh", "unbiased", 1e-2)
+    assert row["status"] == "not convex"
+    assert "test/true/R@5" not in row
+
+
+@pytest.mark.parametrize("name", ["ova-bce", "ova-sqh", "pal-cce"])
+def test_runaway_biases_are_those_that_have_no_minimum(name: str) -> None:
+    """Against the loss itself, far out along the bias of every label."""
+    loss = losses.get(PROBLEMS[name].loss)
+    seen = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 1], [0, 0, 0]])
+    pos = unbiased(seen, np.ones(3)).pos
+    pos = runs.with_values(pos, np.array([3.0, -2.0, 1.5, 1.0, 0.5]))
+    weights = Weights(pos, pos)
+    ends = (-1e6,) if loss.reduction == "pal" else (-1e6, 1e6)
+    falls = [
+        min(losses.total(loss, far * np.eye(3)[[label] * 4], weights).sum() for far in ends) < -1e5
+        for label in range(3)
+    ]
+    assert runs._promises(loss, weights, PROBLEMS[name])["runaway"] == sum(falls)
+    assert any(falls)
+    assert not all(falls)
+
+
+def test_divided_scores_stand_for_divided_probabilities() -> None:
+    scores = torch.tensor([[-3.0, -1.0, 0.5]])
+    p = np.array([0.5, 0.8, 0.9])
+    ova, ranking = adam.divided(losses.logistic, scores, p)
+    expected = torch.sigmoid(scores) / torch.as_tensor(p, dtype=torch.float32)
+    torch.testing.assert_close(torch.sigmoid(ova), expected)
+    torch.testing.assert_close(ranking.exp(), expected)
+    pal, _ = adam.divided(losses.softmax, scores, p)
+    quotient = torch.softmax(scores, 1) / torch.as_tensor(p, dtype=torch.float32)
+    torch.testing.assert_close(torch.softmax(pal, 1), quotient / quotient.sum())
+
+
+def test_a_power_of_p_may_move_from_weights_to_prediction(given: protocol.Trial) -> None:
+    """Of a constant model the two are the same: its softmax is ∝ Σ pos."""
+    whole = weights_of(SETTINGS["empirical_bayes"], PROBLEMS["pal-n-cce"], given).pos.sum(axis=0)
+    eased = weights_of(SETTINGS["halved"], PROBLEMS["pal-n-cce"], given).pos.sum(axis=0)
+    later = SETTINGS["halved"].later
+    shown = whole > 0
+    scores = torch.as_tensor(np.log(eased[shown]))[None]
+    moved, _ = adam.divided(losses.softmax, scores, given.propensity[shown] ** later)
+    np.testing.assert_allclose(torch.softmax(moved, 1)[0], whole[shown] / whole.sum())
+
+
+def test_the_posterior_share_is_that_of_all_label_sets() -> None:
+    """Against enumeration: true sets weighed by prior and mask, 1/N* averaged."""
+    rng = np.random.default_rng(0)
+    p, chance = rng.uniform(0.2, 0.9, 5), rng.uniform(0.1, 0.9, 5)
+    sets = np.array(list(product([0, 1], repeat=5)))
+    seen = np.array([0, 1, 0, 0, 1])
+    prior = np.prod(np.where(sets == 1, chance, 1 - chance), axis=1)
+    shown = np.where(sets == 1, np.where(seen == 1, p, 1 - p), seen == 0)
+    posterior = prior * np.prod(shown, axis=1)
+    expected = (posterior / posterior.sum()) @ (1 / np.maximum(sets.sum(axis=1), 1))
+    (found,) = ablations.expected_share(csr_array(seen[None]), p, chance[None])
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_was_tried_can_be_run(given: protocol.Trial) -> None:
+    for name in ablations.TRIED:
+        (row,) = runs.by_solver(given, "pal-n-cce", name, 1e-3)
+        assert row["status"] == "converged"
+
+
+def test_decisions_are_counted() -> None:
+    chosen = np.array([[True, False], [True, True]])
+    row = measures.decisions(chosen, csr_array([[1, 0], [0, 1]]))
+    assert row["test/true/micro-F1"] == pytest.approx(4 / 5)  # 2 hits, 3 chosen, 2 true
+    assert row["test/true/macro-F1"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_the_paper_size_is_the_papers_protocol() -> None:
+    units = study.units("paper", 0, None)
+    assert {unit["repetition"] for unit in units} == set(range(5))
+    by_adam = [u for u in units if u["optimizer"] == "adam" and u["repetition"] == 0]
+    grids = {name: sorted({u["l2"] for u in by_adam if u["problem"] == name}) for name in PROBLEMS}
+    assert all(len(grid) == 11 for grid in grids.values())
+    np.testing.assert_allclose(np.log10([grids["pal-cce"][-1], grids["pal-cce"][0]]), [0, -7])
+    np.testing.assert_allclose(np.log10([grids["ova-sqh"][-1], grids["ova-sqh"][0]]), [1.4, -5.6])
+    settings = {u["setting"] for u in by_adam if u["problem"] == "ova-n-bce"}
+    assert settings == set(SETTINGS)
+    assert protocol.rate_for(protocol.PAPER_STEPS * protocol.BATCH) == pytest.approx(1e-4)
+
+
+def test_some_losses_are_a_part_of_the_study() -> None:
+    whole = [json.dumps(u, default=str) for u in STUDY.units("tiny", 0, None)]
+    parts = [json.dumps(u, default=str) for name in LOSSES
+             for u in only([name]).units("tiny", 0, None)]  # fmt: skip
+    assert sorted(parts) == sorted(whole)
+    with pytest.raises(ValueError, match="unknown loss 'bce'; use one of"):
+        only(["bce"])
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds neither debtags-bookworm nor a train"):
+        study.folder_of(tmp_path)
+
+
+def rows_of(values: dict[tuple[str, str, str], list[float]]) -> list[runs.Row]:
+    """Rows of runs at two l2, the larger one worse in every respect."""
+    return [
+        {"optimizer": path[0], "problem": path[1], "setting": path[2], "repetition": r, "l2": l2,
+         "status": "converged", **_measures(value - 0.1 * (l2 > 0.01))}
+        for path, series in values.items() for r, value in enumerate(series)
+        for l2 in (1e-3, 1.0)
+    ]  # fmt: skip
+
+
+def _measures(value: float) -> dict[str, Any]:
+    row: dict[str, Any] = {f"test/true/{m}": value for m in protocol.METRICS}
+    for part in protocol.PARTS:
+        row |= {f"{part}/true/loss": 1 - value, f"{part}/seen/loss": 1 - value}
+    return row | {"valid/seen/R@5/deconvolved": value, "valid/true/R@5": value}
+
+
+PAL_N = ("vanilla", "unbiased", "bound", "empirical_bayes")
+
+
+def verdict(values: list[list[float]]) -> str:
+    paths = {("converged", "pal-n-cce", s): v for s, v in zip(PAL_N, values, strict=True)}
+    found = results.results(rows_of(paths))
+    start = "PAL-N CCE: empirical bayes"
+    claims = [v.words for v in statements.ours(found) if v.words.startswith(start)]
+    (claim,) = (words for words in claims if "R@5" in words)
+    return claim.rpartition(": ")[2]
+
+
+def test_our_claims_hold_or_fail_by_the_rows() -> None:
+    low, high = [0.80, 0.82, 0.81], [0.81, 0.83, 0.83]
+    assert verdict([low, low, low, high]) == "holds"
+    assert verdict([low, low, high, low]) == "does not hold"
+    assert (
+        verdict([low, low, [0.81, 0.82, 0.8], high]) == "does not hold"
+    )  # the mean is within the spread
+    assert verdict([[0.8], [0.8], [0.8], [0.9]]) == "untested"
+
+
+def test_pairs_are_of_the_same_repetition() -> None:
+    rows = rows_of({("adam", "ova-bce", "bound"): [0.1, 0.2, 0.3],
+                    ("adam", "ova-bce", "vanilla"): [0.0, 0.0, 0.0]})  # fmt: skip
+    del rows[2:4]  # repetition 1 of the first
+    found = results.results(rows)
+    gain = found.gain(("adam", "ova-bce", "bound"), ("adam", "ova-bce", "vanilla"), "loss",
+                      "test/true/R@5")  # fmt: skip
+    np.testing.assert_allclose(gain, [0.1, 0.3])
+
+
+def test_the_clean_setting_chooses_with_true_labels() -> None:
+    rows = rows_of({("adam", "ova-bce", "clean"): [0.5]})
+    rows[1] |= {"valid/true/loss": -1.0, "valid/true/R@5": 0.9}
+    found = results.results(rows)
+    for rule in ("loss", "recall"):
+        assert found.values(("adam", "ova-bce", "clean"), rule, "l2") == [1.0]
+
+
+def test_papers_statements_can_hold_fail_and_be_untested() -> None:
+    vanilla_, unbiased_ = [0.8, 0.81], [0.5, 0.6]
+    rows = rows_of({("adam", "pal-n-cce", "vanilla"): vanilla_,
+                    ("adam", "pal-n-cce", "unbiased"): unbiased_,
+                    ("adam", "pal-n-cce", "bound"): unbiased_})  # fmt: skip
+    said = {v.words for v in statements.papers(results.results(rows))}
+    assert "PAL-N CCE: unbiased is worse than vanilla: holds" in said
+    assert "PAL-N CCE: bound is better than vanilla: does not hold" in said
+    assert "OvA-N BCE: unbiased is worse than vanilla: untested" in said
+
+
+def test_what_is_still_to_do_is_said() -> None:
+    planned = only(["ova-sqh"]).units("tiny", 0, None)
+    whole = tables.coverage(planned, planned)
+    assert whole.rows == ()
+    (row, _) = tables.coverage(planned[1:], planned).rows
+    assert row[2:4] == (len([u for u in planned if u["optimizer"] == "converged"]) - 1, row[2] + 1)
+    assert row[4:] == (0, 1)
+
+
+def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:
+    options = ["--size", "tiny", "--losses", "pal-n-cce", "-o", tmp_path]
+    first = command("reproduce", "training", *options)
+    assert first.returncode == 0, first.stderr
+    page = (tmp_path / "training.md").read_text(encoding="utf-8")
+    assert "## Protocol" in page
+    assert "PAL-N CCE" in page
+    assert "OvA squared hinge |" not in page
+    (row,) = (r for r in report_rows(tmp_path) if r["optimizer"] == "adam"
+              and r["setting"] == "bound" and r["l2"] == 1.0)  # fmt: skip
+    assert row["test/true/R@5"] > 0
+    with (tmp_path / "training" / "rows.csv").open(encoding="utf-8", newline="") as file:
+        kept_rows = list(csv.DictReader(file))
+    assert len(kept_rows) == len(report_rows(tmp_path))
+    files = sorted((tmp_path / "rows" / "training" / "tiny").iterdir())
+    files[0].unlink()
+    kept = files[1].stat().st_mtime_ns
+    again = command("reproduce", "training", *options)
+    assert again.returncode == 0, again.stderr
+    assert files[0].exists()
+    assert files[1].stat().st_mtime_ns == kept
+    assert (tmp_path / "training.md").read_text(encoding="utf-8") == page
+
+
+def report_rows(folder: Path) -> list[runs.Row]:
+    files = (folder / "rows" / "training" / "tiny").glob("*.json")
+    return [row for file in files for row in json.loads(file.read_text())]
+
+
+def test_losses_belong_to_this_study() -> None:
+    result = command("reproduce", "variance", "--losses", "ova-bce")
+    assert result.returncode == 2
+    assert "--losses belongs to the study training" in result.stderr
+
+
+def test_a_page_of_verdicts_only_has_parts_with_rows() -> None:
+    rows = [{"optimizer": "converged", "problem": "ova-sqh", "setting": "unbiased",
+             "repetition": 0, "l2": 1.0, "status": "not convex", "convex": False,
+             "bounded": False, "runaway": 0}]  # fmt: skip
+    sections = STUDY.draw(rows)
+    assert [s.title for s in sections] == ["What holds here", "Which objectives have a minimum"]
+    (table,) = (p for p in sections[1].parts if isinstance(p, report.Table))
+    assert "1 not convex" in table.rows[0]
