@@ -22,7 +22,7 @@ from unmask.propensity import MODELS, PRESETS
 from unmask.weights import CORRECTIONS
 
 if TYPE_CHECKING:
-    from unmask_studies.demo import Demo
+    from unmask.pages.demo import Demo
 
 DOCS = Path(__file__).resolve().parent
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -118,7 +118,7 @@ TABLES: dict[str, Callable[[], str]] = {
 def draw() -> None:
     """The pictures of the README and of the pages, from one run of the demo."""
     from unmask.metrics import charts
-    from unmask.pages import labels
+    from unmask.pages import label_figures
     from unmask_studies import demo
 
     found = demo.run()
@@ -126,8 +126,10 @@ def draw() -> None:
     shares = (found.histogram / rows, found.true_histogram / rows, found.fitted)
     pictures = {
         "overview": _overview(found),
-        "curves": labels.curves(range(1, len(found.curve) + 1), *found.curve.T, of="true entries"),
-        "counts": labels.counts(
+        "curves": label_figures.curves(
+            range(1, len(found.curve) + 1), *found.curve.T, of="true entries"
+        ),
+        "counts": label_figures.counts(
             **dict(zip(("observed", "truth", "deconvolved"), shares, strict=True))
         ),
         "sensitivity": charts.along(

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 import unmask
 import unmask_studies
-from tests.cli.test_interruption import files_in
-from tests.test_input_forms import CALLS, GIVEN, _inputs
+from tests.helpers.folders import files_in
+from tests.helpers.public_calls import CALLS, GIVEN, inputs_of
 from unmask import _kernels, data, linear, predictions
 from unmask._io import rows as text_rows
 from unmask._kernels import row_bounds
@@ -169,7 +169,7 @@ def _all(threads: int) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return {name: call(_inputs()) for name, call in CALLS.items()}
+            return {name: call(inputs_of()) for name, call in CALLS.items()}
     finally:
         unmask.set_threads(None)
 
@@ -212,7 +212,7 @@ def test_threads_in_one_function_do_not_disturb_each_other(small_chunks: list[in
         names = list(CALLS)
         start.wait()
         for name in names[offset:] + names[:offset]:
-            _same_bits(CALLS[name](_inputs()), expected[name], name)
+            _same_bits(CALLS[name](inputs_of()), expected[name], name)
         return names
 
     with ThreadPoolExecutor(4) as pool:  # two with the same order, two elsewhere
@@ -247,12 +247,12 @@ def test_a_fork_after_threads_works_as_before(small_chunks: list[int]) -> None:
     names = ("metrics.evaluate", "weights.unbiased", "linear.train", "linear.top")
     unmask.set_threads(2)
     try:
-        expected = {name: CALLS[name](_inputs()) for name in names}
+        expected = {name: CALLS[name](inputs_of()) for name in names}
         assert small_chunks
 
         def again() -> None:
             for name in names:
-                _same_bits(CALLS[name](_inputs()), expected[name], name)
+                _same_bits(CALLS[name](inputs_of()), expected[name], name)
 
         assert together(again, again) == [0, 0]
     finally:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import unmask
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask import TopK, data, predictions
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import oracles, strategies
+from tests.helpers import oracles, strategies
 from unmask import operator, weights
 
 

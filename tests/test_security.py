@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask import data, linear, predictions
 from unmask.metrics import compare
 from unmask.predictions import TopK

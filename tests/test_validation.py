@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import strategies
+from tests.helpers import strategies
 from unmask import _kernels, _validation
 
 

@@ -341,14 +341,16 @@ def _stored() -> list[Files]:
 
 
 def _read_stored(folder: Path) -> None:
-    from unmask.pages import records
-
-    _no_markup(records, folder / "r.json")
+    _no_markup(folder / "r.json")
 
 
-def _no_markup(pages: Any, stored: Path) -> None:
+def _no_markup(stored: Path) -> None:
+    import unmask_studies
+    from unmask import pages
+
+    kinds = unmask_studies.KINDS
     with tempfile.TemporaryDirectory() as folder:
-        records.write(records.read(stored), Path(folder) / "page.html")
+        pages.write(pages.read(stored, kinds=kinds), Path(folder) / "page.html", kinds=kinds)
         if "<script>alert" in (Path(folder) / "page.html").read_text(encoding="utf-8"):
             raise AssertionError("a name came through as markup")
 
@@ -364,9 +366,7 @@ def _rows() -> list[Files]:
 
 
 def _read_rows(folder: Path) -> None:
-    from unmask.pages import records
-
-    _no_markup(records, folder)
+    _no_markup(folder)
 
 
 def _known_rows() -> list[Files]:

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import unmask_studies
     from unmask import (
         data,
         diagnosis,
@@ -52,17 +51,16 @@ __all__ = [
     "LinearClassifier",
     "TopK",
     "__version__",
-    "cluster",
     "compare",
     "data",
     "diagnose",
     "diagnosis",
     "evaluate",
-    "experiments",
     "linear",
     "losses",
     "metrics",
     "operator",
+    "parallel",
     "predictions",
     "propensity",
     "report",

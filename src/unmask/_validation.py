@@ -145,10 +145,10 @@ def finite(given: Floats, name: str) -> Floats:
     return given
 
 
-def number(given: float, name: str, low: float, high: float) -> float:
+def in_range(given: float, name: str, low: float, high: float) -> float:
     """`given`, if it lies in [low, high].
 
-    >>> number(1.5, "tau", 0, 1)
+    >>> in_range(1.5, "tau", 0, 1)
     Traceback (most recent call last):
     ValueError: tau must lie in [0, 1]; got 1.5.
     """
@@ -212,10 +212,10 @@ def narrow(matrix: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
 
 
-def count(given: Any, name: str) -> int:
+def positive_int(given: Any, name: str) -> int:
     """`given` as an int, if it is a whole number of at least 1.
 
-    >>> count(0, "k")
+    >>> positive_int(0, "k")
     Traceback (most recent call last):
     ValueError: k must be a whole number of at least 1; got 0.
     """

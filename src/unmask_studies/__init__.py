@@ -1,33 +1,10 @@
-"""Studies: each runs, writes rows, and only then is drawn (`runs`); `STUDIES` names them all."""
+"""Studies: the paper's experiments and ours; each runs, writes rows, and only then is drawn.
 
-from unmask_studies import (
-    audit_plan,
-    diagnosis_power,
-    propensity_recovery,
-    recall_histograms,
-    recall_simulation,
-    recall_table,
-    recall_toy,
-    recall_truth,
-    training,
-    variance,
-)
+They use the library and are no part of it; `unmask reproduce` runs them.
+"""
+
+from unmask_studies.pages import KINDS, claims, study_page
+from unmask_studies.registry import STUDIES
 from unmask_studies.runs import SIZES, Study, run
 
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
-    for module in (
-        recall_toy,
-        recall_simulation,
-        recall_table,
-        recall_histograms,
-        recall_truth,
-        variance,
-        propensity_recovery,
-        diagnosis_power,
-        audit_plan,
-        training,
-    )
-}
-
-__all__ = ["SIZES", "STUDIES", "Study", "run"]
+__all__ = ["KINDS", "SIZES", "STUDIES", "Study", "claims", "run", "study_page"]

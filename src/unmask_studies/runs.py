@@ -118,7 +118,7 @@ def _plain(value: Any) -> Any:
 
 def commit() -> str | None:
     """The commit of the source tree this package runs from, if it runs from one."""
-    git = Path(__file__).resolve().parents[3] / ".git"
+    git = Path(__file__).resolve().parents[2] / ".git"
     try:
         head = (git / "HEAD").read_text().strip().removeprefix("ref: ")
         loose = git / head

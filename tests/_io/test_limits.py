@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import run as command
+from tests.helpers.command import run as command
 from unmask import data, predictions
 from unmask._io import limits
 

@@ -22,14 +22,13 @@ import pytest
 import typer
 
 import unmask_studies
-from tests.cli.test_cli import run
-from unmask import TopK, data, linear, losses, metrics, predictions, propensity
+from tests.helpers.command import run
+from unmask import TopK, data, linear, losses, metrics, pages, predictions, propensity
 from unmask import weights as corrections
 from unmask.cli import app, output
-from unmask.pages import records
 from unmask_studies import demo
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
@@ -377,7 +376,7 @@ def test_rows_of_studies_become_a_page_without_being_measured_again(tmp_path: Pa
 def test_sensitivity_is_shown_where_it_was_stored(stored: dict[str, Path]) -> None:
     record = json.loads(stored["evaluation.json"].read_text())
     record["sensitivity"] = [{"propensity": name, **record["estimates"][0]} for name in "ab"]
-    page = records.page([record])
+    page = pages.page([record])
     section = next(s for s in page.sections if s.title.startswith("Sensitivity"))
     assert "2 propensity models: a, b" in section.parts[0].text
 
@@ -387,7 +386,7 @@ def test_a_refused_estimate_has_a_place_on_the_page(stored: dict[str, Path]) -> 
     for row in record["estimates"]:
         if row["metric"] == "R@5" and row["estimator"] != "vanilla":
             row.update(value=None, low=None, high=None, verdict="unusable: no thinning fits")
-    told = " ".join(records.page([record]).summary)
+    told = " ".join(pages.page([record]).summary)
     assert "Taken at face value P@1" in told
     assert "the deconvolved estimate was refused: unusable: no thinning fits" in told
     assert "cannot be used" in told

@@ -18,20 +18,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import run as command
+from tests.helpers.command import run as command
+from tests.helpers.folders import files_in
 from unmask import data, linear
 from unmask._io import streams
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-
-Files = dict[str, bytes]
-
-
-def files_in(folder: Path) -> Files:
-    """Everything below a folder that bears its final name; pages name the folder they are in."""
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    here = str(folder).encode()
-    return {str(path.relative_to(folder)): path.read_bytes().replace(here, b"") for path in found}
 
 
 class Job:

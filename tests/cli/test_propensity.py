@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask import data, predictions, propensity
 from unmask.predictions import TopK
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from tests import strategies
+from tests.helpers import strategies
 from unmask import data, propensity
 from unmask.data import synthetic
 

@@ -18,7 +18,7 @@ import pytest
 
 import unmask
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))  # no part of the package
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))  # no part of the package
 import fuzz
 from fuzz_readers import Reader
 

@@ -285,7 +285,11 @@ def test_kernels_stay_in_bounds() -> None:
     ]  # float32 overflow, which compiled code is silent on
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "UNMASK_FUZZ": "150"}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[2],
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert f"{len(CHECKED_IN_PYTHON)} passed" in done.stdout

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import oracles, strategies
+from tests.helpers import oracles, strategies
 from unmask import data, propensity
 from unmask.diagnosis import Diagnosis, Test, dependence, diagnose, feasibility
 from unmask.diagnosis.diagnose import holm

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles import expectation_over_masks
-from tests.strategies import label_sets
+from tests.helpers.oracles import expectation_over_masks
+from tests.helpers.strategies import label_sets
 from unmask import losses, weights
 from unmask.losses import LOSSES, UnboundedLossWarning
 from unmask.weights import Weights

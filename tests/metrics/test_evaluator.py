@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import unmask
-from tests.metrics.test_metrics import DEFINITIONS, one_top
+from tests.helpers.rankings import DEFINITIONS, one_top
 from unmask._kernels import sums as exact
 from unmask.metrics import (
     METRICS,

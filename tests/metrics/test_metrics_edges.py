@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.stats import mstats, norm
 from scipy.stats import t as student
 
-from tests.metrics.test_metrics import DEFINITIONS, OF_ROWS, one_top
+from tests.helpers.rankings import DEFINITIONS, OF_ROWS, one_top
 from unmask import data, predictions
 from unmask.metrics import (
     METRICS,

@@ -18,7 +18,7 @@ from sklearn.metrics import (
     recall_score,
 )
 
-from tests.metrics.test_metrics import dense_rows, one_top
+from tests.helpers.rankings import dense_rows, one_top
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 

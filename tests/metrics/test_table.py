@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.metrics.test_metrics import one_top
+from tests.helpers.rankings import one_top
 from unmask.metrics import ESTIMATORS, METRICS, Estimate, Table, Tables, evaluate, supported
 from unmask.metrics.table import WRITERS, verdict
 

@@ -24,7 +24,7 @@ import pytest
 import scipy.sparse as sp
 
 import unmask_studies
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, top, top_spread, train, train_to

@@ -459,7 +459,7 @@ def predictions(true: sp.csr_array, k: int, seed: int) -> TopK:
 
 @pytest.mark.parametrize("metric", ["precision", "recall"])
 def test_slopes_are_derivatives_of_the_metric(metric: str) -> None:
-    from unmask.propensity import audit_plan
+    from unmask.propensity import audit_planning as plan
 
     true = data.synthetic.independent(40, 6, probability=0.4, seed=0)
     p = np.linspace(0.3, 0.9, 6)
@@ -502,7 +502,7 @@ def test_a_plan_promises_no_less_than_a_blind_audit(budget: int, metric: str) ->
 
 def test_chances_are_corrected_hit_rates_that_rise_with_the_score() -> None:
     """Two scores, one label with p = 1/2: 30 of 80 and 5 of 80 hits are seen."""
-    from unmask.propensity import audit_plan
+    from unmask.propensity import audit_planning as plan
 
     scores = np.repeat([[0.9], [0.1]], 80, axis=0)
     labels = np.zeros((160, 1))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import strategies
+from tests.helpers import strategies
 from unmask import propensity
 from unmask.propensity import (
     PRESETS,

@@ -19,7 +19,7 @@ from scipy.stats import beta, chi2, norm, truncnorm
 from unmask import propensity
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate, frequency_curve
-from unmask.propensity import audit_plan as plans
+from unmask.propensity import audit_planning as plans
 from unmask.propensity.audit import Posterior, design_effect, fit_posterior, residuals, was_kept
 from unmask.propensity.frequency_curve import CurveFit, Evidence
 from unmask.propensity.marginals import Ratio

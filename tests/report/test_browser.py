@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.test_report import rich_page
+from tests.helpers.pages import rich_page
 from unmask import report
 
 BROWSER = (

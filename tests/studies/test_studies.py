@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import unmask_studies
-from tests.cli.test_cli import run as command
+from tests.helpers.command import run as command
 from unmask import report
 from unmask_studies import recall_table, recall_toy, runs
 

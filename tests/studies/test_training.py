@@ -13,13 +13,13 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from tests.cli.test_cli import run as command
+from tests.helpers.command import run as command
 from unmask import losses, report
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.torch import MissingLabelLoss
 from unmask.weights import Weights, unbiased, vanilla
-from unmask_studies import runs
+from unmask_studies import runs as studies
 from unmask_studies.training import (
     LOSSES,
     STUDY,
@@ -228,7 +228,7 @@ def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
         study.folder_of(tmp_path)
 
 
-def rows_of(values: dict[tuple[str, str, str], list[float]]) -> list[runs.Row]:
+def rows_of(values: dict[tuple[str, str, str], list[float]]) -> list[studies.Row]:
     """Rows of runs at two l2, the larger one worse in every respect."""
     return [
         {"optimizer": path[0], "problem": path[1], "setting": path[2], "repetition": r, "l2": l2,
@@ -329,7 +329,7 @@ def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:
     assert (tmp_path / "training.md").read_text(encoding="utf-8") == page
 
 
-def report_rows(folder: Path) -> list[runs.Row]:
+def report_rows(folder: Path) -> list[studies.Row]:
     files = (folder / "rows" / "training" / "tiny").glob("*.json")
     return [row for file in files for row in json.loads(file.read_text())]
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unmask
-from tests import oracles, strategies
+from tests.helpers import oracles, strategies
 from unmask import _kernels, weights
 from unmask._kernels import weights as kernels
 from unmask.weights import counts

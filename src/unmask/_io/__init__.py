@@ -1,35 +1,35 @@
 """Files as the rest of the package sees them: bytes in, sparse rows in, whole files out.
 
-`stream` owns compression and atomic writing, `allowance` what a file may ask for; `rows`, `tables`
-and `render` own the text formats, `faults` the wording of their errors; `archive` owns `.npz`,
-`tree` JSON. `data` and `predictions` only say which columns mean what.
+`streams` owns compression and atomic writes, `limits` what a file may ask for; `rows`,
+`number_tables` and `render` own the text formats, `errors` the wording of their errors; `archive`
+owns `.npz`, `json_files` JSON. `data` and `predictions` only say which columns mean what.
 """
 
-from unmask._io.errors import shown
-from unmask._io.json_files import beside, tree
+from unmask._io.errors import quoted
+from unmask._io.json_files import is_inside, read_json
 from unmask._io.limits import limits, refuse_columns
 from unmask._io.number_tables import integers, numbers
 from unmask._io.render import write_rows
 from unmask._io.rows import INT32, Block, Text, open_text, parse
-from unmask._io.streams import alone, blocks, compression, contents, writing
+from unmask._io.streams import atomic_write, blocks, compression, contents, exclusive
 
 __all__ = [
     "INT32",
     "Block",
     "Text",
-    "alone",
-    "beside",
+    "atomic_write",
     "blocks",
     "compression",
     "contents",
+    "exclusive",
     "integers",
+    "is_inside",
     "limits",
     "numbers",
     "open_text",
     "parse",
+    "quoted",
+    "read_json",
     "refuse_columns",
-    "shown",
-    "tree",
     "write_rows",
-    "writing",
 ]

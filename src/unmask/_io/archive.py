@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._io import limits
-from unmask._io.streams import blocks, compression, contents, writing
+from unmask._io.limits import current_limits, refuse_columns, refuse_expansion
+from unmask._io.streams import atomic_write, blocks, compression, contents
 
 Pathlike = str | os.PathLike[str]
 
@@ -70,7 +70,7 @@ def _refuse_bomb(path: Pathlike, stored: Any) -> None:
     members = stored.zip.infolist()
     packed = sum(member.compress_size for member in members)
     unpacked = sum(member.file_size for member in members)
-    limits.refuse_expansion(path, packed, unpacked, limits.current())
+    refuse_expansion(path, packed, unpacked, current_limits())
 
 
 def _dataset(stored: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
         raise ValueError(f"holds a matrix in {kind} form; save it as csr.")
     shape = stored["shape"]
     if kind != "csr":  # rows without entries are not in the file, but take memory
-        limits.refuse_columns(path, int(shape.max(initial=0)), "rows or columns")
+        refuse_columns(path, int(shape.max(initial=0)), "rows or columns")
     if kind == "csr":
         return sparse(*(stored[name] for name in _ARRAYS))
     if kind == "csc":
@@ -161,5 +161,5 @@ def _save(path: Pathlike, save: Callable[[IO[bytes]], None]) -> None:
     """By way of memory: a zip archive is written back and forth, which no compressor follows."""
     archive = io.BytesIO()
     save(archive)
-    with writing(path) as file:
+    with atomic_write(path) as file:
         file.write(archive.getbuffer())

@@ -31,7 +31,7 @@ def message(path: str, line: int, fault: Fault, block: bytes, rules: Rules) -> s
     noun = "label" if of_labels else "column" if rules.layout == text.PAIRS else "feature"
     shape = {text.LABELS: "label, or label:1"}.get(rules.layout, "index:value")
     in_list = fault.code in (text.BAD_LABEL, text.HIGH_LABEL, text.TWICE_LABEL)
-    token = shown(token_at(block, fault.where, b" \t\n," if in_list else b" \t\n"))
+    token = quoted(token_at(block, fault.where, b" \t\n," if in_list else b" \t\n"))
     says = {
         text.BAD_INDEX: f"expected {shape}, got {token}",
         text.BAD_LABEL: f"expected labels as whole numbers between commas, got {token}",
@@ -56,7 +56,7 @@ def token_at(block: bytes, at: int, ends: bytes = b" \t\n") -> bytes:
     return token.removesuffix(b"\r") if block[end : end + 1] in (b"\n", b"") else token
 
 
-def shown(token: bytes) -> str:
+def quoted(token: bytes) -> str:
     """A token as messages quote it: readable, and not too long."""
     readable = token[:60].decode("utf-8", "backslashreplace")
     return repr(readable if len(readable) <= 40 else readable[:40] + "…")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 
-def tree(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
+def read_json(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
     """What a JSON file holds; `contents` are its bytes, if those are known.
 
-    >>> tree("a.json", b'{"n": 1}')
+    >>> read_json("a.json", b'{"n": 1}')
     {'n': 1}
     """
     try:
@@ -25,11 +25,11 @@ def tree(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
         raise ValueError(f"{os.fspath(path)} is not JSON ({error}).") from None
 
 
-def beside(folder: Path, name: Any) -> bool:
+def is_inside(folder: Path, name: Any) -> bool:
     """Whether a name in a manifest means a file in the folder itself, links followed.
 
-    >>> beside(Path("."), "shard-1"), beside(Path("."), "../shard-1"), beside(Path("."), "/etc/a")
-    (True, False, False)
+    >>> is_inside(Path("."), "shard-1"), is_inside(Path("."), "../shard-1")
+    (True, False)
     """
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:"):
         return False

@@ -28,7 +28,7 @@ class Limits:
 _current: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 (frozen)
 
 
-def current() -> Limits:
+def current_limits() -> Limits:
     """The limits that hold here."""
     return _current.get()
 
@@ -42,7 +42,7 @@ def limits(*, expansion: float | None = None, columns: int | None = None) -> Ite
     (1099511627776, 200)
     """
     given: dict[str, Any] = {"expansion": expansion, "columns": columns}
-    chosen = replace(current(), **{k: v for k, v in given.items() if v is not None})
+    chosen = replace(current_limits(), **{k: v for k, v in given.items() if v is not None})
     token = _current.set(chosen)
     try:
         yield chosen
@@ -62,8 +62,8 @@ def refuse_expansion(path: object, packed: int, unpacked: int, allowed: Limits) 
 
 def refuse_columns(path: object, columns: int, noun: str) -> None:
     """Raise if a file speaks of more columns than it may."""
-    if columns > current().columns:
+    if columns > current_limits().columns:
         raise ValueError(
-            f"{path} has {columns:,} {noun}, more than {current().columns:,}; if that is right, "
-            "allow it with `data.limits(columns=…)` or `unmask --max-columns`."
+            f"{path} has {columns:,} {noun}, more than {current_limits().columns:,}; if that is "
+            "right, allow it with `data.limits(columns=…)` or `unmask --max-columns`."
         )

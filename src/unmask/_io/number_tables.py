@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask._io.errors import shown, token_at
+from unmask._io.errors import quoted, token_at
 from unmask._io.rows import open_text
 from unmask._io.streams import contents
 
@@ -33,7 +33,7 @@ def integers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
         buffer = np.frombuffer(block, dtype=np.uint8)
         code, where, lines, n_found = text.whole_numbers(buffer, 0, len(block), found, counts)
         if code:
-            token = shown(token_at(block, where))
+            token = quoted(token_at(block, where))
             raise ValueError(f"{path}, line {line + lines}: expected a whole number, got {token}.")
         numbers.append(found[:n_found].copy())
         widths.append(counts[:lines].copy())
@@ -55,7 +55,7 @@ def numbers(path: str | os.PathLike[str], content: bytes | None = None) -> NDArr
     except ValueError:
         at = next(i for i, line in enumerate(lines) if not _is_number(line))
         raise ValueError(
-            f"{os.fspath(path)}, line {at + 1}: expected a number, got {shown(lines[at])}."
+            f"{os.fspath(path)}, line {at + 1}: expected a number, got {quoted(lines[at])}."
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._io.streams import writing
+from unmask._io.streams import atomic_write
 from unmask._kernels import in_chunks, row_bounds
 
 _CHUNKS_HELD = 16
@@ -25,7 +25,7 @@ def write_rows(
 
     A value is written with the fewest decimal places that read back as the same float32.
     """
-    with writing(path) as file:
+    with atomic_write(path) as file:
         file.write(" ".join(str(number) for number in header).encode() + b"\n")
         bounds = row_bounds(entries.indptr if labels is None else entries.indptr + labels.indptr)
         for start in range(0, len(bounds) - 1, _CHUNKS_HELD):

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, Any, BinaryIO
 
-from unmask._io import limits
+from unmask._io.limits import Limits, current_limits, refuse_expansion
 
 BLOCK = 4 << 20
 
@@ -50,7 +50,7 @@ def blocks(path: str | os.PathLike[str], size: int = BLOCK) -> Iterator[bytes]:
     if kind == "none":
         plain = _plain(path, size)
     else:
-        plain = _decompressed(path, kind, size, limits.current())
+        plain = _decompressed(path, kind, size, current_limits())
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, plain, None)
         while (block := coming.result()) is not None:
@@ -65,7 +65,7 @@ def _plain(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
 
 
 def _decompressed(
-    path: str | os.PathLike[str], kind: str, size: int, allowed: limits.Limits
+    path: str | os.PathLike[str], kind: str, size: int, allowed: Limits
 ) -> Iterator[bytes]:
     """Blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
@@ -76,7 +76,7 @@ def _decompressed(
             gathered.append(piece)
             held += len(piece)
             total += len(piece)
-            limits.refuse_expansion(path, packed, total, allowed)
+            refuse_expansion(path, packed, total, allowed)
             if held >= size:
                 yield b"".join(gathered)
                 gathered, held = [], 0
@@ -121,12 +121,12 @@ def _decompressor(kind: str) -> Any:
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that becomes `path` when the block ends well, compressed if the suffix says so.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt.gz"
-    >>> with writing(path) as file:
+    >>> with atomic_write(path) as file:
     ...     n = file.write(b"hello")
     >>> compression(path), contents(path)
     ('gzip', b'hello')
@@ -161,13 +161,13 @@ def _compressor(file: BinaryIO, kind: str) -> Iterator[Any]:
 
 
 @contextmanager
-def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
+def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Write to a folder while no other process (or thread) does; a second one is refused.
 
     The lock goes with the process, however it ends. Where a disk knows no locks, none is taken.
 
     >>> import tempfile
-    >>> with alone(folder := tempfile.mkdtemp()), alone(folder):  # doctest: +ELLIPSIS
+    >>> with exclusive(folder := tempfile.mkdtemp()), exclusive(folder):  # doctest: +ELLIPSIS
     ...     pass
     Traceback (most recent call last):
     ValueError: another process is writing to /...; wait for it, or choose another folder.

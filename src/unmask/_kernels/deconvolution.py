@@ -1,4 +1,4 @@
-"""Loops for `unmask.metrics.deconvolution.fitting`: tables of counts, strata, EM for mixture weights."""
+"""Loops for `unmask.metrics.deconvolution`: tables of counts, strata, EM for mixture weights."""
 
 from __future__ import annotations
 

@@ -26,17 +26,22 @@ def demo(
     [dim]unmask demo[/]
     """
     from unmask import report
+    from unmask.pages import demo as demo_page
     from unmask_studies import demo as study
 
     with bar("demo") as step:
-        found = study.run(seed=seed, progress=step)
+        result = study.run(seed=seed, progress=step)
     output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
-    report.write(study.page(found), page)
+    report.write(demo_page.page(result), page)
     if as_json:
-        scores = {name: table.to_dicts() for name, table in found.scores.items()}
+        scores = {name: table.to_dicts() for name, table in result.scores.items()}
         show_json(
-            {"words": study.words(found), "scores": scores, "estimates": found.estimates.to_dicts()}
+            {
+                "words": demo_page.summary(result),
+                "scores": scores,
+                "estimates": result.estimates.to_dicts(),
+            }
         )
         return
     show_rows(
@@ -44,9 +49,9 @@ def demo(
         ["labels by frequency", "labels", "mean p", "true entries", "observed", "lost"],
         (
             (b.name, b.labels, b.propensity, b.true, b.observed, f"{b.lost:.0%}")
-            for b in (*found.bands, found.total)
+            for b in (*result.bands, result.total)
         ),
     )
-    for sentence in study.words(found):
+    for sentence in demo_page.summary(result):
         results.print(sentence, markup=False)
     results.print(f"page: {page}", markup=False)

@@ -71,20 +71,19 @@ def diagnose(
 
 def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.pages import labels
+    from unmask.pages.label_figures import label_facts
 
     return {
         "kind": "diagnosis",
         "source": str(source),
         "command": command(),
         **found.to_dict(),
-        "labels": labels.label_facts(labels, p),
+        "labels": label_facts(labels, p),
     }
 
 
 def _write_page(path: Path, record: dict[str, Any]) -> None:
-    from unmask import report
-    from unmask.pages import records
+    from unmask import pages, report
 
     with passing.status("drawing"):
-        report.write(records.page([record]), path)
+        report.write(pages.page([record]), path)

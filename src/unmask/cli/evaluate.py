@@ -146,7 +146,7 @@ def _record(
     p: Any,
 ) -> dict[str, Any]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.pages import labels
+    from unmask.pages.label_figures import label_facts
 
     return {
         "kind": "evaluation",
@@ -156,16 +156,15 @@ def _record(
         "sensitivity": [] if others is None else others.to_dicts(),
         "differences": [] if differences is None else differences.to_dicts(),
         "rankings": [each.to_dict() for each in rankings],
-        "labels": labels.label_facts(observed, p),
+        "labels": label_facts(observed, p),
     }
 
 
 def _write_page(path: Path, record: dict[str, Any]) -> None:
-    from unmask import report
-    from unmask.pages import records
+    from unmask import pages, report
 
     with passing.status("drawing"):
-        report.write(records.page([record]), path)
+        report.write(pages.page([record]), path)
 
 
 def _propensities(trained: Any, observed: Any, described: str) -> Any:

@@ -32,13 +32,16 @@ def report(
     [dim]unmask report evaluation.json diagnosis.json -o page.html[/]
     [dim]unmask report unmask-results --title Studies[/]      rows of `unmask reproduce`
     """
-    from unmask.pages import records
+    import unmask_studies
+    from unmask import pages
 
-    records = [record for path in stored for record in records.read(path)]
+    records = [record for path in stored for record in pages.read(path, kinds=unmask_studies.KINDS)]
     with passing.status("drawing"):
-        page = records.write(records, output, title=title, commands=[command()])
+        page = pages.write(
+            records, output, title=title, commands=[command()], kinds=unmask_studies.KINDS
+        )
     facts = {
-        "results": ", ".join(records.heading(record) for record in records),
+        "results": ", ".join(pages.heading(record) for record in records),
         "sections": len(page.sections),
         "bytes": output.stat().st_size,
         "page": str(output),

@@ -14,7 +14,7 @@ from unmask.cli.output import results, show_json
 from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
-    from unmask.report import Page, Section, Table, Verdict
+    from unmask.report import Section, Table
     from unmask_studies import Study
 
 
@@ -80,16 +80,18 @@ def reproduce(
                 )  # fmt: skip
     for each, study in studies.items():
         drawn = study.draw(rows[each])
-        report.write_markdown(_page(each, drawn, size, seed), output / f"{each}.md")
+        report.write_markdown(
+            unmask_studies.study_page(each, drawn, size, seed), output / f"{each}.md"
+        )
         (output / each).mkdir(exist_ok=True)  # where there were no drawings
         report.save(_table(rows[each]), output / each / "rows.csv")
         sections += drawn
-    page = _page(name, sections, size, seed)
+    page = unmask_studies.study_page(name, sections, size, seed)
     report.write(page, output / "report.html")
     if as_json:
         show_json(rows)
         return
-    for claim in _claims(sections):
+    for claim in unmask_studies.claims(sections):
         results.print(f"{claim.words} ({claim.evidence}).", markup=False)
     results.print(f"page: {output / 'report.html'}", markup=False)
 
@@ -118,24 +120,3 @@ def _short(value: Any) -> Any:
     if isinstance(value, list | dict):
         return json.dumps(value)
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _page(name: str, sections: list[Section], size: str, seed: int) -> Page:
-    from unmask import report
-
-    command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
-    made = report.Section("How this page was made", [report.Commands([command])])
-    title = "All studies" if name == "all" else f"Study: {name}"
-    return report.Page(
-        title,
-        summary=[f"{claim.words}." for claim in _claims(sections)],
-        sections=[*sections, made],
-    )
-
-
-def _claims(sections: list[Section]) -> list[Verdict]:
-    """The verdicts of all sections."""
-    from unmask import report
-
-    parts = [part for section in sections for part in section.parts]
-    return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from unmask._kernels.deconvolution import FIXED
 from unmask._kernels.sums import ABSOLUTE, LARGEST, SQUARES
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution.fitting import fitting
+from unmask.metrics.deconvolution import fitting
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.state import State

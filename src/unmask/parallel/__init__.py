@@ -1,7 +1,7 @@
 """Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
 
 Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
-`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as tasks
+`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as they
 finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here knows
 any mathematics, and nothing else knows Dask (docs/decisions/0007).
 
@@ -29,7 +29,7 @@ from unmask.parallel.dask_runner import DaskRunner, need_distributed
 from unmask.parallel.local_runner import LocalRunner
 from unmask.parallel.runner import PATIENCE, Resources, Runner
 
-__all__ = ["DaskRunner", "Runner", "LocalRunner", "Resources", "connect"]
+__all__ = ["DaskRunner", "LocalRunner", "Resources", "Runner", "connect"]
 
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 1 << 25, "MALLOC_TRIM_THRESHOLD_": 1 << 27}
 """Dask has its workers hand every array back to the system at once, and glibc then maps any array

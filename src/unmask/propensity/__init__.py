@@ -11,7 +11,7 @@ with n training rows and n_j rows that carry label j.
 """
 
 from unmask.propensity.audit import audit, from_counts
-from unmask.propensity.audit_plan import AuditPlan, audit_plan
+from unmask.propensity.audit_planning import AuditPlan, audit_plan
 from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit

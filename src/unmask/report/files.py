@@ -45,9 +45,9 @@ def save(part: Chart | Panels | Table, path: Where) -> Path:
 
 
 def _put(path: Where, contents: bytes) -> Path:
-    from unmask._io import writing
+    from unmask._io import atomic_write
 
-    with writing(path) as file:
+    with atomic_write(path) as file:
         file.write(contents)
     return Path(path)
 

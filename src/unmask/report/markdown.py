@@ -32,12 +32,12 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     >>> path.read_text()
     '# Study\\n\\n- It holds.\\n'
     """
-    from unmask._io import writing
+    from unmask._io import atomic_write
 
     path = Path(path)
     _save_drawings(page, path.with_suffix(""))
     text = "\n\n".join(_blocks(page, path.stem)) + "\n"
-    with writing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
     return path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,79 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tests.oracles import subsets
+from tests.helpers.count_tables import POPULATION, Row, expected_counts, tabulated, true_values
+from tests.helpers.oracles import subsets
 from unmask import _mixture
 from unmask._kernels.deconvolution import STRATA, stratum
 from unmask.data import read
-from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit, fitting, thinning
+from unmask.metrics.deconvolution import fitting, thinning
+from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit
 from unmask.metrics.deconvolution.metric_values import Part
 from unmask.propensity import jain
-
-Row = tuple[float, tuple[int, ...], tuple[int, ...]]  # rows of this kind, true labels, predictions
-
-
-def true_values(true: Sequence[int], predicted: Sequence[int]) -> dict[str, float]:
-    """Every metric of one row, from its definition."""
-    k, n = len(predicted), len(true)
-    hit = [label in true for label in predicted]
-    gains = [1 / np.log2(place + 2) for place in range(k)]
-    s, best = sum(hit), min(k, n)
-    if not n:
-        return dict.fromkeys(METRICS, 0.0)
-    return {
-        "P": s / k,
-        "R": s / n,
-        "F1": 2 * s / (k + n),
-        "Jaccard": s / len({*true, *predicted}),
-        "hit": float(s > 0),
-        "nDCG": sum(g for g, h in zip(gains, hit, strict=True) if h) / sum(gains[:best]),
-        "R-precision": sum(hit[:best]) / best,
-    }
-
-
-def tabulated(observed: Sequence[Row], propensity: Sequence[float]) -> Counts:
-    """The tables of rows whose observed (not true) labels are given."""
-    k, longest = len(observed[0][2]), 1 + max(len(labels) for _, labels, _ in observed)
-    rows = np.zeros((STRATA, k + 1, longest))
-    hits, misses = np.zeros((k, *rows.shape)), np.zeros_like(rows)
-    for count, labels, predicted in observed:
-        s = len({*labels} & {*predicted})
-        group = stratum(sum(1 / propensity[j] for j in predicted), k)
-        cell = group, s, len(labels) - s
-        rows[cell] += count
-        misses[cell] += count * sum(1 / propensity[j] for j in labels if j not in predicted)
-        for place, j in enumerate(predicted):
-            hits[place, *cell] += count * (j in labels) / propensity[j]
-    return Counts(rows, hits, misses)
-
-
-def expected_counts(
-    rows: Sequence[Row], propensity: Sequence[float], *, empty: bool = True
-) -> tuple[Counts, dict[str, float]]:
-    """The table that masks produce on average (every mask enumerated), and the true metrics.
-
-    Without `empty`, both are about the rows in which something is observed.
-    """
-    observed: list[Row] = []
-    totals, there = dict.fromkeys(METRICS, 0.0), 0.0
-    for count, true, predicted in rows:
-        for seen in subsets(true):
-            kept = [propensity[j] if j in seen else 1 - propensity[j] for j in true]
-            weight = count * float(np.prod(kept)) * bool(seen or empty)
-            observed.append((weight, seen, predicted))
-            for metric, value in true_values(true, predicted).items():
-                totals[metric] += weight * value
-            there += weight
-    return tabulated(observed, propensity), {m: total / there for m, total in totals.items()}
-
-
-POPULATION: list[Row] = [
-    (4e7, (0,), (0, 1, 2)),
-    (2e7, (0, 5), (1, 0, 2)),
-    (3e7, (1, 2, 5, 6), (2, 3, 1)),
-    (1e7, (4, 5), (0, 1, 2)),
-    (2e7, (3,), (1, 2, 3)),
-]
 
 
 @pytest.mark.parametrize("empty", [True, False])

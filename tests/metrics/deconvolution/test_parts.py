@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.metrics.deconvolution.test_deconvolution import POPULATION, expected_counts
+from tests.helpers.count_tables import POPULATION, expected_counts
 from unmask import _mixture, report
 from unmask.metrics import METRICS as METRICS_OF_TABLES
 from unmask.metrics import (
@@ -32,7 +32,8 @@ from unmask.metrics import (
     ranking,
     sensitivity,
 )
-from unmask.metrics.deconvolution.fitting import Deconvolution, fit, thinning
+from unmask.metrics.deconvolution import thinning
+from unmask.metrics.deconvolution.fitting import Deconvolution, fit
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
 from unmask.metrics.deconvolution.stratum import Counts, Stratum, enough_labels, occupied_cells
 from unmask.metrics.deconvolution.thinning import Atoms, Cells

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _validation, report
+from unmask import _validation
 from unmask import propensity as models
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.evaluator import evaluate
@@ -109,54 +109,20 @@ class Ranking:
     @property
     def statement(self) -> str:
         """One sentence per system: does the order hold, and if not, where does it turn?"""
-        return "\n".join(self._sentence(*each) for each in self._by_system())
+        return "\n".join(self._sentence(*each) for each in self.by_system())
 
     @property
     def holds(self) -> bool:
         """Is the order of every pair the same under all models?"""
         return all(len({sign for sign in self._signs(rows) if sign}) <= 1
-                   for _, rows in self._by_system())  # fmt: skip
+                   for _, rows in self.by_system())  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; `Ranking(**record)` makes it again."""
         return asdict(self) | {"rows": list(self.rows)}
 
-    def section(self) -> report.Section:
-        """The statement, a chart of the differences and a table of all numbers."""
-        charts = [
-            report.Chart(
-                "dots",
-                [
-                    report.Series(
-                        f"{system} − {self.first}",
-                        *([row[key] for row in rows]
-                          for key in ("model", "difference", "low", "high")),
-                    )
-                ],
-                title=f"{self.metric}, {self.estimator}: {system} against {self.first}",
-                y="difference",
-                rules=[report.Rule("no difference", 0.0)],
-            )
-            for system, rows in self._by_system()
-        ]  # fmt: skip
-        heads: tuple[Any, ...] = (
-            "propensities",
-            "system",
-            *(report.Column(name, ".4f") for name in ("its value", self.first, "difference")),
-        )
-        body = [
-            [row["model"], row["system"], row["value"], row["first"],
-             report.Estimate(row["difference"], row["low"], row["high"])]
-            for row in self.rows
-        ]  # fmt: skip
-        level = "good" if self.holds else "warning"
-        verdicts = [report.Verdict(level, line) for line in self.statement.splitlines()]
-        return report.Section(
-            f"Does the order in {self.metric} survive other propensities?",
-            [report.Verdicts(verdicts), *charts, report.Table(heads, body)],
-        )
-
-    def _by_system(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    def by_system(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Every system but the first, with its rows."""
         for system in dict.fromkeys(row["system"] for row in self.rows):
             yield system, [row for row in self.rows if row["system"] == system]
 

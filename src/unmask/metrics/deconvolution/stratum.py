@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _mixture
-from unmask.metrics.deconvolution.fitting import thinning
+from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
 Floats = NDArray[np.float64]
@@ -181,14 +181,14 @@ def fit_stratum(cells: Cells, by_place: Floats, k: int, *, without_empty: bool) 
     size = at.hits.size
     inverse = np.full(size, level[0]), np.full(size, level[1])
     fixed = cells, by_place, at, without_empty
-    found = _mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
+    found = _fit_mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
     for _ in range(_ROUNDS):
         renewed = _inverse_by_count(found)
         if max(np.abs(renewed[i] / inverse[i] - 1).max() for i in (0, 1)) < _SETTLED:
             break
         inverse = renewed
-        found = _mixture(*fixed, inverse, found.weights, _BRIEF)
-    return _mixture(*fixed, inverse, found.weights, _mixture.STEPS)
+        found = _fit_mixture(*fixed, inverse, found.weights, _BRIEF)
+    return _fit_mixture(*fixed, inverse, found.weights, _mixture.STEPS)
 
 
 def _seen(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -197,7 +197,7 @@ def _seen(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     return (hits, cells.inverse_hits), (misses, cells.inverse_misses)
 
 
-def _mixture(
+def _fit_mixture(
     cells: Cells,
     by_place: Floats,
     at: Atoms,

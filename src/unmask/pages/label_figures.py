@@ -91,6 +91,13 @@ def counts(**shares: ArrayLike) -> report.Panels:
     )  # fmt: skip
 
 
+def section(facts: dict[str, Any]) -> report.Section:
+    """The section of a page that shows the labels of a record."""
+    histogram = counts(observed=facts["observed"], deconvolved=facts["deconvolved"])
+    ranks = curves(facts["rank"], facts["count"], facts["propensity"], of="as observed")
+    return report.Section("The labels", [ranks, histogram])
+
+
 def _without_tail(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shares up to the number that all but one row in a thousand stay below."""
     return shares[: int(np.searchsorted(np.cumsum(shares), 0.999 * shares.sum())) + 1]

@@ -1,0 +1,6 @@
+"""Deconvolution: metrics from the distribution of true label counts (see `fitting`)."""
+
+from unmask.metrics.deconvolution.fitting import Deconvolution, Deconvolved, Goodness, fit
+from unmask.metrics.deconvolution.stratum import Counts
+
+__all__ = ["Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]

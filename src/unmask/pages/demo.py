@@ -1,0 +1,197 @@
+"""The page of the demo: what is lost when labels are hidden, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import report
+from unmask.metrics import Table, Tables, charts
+from unmask.pages import label_figures
+
+METRICS = ("P@1", "P@5", "R@1", "R@5", "nDCG@5")
+
+
+@dataclass(frozen=True)
+class Band:
+    """Labels of similar frequency: how many true entries they have and how many are still seen."""
+
+    name: str
+    labels: int
+    propensity: float
+    true: int
+    observed: int
+
+    @property
+    def lost(self) -> float:
+        """The share of true entries that is hidden."""
+        return 1 - self.observed / self.true if self.true else 0.0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What hiding labels did to one data set, to models trained on it, and to their scores."""
+
+    n: int
+    seed: int
+    bands: tuple[Band, ...]
+    empty_rows: int
+    scores: dict[str, Table]
+    """By model, on true labels: complete, vanilla, unbiased."""
+    estimates: Table
+    """Of the unbiased model, from hidden test labels."""
+    sensitivity: Tables
+    """The same under other propensities than those by which labels were hidden."""
+    histogram: NDArray[np.int64]
+    """Training rows by number of observed labels."""
+    fitted: NDArray[np.float64]
+    """Share of rows by number of true labels, as deconvolved from the observed ones."""
+    true_histogram: NDArray[np.int64]
+    curve: NDArray[np.float64]
+    """True count and propensity of every label, most frequent first."""
+
+    @property
+    def total(self) -> Band:
+        """All labels together."""
+        true, observed = sum(b.true for b in self.bands), sum(b.observed for b in self.bands)
+        return Band("all", sum(b.labels for b in self.bands), observed / true, true, observed)
+
+    def recovered(self, metric: str) -> float:
+        """The share of what vanilla training loses that corrected training brings back."""
+        complete, vanilla, unbiased = (
+            self.scores[name][metric, "vanilla"].value for name in self.scores
+        )
+        return (unbiased - vanilla) / (complete - vanilla)
+
+
+def summary(demo: Demo) -> list[str]:
+    """What happened, in five sentences."""
+    frequent, rare = demo.bands[0], demo.bands[-1]
+    truth = demo.scores["unbiased"]["R@5", "vanilla"].value
+    naive = demo.estimates["R@5", "vanilla"].value
+    ours = demo.estimates["R@5", "deconvolved"]
+    return [
+        f"{demo.total.lost:.0%} of all labels were hidden: a label of the {frequent.name} is "
+        f"still seen in {1 - frequent.lost:.0%} of its rows, one of the {rare.name} in "
+        f"{1 - rare.lost:.0%}; {demo.empty_rows:,} training rows lost all their labels.",
+        "Nothing in the observed data marks the gaps: a model trained on them as they are finds "
+        f"{_percent(demo, 'vanilla')} of the true labels in its top five, one trained on complete "
+        f"labels {_percent(demo, 'complete')}.",
+        f"Training with unbiased weights finds {_percent(demo, 'unbiased')}: "
+        f"{demo.recovered('R@5'):.0%} of the loss is back.",
+        f"Scored on hidden labels as if they were complete, that model has R@5 = {naive:.3f}; "
+        f"the truth is {truth:.3f}.",
+        f"The deconvolved estimate from the same hidden labels is {ours.value:.3f}, 95 % interval "
+        f"{ours.interval[0]:.3f} to {ours.interval[1]:.3f}.",
+    ]
+
+
+def _percent(demo: Demo, model: str) -> str:
+    return f"{demo.scores[model]['R@5', 'vanilla'].value:.1%}"
+
+
+def page(demo: Demo) -> report.Page:
+    """The demo as a page."""
+    return report.Page(
+        "What missing labels do, and what can be done about it",
+        summary=summary(demo),
+        sections=[
+            report.Section("What is lost", [_bands_table(demo), _curves(demo)]),
+            report.Section("How many labels rows have", [_counts(demo)]),
+            report.Section("Training", [_models_table(demo), _models_chart(demo)]),
+            report.Section("Evaluation without the truth", [_estimates_table(demo), _dots(demo)]),
+            report.Section("If the propensities were wrong", [*_sensitivity(demo)]),
+            report.Section(
+                "How this page was made", [report.Commands([f"unmask demo --seed {demo.seed}"])]
+            ),
+        ],
+    )
+
+
+def _bands_table(demo: Demo) -> report.Table:
+    return report.Table(
+        ["labels by frequency", "labels", report.Column("mean p", ".3f"), "true entries",
+         "observed", report.Column("lost", ".0%")],
+        [[b.name, b.labels, b.propensity, b.true, b.observed, b.lost]
+         for b in (*demo.bands, demo.total)],
+    )  # fmt: skip
+
+
+def _curves(demo: Demo) -> report.Panels:
+    rank = np.arange(1, len(demo.curve) + 1)
+    return label_figures.curves(rank, *demo.curve.T, of="true entries")
+
+
+def _counts(demo: Demo) -> report.Panels:
+    rows = demo.histogram.sum()
+    return label_figures.counts(
+        observed=demo.histogram / rows,
+        truth=demo.true_histogram / rows,
+        deconvolved=demo.fitted,
+    )
+
+
+def _models_table(demo: Demo) -> report.Table:
+    return report.Table(
+        ["metric", *(report.Column(name, ".3f") for name in demo.scores)],
+        [
+            [m, *(report.Estimate(t[m, "vanilla"].value, *t[m, "vanilla"].interval)
+                  for t in demo.scores.values())]
+            for m in METRICS
+        ],
+        title="Scores on true labels",
+        caption="Trained on, complete: all true labels; vanilla: observed labels as they are; "
+        "unbiased: observed labels with weights 1/p.",
+    )  # fmt: skip
+
+
+def _models_chart(demo: Demo) -> report.Chart:
+    return report.Chart(
+        "bars",
+        [
+            report.Series(name, list(METRICS), [t[m, "vanilla"].value for m in METRICS])
+            for name, t in demo.scores.items()
+        ],
+        title="Scores on true labels",
+        y=report.Axis("value", low=0, high=1),
+    )
+
+
+def _estimates_table(demo: Demo) -> report.Table:
+    truth = demo.scores["unbiased"]
+    return report.Table(
+        ["metric", "estimator", report.Column("estimate", ".3f"), report.Column("truth", ".3f"),
+         "verdict"],
+        [
+            [e.metric, e.estimator, report.Estimate(e.value, *e.interval),
+             truth[e.metric, "vanilla"].value, label_figures.judged(e.verdict)]
+            for e in demo.estimates
+        ],
+        title="Estimates from hidden test labels beside the truth",
+    )  # fmt: skip
+
+
+def _dots(demo: Demo) -> report.Panels:
+    panels = []
+    for metric in METRICS:
+        truth = demo.scores["unbiased"][metric, "vanilla"].value
+        part = [e for e in demo.estimates if e.metric == metric]
+        series = [
+            report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
+            for e in part
+        ]
+        axis, rule = charts.scale(e.value for e in part), report.Rule("truth", truth)
+        panels.append(report.Chart("dots", series, title=metric, y=axis, rules=[rule]))
+    return report.Panels(panels, columns=3, title="Estimates and 95 % intervals; dashed: the truth")
+
+
+def _sensitivity(demo: Demo) -> tuple[report.Text, report.Panels]:
+    truth = {m: demo.scores["unbiased"][m, "vanilla"].value for m in ("P@1", "R@5")}
+    text = (
+        "Propensities are rarely known. Here the same labels are evaluated with p^γ instead of p: "
+        "γ = 0 says that nothing is missing, γ = 1 is how labels were hidden. An estimate that "
+        "changes much near γ = 1 is only as good as the propensities."
+    )
+    return report.Text(text), charts.along(demo.sensitivity.to_dicts(), rules=truth)

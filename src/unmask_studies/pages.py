@@ -1,0 +1,78 @@
+"""What pages show of studies: their own drawing of their rows, and the claims that they judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unmask import _io, pages, report
+from unmask_studies.registry import STUDIES
+from unmask_studies.runs import SIZES, Row
+
+Record = dict[str, Any]
+
+
+def claims(sections: list[report.Section]) -> list[report.Verdict]:
+    """The verdicts of all sections."""
+    parts = [part for section in sections for part in section.parts]
+    return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]
+
+
+def study_page(name: str, sections: list[report.Section], size: str, seed: int) -> report.Page:
+    """The page of one study, or of all."""
+    command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
+    commands = report.Section("How this page was made", [report.Commands([command])])
+    title = "All studies" if name == "all" else f"Study: {name}"
+    summary = [f"{claim.words}." for claim in claims(sections)]
+    return report.Page(title, summary=summary, sections=[*sections, commands])
+
+
+def summary(record: Record) -> list[str]:
+    """Every claim that the study judges."""
+    return [f"{claim.words}." for claim in claims(sections(record))]
+
+
+def sections(record: Record) -> list[report.Section]:
+    """As the study draws its rows."""
+    return STUDIES[record["source"]].draw(record["rows"])
+
+
+def recognise(path: Path, content: Any) -> list[Record]:
+    """Rows of studies: a folder of them, a list, or lists by the name of the study."""
+    if isinstance(content, Path):
+        return _records(path, [row for file in sorted(path.rglob("*.json")) for row in _rows(file)])
+    if isinstance(content, dict) and content and content.keys() <= STUDIES.keys():
+        return _records(path, [row for rows in content.values() for row in rows or ()])
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        return _records(path, content) if "study" in content[0] else []
+    return []
+
+
+def _rows(file: Path) -> list[Row]:
+    content = _io.read_json(file)
+    rows = content if isinstance(content, list) else []
+    return [row for row in rows if isinstance(row, dict) and "study" in row]
+
+
+def _records(path: Path, rows: list[Row]) -> list[Record]:
+    """Rows by study and size, in the order of the registry."""
+    for row in rows:
+        whole = isinstance(row, dict) and isinstance(row.get("study"), str)
+        if not whole or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
+            raise ValueError(f"{path} holds {row!r:.80} among rows of studies; it is damaged.")
+    sizes = dict.fromkeys((row["study"], row["size"], row["seed"]) for row in rows)
+    return [
+        {
+            "kind": "study",
+            "source": study,
+            "command": f"unmask reproduce {study} --size {size} --seed {seed}",
+            "rows": [r for r in rows if (r["study"], r["size"], r["seed"]) == (study, size, seed)],
+        }
+        for known in STUDIES
+        for study, size, seed in sizes
+        if study == known
+    ]
+
+
+KINDS = {**pages.KINDS, "study": pages.PageKind(summary, sections, recognise)}
+"""What can be stored and shown, studies included."""

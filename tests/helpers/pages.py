@@ -1,0 +1,228 @@
+"""Report pages with one of everything."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unmask import report
+from unmask.report import (
+    Axis,
+    Chart,
+    Column,
+    Estimate,
+    Note,
+    Page,
+    Panels,
+    Rule,
+    Section,
+    Series,
+    Table,
+    Text,
+    Verdict,
+)
+
+
+def rich_page() -> report.Page:
+    """One of everything, as a study would compose it."""
+    p = np.linspace(0.1, 1, 19)
+    names = ["vanilla", "unbiased", "bound", "deconvolved", "tempered", "clipped"]
+    curves = [Series("truth", p, np.full(19, 0.5))]
+    for at, name in enumerate(names):
+        mean = 0.5 * p ** [0.9, 0, -0.3, 0.05, 0.3, 0.2][at] + 0.01 * at
+        sd = [0.01, 0.06, 0.03, 0.02, 0.02, 0.03][at] / p
+        curves.append(Series(name, p, mean, low=mean - sd, high=mean + sd))
+    over_p = Chart(
+        "lines",
+        curves[:5],
+        title="Estimated recall over the propensity",
+        x="propensity",
+        y=Axis("R@1", low=0, high=1.25),
+        caption="Bands are one standard deviation over 100 repetitions.",
+    )
+    grid = np.logspace(-7, 0, 11)
+    gaps = Chart(
+        "lines",
+        [
+            Series("noisy train", grid, 0.02 + 0.05 * grid**0.3),
+            Series("clean train", grid, 0.06 + 0.04 * grid**0.25),
+            Series("clean test", grid, 0.11 + 0.01 * (np.log10(grid) + 4) ** 2 / 5),
+        ],
+        title="Loss over regularisation",
+        x=Axis("L2 penalty", log=True),
+        y=Axis("loss", log=True),
+        notes=[Note(1e-5, 0.023, "noise pattern", to=0.062)],
+    )
+    dots = Panels(
+        [
+            Chart(
+                "dots",
+                [
+                    Series(n, [n], [0.5 + 0.04 * i * k], low=[0.4 - 0.03 * i], high=[0.6 + 0.2 * i])
+                    for i, n in enumerate(names)
+                ],
+                title=f"R@{k}",
+                y=Axis("estimate", low=0.2, high=1.2),
+                rules=[Rule("truth", 0.55)],
+            )
+            for k in (1, 3, 5)
+        ],
+        title="Estimators against the truth",
+        columns=3,
+        share_x=True,
+        caption="Intervals are 95 % bootstrap intervals; an arrow says that one goes on.",
+    )
+    edges = np.linspace(0, 4, 17)
+    tail = np.exp(-edges[:-1])
+    histogram = Panels(
+        [
+            Chart(
+                "steps",
+                [
+                    Series("unbiased", edges, tail, low=tail * 0.8, high=tail * 1.2),
+                    Series("vanilla", edges[:6], tail[:5] * 1.4, low=tail[:5], high=tail[:5] * 2),
+                ],
+                title=f"top {k}",
+                x="recall of a row",
+                y=Axis("share of rows", log=k == 5),
+                rules=[Rule("unbiased", 0.9, "x"), Rule("vanilla", 0.5, "x")],
+            )
+            for k in (1, 5)
+        ],
+        title="Recall per row",
+        share_y=False,
+    )
+    a, b = np.round(np.linspace(0.35, 0.75, 9), 2), np.round(np.linspace(0.5, 2.5, 7), 2)
+    heat = Chart(
+        "heat",
+        [Series(f"{v:g}", a, 3 * (a - 0.55) + v - 1.4) for v in b],
+        title="Does the ranking survive other propensities?",
+        x="a",
+        y="b",
+        color=Axis("difference in R@5", center=0),
+        notes=[Note(0.55, "1.5")],
+        caption="System A is better where the cells are purple.",
+    )
+    bars = Chart(
+        "bars",
+        [
+            Series(n, ["P@1", "P@3", "P@5"], [30 + i, 20 + i, 9 + 2 * i], [28, 18, 8], [40, 26, 22])
+            for i, n in enumerate(names[:4])
+        ],
+        title="Precision at the chosen regularisation",
+        y="per cent",
+    )
+    level = ["good", "error", "warning", "good", "info", "good"]
+    words = ["usable", "do not use", "wide", "usable", "not tested", "usable"]
+    table = report.Table(
+        [
+            "estimator",
+            Column("R@1", ".3f", help="recall at 1"),
+            Column("R@5", ".1%"),
+            "ESS",
+            "verdict",
+        ],
+        [
+            [
+                name,
+                Estimate(0.42 - 0.13 * i % 0.31, 0.40 - 0.1 * i, 0.44 + i) if i != 2 else None,
+                Estimate(0.6 + 0.01 * i, error=0.01),
+                12345 // (i + 1) ** 3,
+                Verdict(level[i], words[i]),
+            ]
+            for i, name in enumerate(names)
+        ],
+        title="Recall, by estimator",
+        caption="Intervals hold with 95 % probability.",
+    )
+    return report.Page(
+        "What missing labels do to these numbers",
+        summary=[
+            "Vanilla recall at 5 is 62.0 %; correcting for missing labels gives 78.3 % ± 0.9.",
+            "The unbiased estimate cannot be used below a propensity of 0.4; use `deconvolved`.",
+            "The ranking of both systems survives every propensity curve that the data admit.",
+        ],
+        sections=[
+            report.Section(
+                "Data",
+                [
+                    report.Facts(
+                        {
+                            "rows": 2515,
+                            "labels": 159,
+                            "labels per row": 2.4,
+                            "mean propensity": Estimate(0.41, error=0.02),
+                            "masks": Verdict("warning", "dependent"),
+                        }
+                    ),
+                    report.Text("Labels were read from `test.txt`.\n\nPropensities are Jain's."),
+                ],
+            ),
+            report.Section("Estimates", [table, over_p, dots, bars]),
+            report.Section("Training", [gaps, histogram]),
+            report.Section("Sensitivity", [heat]),
+            report.Section(
+                "Verdicts",
+                [
+                    report.Verdicts(
+                        [
+                            Verdict(
+                                "good",
+                                "The propensities can be true",
+                                "Likelihood ratio 1.2, p = 0.41.",
+                            ),
+                            Verdict(
+                                "warning",
+                                "The unbiased estimate is too uncertain here",
+                                "Its effective sample size is 41 of 2,515 rows.",
+                                "Use `deconvolved`, or label 300 more rows.",
+                            ),
+                            Verdict(
+                                "error",
+                                "Every row has a label",
+                                "Under independent masks 12 % would be empty.",
+                                "Ask how rows were selected.",
+                            ),
+                            Verdict("info", "31 labels have fewer than 5 positives"),
+                        ]
+                    )
+                ],
+            ),
+            report.Section(
+                "Reproduce",
+                [
+                    report.Commands(
+                        [
+                            "unmask evaluate pred.txt test.txt --html report.html",
+                            "unmask diagnose test.txt --seed 0",
+                        ]
+                    )
+                ],
+            ),
+        ],
+        footer="Made by unmask 0.1.0, seed 0.",
+    )
+
+
+def everything_named(text: str) -> Page:
+    chart = Chart(
+        "lines",
+        [Series(text, [1, 2], [3, 4]), Series("b", [1, 2], [1, 1])],
+        title=text,
+        x=text,
+        y=text,
+        caption=text,
+        rules=[Rule(text, 3)],
+        notes=[Note(1, 3, text)],
+    )
+    parts = [
+        chart,
+        Panels([chart], title=text, caption=text),
+        Chart("heat", [Series(text, [text], [1.0])], color=text),
+        Table([Column(text, help=text)], [[text], [Verdict("info", text)]], text, text),
+        Text(text),
+        report.Facts({text: text}),
+        report.Verdicts([Verdict("good", text, text, text)]),
+        report.Commands([text]),
+    ]
+    more = Section(text, [Text(text)])
+    return Page(text, summary=[text], sections=[Section(text, parts), more, more], footer=text)
