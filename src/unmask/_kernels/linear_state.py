@@ -80,7 +80,7 @@ class Block(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of one lane at a time: its rows, and its active rows on the features they touch."""
+    """Work space of one lane at a time: its rows, its active rows on the features they touch."""
 
     z: Doubles
     u: Doubles

@@ -1,8 +1,9 @@
 """Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
 
 Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
-`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as they
-finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here knows
+`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as
+they finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here
+knows
 any mathematics, and nothing else knows Dask (docs/decisions/0007).
 
     backend                          runs on
