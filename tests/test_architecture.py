@@ -16,39 +16,8 @@ import pytest
 import unmask
 import unmask_studies
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-
-# A room may import from the floors below it and from itself, never sideways or upwards.
-FLOORS = (
-    {"_typing"},
-    {"_validation", "_kernels"},
-    {"_io", "_mixture"},
-    {"report", "parallel"},
-    {"data", "predictions"},
-    {"propensity"},
-    {"weights"},
-    {"losses", "operator", "metrics"},
-    {"diagnosis"},
-    {"linear", "torch"},
-    {"pages"},
-    {"unmask_studies"},
-    {"cli"},
-)
-OWNERS = {
-    "numba": {"_kernels"},
-    "llvmlite": {"_kernels"},
-    "zstandard": {"_io"},
-    "torch": {"torch", "unmask_studies"},
-    "dask": {"parallel"},
-    "distributed": {"parallel"},
-    "joblib": {"parallel"},
-    "safetensors": {"linear"},
-    "matplotlib": {"report"},
-    "jinja2": {"report"},
-    "typer": {"cli"},
-    "rich": {"cli"},
-    "sklearn": {"data", "linear"},
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))  # no part of the package
+from rooms import FLOORS, OWNERS, SOURCE
 
 
 def room_of(file: Path) -> str:

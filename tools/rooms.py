@@ -1,0 +1,59 @@
+"""The rooms of the package: which floor each is on, and who owns which dependency.
+
+`tests/test_architecture.py` holds the source to it, `docs/architecture.md` shows it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+# A room may import from the floors below it and from itself, never sideways or upwards.
+FLOORS = (
+    {"_typing"},
+    {"_validation", "_kernels"},
+    {"_io", "_mixture"},
+    {"report", "parallel"},
+    {"data", "predictions"},
+    {"propensity"},
+    {"weights"},
+    {"losses", "operator", "metrics"},
+    {"diagnosis"},
+    {"linear", "torch"},
+    {"pages"},
+    {"unmask_studies"},
+    {"cli"},
+)
+OWNERS = {
+    "numba": {"_kernels"},
+    "llvmlite": {"_kernels"},
+    "zstandard": {"_io"},
+    "torch": {"torch", "unmask_studies"},
+    "dask": {"parallel"},
+    "distributed": {"parallel"},
+    "joblib": {"parallel"},
+    "safetensors": {"linear"},
+    "matplotlib": {"report"},
+    "jinja2": {"report"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "sklearn": {"data", "linear"},
+}
+
+
+def files(room: str) -> list[Path]:
+    """The source files of a room."""
+    if room == "unmask_studies":
+        return sorted((SOURCE / room).rglob("*.py"))
+    single = SOURCE / "unmask" / f"{room}.py"
+    return [single] if single.exists() else sorted((SOURCE / "unmask" / room).rglob("*.py"))
+
+
+def sentence(room: str) -> str:
+    """What a room says of itself: the first sentence of its docstring."""
+    home = files(room)[0] if len(files(room)) == 1 else files(room)[0].parent / "__init__.py"
+    text = ast.get_docstring(ast.parse(home.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return paragraph if paragraph.endswith((".", "?")) else f"{paragraph}."
