@@ -13,7 +13,8 @@ lint:
 	ruff check . && ruff format --check . && mypy
 
 bench:
-	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
+	python benchmarks/run.py
+	python docs/generate.py
 
 fuzz:
 	python tools/fuzz.py --seconds 60

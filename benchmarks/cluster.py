@@ -1,6 +1,6 @@
 """What does a cluster of workers give and cost?
 
-    python benchmarks/cluster.py [speed] [bytes] [large]
+    python benchmarks/cluster.py [speed] [bytes] [large] [--json FILE]
 
 - speed   finna-yso-en, 4,000 labels: two single-threaded worker processes beside one, same blocks;
           the largest difference between the models (0: the same bits). On a machine that others
@@ -14,6 +14,7 @@ Data are read from the folder in UNMASK_DATA.
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -29,6 +30,7 @@ import distributed
 import numpy as np
 import scipy.sparse as sp
 
+from results import add_json_option, write_json
 from unmask import data, parallel
 from unmask.linear import Recipe, load, plan, planning, train_to
 from unmask.linear.recipe import prepare
@@ -38,13 +40,19 @@ DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / 
 RECIPE = Recipe(cull=0.01)
 
 
-def main(parts: list[str]) -> None:
-    for part in parts or list(PARTS):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []])
+    add_json_option(parser)
+    options = parser.parse_args()
+    numbers: dict[str, float] = {}
+    for part in options.part or PARTS:
         print(f"\n{part}")
-        PARTS[part]()
+        numbers |= PARTS[part]()
+    write_json(options.json, numbers)
 
 
-def speed(n_labels: int = 4000, rounds: int = 2) -> None:
+def speed(n_labels: int = 4000, rounds: int = 2) -> dict[str, float]:
     x, y = finna(n_labels)
     best = {1: (np.inf, np.inf), 2: (np.inf, np.inf)}
     with tempfile.TemporaryDirectory() as home:
@@ -64,6 +72,7 @@ def speed(n_labels: int = 4000, rounds: int = 2) -> None:
     wall, work = (best[1][i] / best[2][i] for i in (0, 1))
     print(f"two workers beside one (1.6 wanted): {wall:.2f} times as fast by the clock, ", end="")
     print(f"{work:.2f} by the processor time of the busiest worker")
+    return {"two workers, clock of one / of two": wall, "two workers, processor time": work}
 
 
 def timed(count: int, folder: Path, x: sp.csr_array, y: sp.csr_array) -> tuple[float, float]:
@@ -93,7 +102,7 @@ def finna(n_labels: int) -> tuple[sp.csr_array, sp.csr_array]:
     return split.train_features, split.train_labels[:, order[:n_labels]]
 
 
-def bytes_sent(n_labels: int = 400) -> None:
+def bytes_sent(n_labels: int = 400) -> dict[str, float]:
     x, y = finna(n_labels)
     size = planning.features_bytes(prepare(x, y, RECIPE, None, None))
     with (
@@ -108,6 +117,7 @@ def bytes_sent(n_labels: int = 400) -> None:
     print(f"  features {size:,} bytes, entries of all labels {labels:,} bytes, 13 tasks")
     print(f"  received by the workers: {', '.join(f'{count:,}' for count in got)} bytes")
     print(f"received per worker beside the size of the features: {max(got) / size:.3f}")
+    return {"bytes received by a worker / bytes of the features": max(got) / size}
 
 
 @contextmanager
@@ -153,7 +163,7 @@ def received(name: str) -> int:
     return int(sh(f"ip netns exec {name} cat /sys/class/net/eth0/statistics/rx_bytes"))
 
 
-def large(n: int = 200_000, n_labels: int = 100_000) -> None:
+def large(n: int = 200_000, n_labels: int = 100_000) -> dict[str, float]:
     made = data.synthetic.planted(
         n, n_features=5000, n_labels=n_labels, labels_per_row=1.5, words_per_label=4,
         noise_words=1.0, skew=0.4, seed=0,
@@ -177,6 +187,10 @@ def large(n: int = 200_000, n_labels: int = 100_000) -> None:
     print(f"  processor time of the worker: {worked - before:.0f} s")
     print(f"time beside the plan: {took:.0f} s / {expected.seconds:.0f} s = ", end="")
     print(f"{took / expected.seconds:.2f}, load {os.getloadavg()[0]:.1f}")
+    return {
+        "100,000 labels, time / plan": took / expected.seconds,
+        "100,000 labels, memory / plan": peak / expected.memory,
+    }
 
 
 def used() -> tuple[int, float]:
@@ -188,4 +202,4 @@ def used() -> tuple[int, float]:
 PARTS = {"speed": speed, "bytes": bytes_sent, "large": large}
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,6 +1,7 @@
 """How often do 95 % intervals hold what they should? Every estimator of recall, on simulated rows.
 
     python benchmarks/interval_coverage.py [--rows 2000] [--repetitions 200] [--write FILE.md]
+                                           [--json FILE]
 
 Rows are drawn anew in every repetition: 100 labels, of which a row has ten on average, ranked by a
 noisy score. Labels go missing with one propensity for all (label counts binomial), or with
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from results import add_json_option, write_json
 from unmask.metrics import Evaluator, evaluate
 from unmask.predictions import TopK
 
@@ -57,6 +59,7 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=2000)
     options.add_argument("--repetitions", type=int, default=200)
     options.add_argument("--write", type=Path)
+    add_json_option(options)
     chosen = options.parse_args()
     cases = list(all_cases())
     found = [covered(case, chosen.rows, chosen.repetitions) for case in cases]
@@ -71,6 +74,7 @@ def main() -> None:
     if chosen.write:
         chosen.write.write_text(page, encoding="utf-8")
     print(f"ordinary cells outside 90 … 98 %: {len(strange)}")
+    write_json(chosen.json, {"ordinary cells outside 90 … 98 %": len(strange)})
 
 
 def all_cases() -> Iterator[Case]:

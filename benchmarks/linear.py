@@ -1,6 +1,6 @@
 """How fast is linear one-vs-all training and prediction, beside napkinXC and scikit-learn?
 
-    python benchmarks/linear.py [debtags] [threads] [corrections] [finna] [predict]
+    python benchmarks/linear.py [debtags] [threads] [corrections] [finna] [predict] [--json FILE]
 
 Peers: `napkinxc` (binary relevance, liblinear inside) and scikit-learn's LinearSVC, same
 data, same C = 1, same threads, in this process. Every time is the best of several runs; processor
@@ -18,9 +18,9 @@ Data are read from the folder in UNMASK_DATA.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,6 +32,7 @@ import scipy.sparse as sp
 from napkinxc.models import BR
 from sklearn.svm import LinearSVC
 
+from results import add_json_option, write_json
 from unmask import set_threads
 from unmask.data import read
 from unmask.data.features import idf, tfidf
@@ -42,13 +43,19 @@ DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / 
 OURS = Recipe("squared_hinge", C=1.0)
 
 
-def main(parts: list[str]) -> None:
-    for part in parts or list(PARTS):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []])
+    add_json_option(parser)
+    options = parser.parse_args()
+    numbers: dict[str, float] = {}
+    for part in options.part or PARTS:
         print(f"\n{part}")
-        PARTS[part]()
+        numbers |= PARTS[part]()
+    write_json(options.json, numbers)
 
 
-def debtags() -> None:
+def debtags() -> dict[str, float]:
     x, y, test_x, test_y = loaded("debtags-bookworm")
     set_threads(1)
     train(x, y[:, :64], OURS)  # compile
@@ -68,10 +75,10 @@ def debtags() -> None:
         value = 0.5 * size + (np.maximum(1 - margin, 0) ** 2).sum()
         gaps.append(solution.objective[j] / value - 1)
     print(f"  objective beside liblinear's, {len(gaps)} labels: at most {max(gaps):+.1e} of it")
-    ratio("debtags training, one thread, napkinXC / ours", theirs, ours, 6)
+    return ratio("debtags training, one thread, napkinXC / ours", theirs, ours, 6)
 
 
-def threads() -> None:
+def threads() -> dict[str, float]:
     x, y, _, _ = loaded("debtags-bookworm")
     train(x, y[:, :64], OURS)
     times = {}
@@ -85,10 +92,12 @@ def threads() -> None:
         part = y[:, order[: y.shape[1] // share]]
         took, _ = best(lambda part=part: train(x, part, OURS), 3)
         print(f"  {part.shape[1]:4d} labels: {took}, {1e3 * took.cpu / part.shape[1]:.2f} ms each")
-    print(f"speed-up by a second thread: {times[1].wall / times[2].wall:.2f}")
+    gain = times[1].wall / times[2].wall
+    print(f"speed-up by a second thread: {gain:.2f}")
+    return {"debtags training, speed-up by a second thread": gain}
 
 
-def corrections() -> None:
+def corrections() -> dict[str, float]:
     x, y, _, _ = loaded("debtags-bookworm")
     p = jain(y)
     set_threads(1)
@@ -107,9 +116,10 @@ def corrections() -> None:
         print(f"  {name:28s} {times[name]}")
     worst = max(times[n].cpu for n in cases) / times["vanilla"].cpu
     print(f"dearest correction beside vanilla: {worst:.2f} (at most 1.3)")
+    return {"debtags training, dearest correction / vanilla": worst}
 
 
-def finna(count: int = 64) -> None:
+def finna(count: int = 64) -> dict[str, float]:
     x, y, _, _ = loaded("finna-yso-en")
     chosen = np.random.default_rng(0).choice(y.shape[1], count, replace=False)
     part = y[:, chosen]
@@ -126,10 +136,10 @@ def finna(count: int = 64) -> None:
     )
     print(f"  all labels would take {ours.wall * y.shape[1] / count:.0f} s on one thread")
     print(f"  and {stored / 2**30:.2f} GiB culled at 0.01")
-    ratio("finna training per label, one thread, napkinXC / ours", theirs, ours, 6)
+    return ratio("finna training per label, one thread, napkinXC / ours", theirs, ours, 6)
 
 
-def predict(count: int = 2000) -> None:
+def predict(count: int = 2000) -> dict[str, float]:
     x, y, test_x, _ = loaded("finna-yso-en")
     chosen = np.random.default_rng(1).choice(y.shape[1], count, replace=False)
     rng = np.random.default_rng(2)
@@ -143,7 +153,7 @@ def predict(count: int = 2000) -> None:
     rows = sp.csr_matrix(test_x)
     theirs, _ = best(lambda: peer.predict(rows, top_k=5), 1)
     print(f"  ours      {ours}\n  napkinXC  {theirs}")
-    ratio("top-5 of the finna test rows, one thread, napkinXC / ours", theirs, ours, 10)
+    return ratio("top-5 of the finna test rows, one thread, napkinXC / ours", theirs, ours, 10)
 
 
 class Took:
@@ -167,9 +177,10 @@ def best(work: Callable[[], Any], repetitions: int) -> tuple[Took, Any]:
     return Took(min(walls), min(cpus)), result
 
 
-def ratio(what: str, theirs: Took, ours: Took, wanted: float) -> None:
+def ratio(what: str, theirs: Took, ours: Took, wanted: float) -> dict[str, float]:
     wall, cpu = theirs.wall / ours.wall, theirs.cpu / ours.cpu
     print(f"{what}: {wall:.1f}× by the clock, {cpu:.1f}× by processor time (at least {wanted}×)")
+    return {what: wall, f"{what}, processor time": cpu}
 
 
 def napkin(x: sp.csr_array, y: sp.csr_array, threshold: float = 0.0) -> Any:
@@ -210,4 +221,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,6 +1,6 @@
 """Evaluation at the size of Amazon-670K: us and pyxclib on the same index array, in one process.
 
-    python benchmarks/metrics.py [--rows 1000000] [--threads 2] [--growth]
+    python benchmarks/metrics.py [--rows 1000000] [--threads 2] [--growth] [--json FILE]
 
 pyxclib is not on PyPI: clone github.com/kunaldahiya/pyxclib, `pip install cython six`, run
 `python setup.py build_ext --inplace` in it, and put the clone on PYTHONPATH. Without it, only our
@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import unmask
+from results import add_json_option, write_json
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 
@@ -103,6 +104,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--repetitions", type=int, default=5)
     options.add_argument("--growth", action="store_true")
+    add_json_option(options)
     chosen = options.parse_args()
     unmask.set_threads(chosen.threads)
     evaluate(*case(1000), metrics=at_all(MANY), estimators=["vanilla", "unbiased", "deconvolved"])
@@ -132,8 +134,14 @@ def main() -> None:
     if theirs:
         print(f"pyxclib, P nDCG PSP PSnDCG at 1..5                  {best['pyxclib']:.3f} s")
         print(f"largest difference: {difference(runs['four'](), theirs()):.1e}")
-        print(f"ratio, all of ours against their four: {best['pyxclib'] / best['all']:.2f}")
-        print(f"ratio, four against four: {best['pyxclib'] / best['four']:.2f}")
+        ratios = {
+            "our six metrics with three estimators, pyxclib's four / ours": "all",
+            "four metrics, pyxclib / ours": "four",
+        }
+        numbers = {name: best["pyxclib"] / best[ours] for name, ours in ratios.items()}
+        for name, ratio in numbers.items():
+            print(f"{name}: {ratio:.2f}")
+        write_json(chosen.json, numbers)
 
 
 def difference(ours: Any, theirs: list[np.ndarray]) -> float:

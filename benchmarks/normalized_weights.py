@@ -1,6 +1,6 @@
 """Exact normalised weights: against subset enumeration, and against merely dividing by m.
 
-    python benchmarks/normalized_weights.py [--data FOLDER]
+    python benchmarks/normalized_weights.py [--data FOLDER] [--json FILE]
 
 FOLDER (or UNMASK_DATA) holds `delicious/train.txt.gz`; without it that part is skipped. Everything
 goes through the public functions, validation included; times are the best of several runs. Bars:
@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numba import njit
 
 import unmask
+from results import add_json_option, write_json
 from unmask import data, propensity, weights
 
 
@@ -112,11 +113,14 @@ def synthetic(rows: int = 1_000_000, n_labels: int = 13_330) -> sp.csr_array:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("UNMASK_DATA"))
-    folder = parser.parse_args().data
-    enumeration = against_enumeration()
+    add_json_option(parser)
+    options = parser.parse_args()
+    folder, enumeration = options.data, against_enumeration()
+    numbers = {f"{m} labels, sum over subsets / ours": ratio for m, ratio in enumeration.items()}
     file = Path(folder) / "delicious" / "train.txt.gz" if folder else None
     if file is not None and file.exists():
-        against_vanilla("delicious", data.read(file).labels)
+        ratio = against_vanilla("delicious", data.read(file).labels)
+        numbers["delicious, exact / vanilla"] = ratio
     else:
         print("delicious: skipped, not found; give --data or set UNMASK_DATA")
     million = against_vanilla("synthetic", synthetic())
@@ -124,6 +128,7 @@ def main() -> None:
         f"ratio at 15 labels: {enumeration[15]:.0f}× faster than subsets (bar: > 100×); "
         f"a million rows: {million:.2f}× the time of vanilla (bar: ≤ 2×)"
     )
+    write_json(options.json, numbers | {"a million rows, exact / vanilla": million})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The other estimators of propensities against planted truth, and an audit of real masks.
 
     python benchmarks/propensity_estimation.py [STUDY ...] [--repeats N] [--data FOLDER]
+                                               [--json FILE]
 
 Studies: estimators (two annotations, a model's probabilities, known marginals; averages over N
 planted data sets), jester (people's own gaps laid over complete ratings; skipped where FOLDER, or
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
+from results import add_json_option, write_json
 from unmask import data, propensity
 from unmask.diagnosis import diagnose
 from unmask.metrics import evaluate
@@ -31,26 +33,24 @@ def planted(n: int, seed: int) -> sp.csr_array:
     return data.synthetic.planted(n, n_labels=L, seed=seed).labels
 
 
-def table(title: str, head: str, rows: Iterator[str]) -> None:
-    print(f"\n{title}\n{head}")
-    for row in rows:
-        print(row, flush=True)
-
-
 def rmse(left: np.ndarray, right: np.ndarray) -> float:
     return float(np.sqrt(np.mean((left - right) ** 2)))
 
 
-def estimators(repeats: int) -> None:
+def estimators(repeats: int) -> dict[str, float]:
     """Two annotations, a model's probabilities, known marginals: error and coverage of p."""
-    table(
-        "estimators. Truth: Jain curve a=0.9 b=6, labels scattered (logit sd 0.3); 2,000 rows",
-        "estimator | bias p | rmse p | coverage of 95 % intervals",
-        (estimator_row(name, once, repeats) for name, once in ESTIMATES.items()),
-    )
+    print("\nestimators. Truth: Jain curve a=0.9 b=6, labels scattered (logit sd 0.3); 2,000 rows")
+    print("estimator | bias p | rmse p | coverage of 95 % intervals")
+    numbers = {}
+    for name, once in ESTIMATES.items():
+        bias, error, cover = averages(once, repeats)
+        print(f"{name:28s} | {bias:+.4f} | {error:.4f} | {cover:.3f}", flush=True)
+        numbers |= {f"{name}: rmse of p": error, f"{name}: coverage": cover}
+    return numbers
 
 
-def estimator_row(name: str, once: Callable[..., object], repeats: int) -> str:
+def averages(once: Callable[..., object], repeats: int) -> np.ndarray:
+    """Bias, root mean square error and coverage of an estimator over several planted data sets."""
     found = []
     for seed in range(repeats):
         true = planted(N, seed)
@@ -61,8 +61,7 @@ def estimator_row(name: str, once: Callable[..., object], repeats: int) -> str:
         found.append(
             [(estimate.value - target).mean(), rmse(estimate.value, target), inside.mean()]
         )
-    bias, error, cover = np.mean(found, axis=0)
-    return f"{name:28s} | {bias:+.4f} | {error:.4f} | {cover:.3f}"
+    return np.mean(found, axis=0)
 
 
 def two_annotations(true: sp.csr_array, p: np.ndarray, seed: int, of: str) -> tuple:
@@ -137,12 +136,15 @@ def main() -> None:
     parser.add_argument("study", nargs="*", choices=["estimators", "jester", []])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("UNMASK_DATA", "data")))
+    add_json_option(parser)
     given = parser.parse_args()
+    numbers: dict[str, float] = {}
     if not given.study or "estimators" in given.study:
-        estimators(given.repeats)
+        numbers = estimators(given.repeats)
     if not given.study or "jester" in given.study:
         folder = given.data / "jester5k"
         jester(folder) if folder.is_dir() else print(f"\njester: {folder} is not there; skipped")
+    write_json(given.json, numbers)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ interleaved in one process; the time of each is its best of many rounds, the rat
 With one thread the clock counts processor time, so that a busy machine can be measured, too.
 Limits: 1.0 at 13,330 labels, 1.4 at 100.
 
-    python benchmarks/torch_losses.py [threads]
+    python benchmarks/torch_losses.py [threads] [--seconds 25] [--json FILE]
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -20,6 +20,7 @@ import scipy.sparse as sp
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from results import add_json_option, write_json
 from unmask.losses import UnboundedLossWarning
 from unmask.torch import MissingLabelLoss
 
@@ -87,14 +88,19 @@ def interleaved(runs: dict[str, Callable[[], None]], seconds: float) -> dict[str
     return best
 
 
-def main(seconds: float = 25.0) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("threads", nargs="?", type=int)
+    parser.add_argument("--seconds", type=float, default=25.0, help="of each size")
+    add_json_option(parser)
+    options = parser.parse_args()
     warnings.simplefilter("ignore", UnboundedLossWarning)
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-    if len(sys.argv) > 1:
-        torch.set_num_threads(int(sys.argv[1]))
+    if options.threads:
+        torch.set_num_threads(options.threads)
     worst = {}
     for n_labels, limit in LIMITS.items():
-        best = interleaved(contestants(n_labels), seconds)
+        best = interleaved(contestants(n_labels), options.seconds)
         peer = best.pop("BCE")
         print(f"{ROWS} × {n_labels}: BCE with a dense target {peer * 1e3:.2f} ms")
         for name, taken in best.items():
@@ -103,6 +109,8 @@ def main(seconds: float = 25.0) -> None:
         print(f"  limit {limit}")
     for n_labels, ratio in worst.items():
         print(f"worst ratio at {n_labels} labels: {ratio:.2f} (limit {LIMITS[n_labels]})")
+    numbers = {f"{n:,} labels, dearest correction / BCE": ratio for n, ratio in worst.items()}
+    write_json(options.json, numbers)
 
 
 if __name__ == "__main__":

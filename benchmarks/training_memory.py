@@ -1,6 +1,6 @@
 """Does the training study fit on data of AmazonCat-13K's size, and how long is a run there?
 
-    python benchmarks/training_memory.py [share]
+    python benchmarks/training_memory.py [share] [--json FILE]
 
 Files of that shape are made up (1,186,239 and 306,782 rows, 203,882 features, 71 a row, 13,330
 labels, 5 a row, both falling like 1 / rank; `share` of the rows where given), read as the study
@@ -10,8 +10,8 @@ follow. Every stage prints its seconds and the most memory that the process has 
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from results import add_json_option, write_json
 from unmask import data, losses
 from unmask.weights import Weights
 from unmask_studies.training import adam, runs
@@ -32,7 +33,20 @@ FEATURES_OF_A_ROW, LABELS_OF_A_ROW = 71, 5
 TURNS = 3
 
 
-def main(share: float) -> None:
+NUMBERS: dict[str, float] = {}
+"""Seconds of every stage, and the peak of all."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("share", nargs="?", type=float, default=1.0)
+    add_json_option(parser)
+    options = parser.parse_args()
+    measure(options.share)
+    write_json(options.json, NUMBERS)
+
+
+def measure(share: float) -> None:
     with tempfile.TemporaryDirectory() as home:
         for seed, (part, rows) in enumerate(SIZES.items()):
             with stage(f"writing the {part} part"):
@@ -60,8 +74,10 @@ def solve(given: Trial, weights: Weights) -> None:
 def stage(words: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
+    seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{words}: {time.perf_counter() - start:.0f} s, peak {peak:.1f} GiB", flush=True)
+    print(f"{words}: {seconds:.0f} s, peak {peak:.1f} GiB", flush=True)
+    NUMBERS.update({f"{words}, seconds": seconds, "peak GiB": peak})
 
 
 def made_up(rows: int, seed: int) -> data.Dataset:
@@ -88,4 +104,4 @@ def falling(random: np.random.Generator, rows: int, columns: int, per_row: int) 
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)
+    main()

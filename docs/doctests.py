@@ -19,15 +19,8 @@ class Doctests(griffe.Extension):
 def fenced(text: str) -> str:
     """Docstring text with every run of lines from `>>>` to the next empty line as a code block.
 
-    >>> print(fenced("Adds.\\n\\n>>> 1 + 1\\n2\\n\\nMore."))
-    Adds.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    <BLANKLINE>
-    More.
+    >>> fenced("Adds.\\n\\n>>> 1 + 1\\n2\\n\\nMore.")
+    'Adds.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```\\n\\nMore.'
     """
     paragraphs = text.split("\n\n")
     return "\n\n".join(_paragraph(paragraph) for paragraph in paragraphs)

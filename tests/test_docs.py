@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import inspect
 import pkgutil
@@ -25,7 +26,9 @@ from unmask import TopK, data, predictions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+DOCUMENTS = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
+)
 
 
 def name(document: Path) -> str:
@@ -109,6 +112,25 @@ def test_scripts_that_the_readme_names_exist() -> None:
     assert all((ROOT / path).is_file() for path in named)
 
 
+@pytest.mark.parametrize(
+    "document", ["CONTRIBUTING.md", "SECURITY.md", ".github/PULL_REQUEST_TEMPLATE.md"]
+)
+def test_files_targets_and_names_that_are_named_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    quoted = re.findall(r"`([^`\n]+)`", text)
+    folders = ("src/", "tests/", "docs/", "tools/", "benchmarks/", "examples/", ".github/")
+    files = [each for each in quoted if each.startswith(folders) or each.endswith((".md", ".toml"))]
+    for each in files:
+        assert (ROOT / each).exists(), each
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`make ([\w-]+)`", text):
+        assert f"\n{target}:" in makefile, target
+    for each in quoted:
+        if re.fullmatch(r"unmask(\.\w+)+", each):
+            pkgutil.resolve_name(each)
+    assert len(files) > (8 if document == "CONTRIBUTING.md" else 0)
+
+
 # Links
 
 
@@ -164,6 +186,41 @@ def test_every_table_is_asked_for() -> None:
         for table in re.findall(r"<!-- table: ([\w-]+) -->", document.read_text(encoding="utf-8"))
     }
     assert asked == script(DOCS / "generate.py").TABLES.keys()
+
+
+def test_speed_in_the_readme_is_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate = script(DOCS / "generate.py")
+    table = generate.RESULTS.read_text(encoding="utf-8")
+    (tmp_path / "results.csv").write_text(re.sub(r"(pyxclib / ours\"),[^,]*", r"\1,43.21", table))
+    monkeypatch.setattr(generate, "RESULTS", tmp_path / "results.csv")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "43 × faster than pyxclib" not in text
+    assert "43 × faster than pyxclib" in generate.filled(text)
+
+
+def test_recall_in_the_readme_is_that_of_the_study() -> None:
+    """Within what the digits of both pages leave open."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (DOCS / "results" / "recall-simulation.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"square error ([\d., ]+) of that of .* at p = ([\d., ]+) \|", text)
+    claims = dict(zip(row[1].split(", "), map(float, row[0].split(", ")), strict=True))
+    assert claims.keys() == {"0.1", "0.2", "0.3"}
+    for p, claimed in claims.items():
+        (cells,) = re.findall(rf"^\| R@1, {p} \|(.*)\|$", page, re.MULTILINE)[:1]
+        vanilla, unbiased, bound, ours = map(float, cells.split("|")[:4])
+        best = min(vanilla, unbiased, bound)
+        low, high = (ours - 5e-5) / (best + 5e-5), (ours + 5e-5) / (best - 5e-5)
+        assert low - 0.005 <= claimed <= high + 0.005
+
+
+@pytest.mark.parametrize("name", ["generate", "doctests"])
+def test_examples_in_the_scripts_of_the_documents_hold(name: str) -> None:
+    pytest.importorskip("griffe") if name == "doctests" else None
+    result = doctest.testmod(script(DOCS / f"{name}.py"))
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 def test_advice_on_estimators_names_estimators_that_can_do_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata as metadata
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,18 +20,25 @@ import unmask
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 KINDS = {".py", ".css", ".js", ".jinja", ".typed"}
+TOPS = {
+    "src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "PKG-INFO",
+    ".gitignore",
+}  # fmt: skip
 
 pytest.importorskip("hatchling")
 
 
+def build(project: Path, target: Path) -> Path:
+    """Make both archives without isolation and so without a network."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist"]
+    done = subprocess.run([*command, "-d", target], cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both archives, made without isolation and so without a network."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist"]
-    made = subprocess.run([*command, "-d", folder], cwd=ROOT, capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return folder
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -71,19 +79,71 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_source_archive_builds_the_same_package(built: Path, wheel: zipfile.ZipFile) -> None:
-    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
-        names = [member.name.partition("/")[2] for member in archive.getmembers()]
-    tops = {name.partition("/")[0] for name in names}
-    assert tops == {
-        "src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml",
-        "PKG-INFO", ".gitignore",
-    }  # fmt: skip
+    names = source_files(built)
+    assert {name.partition("/")[0] for name in names} == TOPS
     packaged = {name.removeprefix("src/") for name in names if name.startswith("src/")}
     assert packaged == {name for name in wheel.namelist() if name.startswith("unmask/")}
 
 
-def test_versions_and_interpreters_agree() -> None:
-    assert metadata.version("unmask") == unmask.__version__ == PROJECT["version"]
+def source_files(built: Path) -> list[str]:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        return sorted(member.name.partition("/")[2] for member in archive.getmembers())
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is built, with a virtual environment inside it that nothing ignores."""
+    copy = tmp_path_factory.mktemp("clone")
+    for name in TOPS - {"src", "PKG-INFO"}:
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    packages = "my env!/lib/site-packages"
+    for name in ("my env!/bin/activate_this.py", f"{packages}/other/src/stray.py",
+                 f"{packages}/README.md", f"{packages}/other/LICENSE"):  # fmt: skip
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text("import nothing, of, ours\n")
+    return copy
+
+
+def test_an_environment_inside_the_clone_stays_out_of_the_archives(
+    built: Path, clone: Path, tmp_path: Path
+) -> None:
+    other = build(clone, tmp_path)
+    assert source_files(other) == source_files(built)
+    first, second = (zipfile.ZipFile(next(f.glob("*.whl"))).namelist() for f in (built, other))
+    assert sorted(first) == sorted(second)
+
+
+def test_an_environment_inside_the_clone_is_not_linted(clone: Path) -> None:
+    pytest.importorskip("ruff")
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True)
+    files = {Path(line).relative_to(clone) for line in done.stdout.splitlines()}
+    assert Path("src/unmask/__init__.py") in files
+    assert {file.parts[0] for file in files} == {"src", "pyproject.toml"}
+
+
+def test_every_python_file_of_ours_is_linted() -> None:
+    pytest.importorskip("ruff")
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = {Path(line) for line in done.stdout.splitlines()}
+    folders = ("benchmarks", "docs", "examples", "src", "tests", "tools")
+    assert {file for name in folders for file in (ROOT / name).rglob("*.py")} <= listed
+
+
+def test_the_version_stands_once() -> None:
+    assert metadata.version("unmask") == unmask.__version__
+    assert PROJECT["dynamic"] == ["version"]
+    assert "\nversion:" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_changelog_has_the_version() -> None:
+    headings = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == unmask.__version__
+
+
+def test_interpreters_agree() -> None:
     classifiers = PROJECT["classifiers"]
     for version in ("3.11", "3.12", "3.13"):
         assert f"Programming Language :: Python :: {version}" in classifiers
