@@ -1,56 +1,70 @@
-"""Mutation testing: change one place of a module, and see whether a test notices.
+"""Mutation testing: change one place of the source, and see whether a test notices.
 
-    python tools/mutate.py weights operator metrics/state --sample 60
+    python tools/mutate.py                                     # 600 mutants of all packages
+    python tools/mutate.py --sample 600 --seed 7 --results mutants.jsonl --census census.jsonl
+    python tools/mutate.py weights metrics/state.py --sample 60
 
-A mutant swaps an operator, moves a number by one, turns a condition round. No file is touched: the
-tests are collected once, one pass without a change notes which test calls which function, and every
-mutant is a forked process in which the changed function has new code, tried by the tests that call
-it, quick ones first. Changes outside functions (constants, defaults) meet a fresh interpreter
-instead, since a module has to be imported for them. What survives is printed with its place, to be
-looked at: a missing test, or a change that changes nothing.
+A mutant swaps an operator, moves a number by one, turns a condition round, leaves a call out. No
+file is touched: all tests are collected once, one pass without a change notes which test calls
+which function (also in processes that a test starts), and every mutant is a forked process in which
+the changed function has new code, tried by the tests that call it, quick ones first. Packages and
+tests are discovered from the tree; nothing is listed here.
+
+Changes outside functions (constants, defaults) need the modules imported afresh: the forked process
+forgets all of ours and collects the tests concerned again. Compiled functions (numba) are never
+entered by Python, so a function that is not seen to be called is taken to be called by those that
+mention it; whatever mentions the changed one is compiled anew, without the cache. Processes that a
+test starts have the mutant too, except for modules with compiled functions, whose cache would hide
+it.
+
+A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
+or takes far longer than it did (both are counted apart). Results go to `--results`, one JSON line
+each; a second run with the same file goes on where the first one ended. What survives is printed
+with its place, to be looked at: a missing test, or a change that changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
+import contextlib
 import gc
-import importlib
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
 import json
+import marshal
+import mmap
 import os
 import random
+import shutil
 import signal
-import subprocess
+import struct
 import sys
 import tempfile
-import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = {
-    "weights": ["weights", "accuracy"],
-    "operator": ["operator"],
-    "metrics": [
-        "metrics", "metrics_table", "metrics_charts", "metrics_peers", "evaluator", "deconvolution",
-        "deconvolution_parts", "uncertain", "ranking", "accuracy", "metrics_edges",
-    ],
-    "propensity": ["propensity", "propensity_estimation", "propensity_edges"],
-}  # fmt: skip
-"""The files of tests that are to notice; doctests and the rule about records come with them."""
+SOURCE = ROOT / "src"
 QUIET = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
-LIMIT = 20.0
-"""Seconds beyond ten times the tests' own after which a mutant counts as noticed: it hangs."""
+PATIENCE = 60.0
+"""Seconds beyond ten times a test's own after which it counts as hanging."""
+FAULT = 70
+"""Exit code of a process in which the mutant could not be put in place."""
+COMPILING = 60.0
+"""Seconds added for mutants whose modules are compiled or imported anew."""
 
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -68,30 +82,45 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the module, its number there, the line, what changes, and in which function."""
+    """One change: the file, its number there, the line, what changes, and in which function."""
 
-    package: str
-    module: str
     path: Path
-    at: int
+    number: int
     line: int
     change: str
     function: int | None
 
-    def tree(self) -> ast.Module:
-        """The changed syntax tree."""
-        tree = ast.parse(self.path.read_text())
-        _changes(tree)[self.at].apply()
-        return ast.fix_missing_locations(tree)
+    @property
+    def module(self) -> str:
+        """The name that the file is imported by."""
+        return ".".join(self.path.relative_to(SOURCE).with_suffix("").parts).removesuffix(
+            ".__init__"
+        )
 
+    @property
+    def package(self) -> str:
+        """The part of the tree that it is counted with: what is below a top-level package."""
+        return "/".join(self.path.relative_to(SOURCE).parts[:2]).removesuffix(".py")
+
+    @cached_property
     def code(self) -> types.CodeType:
         """The changed module, compiled."""
-        return compile(self.tree(), str(self.path), "exec")
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        _changes(tree)[self.number].apply()
+        return compile(ast.fix_missing_locations(tree), str(self.path), "exec")
+
+    @property
+    def source(self) -> str:
+        """The line that it is in."""
+        return _lines(self.path)[self.line - 1].strip()
+
+    def key(self) -> tuple[str, int, str, str]:
+        """What makes it the same mutant in another run."""
+        return str(self.path.relative_to(ROOT)), self.number, self.change, self.source
 
     def __str__(self) -> str:
         """Where it is, what changes, and the line it is in."""
-        source = self.path.read_text().splitlines()[self.line - 1].strip()
-        return f"{self.path.relative_to(ROOT)}:{self.line}  {self.change}  | {source}"
+        return f"{self.path.relative_to(ROOT)}:{self.line}  {self.change}  | {self.source}"
 
 
 @dataclass(frozen=True)
@@ -103,47 +132,41 @@ class Change:
     apply: Callable[[], None]
 
 
-def mutants(package: str) -> Iterator[Mutant]:
-    """Every change of the modules of a package."""
-    for path, module in modules(package):
-        tree = ast.parse(path.read_text())
-        functions = _functions(tree)
-        for at, change in enumerate(_changes(tree)):
-            inside = functions.get(id(change.node))
-            yield Mutant(package, module, path, at, change.node.lineno, change.words, inside)
+def files() -> list[Path]:
+    """Every file of the source."""
+    return sorted(SOURCE.rglob("*.py"))
 
 
-def modules(package: str) -> Iterator[tuple[Path, str]]:
-    """The files of a package (or one module), with the names they are imported by."""
-    base = ROOT / "src" / "unmask"
-    single = base / f"{package}.py"
-    for path in [single] if single.exists() else sorted((base / package).glob("*.py")):
-        parts = path.relative_to(base.parent).with_suffix("").parts
-        yield path, ".".join(parts).removesuffix(".__init__")
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Every change of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = _functions(tree)
+    for number, change in enumerate(_changes(tree)):
+        inside = functions.get(id(change.node))
+        yield Mutant(path, number, change.node.lineno, change.words, inside)
 
 
-def tests_of(packages: list[str]) -> list[str]:
-    """What pytest is to collect."""
-    rooms = dict.fromkeys(package.split("/")[0] for package in packages)
-    files = dict.fromkeys(f"tests/test_{name}.py" for room in rooms for name in TESTS[room])
-    doctests = {str(path.relative_to(ROOT)) for room in rooms for path, _ in modules(room)}
-    return [*files, *sorted(doctests), "tests/test_architecture.py::test_records_hold_still"]
+@cache
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _functions(tree: ast.Module) -> dict[int, int]:
     """The first line of the outermost function around each node, for nodes of function bodies."""
-    found: dict[int, int] = {}
+    first_lines: dict[int, int] = {}
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
-                found.update((id(n), first) for part in child.body for n in ast.walk(part))
+                first_lines.update((id(n), first) for part in child.body for n in ast.walk(part))
+            elif isinstance(child, ast.Lambda):
+                first_lines.update((id(n), child.lineno) for n in ast.walk(child.body))
             else:
                 visit(child)
 
     visit(tree)
-    return found
+    return first_lines
 
 
 def _changes(tree: ast.Module) -> list[Change]:
@@ -159,15 +182,25 @@ def _ignored(node: ast.AST) -> Iterator[ast.AST]:
     roots: list[ast.AST | None] = []
     if isinstance(node, ast.arg | ast.AnnAssign):
         roots.append(node.annotation)
-    elif isinstance(node, ast.FunctionDef):
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         roots += [node.returns, *node.decorator_list]
-    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert) or (
-        isinstance(node, ast.keyword) and node.arg == "strict"
+    elif (
+        isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert)
+        or (isinstance(node, ast.keyword) and node.arg == "strict")
+        or (isinstance(node, ast.If) and _for_tools(node.test))
     ):
         roots.append(node)
     for root in roots:
         if root is not None:
             yield from ast.walk(root)
+
+
+def _for_tools(test: ast.expr) -> bool:
+    """`if TYPE_CHECKING` and `if __name__ == "__main__"`."""
+    return any(
+        isinstance(node, ast.Name) and node.id in ("TYPE_CHECKING", "__name__")
+        for node in ast.walk(test)
+    )
 
 
 def _of_node(node: Any) -> Iterator[Change]:
@@ -182,6 +215,9 @@ def _of_node(node: Any) -> Iterator[Change]:
     elif isinstance(node, ast.If | ast.IfExp):
         turned = ast.UnaryOp(ast.Not(), node.test)
         yield Change(node, "condition turned round", lambda: setattr(node, "test", turned))
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        nothing = ast.Constant(None)
+        yield Change(node, "call left out", lambda: setattr(node, "value", nothing))
 
 
 def _swap(node: Any, old: Any, put: Callable[[Any], None]) -> Change:
@@ -189,27 +225,129 @@ def _swap(node: Any, old: Any, put: Callable[[Any], None]) -> Change:
     return Change(node, f"{type(old).__name__} → {new.__name__}", lambda: put(new()))
 
 
-# --- putting it in place ------------------------------------------------------------------------
+# --- who mentions whom --------------------------------------------------------------------------
 
 
-def transplant(mutant: Mutant) -> None:
-    """Give the functions of the module, wherever they are held, the code of the mutant."""
-    fresh = dict(_codes(mutant.code()))
-    for each in gc.get_objects():
-        if isinstance(each, types.FunctionType) and each.__code__.co_filename == str(mutant.path):
-            old = each.__code__
-            each.__code__ = fresh.get((old.co_qualname, old.co_firstlineno), old)
+@dataclass(frozen=True)
+class Mentions:
+    """Functions of the source by name, and the names that each of them mentions."""
+
+    names: dict[Place, str]
+    by: dict[str, list[Place]]
+
+    @classmethod
+    def of_source(cls) -> Mentions:
+        """Read every file."""
+        names, by = {}, defaultdict(list)
+        for path in files():
+            for code in _outermost(compile(path.read_text(encoding="utf-8"), str(path), "exec")):
+                place = str(path), code.co_firstlineno
+                names[place] = code.co_name
+                for name in {n for inner in _with_inner(code) for n in inner.co_names}:
+                    by[name].append(place)
+        return cls(names, dict(by))
+
+    def callers(self, place: Place) -> list[Place]:
+        """Functions that mention this one; a private one is only known in its own file."""
+        name = self.names.get(place, "")
+        private = name.startswith("_")
+        mentioning = self.by.get(name, [])
+        return [p for p in mentioning if p != place and (not private or p[0] == place[0])]
+
+    def above(self, places: Iterable[Place]) -> set[Place]:
+        """These functions, and all that mention them, directly or not."""
+        reached, waiting = set(), list(places)
+        while waiting:
+            place = waiting.pop()
+            if place not in reached:
+                reached.add(place)
+                waiting += self.callers(place)
+        return reached
 
 
-def _codes(code: types.CodeType) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
+def _outermost(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Functions and methods of a module, not those inside other functions."""
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            yield (inner.co_qualname, inner.co_firstlineno), inner
-            yield from _codes(inner)
+            if inner.co_flags & inspect.CO_OPTIMIZED:
+                yield inner
+            else:  # the body of a class
+                yield from _outermost(inner)
+
+
+def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _with_inner(inner)
+
+
+# --- putting it in place ------------------------------------------------------------------------
+
+STARTED = '''
+"""Imported by every process that a test starts: has the mutant, notes the calls."""
+import importlib.machinery, importlib.util, marshal, os, sys, threading
+
+class Hook:
+    def find_spec(self, name, path, target=None):
+        if name != os.environ["MUTATE_MODULE"]:
+            return None
+        with open(os.environ["MUTATE_CODE"], "rb") as file:
+            code = marshal.load(file)
+        class Loader(importlib.machinery.SourceFileLoader):
+            def get_code(self, fullname):
+                return code
+        loader = Loader(name, code.co_filename)
+        return importlib.util.spec_from_file_location(name, code.co_filename, loader=loader)
+
+if "MUTATE_CODE" in os.environ:
+    sys.meta_path.insert(0, Hook())
+
+if "MUTATE_CALLS" in os.environ:
+    noted = {}
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_flags & 1 and id(code) not in noted:
+            noted[id(code)] = code
+            if code.co_filename.startswith(os.environ["MUTATE_SOURCE"]):
+                line = f"{code.co_firstlineno} {code.co_filename}\\n".encode()
+                file = os.open(os.environ["MUTATE_CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+                os.write(file, line)
+                os.close(file)
+    threading.settrace(note)
+    sys.settrace(note)
+'''
+
+
+def transplant(modules: Iterable[types.CodeType]) -> bool:
+    """Give the functions of modules, wherever they are held, the code in these.
+
+    False where that cannot be: the change takes a variable out of a closure.
+    """
+    fresh = defaultdict(list)
+    for module in modules:
+        for code in _with_inner(module):
+            fresh[code.co_filename, code.co_qualname, code.co_firstlineno].append(code)
+    for each in gc.get_objects():
+        if type(each) is types.FunctionType:
+            old = each.__code__
+            codes = fresh.get((old.co_filename, old.co_qualname, old.co_firstlineno), [])
+            if len(codes) > 1:  # several lambdas in one line
+                codes = [code for code in codes if _column(code) == _column(old)]
+            for code in codes[:1]:
+                if code.co_freevars != old.co_freevars:
+                    return False
+                each.__code__ = code
+    return True
+
+
+def _column(code: types.CodeType) -> int:
+    """Where the function's first expression begins."""
+    return min((column for *_, column, _ in code.co_positions() if column), default=0)
 
 
 class _Hook(importlib.abc.MetaPathFinder):
-    """Finds one module, and compiles the mutant's tree in place of its file."""
+    """Finds one module, and takes the mutant's code in place of its file's."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
@@ -217,7 +355,7 @@ class _Hook(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != self.mutant.module:
             return None
-        code = self.mutant.code()
+        code = self.mutant.code
 
         class Loader(importlib.machinery.SourceFileLoader):
             def get_code(self, fullname: str) -> Any:
@@ -227,151 +365,218 @@ class _Hook(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(name, self.mutant.path, loader=loader)
 
 
-def in_fresh_interpreter(module: str, at: int, tests: list[str]) -> int:
-    """Import the package with one mutant in place and run tests until one fails."""
-    chosen = next(m for p in TESTS for m in mutants(p) if m.module == module and m.at == at)
-    sys.meta_path.insert(0, _Hook(chosen))
-    importlib.import_module(module)  # before pytest puts its own hook in front
-    return int(pytest.main([*QUIET, "-x", *tests]))
+def compiled() -> dict[Place, Any]:
+    """The functions that numba compiles, where it is loaded."""
+    if "numba" not in sys.modules:
+        return {}
+    from numba.core.dispatcher import Dispatcher
+
+    places: dict[Place, Any] = {}
+    for each in gc.get_objects():
+        if issubclass(type(each), Dispatcher):  # not isinstance: that asks objects
+            code = each.py_func.__code__
+            places[code.co_filename, code.co_firstlineno] = each
+    return places
 
 
-# --- the campaign -------------------------------------------------------------------------------
+def uncache(mutant: Mutant, mentions: Mentions) -> None:
+    """Compile anew what depends on the changed function; everything after any other change."""
+    if mutant.function is not None:
+        above = mentions.above([(str(mutant.path), mutant.function)])
+    for place, dispatcher in compiled().items():
+        if mutant.function is None or place in above:
+            from numba.core.caching import NullCache
+
+            dispatcher._cache = NullCache()
+
+
+# --- the tests ----------------------------------------------------------------------------------
 
 
 @dataclass
 class Census:
     """Which functions each test calls, and how long it takes."""
 
-    calls: dict[str, list[Place]] = field(default_factory=dict)
+    calls: dict[str, set[Place]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    mentions: Mentions = field(default_factory=Mentions.of_source)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take what was noted of one test."""
+        if record["failed"]:
+            self.failed.append(record["test"])
+        else:
+            calls = {(str(ROOT / file), line) for file, line in record["calls"]}
+            self.calls[record["test"]] = calls
+            self.seconds[record["test"]] = record["seconds"]
+
+    @cached_property
+    def called(self) -> set[Place]:
+        """Every function that some test calls."""
+        return set().union(*self.calls.values())
+
+    def at_import(self, mutant: Mutant) -> bool:
+        """Whether it takes effect when its module is imported, not when a test calls it."""
+        function = mutant.function
+        return function is None or not self._entered({(str(mutant.path), function)})
 
     def calling(self, mutant: Mutant) -> list[str]:
         """The tests that call the changed function, or anything of a module, quick ones first."""
-        file, function = str(mutant.path), mutant.function
-        tests = [
-            test
-            for test, places in self.calls.items()
-            if any(p == (file, function) or (function is None and p[0] == file) for p in places)
-            or (function is None and not places)  # calls nothing: looks at declarations
-        ]
+        file = str(mutant.path)
+        if self.at_import(mutant):
+            inside = {p for p in {*self.called, *self.mentions.names} if p[0] == file}
+            places = self._entered(inside)
+            tests = [t for t, calls in self.calls.items() if not calls or calls & places]
+        else:
+            places = self._entered({(file, mutant.function or 0)})
+            tests = [test for test, calls in self.calls.items() if calls & places]
         return sorted(tests, key=self.seconds.__getitem__)
 
-    def limit(self, tests: list[str]) -> float:
-        """Seconds that a mutant may take."""
-        return LIMIT + 10 * sum(self.seconds[test] for test in tests)
+    def patience(self, test: str) -> float:
+        """Seconds that a test may take; shared fixtures count for the first test that uses them."""
+        file = test.split("::")[0]
+        return PATIENCE + 10 * self.seconds.get(test, 0.0) + 3 * self._longest[file]
+
+    @cached_property
+    def _longest(self) -> defaultdict[str, float]:
+        longest: defaultdict[str, float] = defaultdict(float)
+        for test, seconds in self.seconds.items():
+            file = test.split("::")[0]
+            longest[file] = max(longest[file], seconds)
+        return longest
+
+    def _entered(self, places: set[Place]) -> set[Place]:
+        """These, where Python enters them; otherwise the functions that mention them."""
+        reached: set[Place] = set()
+        entered, waiting = set(), list(places)
+        while waiting:
+            place = waiting.pop()
+            if place in self.called:
+                entered.add(place)
+            elif place not in reached:
+                waiting += self.mentions.callers(place)
+            reached.add(place)
+        return entered
 
 
-class Campaign:
-    """A plugin that, instead of running the collected tests once, runs them on every mutant."""
+def noting(path: Path) -> types.CodeType:
+    """A module whose functions and lambdas note the outermost one around them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = _functions(tree)
+    for node in list(ast.walk(tree)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inside = node.body if isinstance(node, ast.Lambda) else node.body[0]
+            place: list[ast.expr] = [ast.Constant(str(path)), ast.Constant(functions[id(inside)])]
+            note = ast.Call(ast.Name("mutate_note", ast.Load()), place, [])
+            for part in ast.walk(note):
+                ast.copy_location(part, inside)
+            if isinstance(node, ast.Lambda):
+                node.body = ast.IfExp(note, node.body, node.body)  # calling it gives None
+            else:
+                node.body.insert(_has_docstring(node), ast.Expr(note))
+    return compile(ast.fix_missing_locations(tree), str(path), "exec")
 
-    def __init__(self, chosen: list[Mutant], workers: int) -> None:
-        """Prepare for these mutants, so many at a time."""
-        self.chosen, self.workers = chosen, workers
-        self.survivors: list[Mutant] = []
+
+def _has_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return ast.get_docstring(node, clean=False) is not None
+
+
+class Watcher:
+    """Runs tests one after the other, and notes what they call."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep what started processes note in `folder`."""
+        self.folder = folder
         self.failures = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count failures."""
         self.failures += report.failed
 
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Watch the tests once, then try every mutant."""
-        items = {item.nodeid: item for item in session.items}
-        for item in session.items:
-            _do_not_shrink(item)
-        census = self._census(items)
-        if census.failed:
-            raise pytest.UsageError(f"tests fail without any change: {census.failed}")
-        waiting = self.chosen[::-1]
-        running: dict[int, tuple[Mutant, float]] = {}
-        while waiting or running:
-            while waiting and len(running) < self.workers:
-                mutant = waiting.pop()
-                tests = census.calling(mutant)
-                if tests:
-                    child = self._start(mutant, [items[test] for test in tests])
-                    running[child] = mutant, time.monotonic() + census.limit(tests)
-                else:
-                    self._survived(mutant, "no test calls it")
-            for child, (mutant, end) in list(running.items()):
-                code = _ended(child, end)
-                if code is not None:
-                    del running[child]
-                    if code == 0:
-                        self._survived(mutant, "")
-                    self._progress(len(waiting) + len(running))
-            time.sleep(0.01)
-        return True
-
-    def _progress(self, left: int) -> None:
-        tried = len(self.chosen) - left
-        if tried % 20 == 0:
-            print(f"  {tried} of {len(self.chosen)} tried, {len(self.survivors)} survived",
-                  file=sys.stderr, flush=True)  # fmt: skip
-
-    def _survived(self, mutant: Mutant, why: str) -> None:
-        self.survivors.append(mutant)
-        print(f"survived  {mutant}  {why}".rstrip(), flush=True)
-
-    def _census(self, items: dict[str, pytest.Item]) -> Census:
-        """Run everything once, in a child, and watch."""
-        files = {str(path) for package in TESTS for path, _ in modules(package)}
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder, "census.json")
-            child = os.fork()
-            if child == 0:
-                _quiet()
-                census = Census()
-                for item, following in _pairs(list(items.values())):
-                    self._watched(census, item, following, files)
-                result.write_text(json.dumps(vars(census)))
-                os._exit(0)
-            os.waitpid(child, 0)
-            found = json.loads(result.read_text())
-        found["calls"] = {k: [(f, n) for f, n in v] for k, v in found["calls"].items()}
-        return Census(**found)
-
-    def _watched(
-        self, census: Census, item: pytest.Item, following: pytest.Item | None, files: set[str]
-    ) -> None:
+    def record(self, item: pytest.Item, following: pytest.Item | None) -> dict[str, Any]:
+        """Run a test."""
         called: set[Place] = set()
-
-        def note(frame: types.FrameType, event: str, _: Any) -> None:
-            code = frame.f_code
-            is_function = code.co_flags & inspect.CO_OPTIMIZED  # not a module or class being made
-            if event == "call" and is_function and code.co_filename in files:
-                called.add((code.co_filename, code.co_firstlineno))
-
+        builtins.mutate_note = lambda *place: called.add(place)  # type: ignore[attr-defined]
+        notes = self.folder / "calls"
+        notes.unlink(missing_ok=True)
+        os.environ.update(MUTATE_CALLS=str(notes), MUTATE_SOURCE=str(SOURCE))
         before, start = self.failures, time.monotonic()
-        threading.setprofile(note)
-        sys.setprofile(note)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        sys.setprofile(None)
-        threading.setprofile(None)
-        census.calls[item.nodeid] = sorted(called)
-        census.seconds[item.nodeid] = time.monotonic() - start
-        if self.failures > before:
-            census.failed.append(item.nodeid)
+        seconds = time.monotonic() - start
+        if notes.exists():
+            lines = [line.split(" ", 1) for line in notes.read_text().splitlines()]
+            called.update((file, int(first)) for first, file in lines)
+        calls = sorted((str(Path(file).relative_to(ROOT)), first) for file, first in called)
+        return {"test": item.nodeid, "seconds": round(seconds, 4), "calls": calls,
+                "failed": self.failures > before}  # fmt: skip
 
-    def _start(self, mutant: Mutant, items: list[pytest.Item]) -> int:
-        child = os.fork()
-        if child:
-            return child
-        os.setpgid(0, 0)
-        _quiet()
-        if mutant.function is None:
-            own = [sys.executable, __file__, "--only", mutant.module, str(mutant.at)]
-            os._exit(subprocess.run([*own, *(item.nodeid for item in items)]).returncode)  # noqa: S603
-        try:
-            transplant(mutant)
-            for item, following in _pairs(items):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if self.failures:
-                    os._exit(1)
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
+
+def signature(item: pytest.Item) -> str:
+    """Changes with the test's file and with the source."""
+    return _hash(Path(item.path)) + _source_hash()
+
+
+@cache
+def _source_hash() -> str:
+    return hashlib.sha256("".join(map(_hash, files())).encode()).hexdigest()[:12]
+
+
+@cache
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def watch(items: list[pytest.Item], store: Path) -> Census:
+    """What each test calls; from `store` where it was noted there, which is brought up to date."""
+    census = Census()
+    stored = {(r["test"], r["signature"]): r for r in _read_lines(store)}
+    missing = []
+    for item in items:
+        record = stored.get((item.nodeid, signature(item)))
+        if record:
+            census.add(record)
+        else:
+            missing.append(item)
+    print(f"{len(items)} tests, {len(missing)} of them to be watched", file=sys.stderr, flush=True)
+    done: set[str] = set()
+    while len(done) < len(missing):
+        part = [item for item in missing if item.nodeid not in done]
+        with Child() as child:
+            if child.start():
+                try:
+                    _watch_in_child(part, store, child)
+                finally:
+                    os._exit(FAULT)
+            child.wait()
+        expected = {(item.nodeid, signature(item)) for item in part}
+        added = [r for r in _read_lines(store) if (r["test"], r["signature"]) in expected]
+        before = len(done)
+        for record in added:
+            if record["test"] not in done:
+                done.add(record["test"])
+                census.add(record)
+        if len(done) < len(missing) and child.code != 0:  # a test ended the process
+            name = part[len(done) - before].nodeid
+            done.add(name)
+            census.failed.append(name)
+    for name in census.failed:
+        print(f"fails without any change, left out: {name}", file=sys.stderr, flush=True)
+    return census
+
+
+def _watch_in_child(items: list[pytest.Item], store: Path, child: Child) -> None:
+    watcher = Watcher(child.folder)
+    kernels = {file for file, _ in compiled()}
+    if not transplant(noting(path) for path in files() if str(path) not in kernels):
+        raise RuntimeError("calls cannot be noted")
+    items[0].config.pluginmanager.register(watcher)
+    for item, following in _pairs(items):
+        child.allow(600)
+        record = watcher.record(item, following)
+        with store.open("a") as file:
+            file.write(json.dumps({**record, "signature": signature(item)}) + "\n")
+    os._exit(0)
 
 
 def _pairs(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
@@ -379,7 +584,166 @@ def _pairs(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item 
     return zip(items, [*items[1:], None], strict=True)
 
 
-def _do_not_shrink(item: pytest.Item) -> None:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+# --- one process for each mutant ----------------------------------------------------------------
+
+
+class Child:
+    """A forked process with a temporary folder, a deadline that it sets itself, and no output."""
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self.folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        self.memory = mmap.mmap(-1, 512)
+        self.code: int | None = None
+        self.hangs = False
+        self.process = 0
+
+    def __enter__(self) -> Child:
+        """Ready to be started."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left behind."""
+        self.end()
+
+    def start(self) -> bool:
+        """Fork; true in the new process."""
+        self.allow(600)
+        self.process = os.fork()
+        if self.process:
+            return False
+        os.setpgid(0, 0)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        hooks = self.folder / "hooks"
+        hooks.mkdir()
+        (hooks / "sitecustomize.py").write_text(STARTED)
+        own = self.folder / "tmp"
+        own.mkdir()
+        os.environ["TMPDIR"] = str(own)
+        tempfile.tempdir = None
+        paths = [str(hooks), str(SOURCE), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        return True
+
+    def allow(self, seconds: float, test: str = "") -> None:
+        """Set the deadline, for this test."""
+        name = test.encode()[:500]
+        self.memory[:] = (struct.pack("d", time.monotonic() + seconds) + name).ljust(512, b"\0")
+
+    @property
+    def test(self) -> str:
+        """The test that runs, or ran last."""
+        return self.memory[8:].rstrip(b"\0").decode(errors="ignore")
+
+    def ended(self) -> bool:
+        """Whether it is over; it is stopped when it takes too long."""
+        done, status = os.waitpid(self.process, os.WNOHANG)
+        if done:
+            self.code = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > struct.unpack("d", self.memory[:8])[0]:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+            self.code, self.hangs = -signal.SIGKILL, True
+        return self.code is not None
+
+    def wait(self) -> None:
+        """Until it is over."""
+        while not self.ended():
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """Stop whatever it started, and remove its files."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process, signal.SIGKILL)
+        if self.code is None:
+            os.waitpid(self.process, 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.memory.close()
+
+
+class Trial:
+    """A plugin for the process of a mutant: a deadline for every test, and the first failure."""
+
+    def __init__(self, child: Child, census: Census, mutant: Mutant, extra: float) -> None:
+        """`extra` seconds are allowed on top for every test."""
+        self.child, self.census, self.mutant, self.extra = child, census, mutant, extra
+        self.wanted: dict[str, int] = {}
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Set the deadline."""
+        self.child.allow(self.census.patience(item.nodeid) + self.extra, item.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Noticed: over."""
+        if report.failed:
+            os._exit(1)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Cannot be collected any more: noticed."""
+        if report.failed:
+            self.child.allow(PATIENCE, report.nodeid)
+            os._exit(1)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """When modules were imported anew: the same tests, in the same order."""
+        items[:] = [item for item in items if item.nodeid in self.wanted]
+        items.sort(key=lambda item: self.wanted[item.nodeid])
+        for item in items:
+            do_not_shrink(item)
+        uncache(self.mutant, self.census.mentions)
+
+
+def try_mutant(
+    child: Child, mutant: Mutant, census: Census, items: list[pytest.Item], kernels: set[str]
+) -> None:
+    """In the new process: put the mutant in place, and run tests until one fails."""
+    is_compiled = str(mutant.path) in kernels
+    anew = census.at_import(mutant) and not (is_compiled and mutant.function)
+    if not is_compiled:
+        code = child.folder / "code"
+        code.write_bytes(marshal.dumps(mutant.code))
+        os.environ.update(MUTATE_CODE=str(code), MUTATE_MODULE=mutant.module)
+    anew = anew or not transplant([mutant.code])
+    trial = Trial(child, census, mutant, COMPILING if anew or is_compiled else 0.0)
+    if anew:
+        trial.wanted = {item.nodeid: number for number, item in enumerate(items)}
+        _forget_ours()
+        sys.meta_path.insert(0, _Hook(mutant))
+        child.allow(10 * COMPILING, "import")
+        try:
+            importlib.import_module(mutant.module)  # before pytest puts its own hook in front
+        except BaseException:
+            os._exit(1)
+        chosen = dict.fromkeys(item.nodeid.split("::")[0] for item in items)
+        code_of_all = pytest.main([*QUIET, *chosen], plugins=[trial])
+        os._exit(code_of_all not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED))
+    uncache(mutant, census.mentions)
+    items[0].config.pluginmanager.register(trial)
+    try:
+        for item, following in _pairs(items):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def _forget_ours() -> None:
+    """The modules of source and tests are imported anew; those of others stay."""
+    folders = str(SOURCE), str(ROOT / "tests")
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(folders):
+            del sys.modules[name]
+
+
+def do_not_shrink(item: pytest.Item) -> None:
     """A failing example is enough, it need not be small."""
     test: Any = getattr(item, "obj", None)
     own = getattr(test, "_hypothesis_internal_use_settings", None)
@@ -390,48 +754,150 @@ def _do_not_shrink(item: pytest.Item) -> None:
         test._hypothesis_internal_use_settings = settings(own, phases=phases)
 
 
-def _quiet() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+# --- the campaign -------------------------------------------------------------------------------
 
 
-def _ended(child: int, end: float) -> int | None:
-    """The exit code of a child, once it has one; those that run too long are stopped."""
-    done, status = os.waitpid(child, os.WNOHANG)
-    if done:
-        return os.waitstatus_to_exitcode(status)
-    if time.monotonic() < end:
-        return None
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -signal.SIGKILL
+@dataclass
+class Campaign:
+    """A plugin that, instead of running the collected tests once, runs them on every mutant."""
+
+    chosen: list[Mutant]
+    jobs: int
+    budget: float
+    store: Path
+    results: Path | None
+    outcomes: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Watch the tests once, then try every mutant that has no result yet."""
+        items = {item.nodeid: item for item in session.items}
+        for item in session.items:
+            do_not_shrink(item)
+        census = watch(session.items, self.store)
+        kernels = {file for file, _ in compiled()}
+        self._read()
+        waiting = [mutant for mutant in self.chosen if mutant.key() not in self.outcomes][::-1]
+        running: list[tuple[Mutant, Child, float, str]] = []
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                mutant = waiting.pop()
+                tests, note = self._within_budget(census, mutant)
+                if not tests:
+                    self._record(mutant, "survived", "no test calls it", 0.0, "")
+                    continue
+                child = Child()
+                if child.start():
+                    try:
+                        try_mutant(child, mutant, census, [items[t] for t in tests], kernels)
+                    finally:
+                        os._exit(FAULT)
+                running.append((mutant, child, time.monotonic(), note))
+            for entry in list(running):
+                mutant, child, start, note = entry
+                if child.ended():
+                    running.remove(entry)
+                    outcome = {0: "survived", FAULT: "fault of this tool"}.get(
+                        child.code or 0, "hangs" if child.hangs else "noticed"
+                    )
+                    seconds = time.monotonic() - start
+                    self._record(mutant, outcome, note, seconds, child.test if child.code else "")
+                    child.end()
+            time.sleep(0.01)
+        return True
+
+    def _within_budget(self, census: Census, mutant: Mutant) -> tuple[list[str], str]:
+        tests = census.calling(mutant)
+        total, chosen = 0.0, list[str]()
+        for test in tests:
+            total += census.seconds[test]
+            if total > self.budget and chosen:
+                break
+            chosen.append(test)
+        short = f"tried by {len(chosen)} of {len(tests)} tests"
+        return chosen, short if len(chosen) < len(tests) else ""
+
+    def _read(self) -> None:
+        for record in _read_lines(self.results) if self.results else ():
+            key = record["file"], record["number"], record["change"], record["source"]
+            self.outcomes[key] = record
+
+    def _record(self, mutant: Mutant, outcome: str, note: str, seconds: float, test: str) -> None:
+        file, number, change, source = mutant.key()
+        record = {"file": file, "number": number, "line": mutant.line, "change": change,
+                  "source": source, "outcome": outcome, "note": note, "test": test,
+                  "seconds": round(seconds, 2)}  # fmt: skip
+        self.outcomes[mutant.key()] = record
+        if self.results:
+            with self.results.open("a") as lines:
+                lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+        if outcome not in ("noticed", "hangs"):
+            print(f"{outcome}  {mutant}  {note}".rstrip(), flush=True)
+        tried = sum(m.key() in self.outcomes for m in self.chosen)
+        if tried % 20 == 0:
+            print(f"  {tried} of {len(self.chosen)} tried", file=sys.stderr, flush=True)
+
+    def summary(self) -> Iterator[str]:
+        """What became of the mutants, by package and in all."""
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for mutant in self.chosen:
+            record = self.outcomes.get(mutant.key())
+            if record:
+                for package in (mutant.package, "all"):
+                    counts[package][record["outcome"]] += 1
+        for package in [*sorted(set(counts) - {"all"}), "all"]:
+            count = counts[package]
+            total, noticed = count.total(), count["noticed"] + count["hangs"]
+            if total:
+                yield (
+                    f"{package}: {noticed} of {total} noticed ({noticed / total:.1%}), "
+                    f"{count['hangs']} of them by hanging"
+                )
+
+
+def selected(names: list[str]) -> list[Path]:
+    """Files whose path below a top-level package starts with one of the names; or all."""
+    below = {path: Path(*path.relative_to(SOURCE).parts[1:]) for path in files()}
+    if not names:
+        return list(below)
+    chosen = []
+    for name in names:
+        wanted = Path(name)
+        matching = [
+            path
+            for path, part in below.items()
+            if wanted in (part, part.with_suffix(""), *part.parents)
+        ]
+        if not matching:
+            raise SystemExit(f"no file of the source is {name} or below it")
+        chosen += matching
+    return list(dict.fromkeys(chosen))
 
 
 def main() -> int:
-    """Sample mutants of each package and count those that a test notices."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("packages", nargs="*", default=list(TESTS))
-    parser.add_argument("--sample", type=int, default=0, help="mutants per package; 0: all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    """Draw mutants and count those that a test notices."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="packages or modules (metrics/state); else all")
+    parser.add_argument("--sample", type=int, default=600, help="mutants in all; 0: every one")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per mutant")
+    parser.add_argument("--results", type=Path, help="JSON lines; mutants in it are not repeated")
+    parser.add_argument("--census", type=Path, help="JSON lines: which test calls what, kept")
+    parser.add_argument("--tests", nargs="+", default=[], help="paths for pytest; else all")
+    options = parser.parse_args()
+    results, store = (p and p.resolve() for p in (options.results, options.census))
     os.chdir(ROOT)
-    if given.only:
-        return in_fresh_interpreter(given.only[0], int(given.only[1]), given.packages)
-    every = {package: list(mutants(package)) for package in given.packages}
-    draw = random.Random(given.seed)  # noqa: S311
-    chosen = [
-        mutant
-        for found in every.values()
-        for mutant in (draw.sample(found, min(given.sample, len(found))) if given.sample else found)
-    ]
-    campaign = Campaign(chosen, given.workers)
-    code = pytest.main([*QUIET, *tests_of(given.packages)], plugins=[campaign])
-    for package, found in every.items():
-        n, left = (sum(m.package == package for m in each) for each in (chosen, campaign.survivors))
-        print(f"{package}: {n - left} of {n} noticed ({1 - left / n:.1%}); {len(found)} in all")
+    sys.path.insert(0, str(SOURCE))
+    every = [mutant for path in selected(options.names) for mutant in mutants(path)]
+    size = min(options.sample, len(every)) or len(every)
+    chosen = random.Random(options.seed).sample(every, size)  # noqa: S311
+    with tempfile.TemporaryDirectory() as folder:
+        store = store or Path(folder, "census.jsonl")
+        campaign = Campaign(chosen, options.jobs, options.budget, store, results)
+        code = pytest.main([*QUIET, *options.tests], plugins=[campaign])
+    for line in campaign.summary():
+        print(line)
+    print(f"{len(chosen)} of {len(every)} mutants")
     return int(code)
 
 

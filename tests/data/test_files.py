@@ -539,6 +539,27 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
+@pytest.mark.parametrize("name", ["f.txt", "f.txt.gz", "f.txt.zst"])
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, also what compressors and buffers hold back: a power cut leaves one of the two."""
+    path, synced = put(tmp_path / name, b"old"), list[int]()
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        if not os.path.isdir(f"/proc/self/fd/{file}"):
+            assert path.read_bytes() == b"old"
+            synced.append(os.fstat(file).st_size)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with _io.atomic_write(path) as file:
+        file.write(bytes(range(256)) * 1000)
+    assert synced == [path.stat().st_size]
+    assert _io.contents(path) == bytes(range(256)) * 1000
+
+
 def test_equal_contents_give_equal_compressed_files(tmp_path: Path) -> None:
     for name in ("a.txt.gz", "b.txt.gz"):
         data.write(tmp_path / name, Dataset(FEATURES, LABELS))

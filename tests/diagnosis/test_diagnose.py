@@ -212,6 +212,21 @@ def test_row_statistic_averages_to_its_single_terms() -> None:
     assert np.mean(together) == pytest.approx(np.mean(single))
 
 
+@pytest.mark.parametrize(
+    ("other", "correlation"),
+    [([1, 1, 0, 0], "+1.000"), ([0, 0, 1, 1], "-1.000"), ([1, 0, 1, 0], "+0.000")],
+)
+def test_the_correlation_between_labels_of_a_row_by_hand(
+    other: list[int], correlation: str
+) -> None:
+    """Two labels of four rows, kept together, apart, or without regard for each other."""
+    true = sp.csr_array(np.ones((4, 2), np.float32))
+    kept = sp.csr_array(np.column_stack([[1, 1, 0, 0], other]).astype(np.float32))
+    found = dependence.on_row(residuals(kept, true), rng())
+    assert found.effect.endswith(f"with correlation {correlation}")
+    assert found.severity == ("warning" if correlation == "+0.000" else "error")
+
+
 def test_pairs_agree_with_counting_permutations() -> None:
     """Fisher's p-value for one pair: twice the share of permutations at least as extreme."""
     with_it = np.r_[np.ones(5), np.zeros(5)]
@@ -431,6 +446,15 @@ def test_rows_and_labels_carry_no_order() -> None:
     for one, two in zip(found, shuffled, strict=True):
         if "thinning" not in one.name:  # drawn replicates
             assert one.p_value == pytest.approx(two.p_value, rel=1e-9)
+
+
+def test_any_level_between_none_and_all_is_taken() -> None:
+    true = planted(600)
+    for alpha in (0, 1):
+        diagnose(true, np.full(L, 0.9), alpha=alpha)
+    for alpha in (-0.01, 1.01):
+        with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\]"):
+            diagnose(true, np.full(L, 0.9), alpha=alpha)
 
 
 @pytest.mark.parametrize(

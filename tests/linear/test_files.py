@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,6 +90,18 @@ DAMAGE = {
     ),
     "unfinished": (lambda f: _edit(f, lambda h: h["shards"].pop()), "training has not finished"),
     "a gap": (lambda f: _edit(f, lambda h: h["shards"].pop(0)), "training has not finished"),
+    "no shard of no labels": (
+        lambda f: _edit(f, lambda h: h.update(labels=0, shards=[])),
+        "training has not finished",
+    ),
+    "a shard twice": (
+        lambda f: _edit(f, lambda h: h["shards"].append(h["shards"][0])),
+        "names a shard twice",
+    ),
+    "shards too many": (
+        lambda f: _edit(f, lambda h: h.update(labels=32)),
+        "training has not finished",
+    ),
     "elsewhere": (
         lambda f: _edit(f, lambda h: h["shards"][0].update(file="../x")),
         "describes a shard as",
@@ -156,7 +169,47 @@ def test_other_data_are_not_resumed(tmp_path: Path) -> None:
         train_to(tmp_path, X, Y, Recipe(C=2.0))
     with pytest.raises(ValueError, match="other data or another recipe"):
         train_to(tmp_path, 2 * X, Y)
+    with pytest.raises(ValueError, match="other data or another recipe"):
+        train_to(tmp_path, X, Y, shard_labels=16)  # the blocks of the softmax depend on it
     assert train_to(tmp_path, X, Y, Recipe(C=2.0), resume=False).parameters["C"] == 2.0
+
+
+LEFT_OVER = (".shard-00000000.safetensors.7-7.part", ".placed-7", ".seen-7")
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    def litter() -> None:
+        for name in (*LEFT_OVER, "notes.txt", ".hidden"):
+            (tmp_path / name).touch()
+
+    def remaining() -> set[str]:
+        return {path.name for path in tmp_path.iterdir() if path.stat().st_size == 0}
+
+    litter()
+    train_to(tmp_path, X, Y, shard_labels=16)
+    assert remaining() == {"notes.txt", ".hidden"}
+    litter()
+    _edit(tmp_path, lambda head: head["shards"].pop())
+    seen: list[set[str]] = []
+    train_to(tmp_path, X, Y, shard_labels=16, progress=lambda *_: seen.append(remaining()))
+    assert seen == [{"notes.txt", ".hidden"}] * 2  # before the first shard is trained, too
+
+
+def test_a_shard_that_the_disk_shows_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unmask.linear import files
+
+    intact, asked = files.intact, list[float]()
+
+    def late(*shard: Any) -> bool:
+        asked.append(time.monotonic())
+        return asked[-1] > asked[0] + 1.0 and intact(*shard)
+
+    monkeypatch.setattr(files, "intact", late)
+    train_to(tmp_path, X, Y)
+    assert len(asked) > 1
+    assert load(tmp_path).n_labels == 70
 
 
 KILLED = """

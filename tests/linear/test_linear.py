@@ -128,6 +128,24 @@ def test_what_cannot_be_combined_is_refused() -> None:
         LinearClassifier().fit(X, 2 * Y)
 
 
+def test_a_recipe_takes_every_positive_number_and_nothing_else() -> None:
+    tiny = np.finfo(float).tiny
+    for name, least, beyond in (
+        ("C", tiny, 0.0),
+        ("l2", tiny, 0.0),
+        ("tol", tiny, 0.0),
+        ("cull", 0.0, -tiny),
+    ):
+        assert getattr(Recipe(**{name: least}), name) == least
+        assert getattr(Recipe(**{name: 1e300}), name) == 1e300
+        with pytest.raises(ValueError, match=f"{name} must lie in"):
+            Recipe(**{name: beyond})
+    assert Recipe(max_iter=1).max_iter == 1
+    with pytest.raises(ValueError, match="max_iter must be a whole number of at least 1"):
+        Recipe(max_iter=0)
+    assert Recipe(C=0.0, l2=0.5).cost(rows=4) == 0.5  # C plays no part beside l2
+
+
 def test_n_jobs_leaves_the_setting_alone() -> None:
     from unmask import _kernels
 

@@ -198,6 +198,23 @@ def test_large_loss_rejection_drops_the_largest_unobserved_losses():
     assert left == pytest.approx(positive, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("make", "name", "low", "high"),
+    [
+        (lambda x: related_work.self_paced(epoch=0, tau=x), "tau", 0, 1),
+        (lambda x: related_work.asymmetric(clip=x), "clip", 0, 1),
+        (lambda x: related_work.label_smoothing(epsilon=x), "epsilon", 0, 1),
+        (lambda x: related_work.large_loss_rejection(epoch=3, percent=x), "percent", 0, 100),
+    ],
+)
+def test_parameters_lie_in_their_intervals(make, name, low, high):
+    make(low)
+    make(high)
+    for outside in (low - 0.01, high + 0.01):
+        with pytest.raises(ValueError, match=rf"{name} must lie in \[{low}, {high}\]"):
+            make(outside)
+
+
 def test_doors():
     with pytest.raises(ValueError, match=r"add up to less than 1; got 0\.8"):
         related_work.class_conditional(flip_positive=0.8, flip_negative=0.3)

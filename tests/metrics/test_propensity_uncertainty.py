@@ -121,6 +121,32 @@ def test_a_wide_verdict_says_what_made_it_wide() -> None:
     assert said.endswith("100% of the variance is due to the propensities")
 
 
+@pytest.mark.parametrize(("error", "words"), [(0.1, "67% of the variance"), (0.2, "")])
+def test_propensities_are_blamed_for_more_than_half_of_the_variance(
+    error: float, words: str
+) -> None:
+    """The draws vary by 0.02; the rows by 0.01 in one case, by 0.04 in the other."""
+    drawn = [cell(v, error, (0, 1)) for v in (0.4, 0.6)]
+    found = propensity_uncertainty.widen(
+        cell(0.5, error, (0, 1)), drawn, confidence=0.95, interval="normal"
+    )
+    each = found["R@5", "unbiased"]
+    assert each.details["propensity_share"] == pytest.approx(0.02 / (0.02 + error**2))
+    assert each.verdict.startswith(("wide", "unusable"))
+    assert words in each.verdict
+    assert ("due to the propensities" in each.verdict) == bool(words)
+
+
+@pytest.mark.parametrize(("refused", "doubtful"), [(1, False), (2, True)])
+def test_one_refused_draw_in_ten_is_no_reason_for_doubt(refused: int, doubtful: bool) -> None:
+    values = [*np.linspace(0.49, 0.51, 10 - refused), *[np.nan] * refused]
+    drawn = [cell(v, 0.01, (0, 1)) for v in values]
+    found = propensity_uncertainty.widen(
+        cell(0.5, 0.01, (0, 1)), drawn, confidence=0.95, interval="normal"
+    )
+    assert found["R@5", "unbiased"].verdict.startswith("doubtful") == doubtful
+
+
 def predictions(true: sp.csr_array, strength: float, seed: int) -> TopK:
     noise = np.random.default_rng(seed).normal(size=true.shape)
     return TopK.from_scores((noise + strength * true.toarray()).astype(np.float32), 5)

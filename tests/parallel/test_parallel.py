@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -30,6 +32,7 @@ from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, top, top_spread, train, train_to
 from unmask.linear.recipe import prepare
 from unmask.metrics import Evaluator, evaluate_shards
+from unmask.parallel import dask_runner, shared
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
@@ -51,8 +54,8 @@ def client() -> Iterator[distributed.Client]:
         dask.config.set(CONFIG),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB"
-        ) as workers,
-        distributed.Client(workers, set_as_default=False) as client,
+        ) as dask_runner,
+        distributed.Client(dask_runner, set_as_default=False) as client,
     ):
         yield client
 
@@ -84,7 +87,7 @@ def test_processes_of_this_machine_keep_their_memory_for_the_next_array() -> Non
 
 
 def test_workers_make_the_same_files(client: Any, whole: Path, tmp_path: Path) -> None:
-    """Written by the workers, who see the folder; nothing else is left in it."""
+    """Written by the dask_runner, who see the folder; nothing else is left in it."""
     train_to(tmp_path / "m", X, Y, Recipe(cull=0.01), shard_labels=16, backend=client)
     assert contents(tmp_path / "m") == contents(whole)
 
@@ -252,6 +255,11 @@ def test_a_plan_counts_and_a_task_stays_within_it() -> None:
     assert (made.tasks, made.block, made.labels, made.sampled) == (5, 32, L, 40)
     assert made.memory == planning.PROCESS + made.features_bytes + made.threads * made.task_bytes
     assert made.seconds_per_label > 0
+    for threads, labels in ((1, 150), (2, 3 * 32), (4, 2 * 32), (8, 32)):  # rounds of blocks
+        with using_threads(threads):
+            made = plan(X, Y, Recipe(cull=0.01), shard_labels=32, sample=10)
+        assert (made.workers, made.threads) == (1, threads)
+        assert made.seconds == pytest.approx(labels * made.seconds_per_label)
     large = sp.csr_array(RNG.random((4000, 300)) * (RNG.random((4000, 300)) < 0.05))
     y = sp.csr_array((RNG.random((4000, 64)) < 0.02).astype(np.float32))
     for loss in ("squared_hinge", "logistic", "squared_error"):
@@ -324,6 +332,59 @@ def _slowly(placed: Any, task: int) -> int:
     return int(placed.sum()) + task
 
 
+def test_a_task_that_fails_twice_is_tried_a_third_time(client: Any, tmp_path: Path) -> None:
+    with parallel.connect(client) as runner:
+        assert dict(runner.run(_failing, [(str(tmp_path / "two"), 2)])) == {0: 3}
+        with pytest.raises(RuntimeError, match="attempt 3"):
+            list(runner.run(_failing, [(str(tmp_path / "three"), 3)]))
+
+
+def _failing(placed: None, task: tuple[str, int]) -> int:
+    path, failures = task
+    with open(path, "a") as file:
+        file.write("x")
+    attempt = os.path.getsize(path)
+    if attempt <= failures:
+        raise RuntimeError(f"attempt {attempt}")
+    return attempt
+
+
+@pytest.mark.parametrize(("finished_before_third", "rounds"), [(False, 4), (True, 6)])
+def test_everything_may_be_lost_three_times_in_a_row(
+    finished_before_third: bool, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that finished something before it was lost starts the count again."""
+    tried: list[int] = []
+
+    def lose(self: Any, work: Any, waiting: dict[int, Any], *_: Any) -> Iterator[Any]:
+        tried.append(len(waiting))
+        if finished_before_third and len(tried) == 3:
+            yield 0, waiting.pop(0)
+        raise CancelledError
+
+    monkeypatch.setattr(dask_runner.Cluster, "_round", lose)
+    monkeypatch.setattr(dask_runner.Cluster, "_greet", lambda self: None)
+    runner = dask_runner.Cluster(SimpleNamespace(status="running"), patience=1)
+    with pytest.raises(OSError, match=r"lost 4 times in a row with \d tasks unfinished"):
+        list(runner.run(_slowly, range(2)))
+    assert len(tried) == rounds
+
+
+def test_a_worker_holds_what_it_was_brought_last_and_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients that died did not say that their values can go."""
+    monkeypatch.setattr(shared, "_HELD", {})
+    brought = SimpleNamespace(data={name: shared.Box(name.upper()) for name in "abc"})
+    for name in "abc":
+        shared.adopt(name, name, brought)
+    assert [shared.holds(name) for name in "abc"] == [False, True, True]
+    assert shared.Held("c").value == "C"
+    shared.forget("c")
+    with pytest.raises(shared.NotHereError):
+        _ = shared.Held("c").value
+
+
 @pytest.mark.slow
 def test_a_task_that_eats_all_memory_is_given_up(client: Any) -> None:
     with (
@@ -368,7 +429,7 @@ def processes(tmp_path: Path, *workers: list[str]) -> Iterator[tuple[str, subpro
         while not (about.exists() and about.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.1)
         address = json.loads(about.read_text())["address"]
-        for number, prefix in enumerate(workers):
+        for number, prefix in enumerate(dask_runner):
             start(f"worker{number}", prefix, address, "--nthreads", "1", "--no-nanny",
                   "--memory-limit", "2GB")  # fmt: skip
         yield address, scheduler

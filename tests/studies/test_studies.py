@@ -13,14 +13,23 @@ import pytest
 import unmask_studies
 from tests.helpers.command import run as command
 from unmask import report
+from unmask.cli import reproduce
+from unmask.report import markdown
 from unmask_studies import recall_table, recall_toy, runs
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+PRESENT = (
+    "bibtex-xc", "cooking-stackexchange", "debtags-bookworm", "delicious", "finna-yso-en",
+    "jester5k",
+)  # fmt: skip
+"""The data sets that were there when the stored rows were measured."""
 
 pytestmark = pytest.mark.xdist_group("studies")  # one process runs them all, once
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All studies, once, through the command line."""
+    """All reproduce, once, through the command line."""
     folder = tmp_path_factory.mktemp("results")
     result = command("reproduce", "all", "--size", "tiny", "-o", folder)
     assert result.returncode == 0, result.stderr
@@ -50,6 +59,31 @@ def test_a_second_run_measures_nothing(tiny: Path) -> None:
         stubborn = runs.Study(study.name, study.about, study.units, refuse, study.draw)
         rows = runs.run(stubborn, tiny / "rows", size="tiny", seed=0)
         assert study.draw(rows)
+
+
+@pytest.mark.parametrize("name", unmask_studies.STUDIES)
+def test_published_pages_are_what_the_stored_rows_show(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All units of the paper's size are stored; drawn, they give the documentation's words and
+    numbers (pictures are left out, they take long)."""
+
+    def refuse(**unit: object) -> list[runs.Row]:
+        raise AssertionError(f"not stored: {unit}")
+
+    monkeypatch.setattr(markdown, "DRAWN_AS", ("csv",))
+    study = unmask_studies.STUDIES[name]
+    stored = runs.Study(study.name, study.about, study.units, refuse, study.draw)
+    for folder in PRESENT:
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    rows = runs.run(stored, RESULTS / "rows", size="paper", seed=0, data=tmp_path / "data")
+    page = reproduce._page(name, study.draw(rows), "paper", 0)
+    drawn = report.write_markdown(page, tmp_path / f"{name}.md")
+    assert drawn.read_text() == (RESULTS / f"{name}.md").read_text()
+    published = [file for file in (RESULTS / name).glob("*.csv") if file.name != "rows.csv"]
+    assert len(list((tmp_path / name).glob("*.csv"))) == len(published)
+    for file in published:
+        assert (tmp_path / name / file.name).read_text() == file.read_text(), file.name
 
 
 def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:

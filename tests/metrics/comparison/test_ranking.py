@@ -96,6 +96,9 @@ def test_every_system_has_its_sentence_and_json_carries_it() -> None:
     assert len(found.statement.splitlines()) == 2
     assert Ranking(**json.loads(json.dumps(found.to_dict()))).statement == found.statement
     section = found.section()
+    assert [chart.rules for chart in section.parts if isinstance(chart, report.Chart)] == [
+        (report.Rule("no difference", 0.0),)
+    ]
     assert "tail − head" in report.render(report.Page("ranking", [], [section]))
 
 
