@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +63,16 @@ def test_a_second_run_measures_nothing(tiny: Path) -> None:
         assert study.draw(rows)
 
 
+def stored(study: runs.Study, size: str, data: Path | None = None) -> list[runs.Row]:
+    """The rows of the documentation, all of which must be there."""
+
+    def refuse(**unit: object) -> list[runs.Row]:
+        raise AssertionError(f"not stored: {unit}")
+
+    reading = runs.Study(study.name, study.about, study.units, refuse, study.draw)
+    return runs.run(reading, RESULTS / "rows", size=size, seed=0, data=data)
+
+
 @pytest.mark.parametrize("name", unmask_studies.STUDIES)
 def test_published_pages_are_what_the_stored_rows_show(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -68,15 +80,11 @@ def test_published_pages_are_what_the_stored_rows_show(
     """All units of the paper's size are stored; drawn, they give the documentation's words and
     numbers (pictures are left out, they take long)."""
 
-    def refuse(**unit: object) -> list[runs.Row]:
-        raise AssertionError(f"not stored: {unit}")
-
     monkeypatch.setattr(markdown, "DRAWN_AS", ("csv",))
     study = unmask_studies.STUDIES[name]
-    stored = runs.Study(study.name, study.about, study.units, refuse, study.draw)
     for folder in PRESENT:
         (tmp_path / "data" / folder).mkdir(parents=True)
-    rows = runs.run(stored, RESULTS / "rows", size="paper", seed=0, data=tmp_path / "data")
+    rows = stored(study, "paper", tmp_path / "data")
     page = reproduce._page(name, study.draw(rows), "paper", 0)
     drawn = report.write_markdown(page, tmp_path / f"{name}.md")
     assert drawn.read_text() == (RESULTS / f"{name}.md").read_text()
@@ -84,6 +92,41 @@ def test_published_pages_are_what_the_stored_rows_show(
     assert len(list((tmp_path / name).glob("*.csv"))) == len(published)
     for file in published:
         assert (tmp_path / name / file.name).read_text() == file.read_text(), file.name
+
+
+def _close(value: Any) -> Any:
+    number = isinstance(value, float)
+    return pytest.approx(value, rel=1e-6, nan_ok=True) if number else value
+
+
+AGAIN = {
+    "recall-toy": {},
+    "variance": {},
+    "recall-simulation": {"severity": (0.5, 3.0)},
+    "propensity-recovery": {"audited": (300,), "first_seed": (0,)},
+    "audit-plan": {"case": ("R@5, 150 rows", "P@5, labels cost, rows hardly")},
+}
+"""Studies of data made here, and which of their units are quick enough to be measured again."""
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_measuring_again_gives_the_stored_rows(name: str) -> None:
+    """The first repetition of them, where every repetition has rows of its own."""
+    study, wanted = unmask_studies.STUDIES[name], AGAIN[name]
+    units = [
+        unit
+        for unit in study.units("paper", 0, None)
+        if all(unit[key] in values for key, values in wanted.items())
+    ]
+    assert units
+    first = {"repetitions": 1} if name in ("propensity-recovery", "audit-plan") else {}
+    for unit in units:
+        before = stored(replace(study, units=lambda *_, unit=unit: [unit]), "paper")
+        again = [dict(row) for row in study.measure(**{**unit, **first})]
+        assert len(again) * (unit["repetitions"] if first else 1) == len(before)
+        for row, old in zip(again, before, strict=False):
+            for key, value in row.items():
+                assert old[key] == _close(value), (unit, key)
 
 
 def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
