@@ -184,9 +184,10 @@ def test_nothing_is_complained_of_loaded_or_cut_off(
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_a_page_of_real_results_is_as_good(tab: Tab, tmp_path: Path, width: int) -> None:
+    from unmask.pages.demo import page
     from unmask_studies import demo
 
-    file = report.write(demo.page(demo.run(n=600)), tmp_path / "demo.html")
+    file = report.write(page(demo.run(n=600)), tmp_path / "demo.html")
     tab.open(file, width=width)
     assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.complaints() == []

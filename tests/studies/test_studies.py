@@ -13,7 +13,9 @@ import pytest
 import unmask_studies
 from tests.helpers.command import run as command
 from unmask import report
+from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
+from unmask_studies.styles import STYLES
 
 pytestmark = pytest.mark.xdist_group("studies")  # one process runs them all, once
 
@@ -40,6 +42,17 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
                                                     size="tiny"))  # fmt: skip
     page = (tiny / "report.html").read_text()
     assert all(f">{escape(section.title)}</h2>" in page for section in drawn)
+
+
+@pytest.mark.parametrize("name", unmask_studies.STUDIES)
+def test_a_name_has_the_same_style_in_every_study(tiny: Path, name: str) -> None:
+    study = unmask_studies.STUDIES[name]
+    sections = study.draw(runs.run(study, tiny / "rows", size="tiny"))
+    for drawing in report.Page(name, sections=sections).drawings:
+        for chart in charts_of(drawing):
+            for series in chart.series:
+                assert series.style == STYLES.get(series.name), series.name
+        styles_of(drawing)
 
 
 def test_a_second_run_measures_nothing(tiny: Path) -> None:
