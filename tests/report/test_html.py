@@ -170,9 +170,10 @@ loaded = {"matplotlib", "jinja2"} & set(sys.modules)
 assert not loaded, loaded
 if sys.argv[1:]:
     import matplotlib
+    import unmask_studies
     matplotlib.rcParams.update({"font.size": 30, "svg.hashsalt": "other", "axes.xmargin": 0.5})
 from tests.helpers.pages import everything_named
-text = report.render(everything_named("name"))
+text = report.render(everything_named("unbiased"))
 assert "matplotlib.pyplot" not in sys.modules
 if sys.argv[1:]:
     assert matplotlib.rcParams["font.size"] == 30
@@ -180,7 +181,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
-def test_the_same_page_has_the_same_bytes_in_any_process_and_configuration() -> None:
+def test_the_same_page_has_the_same_bytes_whatever_was_configured_and_imported() -> None:
     digests = set()
     for seed, argument in (("1", []), ("2", ["mine"])):
         run = subprocess.run(
@@ -192,7 +193,7 @@ def test_the_same_page_has_the_same_bytes_in_any_process_and_configuration() -> 
         )
         assert run.returncode == 0, run.stderr
         digests.add(run.stdout)
-    page = report.render(everything_named("name"))
+    page = report.render(everything_named("unbiased"))
     assert digests == {hashlib.sha256(page.encode()).hexdigest() + "\n"}
 
 

@@ -6,8 +6,9 @@ A page made at once and one made later from the stored record are the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from unmask import __version__, _io, report
 from unmask.pages import diagnosis, evaluation
@@ -17,7 +18,8 @@ Record = dict[str, Any]
 """A stored record of any kind; `stored` has the form of each. Read ones also name their `file`."""
 
 
-class PageKind(NamedTuple):
+@dataclass(frozen=True)
+class PageKind:
     """What a page shows of one kind of record.
 
     Parameters
