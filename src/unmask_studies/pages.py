@@ -1,25 +1,58 @@
-"""What pages show of studies: their own drawing of their rows, and the claims that they judge."""
+"""What pages show of studies: what each study draws of its rows, and the claims that it judges."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from unmask import _io, pages, report
 from unmask_studies.registry import STUDIES
 from unmask_studies.runs import SIZES, Row
 
-Record = dict[str, Any]
+
+class StudyRecord(TypedDict):
+    """The rows of one study, with the size and seed that the command names."""
+
+    kind: str
+    source: str
+    command: str
+    rows: list[Row]
 
 
 def claims(sections: list[report.Section]) -> list[report.Verdict]:
-    """The verdicts of all sections."""
+    """The verdicts of all sections.
+
+    Parameters
+    ----------
+    sections : list of Section
+
+    Returns
+    -------
+    list of Verdict
+        In order of appearance.
+    """
     parts = [part for section in sections for part in section.parts]
     return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]
 
 
 def study_page(name: str, sections: list[report.Section], size: str, seed: int) -> report.Page:
-    """The page of one study, or of all."""
+    """The page of one study, or of all.
+
+    Parameters
+    ----------
+    name : str
+        A name in `STUDIES`, or "all".
+    sections : list of Section
+        What the studies drew.
+    size : str
+        A name in `SIZES`.
+    seed : int
+
+    Returns
+    -------
+    Page
+        Its summary are the claims.
+    """
     command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
     commands = report.Section("How this page was made", [report.Commands([command])])
     title = "All studies" if name == "all" else f"Study: {name}"
@@ -27,18 +60,18 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
     return report.Page(title, summary=summary, sections=[*sections, commands])
 
 
-def summary(record: Record) -> list[str]:
+def summary(record: StudyRecord) -> list[str]:
     """Every claim that the study judges."""
     return [f"{claim.words}." for claim in claims(sections(record))]
 
 
-def sections(record: Record) -> list[report.Section]:
+def sections(record: StudyRecord) -> list[report.Section]:
     """As the study draws its rows."""
     return STUDIES[record["source"]].draw(record["rows"])
 
 
-def recognise(path: Path, content: Any) -> list[Record]:
-    """Rows of studies: a folder of them, a list, or lists by the name of the study."""
+def recognise(path: Path, content: object) -> list[StudyRecord]:
+    """The records in a folder of rows, in a list of rows, or in lists by the name of the study."""
     if isinstance(content, Path):
         return _records(path, [row for file in sorted(path.rglob("*.json")) for row in _rows(file)])
     if isinstance(content, dict) and content and content.keys() <= STUDIES.keys():
@@ -54,11 +87,11 @@ def _rows(file: Path) -> list[Row]:
     return [row for row in rows if isinstance(row, dict) and "study" in row]
 
 
-def _records(path: Path, rows: list[Row]) -> list[Record]:
+def _records(path: Path, rows: list[Row]) -> list[StudyRecord]:
     """Rows by study and size, in the order of the registry."""
     for row in rows:
-        whole = isinstance(row, dict) and isinstance(row.get("study"), str)
-        if not whole or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
+        is_row = isinstance(row, dict) and isinstance(row.get("study"), str)
+        if not is_row or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
             raise ValueError(f"{path} holds {row!r:.80} among rows of studies; it is damaged.")
     sizes = dict.fromkeys((row["study"], row["size"], row["seed"]) for row in rows)
     return [
@@ -68,9 +101,9 @@ def _records(path: Path, rows: list[Row]) -> list[Record]:
             "command": f"unmask reproduce {study} --size {size} --seed {seed}",
             "rows": [r for r in rows if (r["study"], r["size"], r["seed"]) == (study, size, seed)],
         }
-        for known in STUDIES
+        for name in STUDIES
         for study, size, seed in sizes
-        if study == known
+        if study == name
     ]
 
 

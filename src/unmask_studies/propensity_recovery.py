@@ -22,6 +22,7 @@ from unmask import data, propensity, report
 from unmask.metrics import Estimate, evaluate
 from unmask.predictions import TopK
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.styles import STYLES
 
 Floats = NDArray[np.float64]
 
@@ -208,7 +209,7 @@ def _metrics(rows: list[Row]) -> report.Section:
             "lines",
             [
                 report.Series(name, sizes, [_rms(cells[truth, n, metric, name], "error")
-                                            for n in sizes])
+                                            for n in sizes], style=STYLES.get(name))
                 for name in names if name != "audit, as if certain"
             ],
             title=f"{metric}: {_short(truth)}",

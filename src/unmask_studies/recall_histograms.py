@@ -15,6 +15,7 @@ from unmask import propensity, report
 from unmask.metrics import contributions
 from unmask_studies import models
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.styles import STYLES
 
 EDGES = np.linspace(-3.1, 4.1, 37)
 """Bins around −3, −2.8 … 4, so that 0 and 1 are in the middle of one; the outermost are open."""
@@ -60,7 +61,12 @@ def draw(rows: list[Row]) -> list[report.Section]:
         report.Chart(
             "steps",
             [
-                report.Series(r["estimator"], EDGES.tolist(), r["counts"], r["low"], r["high"])
+                report.Series(
+                    r["estimator"],
+                    EDGES.tolist(),
+                    *(r[name] for name in ("counts", "low", "high")),
+                    style=STYLES.get(r["estimator"]),
+                )
                 for r in part
             ],
             title=metric,

@@ -21,6 +21,7 @@ from unmask import data, propensity, report
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.styles import STYLES
 
 ESTIMATORS = (
     "vanilla", "unbiased", "bound", "deconvolved", "tempered", "clipped", "self_normalized",
@@ -140,13 +141,19 @@ def _values(rows: list[Row], shown: tuple[str, ...], title: str) -> report.Chart
             [r["mean"] for r in part],
             [r["mean"] - r["deviation"] for r in part],
             [r["mean"] + r["deviation"] for r in part],
+            style=STYLES.get(name),
         )
         for (name,), part in tidy(rows, "estimator").items()
         if name in shown
     ]
     truth = tidy(rows, "estimator")[("vanilla",)]
     series.append(
-        report.Series("truth", [r["severity"] for r in truth], [r["truth"] for r in truth])
+        report.Series(
+            "truth",
+            [r["severity"] for r in truth],
+            [r["truth"] for r in truth],
+            style=STYLES["truth"],
+        )
     )
     return report.Chart(
         "lines",
@@ -159,7 +166,12 @@ def _values(rows: list[Row], shown: tuple[str, ...], title: str) -> report.Chart
 
 def _errors(rows: list[Row], x: str, title: str = "R@1: root mean square error") -> report.Chart:
     series = [
-        report.Series(name, [r["severity"] for r in part], [_visible(r["rmse"]) for r in part])
+        report.Series(
+            name,
+            [r["severity"] for r in part],
+            [_visible(r["rmse"]) for r in part],
+            style=STYLES.get(name),
+        )
         for (name,), part in tidy(rows, "estimator").items()
     ]
     return report.Chart("lines", series, title=title, x=x, y=report.Axis("RMSE", log=True))

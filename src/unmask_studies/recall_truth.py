@@ -20,6 +20,7 @@ from unmask import data, propensity, report
 from unmask.metrics import evaluate
 from unmask_studies import models
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.styles import STYLES
 
 METRICS = ("R@1", "R@3", "R@5", "nDCG@5", "F1@5")
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
@@ -140,12 +141,13 @@ def _dots(title: str, rows: list[Row]) -> report.Chart:
                 r["estimator"],
                 [r["estimator"]],
                 *([r[name] / r["truth"]] for name in ("bias", "low", "high")),
+                style=STYLES.get(r["estimator"]),
             )
             for r in rows
         ],
         title=title,
         y=report.Axis("relative error", low=-0.6, high=0.6),
-        rules=[report.Rule("truth", 0.0)],
+        rules=[report.Rule("truth", 0.0, style=STYLES["truth"])],
     )
 
 

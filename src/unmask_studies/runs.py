@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from unmask import __version__, _io, _validation, parallel, report
-from unmask_studies import looks  # noqa: F401 (every figure wears them)
 
 Unit = dict[str, Any]
 Row = dict[str, Any]

@@ -20,6 +20,7 @@ import numpy as np
 from unmask import report
 from unmask.weights import normalized_weights
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.styles import STYLES
 
 PREVALENCE = 0.1
 CONFIDENCE = 0.05
@@ -131,7 +132,10 @@ def _bound_chart(n: int, rows: list[Row]) -> report.Chart:
     x = [row["p"] for row in rows]
     return report.Chart(
         "lines",
-        [report.Series(name, x, [row[name] for row in rows]) for name in ("vanilla", "unbiased")],
+        [
+            report.Series(name, x, [row[name] for row in rows], style=STYLES[name])
+            for name in ("vanilla", "unbiased")
+        ],
         title=f"n = {n:,}",
         x=report.Axis("propensity", log=True),
         y=report.Axis("excess over the best risk", log=True),

@@ -16,17 +16,22 @@ from unmask.report import (
     Rule,
     Section,
     Series,
+    Style,
     Table,
     Text,
     Verdict,
 )
+
+INK = Style("ink")
+EVIL = "<script>alert('x')</script><img src=//x onerror=alert(1)> & \"quoted\" $5_6$ `"
+"""Text that would be markup if it were not escaped."""
 
 
 def rich_page() -> report.Page:
     """One of everything, as a study would compose it."""
     p = np.linspace(0.1, 1, 19)
     names = ["vanilla", "unbiased", "bound", "deconvolved", "tempered", "clipped"]
-    curves = [Series("truth", p, np.full(19, 0.5))]
+    curves = [Series("truth", p, np.full(19, 0.5), style=INK)]
     for at, name in enumerate(names):
         mean = 0.5 * p ** [0.9, 0, -0.3, 0.05, 0.3, 0.2][at] + 0.01 * at
         sd = [0.01, 0.06, 0.03, 0.02, 0.02, 0.03][at] / p
@@ -62,7 +67,7 @@ def rich_page() -> report.Page:
                 ],
                 title=f"R@{k}",
                 y=Axis("estimate", low=0.2, high=1.2),
-                rules=[Rule("truth", 0.55)],
+                rules=[Rule("truth", 0.55, style=INK)],
             )
             for k in (1, 3, 5)
         ],
@@ -226,3 +231,13 @@ def everything_named(text: str) -> Page:
     ]
     more = Section(text, [Text(text)])
     return Page(text, summary=[text], sections=[Section(text, parts), more, more], footer=text)
+
+
+ONE_OF_EACH = {
+    "lines": Chart("lines", [Series("a", [1, 2, 3], [1, None, 3], [0, 1, 2], [2, 3, 4])], x="n"),
+    "dots": Chart("dots", [Series("a", ["p", "q"], [1.5, -2]), Series("b", ["q"], [1], [0], [2])]),
+    "bars": Chart("bars", [Series("a", [1, 3, 5], [1, 2, 3]), Series("b", [1], [2.5])]),
+    "steps": Chart("steps", [Series("a", [0, 0.1, 1], [5, 7])], rules=[Rule("a", 0.3, "x")]),
+    "heat": Chart("heat", [Series("1", [1, 2], [0.1, 0.2]), Series("2", [1, 2], [None, -1e-9])]),
+}
+"""One chart of every kind."""

@@ -71,9 +71,35 @@ def test_a_refused_estimate_leaves_a_gap() -> None:
     assert chart.series[0].y == (None,)
 
 
-def test_every_estimator_has_a_look_of_its_own() -> None:
-    ours = {name: report.STYLES[name] for name in ESTIMATORS if name != "normalized"}
-    assert len(set(ours.values())) == len(ours)
+def test_every_estimator_has_a_style_of_its_own() -> None:
+    styles = {name: charts.STYLES[name] for name in ESTIMATORS if name != "normalized"}
+    assert len({*styles.values(), charts.STYLES["truth"]}) == len(styles) + 1
+
+
+def test_charts_carry_the_styles_of_estimators(table: Table, under_powers: Tables) -> None:
+    """So that an estimator looks the same on any page, beside whatever else."""
+    for drawing in (table.chart(), under_powers.chart()):
+        for chart in drawing.charts:
+            assert [s.style for s in chart.series] == [charts.STYLES[s.name] for s in chart.series]
+    (drawing, *_) = charts.along(under_powers.to_dicts(), rules={"P@1": 0.5}).charts
+    assert drawing.rules == (report.Rule("truth", 0.5, style=charts.STYLES["truth"]),)
+
+
+@pytest.mark.parametrize("parameters", [(0.5, 2.0), (0.5, None), (None, None)])
+def test_models_with_a_parameter_stand_on_an_axis_of_numbers(
+    parameters: tuple[float | None, ...], table: Table
+) -> None:
+    """Whatever they are called; by name if one of them has none."""
+    rows = [
+        {"propensity": name, "parameter": parameter, **row}
+        for name, parameter in zip(("γ = 7", "b"), parameters, strict=True)
+        for row in table.to_dicts()
+    ]
+    numeric = None not in parameters
+    for chart in charts.along(rows, label="c").charts:
+        assert chart.kind == ("lines" if numeric else "dots")
+        assert chart.series[0].x == (parameters if numeric else ("γ = 7", "b"))
+        assert chart.x.label == ("c" if numeric else "")
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_a_table_keeps_its_shape_whatever_its_cells_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("cell", "text"),
     [
         (report.Estimate(0.5, low=0.4, high=0.6), "0.50 \\[0.40, 0.60\\]"),
         (report.Verdict("good", "trust"), "✓ trust"),
@@ -48,9 +48,9 @@ def test_a_table_keeps_its_shape_whatever_its_cells_say(tmp_path: Path) -> None:
         (-1.0, "−1.00"),
     ],
 )
-def test_cells_are_said_as_on_the_page(tmp_path: Path, given: object, words: str) -> None:
-    text = written(tmp_path, report.Table(["name", report.Column("R@5", ".2f")], [["x", given]]))
-    assert f"| x | {words} |" in text
+def test_cells_read_as_on_the_page(tmp_path: Path, cell: report.Cell, text: str) -> None:
+    table = report.Table(["name", report.Column("R@5", ".2f")], [["x", cell]])
+    assert f"| x | {text} |" in written(tmp_path, table)
 
 
 def test_code_between_backticks_stays_code_and_the_rest_is_shown_as_it_is(tmp_path: Path) -> None:

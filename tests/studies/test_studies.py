@@ -15,11 +15,12 @@ import pytest
 import unmask_studies
 from tests.helpers.command import run as command
 from unmask import report
-from unmask.cli import reproduce
 from unmask.report import markdown
+from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
+from unmask_studies.styles import STYLES
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PRESENT = (
     "bibtex-xc", "cooking-stackexchange", "debtags-bookworm", "delicious", "finna-yso-en",
     "jester5k",
@@ -51,6 +52,17 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
                                                     size="tiny"))  # fmt: skip
     page = (tiny / "report.html").read_text()
     assert all(f">{escape(section.title)}</h2>" in page for section in drawn)
+
+
+@pytest.mark.parametrize("name", unmask_studies.STUDIES)
+def test_a_name_has_the_same_style_in_every_study(tiny: Path, name: str) -> None:
+    study = unmask_studies.STUDIES[name]
+    sections = study.draw(runs.run(study, tiny / "rows", size="tiny"))
+    for drawing in report.Page(name, sections=sections).drawings:
+        for chart in charts_of(drawing):
+            for series in chart.series:
+                assert series.style == STYLES.get(series.name), series.name
+        styles_of(drawing)
 
 
 def test_a_second_run_measures_nothing(tiny: Path) -> None:
@@ -85,7 +97,7 @@ def test_published_pages_are_what_the_stored_rows_show(
     for folder in PRESENT:
         (tmp_path / "data" / folder).mkdir(parents=True)
     rows = stored(study, "paper", tmp_path / "data")
-    page = reproduce._page(name, study.draw(rows), "paper", 0)
+    page = unmask_studies.study_page(name, study.draw(rows), "paper", 0)
     drawn = report.write_markdown(page, tmp_path / f"{name}.md")
     assert drawn.read_text() == (RESULTS / f"{name}.md").read_text()
     published = [file for file in (RESULTS / name).glob("*.csv") if file.name != "rows.csv"]

@@ -1,6 +1,6 @@
 """Estimates as charts: rows of `Table.to_dicts` or `Tables.to_dicts` become panels, one per metric.
 
-The room `report` draws them; here is only what stands where, and one look per estimator.
+`report` draws them; here is only what stands where, and the style of every estimator.
 """
 
 from __future__ import annotations
@@ -14,26 +14,36 @@ Row = Mapping[str, Any]
 
 COLUMNS = 3
 
-report.STYLES.update(
-    {
-        "vanilla": report.Style("blue", "circle"),
-        "unbiased": report.Style("orange", "square"),
-        "bound": report.Style("green", "triangle"),
-        "deconvolved": report.Style("vermilion", "diamond"),
-        "tempered": report.Style("purple", "plus"),
-        "clipped": report.Style("sky", "cross"),
-        "self_normalized": report.Style("olive", "down"),
-        "filtered": report.Style("gray", "star"),
-        "subsampled": report.Style("gray", "circle", "dashed"),
-    }
-)
+STYLES: report.Styles = {
+    "truth": report.Style("ink"),
+    "vanilla": report.Style("blue", "circle"),
+    "unbiased": report.Style("orange", "square"),
+    "bound": report.Style("green", "triangle"),
+    "deconvolved": report.Style("vermilion", "diamond"),
+    "tempered": report.Style("purple", "plus"),
+    "clipped": report.Style("sky", "cross"),
+    "self_normalized": report.Style("olive", "down"),
+    "filtered": report.Style("gray", "star"),
+    "subsampled": report.Style("gray", "circle", "dashed"),
+}
+"""The style of every estimator and of the truth, on every chart of the package."""
 
 
 def estimates(rows: Iterable[Row]) -> report.Panels:
     """Every metric's estimates with their intervals, one below the other.
 
-    Metrics with a single estimate are left out, unless all are.
+    Parameters
+    ----------
+    rows : iterable of mappings
+        With the keys metric, estimator, value, low and high, as `Table.to_dicts` makes them.
 
+    Returns
+    -------
+    Panels
+        One chart per metric. Metrics with a single estimate are left out, unless all have one.
+
+    Examples
+    --------
     >>> row = {"metric": "P@1", "estimator": "vanilla", "value": 0.5, "low": 0.4, "high": 0.6}
     >>> [chart.title for chart in estimates([row]).charts]
     ['P@1']
@@ -53,40 +63,84 @@ def estimates(rows: Iterable[Row]) -> report.Panels:
 
 
 def along(
-    rows: Iterable[Row], axis: str = "propensity", *, rules: Mapping[str, float] | None = None
+    rows: Iterable[Row],
+    axis: str = "propensity",
+    *,
+    rules: Mapping[str, float] | None = None,
+    label: str = "γ: propensities p^γ",
 ) -> report.Panels:
     """The same estimates of several systems or under several propensity models.
 
-    `axis` is the key that tells them apart, `rules` the truth of a metric where it is known. Models
-    that are powers, `γ = …`, stand on an axis of numbers; others by name.
+    Parameters
+    ----------
+    rows : iterable of mappings
+        With the keys metric, estimator, value, low, high and `axis`. If all rows of a metric also
+        have a number under "parameter", they stand at these numbers, else by name.
+    axis : str, default "propensity"
+        The key that tells systems or models apart.
+    rules : mapping of metric to float, optional
+        The truth of a metric, where it is known.
+    label : str
+        What the parameter is; by default the power to which propensities are raised.
 
+    Returns
+    -------
+    Panels
+        One chart per metric: lines over the parameter, or dots by name.
+
+    Examples
+    --------
     >>> row = {"metric": "P@1", "estimator": "unbiased", "value": 0.5, "low": 0.4, "high": 0.6}
-    >>> along([{"propensity": f"γ = {g}", **row} for g in (0, 1)]).charts[0].kind
-    'lines'
+    >>> models = [{"propensity": f"p^{power}", "parameter": power, **row} for power in (0, 1)]
+    >>> along(models).charts[0].kind, along(models).charts[0].series[0].x
+    ('lines', (0.0, 1.0))
     """
     groups = _by_metric(rows)
-    charts = [_along(group, metric, axis, rules or {}) for metric, group in groups.items()]
+    charts = [_along(group, metric, axis, rules or {}, label) for metric, group in groups.items()]
     return report.Panels(charts, columns=min(COLUMNS, len(charts)))
 
 
-def _along(rows: list[Row], metric: str, axis: str, rules: Mapping[str, float]) -> report.Chart:
-    powers = all(row[axis].startswith("γ = ") for row in rows)
-    series = []
-    for name in dict.fromkeys(row["estimator"] for row in rows):
-        part = [row for row in rows if row["estimator"] == name]
-        models = [row[axis] for row in part]
-        at = [float(model.removeprefix("γ = ")) for model in models] if powers else models
-        series.append(_series(name, at, part))
-    truth = [report.Rule("truth", rules[metric])] if metric in rules else []
-    if not powers:
+def _along(
+    rows: list[Row], metric: str, axis: str, rules: Mapping[str, float], label: str
+) -> report.Chart:
+    numeric = all(_parameter(row, axis) is not None for row in rows)
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["estimator"], []).append(row)
+    series = [
+        _series(name, [_parameter(row, axis) if numeric else row[axis] for row in group], group)
+        for name, group in groups.items()
+    ]
+    truth = [report.Rule("truth", rules[metric], style=STYLES["truth"])] if metric in rules else []
+    if not numeric:
         return report.Chart("dots", series, title=metric, rules=truth)
-    x, y = report.Axis("γ: propensities p^γ"), scale(row["value"] for row in rows)
+    x, y = report.Axis(label), scale(row["value"] for row in rows)
     return report.Chart("lines", series, title=metric, x=x, y=y, rules=truth)
+
+
+def _parameter(row: Row, axis: str) -> float | None:
+    """The number that a model is known by, if it has one."""
+    if "parameter" not in row:  # DELETE when sensitivity rows carry "parameter"
+        name, prefix = str(row[axis]), "γ = "
+        return float(name.removeprefix(prefix)) if name.startswith(prefix) else None
+    parameter: float | None = row["parameter"]
+    return parameter
 
 
 def scale(values: Iterable[float | None]) -> report.Axis:
     """An axis from 0 to 1, or to 1.5 where estimates go beyond 1; None of them within: their own.
 
+    Parameters
+    ----------
+    values : iterable of float or None
+        The estimates on the axis.
+
+    Returns
+    -------
+    Axis
+
+    Examples
+    --------
     >>> scale([0.3, 1.1, -7.0]).high, scale([4.0]).high
     (1.5, None)
     """
@@ -94,9 +148,9 @@ def scale(values: Iterable[float | None]) -> report.Axis:
     return report.Axis("", low=0, high=1.5 if max(within) > 1 else 1) if within else report.Axis()
 
 
-def _series(name: str, at: list[Any], rows: list[Row]) -> report.Series:
+def _series(name: str, x: list[Any], rows: list[Row]) -> report.Series:
     value, low, high = ([row[key] for row in rows] for key in ("value", "low", "high"))
-    return report.Series(name, at, value, low, high)
+    return report.Series(name, x, value, low, high, style=STYLES.get(name))
 
 
 def _by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:

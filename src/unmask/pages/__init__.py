@@ -1,8 +1,9 @@
 """What a page says: stored records become pages; `report` says how they look.
 
-A record is what a command prints with `--json`. `records` reads them and puts them on one page; the
-other modules say what each kind of record shows: `evaluation`, `comparison`, `diagnosis`, `demo`,
-with `label_figures` for the labels themselves. Nothing is computed again.
+A record is what a command prints with `--json` (`stored`). `records` reads records and puts them on
+one page; `evaluation`, `comparison`, `diagnosis` and `demo` say what each of them shows, with
+`label_figures` for the labels and `verdicts` for what an estimate may claim. Nothing is computed
+again.
 """
 
 from unmask.pages.records import KINDS, PageKind, Record, heading, page, read, write

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from unmask import report
 from unmask.metrics import Ranking
+from unmask.pages.stored import DifferenceRow, EstimateRow
 
-Record = dict[str, Any]
 
+def differences_section(rows: list[DifferenceRow]) -> report.Section:
+    """Every system against the first, with intervals and p-values.
 
-def differences_section(rows: list[Record]) -> report.Section:
-    """Every system against the first, with intervals and p-values."""
-    body = [
+    Parameters
+    ----------
+    rows : list of DifferenceRow
+
+    Returns
+    -------
+    Section
+    """
+    body: list[list[report.Cell]] = [
         [
             row["system"],
             row["metric"],
@@ -22,14 +28,25 @@ def differences_section(rows: list[Record]) -> report.Section:
         ]
         for row in rows
     ]
-    heads: list[Any] = ["system", "metric", "estimator", report.Column("difference", ".4f"),
-                        report.Column("p", ".2g")]  # fmt: skip
-    told = report.Text("Differences to the first system, paired over rows; positive is better.")
-    return report.Section("Compared with the first system", [told, report.Table(heads, body)])
+    columns: list[report.Column | str] = [
+        "system", "metric", "estimator", report.Column("difference", ".4f"),
+        report.Column("p", ".2g"),
+    ]  # fmt: skip
+    text = report.Text("Differences to the first system, paired over rows; positive is better.")
+    return report.Section("Compared with the first system", [text, report.Table(columns, body)])
 
 
 def ranking_section(ranking: Ranking) -> report.Section:
-    """The statement, a chart of the differences and a table of all numbers."""
+    """The statement, a chart of the differences and a table of all numbers.
+
+    Parameters
+    ----------
+    ranking : Ranking
+
+    Returns
+    -------
+    Section
+    """
     charts = [
         report.Chart(
             "dots",
@@ -46,12 +63,12 @@ def ranking_section(ranking: Ranking) -> report.Section:
         )
         for system, rows in ranking.by_system()
     ]  # fmt: skip
-    heads: tuple[Any, ...] = (
+    columns: list[report.Column | str] = [
         "propensities",
         "system",
         *(report.Column(name, ".4f") for name in ("its value", ranking.first, "difference")),
-    )
-    body = [
+    ]
+    body: list[list[report.Cell]] = [
         [row["model"], row["system"], row["value"], row["first"],
          report.Estimate(row["difference"], row["low"], row["high"])]
         for row in ranking.rows
@@ -60,11 +77,11 @@ def ranking_section(ranking: Ranking) -> report.Section:
     verdicts = [report.Verdict(level, line) for line in ranking.statement.splitlines()]
     return report.Section(
         f"Does the order in {ranking.metric} survive other propensities?",
-        [report.Verdicts(verdicts), *charts, report.Table(heads, body)],
+        [report.Verdicts(verdicts), *charts, report.Table(columns, body)],
     )
 
 
-def estimate_cell(row: Record) -> report.Estimate:
+def estimate_cell(row: EstimateRow) -> report.Estimate:
     """A stored estimate as a cell; empty where the data refused it."""
     if row["value"] is None or row["value"] != row["value"]:
         return report.Estimate(None)

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from unmask import report
 from unmask.metrics import Table, Tables, charts
+from unmask.metrics.charts import STYLES
 from unmask.pages import label_figures
+from unmask.pages.verdicts import verdict_cell
 
 METRICS = ("P@1", "P@5", "R@1", "R@5", "nDCG@5")
 
@@ -70,8 +72,8 @@ def summary(demo: Demo) -> list[str]:
     """What happened, in five sentences."""
     frequent, rare = demo.bands[0], demo.bands[-1]
     truth = demo.scores["unbiased"]["R@5", "vanilla"].value
-    naive = demo.estimates["R@5", "vanilla"].value
-    ours = demo.estimates["R@5", "deconvolved"]
+    observed = demo.estimates["R@5", "vanilla"].value
+    corrected = demo.estimates["R@5", "deconvolved"]
     return [
         f"{demo.total.lost:.0%} of all labels were hidden: a label of the {frequent.name} is "
         f"still seen in {1 - frequent.lost:.0%} of its rows, one of the {rare.name} in "
@@ -81,10 +83,10 @@ def summary(demo: Demo) -> list[str]:
         f"labels {_percent(demo, 'complete')}.",
         f"Training with unbiased weights finds {_percent(demo, 'unbiased')}: "
         f"{demo.recovered('R@5'):.0%} of the loss is back.",
-        f"Scored on hidden labels as if they were complete, that model has R@5 = {naive:.3f}; "
+        f"Scored on hidden labels as if they were complete, that model has R@5 = {observed:.3f}; "
         f"the truth is {truth:.3f}.",
-        f"The deconvolved estimate from the same hidden labels is {ours.value:.3f}, 95 % interval "
-        f"{ours.interval[0]:.3f} to {ours.interval[1]:.3f}.",
+        f"The deconvolved estimate from the same hidden labels is {corrected.value:.3f}, "
+        f"95 % interval {corrected.interval[0]:.3f} to {corrected.interval[1]:.3f}.",
     ]
 
 
@@ -137,9 +139,10 @@ def _models_table(demo: Demo) -> report.Table:
     return report.Table(
         ["metric", *(report.Column(name, ".3f") for name in demo.scores)],
         [
-            [m, *(report.Estimate(t[m, "vanilla"].value, *t[m, "vanilla"].interval)
-                  for t in demo.scores.values())]
-            for m in METRICS
+            [metric, *(report.Estimate(table[metric, "vanilla"].value,
+                                       *table[metric, "vanilla"].interval)
+                       for table in demo.scores.values())]
+            for metric in METRICS
         ],
         title="Scores on true labels",
         caption="Trained on, complete: all true labels; vanilla: observed labels as they are; "
@@ -151,8 +154,13 @@ def _models_chart(demo: Demo) -> report.Chart:
     return report.Chart(
         "bars",
         [
-            report.Series(name, list(METRICS), [t[m, "vanilla"].value for m in METRICS])
-            for name, t in demo.scores.items()
+            report.Series(
+                name,
+                METRICS,
+                [table[metric, "vanilla"].value for metric in METRICS],
+                style=STYLES.get(name),
+            )
+            for name, table in demo.scores.items()
         ],
         title="Scores on true labels",
         y=report.Axis("value", low=0, high=1),
@@ -166,7 +174,7 @@ def _estimates_table(demo: Demo) -> report.Table:
          "verdict"],
         [
             [e.metric, e.estimator, report.Estimate(e.value, *e.interval),
-             truth[e.metric, "vanilla"].value, label_figures.judged(e.verdict)]
+             truth[e.metric, "vanilla"].value, verdict_cell(e.verdict)]
             for e in demo.estimates
         ],
         title="Estimates from hidden test labels beside the truth",
@@ -177,12 +185,14 @@ def _dots(demo: Demo) -> report.Panels:
     panels = []
     for metric in METRICS:
         truth = demo.scores["unbiased"][metric, "vanilla"].value
-        part = [e for e in demo.estimates if e.metric == metric]
+        estimates = [e for e in demo.estimates if e.metric == metric]
         series = [
-            report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
-            for e in part
-        ]
-        axis, rule = charts.scale(e.value for e in part), report.Rule("truth", truth)
+            report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]],
+                          style=STYLES.get(e.estimator))
+            for e in estimates
+        ]  # fmt: skip
+        axis = charts.scale(e.value for e in estimates)
+        rule = report.Rule("truth", truth, style=STYLES["truth"])
         panels.append(report.Chart("dots", series, title=metric, y=axis, rules=[rule]))
     return report.Panels(panels, columns=3, title="Estimates and 95 % intervals; dashed: the truth")
 

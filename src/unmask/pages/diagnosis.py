@@ -1,28 +1,24 @@
-"""The page of a diagnosis: the verdict, the findings with their evidence, every test.
-
-A record is `Diagnosis.to_dict`, with source and labels.
-"""
+"""The page of a diagnosis: the verdict, the findings with their evidence, every test."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from unmask import report
 from unmask.diagnosis.findings import VERDICTS
 from unmask.pages import label_figures
+from unmask.pages.stored import DiagnosisRecord
 
-Record = dict[str, Any]
 
-
-def summary(record: Record) -> list[str]:
+def summary(record: DiagnosisRecord) -> list[str]:
     """The verdict, and every finding that is more than information."""
-    worst = [f"{f['title']}." for f in record["findings"] if f["severity"] != "info"]
+    findings = [f"{f['title']}." for f in record["findings"] if f["severity"] != "info"]
     verdict = VERDICTS[record["severity"]]
-    return [verdict[0].upper() + verdict[1:], *worst]
+    return [verdict[0].upper() + verdict[1:], *findings]
 
 
-def sections(record: Record) -> list[report.Section]:
+def sections(record: DiagnosisRecord) -> list[report.Section]:
     """Findings, all tests, the labels."""
     verdicts = [
         report.Verdict(f["severity"], f["title"], evidence=f["evidence"], advice=f["advice"])
@@ -32,14 +28,16 @@ def sections(record: Record) -> list[report.Section]:
         ["test", "effect", report.Column("p", ".2g"), report.Column("p, corrected", ".2g")],
         [[t["name"], t["effect"], t["p_value"], t["adjusted"]] for t in record["tests"]],
     )
-    made = [report.Section("Findings", [report.Verdicts(verdicts)])]
+    sections = [report.Section("Findings", [report.Verdicts(verdicts)])]
     if record["tests"]:
-        made.append(report.Section("All tests", [tests]))
-    if record.get("labels"):
-        made.append(label_figures.section(record["labels"]))
-    return made
+        sections.append(report.Section("All tests", [tests]))
+    if labels := record.get("labels"):
+        sections.append(label_figures.section(labels))
+    return sections
 
 
-def recognise(path: Path, content: Any) -> list[Record]:
-    """A stored diagnosis."""
-    return [content] if isinstance(content, dict) and content.get("kind") == "diagnosis" else []
+def recognise(path: Path, content: object) -> list[DiagnosisRecord]:
+    """The record in the content of a file, if it is a stored diagnosis."""
+    if isinstance(content, dict) and content.get("kind") == "diagnosis":
+        return [cast(DiagnosisRecord, content)]
+    return []

@@ -1,4 +1,4 @@
-"""What pages share: pictures of labels, and verdicts with their level.
+"""Labels on pages: how frequent they are, how likely they are seen, how many a row has.
 
 `label_facts` reduces a label matrix and its propensities to a small plain record, which can be
 stored and drawn later; `curves` and `counts` draw it.
@@ -6,21 +6,35 @@ stored and drawn later; `curves` and `counts` draw it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation, report
+from unmask.metrics.charts import STYLES
+from unmask.pages.stored import LabelFacts
 from unmask.weights import count_distribution
 
 RANKS = 200
 """Points of a curve; more cannot be told apart."""
 
 
-def label_facts(labels: Any, propensity: Any) -> dict[str, Any]:
+def label_facts(labels: ArrayLike | sp.sparray, propensity: ArrayLike) -> LabelFacts:
     """Observed labels in few numbers: plain lists, whose length does not depend on the data.
 
+    Parameters
+    ----------
+    labels : array or sparse matrix, shape (n, L)
+        Observed labels, 0 or 1.
+    propensity : array, shape (L,)
+
+    Returns
+    -------
+    LabelFacts
+        A dict that JSON can store; `section` draws it.
+
+    Examples
+    --------
     >>> facts = label_facts([[1, 1], [1, 0], [0, 0], [1, 0]], [0.5, 0.5])
     >>> facts["count"], facts["observed"], facts["seen"]
     ([3.0, 1.0], [0.25, 0.5, 0.25], 0.5)
@@ -30,16 +44,17 @@ def label_facts(labels: Any, propensity: Any) -> dict[str, Any]:
     p = _validation.propensity(propensity, n_labels)
     count = np.bincount(matrix.indices, minlength=n_labels)
     order = np.argsort(-count, kind="stable")
-    at = np.unique(np.geomspace(1, n_labels, RANKS).astype(int)) - 1
+    ranks = np.unique(np.geomspace(1, n_labels, RANKS).astype(int))
+    shown = order[ranks - 1]
     fit = count_distribution(matrix, p)
     return {
         "rows": n,
         "labels": n_labels,
         "entries": matrix.nnz,
         "seen": fit.propensity,
-        "rank": (at + 1).tolist(),
-        "count": count[order][at].astype(float).tolist(),
-        "propensity": p[order][at].tolist(),
+        "rank": ranks.tolist(),
+        "count": count[shown].astype(float).tolist(),
+        "propensity": p[shown].tolist(),
         "observed": _without_tail(fit.rows / max(n, 1)).tolist(),
         "deconvolved": _without_tail(fit.probability).tolist(),
     }
@@ -48,17 +63,27 @@ def label_facts(labels: Any, propensity: Any) -> dict[str, Any]:
 def curves(rank: ArrayLike, count: ArrayLike, propensity: ArrayLike, *, of: str) -> report.Panels:
     """How frequent labels are and how likely a true one is seen, from frequent to rare.
 
-    `of` says what was counted. A label that never occurs leaves a gap on the logarithmic axis.
+    Parameters
+    ----------
+    rank, count, propensity : array, shape (m,)
+        Some labels, most frequent first; one that never occurs leaves a gap on the log axis.
+    of : str
+        What was counted.
+
+    Returns
+    -------
+    Panels
+        Two charts over the rank.
     """
-    places, x = np.asarray(rank).tolist(), report.Axis("rank of the label", log=True)
-    frequency = report.Series(of, places, np.asarray(count).tolist())
-    seen = report.Series("propensity", places, np.asarray(propensity).tolist())
+    ranks, x = np.asarray(rank).tolist(), report.Axis("rank of the label", log=True)
+    frequency = report.Series(of, ranks, np.asarray(count).tolist())
+    probability = report.Series("propensity", ranks, np.asarray(propensity).tolist())
     title = f"How often labels occur ({of})"
     return report.Panels(
         [
             report.Chart("lines", [frequency], title=title, x=x, y=report.Axis("rows", log=True)),
             report.Chart(
-                "lines", [seen], title="How often a true label is seen", x=x,
+                "lines", [probability], title="How often a true label is seen", x=x,
                 y=report.Axis("p", low=0, high=1),
             ),
         ]
@@ -66,22 +91,34 @@ def curves(rank: ArrayLike, count: ArrayLike, propensity: ArrayLike, *, of: str)
 
 
 def counts(**shares: ArrayLike) -> report.Panels:
-    """Shares of rows by number of labels, one histogram per name, and the same summed up."""
-    short = {name: _without_tail(np.asarray(each)) for name, each in shares.items()}
-    longest = max(each.size for each in short.values())
-    edges, places = (np.arange(longest + 1) - 0.5).tolist(), np.arange(longest).tolist()
-    bars = {name: np.pad(each, (0, longest - each.size)) for name, each in short.items()}
+    """Shares of rows by number of labels, one histogram per name, and the same summed up.
+
+    Parameters
+    ----------
+    **shares : array, shape (m,)
+        Entry i is the share of rows with i labels; m may differ from name to name.
+
+    Returns
+    -------
+    Panels
+        Histograms, and their cumulative sums.
+    """
+    short = {name: _without_tail(np.asarray(values)) for name, values in shares.items()}
+    longest = max(values.size for values in short.values())
+    edges, numbers = (np.arange(longest + 1) - 0.5).tolist(), np.arange(longest).tolist()
+    bars = {name: np.pad(values, (0, longest - values.size)) for name, values in short.items()}
     return report.Panels(
         [
             report.Chart(
                 "steps",
-                [report.Series(name, edges, each.tolist()) for name, each in bars.items()],
+                [report.Series(name, edges, values.tolist(), style=STYLES.get(name))
+                 for name, values in bars.items()],
                 title="Rows by number of labels", x="labels", y="share of rows",
             ),
             report.Chart(
                 "lines",
-                [report.Series(name, places, np.cumsum(each).tolist())
-                 for name, each in bars.items()],
+                [report.Series(name, numbers, np.cumsum(values).tolist(), style=STYLES.get(name))
+                 for name, values in bars.items()],
                 title="Rows with at most so many", x="labels", y=report.Axis("share", low=0),
             ),
         ],
@@ -91,8 +128,18 @@ def counts(**shares: ArrayLike) -> report.Panels:
     )  # fmt: skip
 
 
-def section(facts: dict[str, Any]) -> report.Section:
-    """The section of a page that shows the labels of a record."""
+def section(facts: LabelFacts) -> report.Section:
+    """The section of a page that shows the labels of a record.
+
+    Parameters
+    ----------
+    facts : LabelFacts
+        As `label_facts` makes it.
+
+    Returns
+    -------
+    Section
+    """
     histogram = counts(observed=facts["observed"], deconvolved=facts["deconvolved"])
     ranks = curves(facts["rank"], facts["count"], facts["propensity"], of="as observed")
     return report.Section("The labels", [ranks, histogram])
@@ -101,16 +148,3 @@ def section(facts: dict[str, Any]) -> report.Section:
 def _without_tail(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shares up to the number that all but one row in a thousand stay below."""
     return shares[: int(np.searchsorted(np.cumsum(shares), 0.999 * shares.sum())) + 1]
-
-
-def judged(verdict: str) -> report.Verdict:
-    """An estimate's verdict with the level that its first word stands for.
-
-    >>> judged("unusable: …").level, judged("precise, but an upper bound").level
-    ('error', 'info')
-    """
-    level = next((LEVELS[word] for word in LEVELS if verdict.startswith(word)), "info")
-    return report.Verdict(level, verdict)
-
-
-LEVELS = {"trust": "good", "wide": "warning", "doubtful": "warning", "unusable": "error"}

@@ -5,25 +5,36 @@ A page made at once and one made later from the stored record are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from unmask import __version__, _io, report
 from unmask.pages import diagnosis, evaluation
+from unmask.pages.stored import EvaluationRecord
 
 Record = dict[str, Any]
+"""A stored record of any kind; `stored` has the form of each. Read ones also name their `file`."""
 
 
-class PageKind(NamedTuple):
-    """What a page shows of one kind of record: sentences first, then sections.
+@dataclass(frozen=True)
+class PageKind:
+    """What a page shows of one kind of record.
 
-    `recognise` turns the content of a file into records of this kind, or into none.
+    Parameters
+    ----------
+    summary : function of a record
+        Returns the sentences at the top of the page.
+    sections : function of a record
+        Returns the sections below.
+    recognise : function of a path and the content of that file
+        Returns the records of this kind in it, or none. The content of a folder is its path.
     """
 
-    summary: Callable[[Record], list[str]]
-    sections: Callable[[Record], list[report.Section]]
-    recognise: Callable[[Path, Any], list[Record]]
+    summary: Callable[[Any], list[str]]
+    sections: Callable[[Any], list[report.Section]]
+    recognise: Callable[[Path, object], Sequence[Mapping[str, object]]]
 
 
 def page(
@@ -33,29 +44,48 @@ def page(
     commands: Iterable[str] = (),
     kinds: Mapping[str, PageKind] | None = None,
 ) -> report.Page:
-    """One page of all records, in their order; `commands` are those that made the page itself."""
-    known = kinds or KINDS
+    """One page of all records, in their order.
+
+    Parameters
+    ----------
+    records : list of dict
+        As `read` returns them, or as a command made them.
+    title : str, optional
+        By default the headings of the records.
+    commands : iterable of str, default ()
+        Commands that made the page itself; those that made the records are on it anyway.
+    kinds : mapping of str to PageKind, optional
+        By default `KINDS`.
+
+    Returns
+    -------
+    Page
+    """
+    kinds = kinds or KINDS
     several = len(records) > 1
     sections = [
         _prefixed(section, name(record)) if several else section
         for record in records
-        for section in known[record["kind"]].sections(record)
+        for section in kinds[record["kind"]].sections(record)
     ]
     evaluations = [record for record in records if record["kind"] == "evaluation"]
     if len(evaluations) > 1:
-        names = [f"{number}. {name(record)}" for number, record in enumerate(evaluations, 1)]
-        sections.insert(0, evaluation.side_by_side(dict(zip(names, evaluations, strict=True))))
+        columns = {
+            f"{number}. {name(record)}": cast(EvaluationRecord, record)
+            for number, record in enumerate(evaluations, 1)
+        }
+        sections.insert(0, evaluation.side_by_side(columns))
     lines = [*(record["command"] for record in records if "command" in record), *commands]
     if lines:
-        commands_made = report.Commands(list(dict.fromkeys(lines)))
-        sections.append(report.Section("How this page was made", [commands_made]))
+        all_commands = report.Commands(list(dict.fromkeys(lines)))
+        sections.append(report.Section("How this page was made", [all_commands]))
     summary = [
         f"{name(record)}: {sentence}" if several else sentence
         for record in records
-        for sentence in known[record["kind"]].summary(record)
+        for sentence in kinds[record["kind"]].summary(record)
     ]
-    heading_of_page = title or " · ".join(map(heading, records))
-    return report.Page(heading_of_page, summary, sections, footer=f"Made by unmask {__version__}.")
+    page_title = title or " · ".join(map(heading, records))
+    return report.Page(page_title, summary, sections, footer=f"Made by unmask {__version__}.")
 
 
 def write(
@@ -66,15 +96,34 @@ def write(
     commands: Iterable[str] = (),
     kinds: Mapping[str, PageKind] | None = None,
 ) -> report.Page:
-    """Write the page of stored records and return it; a file that holds nonsense is named."""
+    """Write the page of stored records and return it.
+
+    Parameters
+    ----------
+    records : list of dict
+        As `read` returns them.
+    path : Path
+        The HTML file.
+    title, commands, kinds
+        As in `page`.
+
+    Returns
+    -------
+    Page
+
+    Raises
+    ------
+    ValueError
+        If a record has not the form of its kind; the message names its file.
+    """
     try:
-        made = page(records, title=title, commands=commands, kinds=kinds)
-        report.write(made, path)
+        result = page(records, title=title, commands=commands, kinds=kinds)
+        report.write(result, path)
     except DAMAGE as error:
         for record in records:
             _refuse_damaged(record, kinds)
         raise error
-    return made
+    return result
 
 
 def _refuse_damaged(record: Record, kinds: Mapping[str, PageKind] | None) -> None:
@@ -86,8 +135,26 @@ def _refuse_damaged(record: Record, kinds: Mapping[str, PageKind] | None) -> Non
 
 
 def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Record]:
-    """The records in a file or folder; what is none is refused by name."""
-    content = path if path.is_dir() else _loaded(path)
+    """The records in a file or folder.
+
+    Parameters
+    ----------
+    path : Path
+        What a command printed with `--json`, or a folder of rows of studies.
+    kinds : mapping of str to PageKind, optional
+        By default `KINDS`.
+
+    Returns
+    -------
+    list of dict
+        The records, each with its `file`.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    content = path if path.is_dir() else _read_json(path)
     for kind in (kinds or KINDS).values():
         if records := kind.recognise(path, content):
             return [{**record, "file": str(path)} for record in records]
@@ -99,7 +166,7 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
     )
 
 
-def _loaded(path: Path) -> Any:
+def _read_json(path: Path) -> object:
     try:
         return _io.read_json(path)
     except ValueError as error:
@@ -107,12 +174,12 @@ def _loaded(path: Path) -> Any:
 
 
 def name(record: Record) -> str:
-    """A record in short, to tell it from others on its page."""
+    """The name of a record among others on its page: that of its source."""
     return Path(str(record.get("source") or record["kind"])).name
 
 
 def heading(record: Record) -> str:
-    """What a page of this record alone is called."""
+    """The title of a page of this record alone."""
     return f"{record['kind'].capitalize()} of {name(record)}"
 
 
@@ -121,10 +188,10 @@ def _prefixed(section: report.Section, prefix: str) -> report.Section:
 
 
 DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError)
-"""What drawing a record raises that no command has stored."""
+"""What is raised when a record has not the form of its kind."""
 
 KINDS: dict[str, PageKind] = {
     "evaluation": PageKind(evaluation.summary, evaluation.sections, evaluation.recognise),
     "diagnosis": PageKind(diagnosis.summary, diagnosis.sections, diagnosis.recognise),
 }
-"""The kinds of record that the library stores; `unmask_studies` adds its own when it asks."""
+"""The kinds of record that the library stores; `unmask_studies.KINDS` has those of studies too."""

@@ -1,8 +1,8 @@
 """Reports: a page of sentences, facts, tables, charts and verdicts, as one self-contained file.
 
-This room knows nothing of labels: others say what stands on a page, it says how that looks.
-Parts are frozen records (`parts`, `charts`); functions draw (`drawing`), place (`html`) and write
-(`files`) them. Every chart and table is data first and can be saved as such.
+This room says how things look and knows nothing of labels: others say what stands on a page.
+Parts are frozen records (`page`, `charts`); functions draw (`drawing`), arrange (`html`,
+`markdown`) and write (`files`) them. Every chart and table is data first and can be saved as such.
 
 >>> import tempfile
 >>> recall = Series("unbiased", [0.1, 1.0], [0.6, 0.5], low=[0.0, 0.4], high=[2.0, 0.6])
@@ -12,12 +12,14 @@ Parts are frozen records (`parts`, `charts`); functions draw (`drawing`), place 
 'report.html'
 """
 
-from unmask.report.charts import KINDS, Axis, Chart, Note, Panels, Rule, Series
+from unmask.report.charts import KINDS, Axis, Chart, Drawing, Note, Panels, Rule, Series
 from unmask.report.files import save, write
+from unmask.report.format import format_value, printable
 from unmask.report.html import render
 from unmask.report.markdown import write_markdown
 from unmask.report.page import (
     LEVELS,
+    Cell,
     Column,
     Commands,
     Estimate,
@@ -29,18 +31,19 @@ from unmask.report.page import (
     Verdict,
     Verdicts,
 )
-from unmask.report.styles import PALETTE, STYLES, Style, styles
+from unmask.report.styles import PALETTE, Style, Styles, assign_styles
 from unmask.report.tables import harmless, rows
 
 __all__ = [
     "KINDS",
     "LEVELS",
     "PALETTE",
-    "STYLES",
     "Axis",
+    "Cell",
     "Chart",
     "Column",
     "Commands",
+    "Drawing",
     "Estimate",
     "Facts",
     "Note",
@@ -50,15 +53,18 @@ __all__ = [
     "Section",
     "Series",
     "Style",
+    "Styles",
     "Table",
     "Text",
     "Verdict",
     "Verdicts",
+    "assign_styles",
+    "format_value",
     "harmless",
+    "printable",
     "render",
     "rows",
     "save",
-    "styles",
     "write",
     "write_markdown",
 ]

@@ -1,104 +1,159 @@
-"""What a chart says in words: in its legend, on its axes, and to those who cannot see it."""
+"""Alt texts: what a drawing shows, in at most two sentences, for readers who cannot see it.
+
+The first sentence says what is drawn over what and names the series; the second gives the main
+finding: where the line that varies most starts and ends, or the lowest and the highest value. The
+numbers themselves are in the table and the CSV file beside every drawing.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from unmask.report.charts import Chart, Panels, Series, axes_of, charts_of
-from unmask.report.format import say
+from unmask.report.charts import Chart, Drawing, Position, axes_of, charts_of
+from unmask.report.format import format_value
+
+NAMES = 6
+"""How many series an alt text names; the rest are counted."""
 
 
-def legend(drawing: Chart | Panels) -> tuple[str, ...]:
-    """The names that need a legend: those of series and rules that the axes do not already name.
+def alt_text(drawing: Drawing) -> str:
+    """The text of one chart, or one text for all panels of a drawing.
 
-    >>> legend(Chart("dots", [Series("a", ["a"], [1.0]), Series("b", ["b"], [2.0])]))
-    ()
-    >>> legend(Chart("lines", [Series("a", [0], [1.0]), Series("b", [0], [2.0])]))
-    ('a', 'b')
+    Parameters
+    ----------
+    drawing : Chart or Panels
+        A chart with a `description` has that as its text.
+
+    Returns
+    -------
+    str
+        At most two sentences, however many series and points there are.
+
+    Examples
+    --------
+    >>> from unmask.report.charts import Series
+    >>> recall = Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])
+    >>> alt_text(Chart("lines", [recall], x="p", y="R"))
+    'Line chart of R over p: bound. It goes from 0.5 at 1 to 0.6 at 3, between 0.5 and 0.7.'
     """
-    names: dict[str, None] = {}
-    for chart in charts_of(drawing):
-        if chart.kind != "heat":
-            own = (s.name for s in chart.series if not _names_its_row(chart, s))
-            names.update(dict.fromkeys([*own, *(rule.name for rule in chart.rules)]))
-    alone = len(names) == 1 and not any(chart.rules for chart in charts_of(drawing))
-    return () if alone else tuple(names)
+    charts = charts_of(drawing)
+    described = [chart.description for chart in charts if chart.description]
+    if described:
+        return described[0]
+    names = _listed(series.name for chart in charts for series in chart.series)
+    return f"{_subject(charts)}: {names}{_rules(charts)}. {_finding(charts)}."
 
 
-def _names_its_row(chart: Chart, series: Series) -> bool:
-    return chart.kind in ("dots", "bars") and set(series.x) == {series.name}
+def _subject(charts: tuple[Chart, ...]) -> str:
+    """What is drawn over what, such as `Line chart of R over p` or `3 dot plots of R`."""
+    kinds = {chart.kind for chart in charts}
+    noun = NOUNS[charts[0].kind] if len(kinds) == 1 else "chart"
+    subject = noun.capitalize() if len(charts) == 1 else f"{len(charts)} {noun}s"
+    subject += f" of {_listed(map(_measure, charts))}"
+    if over := _listed(axes_of(chart)[0].label for chart in charts):
+        subject += f" over {over}"
+    if rows := _listed(axes_of(chart)[1].label for chart in charts if chart.kind == "heat"):
+        subject += f" and {rows}"
+    return subject
 
 
-def drawn_as(drawing: Chart | Panels, name: str) -> frozenset[str]:
-    """The kinds of charts that have a series of this name; none if only rules have it.
+def _measure(chart: Chart) -> str:
+    """The name of what was measured."""
+    _, y, color = axes_of(chart)
+    label = color.label if chart.kind == "heat" else y.label
+    return label or chart.title or "values"
 
-    >>> sorted(drawn_as(Chart("bars", [Series("a", ["x"], [1.0])]), "a"))
-    ['bars']
-    """
-    return frozenset(
-        chart.kind for chart in charts_of(drawing) for one in chart.series if one.name == name
+
+def _listed(names: Iterable[str]) -> str:
+    """The first different names that are not empty, and how many more there are."""
+    different = list(dict.fromkeys(name for name in names if name))
+    rest = [f"{len(different) - NAMES} more"] if len(different) > NAMES else []
+    return ", ".join([*different[:NAMES], *rest])
+
+
+def _rules(charts: tuple[Chart, ...]) -> str:
+    """The dashed lines; with their values in a chart of its own, as panels have many."""
+    rules = [rule for chart in charts for rule in chart.rules]
+    names = (
+        f"{rule.name} at {format_value(rule.value)}" if len(charts) == 1 else rule.name
+        for rule in rules
     )
+    return f"; dashed: {_listed(names)}" if rules else ""
 
 
-def series_names(drawing: Chart | Panels) -> tuple[str, ...]:
-    """Every name that needs a look, in order of appearance.
-
-    >>> series_names(Chart("lines", [Series("b", [0], [1.0]), Series("a", [0], [1.0])]))
-    ('b', 'a')
-    """
-    names: list[str] = []
-    for chart in charts_of(drawing):
-        names += [one.name for one in chart.series if chart.kind != "heat"]
-        names += [rule.name for rule in chart.rules]
-    return tuple(dict.fromkeys(names))
+class _Point(NamedTuple):
+    series: str
+    x: Position
+    y: float
 
 
-def categories(chart: Chart) -> tuple[Any, ...]:
-    """The x of all series, each once, in order of appearance.
-
-    >>> categories(Chart("bars", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
-    ('P', 'R')
-    """
-    return tuple(dict.fromkeys(x for series in chart.series for x in series.x))
-
-
-def described(chart: Chart) -> str:
-    """What the chart shows, in words, for readers who cannot see it.
-
-    >>> described(Chart("lines", [Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])], x="p", y="R"))
-    'A line chart of R over p. bound: 3 points, from 0.5 at 1 to 0.6 at 3, lowest 0.5, highest 0.7.'
-    """
-    if chart.description:
-        return chart.description
-    x, y, color = axes_of(chart)
-    measured = color if chart.kind == "heat" else y
-    what = f"{_NOUNS[chart.kind]} of {measured.label or 'values'}"
-    over = f" over {x.label}" if x.label else ""
-    by = f" and {y.label}" if chart.kind == "heat" and y.label else ""
-    told = [_series_in_words(one) for one in chart.series[:8]]
-    more = [f"And {len(chart.series) - 8} more series."] if len(chart.series) > 8 else []
-    rules = [f"A line at {say(rule.at)}: {rule.name}." for rule in chart.rules]
-    return " ".join([f"{what}{over}{by}.", *told, *more, *rules])
+def _finding(charts: tuple[Chart, ...]) -> str:
+    """The main finding of the first chart that has values."""
+    for chart in charts:
+        if points := _points(chart):
+            place = f"in {chart.title}, " if len(charts) > 1 and chart.title else ""
+            finding = f"{place}{_course(points) if chart.kind == 'lines' else _extremes(points)}"
+            return finding[0].upper() + finding[1:]
+    return "There are no values to show"
 
 
-def _series_in_words(series: Series) -> str:
-    seen = [(x, y) for x, y in zip(series.x, series.y, strict=False) if y is not None]
-    if not seen:
-        return f"{series.name}: nothing to show."
-    if len(seen) == 1:
-        return f"{series.name}: {say(seen[0][1])} at {say(seen[0][0])}."
-    (start, first), (end, last) = seen[0], seen[-1]
-    heights = [y for _, y in seen]
+def _points(chart: Chart) -> list[_Point]:
+    return [
+        _Point(series.name, x, y)
+        for series in chart.series
+        for x, y in zip(series.x, series.y, strict=False)
+        if y is not None
+    ]
+
+
+def _course(points: list[_Point]) -> str:
+    """How the series that varies most goes from its first to its last point."""
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        groups.setdefault(point.series, []).append(point)
+    course = max(groups.values(), key=_variation)
+    name = f"series {course[0].series}" if len(groups) > 1 else "it"
+    start, end = course[0], course[-1]
+    if _variation(course) == 0:
+        return f"{name} stays at {format_value(start.y)}"
+    text = (
+        f"{name} goes from {format_value(start.y)} at {format_value(start.x)} to "
+        f"{format_value(end.y)} at {format_value(end.x)}"
+    )
+    low, high = (choose(point.y for point in course) for choose in (min, max))
+    if {low, high} == {start.y, end.y}:
+        return text
+    return f"{text}, between {format_value(low)} and {format_value(high)}"
+
+
+def _variation(points: list[_Point]) -> float:
+    heights = [point.y for point in points]
+    return max(heights) - min(heights)
+
+
+def _extremes(points: list[_Point]) -> str:
+    """The lowest and the highest value of all series."""
+    low, high = (choose(points, key=lambda point: point.y) for choose in (min, max))
+    if low.y == high.y:
+        return f"all values are {format_value(low.y)}"
     return (
-        f"{series.name}: {len(seen)} points, from {say(first)} at {say(start)} to {say(last)} at "
-        f"{say(end)}, lowest {say(min(heights))}, highest {say(max(heights))}."
+        f"the lowest value is {format_value(low.y)} ({_place(low)}), the highest "
+        f"{format_value(high.y)} ({_place(high)})"
     )
 
 
-_NOUNS = {
-    "lines": "A line chart",
-    "dots": "A dot plot",
-    "bars": "A bar chart",
-    "steps": "A histogram",
-    "heat": "A heat map",
+def _place(point: _Point) -> str:
+    if point.x == point.series:
+        return point.series
+    return f"{point.series} at {format_value(point.x)}"
+
+
+NOUNS = {
+    "lines": "line chart",
+    "dots": "dot plot",
+    "bars": "bar chart",
+    "steps": "histogram",
+    "heat": "heat map",
 }
+"""What a chart of each kind is called."""

@@ -16,13 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar, cast
 
 from unmask._validation import one_of
-from unmask.report.format import clean, say
+from unmask.report.format import format_value, printable
+from unmask.report.styles import Style, assign_styles
 
+Position = str | float
 Numbers = tuple[float | None, ...]
+T = TypeVar("T")
 
 DRAWABLE = 1e100
 """Beyond it the arithmetic of axes overflows; such numbers are gaps, as infinities are."""
@@ -32,8 +36,19 @@ DRAWABLE = 1e100
 class Axis:
     """An axis: its label, its scale and, where they should not follow the data, its ends.
 
-    `center` (of the colours of a `heat` chart) is the value at which two colours part.
+    Parameters
+    ----------
+    label : str, default ""
+        What the axis shows.
+    log : bool, default False
+        Whether the scale is logarithmic.
+    low, high : float, optional
+        The ends; by default those of the data.
+    center : float, optional
+        For the colours of a `heat` chart: the value that divides the two hues.
 
+    Examples
+    --------
     >>> Axis("propensity", log=True).label
     'propensity'
     """
@@ -46,7 +61,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         """Refuse ends that are no interval, or that a logarithm cannot show."""
-        _set(self, "label", clean(self.label))
+        set_field(self, "label", printable(self.label))
         ends = [end for end in (self.low, self.high) if end is not None]
         if not all(math.isfinite(end) for end in ends) or ends != sorted(set(ends)):
             raise ValueError(f"axis {self.label!r} must run from low to high; got {ends}.")
@@ -58,22 +73,39 @@ class Axis:
 class Series:
     """A named sequence of points (x, y), each with an interval [low, high] if there is one.
 
+    Parameters
+    ----------
+    name : str
+        The name in the legend. Series of the same name have the same style on a whole page.
+    x : sequence of n numbers or n str
+        Positions; n + 1 edges for a chart of kind `steps`.
+    y : sequence of n numbers
+        Values; None, NaN and infinities leave a gap.
+    low, high : sequence of n numbers, optional
+        Both or neither.
+    style : Style, optional
+        By default the next free style of the drawing or page.
+
+    Examples
+    --------
     >>> Series("vanilla", [1, 2], [0.3, float("nan")]).y
     (0.3, None)
     """
 
     name: str
-    x: Sequence[Any]
+    x: Sequence[Position]
     y: Sequence[float | None]
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
+    style: Style | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Bring everything to tuples of text or floats, and refuse what does not fit together."""
-        _set(self, "name", clean(self.name))
-        _set(self, "x", _positions(self.x, f"x of series {self.name!r}"))
-        for field in ("y", "low", "high"):
-            _set(self, field, _numbers(getattr(self, field), f"{field} of series {self.name!r}"))
+        set_field(self, "name", printable(self.name))
+        set_field(self, "x", _positions(self.x, f"x of series {self.name!r}"))
+        for name in ("y", "low", "high"):
+            values = _numbers(getattr(self, name), f"{name} of series {self.name!r}")
+            set_field(self, name, values)
         sizes = {len(self.y), *(len(ends) for ends in (self.low, self.high) if ends)}
         if not self.y or len(sizes) > 1 or bool(self.low) != bool(self.high):
             raise ValueError(
@@ -85,50 +117,89 @@ class Series:
 
 @dataclass(frozen=True)
 class Rule:
-    """A dashed line across the chart at one value of an axis, in the look of series `name`.
+    """A dashed line across the chart at one value of an axis.
 
-    On `y` it lies at a measured value (a target, a truth); on `x` it can mark a mean.
+    Parameters
+    ----------
+    name : str
+        The name in the legend; a rule named like a series has its style.
+    value : float
+        Where the line is: on `y` a measured value (a target, a truth), on `x` a mean, say.
+    axis : "x" or "y", default "y"
+    style : Style, optional
+        By default the next free style of the drawing or page.
 
+    Examples
+    --------
     >>> Rule("truth", 0.5).axis
     'y'
     """
 
     name: str
-    at: float
+    value: float
     axis: str = "y"
+    style: Style | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse an unknown axis and a place that is no number."""
-        _set(self, "name", clean(self.name))
+        """Refuse an unknown axis and a value that is no number."""
+        set_field(self, "name", printable(self.name))
         one_of(self.axis, ("x", "y"), "axis")
-        if _numbers([self.at], f"rule {self.name!r}") == (None,):
-            raise ValueError(f"rule {self.name!r} must lie at a finite number; got {self.at}.")
+        if _numbers([self.value], f"rule {self.name!r}") == (None,):
+            raise ValueError(f"rule {self.name!r} must lie at a finite number; got {self.value}.")
 
 
 @dataclass(frozen=True)
 class Note:
-    """Words at a point of the chart; with `to`, a bracket from y to that height beside them.
+    """Text at a point of a chart.
 
-    In a `heat` chart x and y name a column and a row, and the note is a ring around the cell.
+    Parameters
+    ----------
+    x, y : float, or str in a `heat` chart
+        The point; in a `heat` chart a column and a row, and the note is a ring around the cell.
+    text : str, default ""
+    to : float, optional
+        Draws a bracket from `y` to this height beside the text.
 
+    Examples
+    --------
     >>> Note(0.4, 1.0, "noise", to=2.0).to
     2.0
     """
 
-    x: float | str
-    y: float | str
+    x: Position
+    y: Position
     text: str = ""
     to: float | None = None
 
     def __post_init__(self) -> None:
-        """Clean the words."""
-        _set(self, "text", clean(self.text))
+        """Replace characters that cannot be printed."""
+        set_field(self, "text", printable(self.text))
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart; see the module for its kinds. `description` replaces the one made from the data.
+    """One chart; the kinds are explained at the top of the module.
 
+    Parameters
+    ----------
+    kind : str
+        A name in `KINDS`.
+    series : sequence of Series
+        At least one, with different names.
+    title : str, default ""
+    x, y : Axis or str, default ""
+        The axes, or only their labels.
+    color : Axis or str, default ""
+        The colour scale of a `heat` chart.
+    rules : sequence of Rule, default ()
+    notes : sequence of Note, default ()
+    caption : str, default ""
+        Stands below the chart; text between `backticks` is set as code.
+    description : str, default ""
+        Alt text instead of the one made from the data.
+
+    Examples
+    --------
     >>> chart = Chart("lines", [Series("unbiased", [0.1, 1.0], [0.9, 0.5])],
     ...               title="Recall", x="propensity", y="R@5")
     >>> chart.x.label
@@ -148,28 +219,42 @@ class Chart:
 
     def __post_init__(self) -> None:
         """Bring axes and sequences to their types, and refuse series that the kind cannot show."""
-        for field in ("title", "caption", "description"):
-            _set(self, field, clean(getattr(self, field)))
-        for field in ("x", "y", "color"):
-            given = getattr(self, field)
-            _set(self, field, given if isinstance(given, Axis) else Axis(given))
-        for field, kind in (("series", Series), ("rules", Rule), ("notes", Note)):
-            _set(self, field, only(kind, getattr(self, field), f"{field} of a chart"))
+        for name in ("title", "caption", "description"):
+            set_field(self, name, printable(getattr(self, name)))
+        for name in ("x", "y", "color"):
+            axis = getattr(self, name)
+            set_field(self, name, axis if isinstance(axis, Axis) else Axis(axis))
+        set_field(self, "series", tuple_of(Series, self.series, "series of a chart"))
+        set_field(self, "rules", tuple_of(Rule, self.rules, "rules of a chart"))
+        set_field(self, "notes", tuple_of(Note, self.notes, "notes of a chart"))
         one_of(self.kind, KINDS, "kind of chart")
-        names = [one.name for one in self.series]
+        names = [series.name for series in self.series]
         if not names or len(set(names)) != len(names):
             raise ValueError(
                 f"chart {self.title!r} needs series with different names; got {names}."
             )
-        for one in self.series:
-            KINDS[self.kind](one, self.series[0])
-        _refuse_what_is_not_drawn(self)
+        for series in self.series:
+            KINDS[self.kind](series, self.series[0])
+        _refuse_misplaced(self)
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Small multiples: several charts under one title and one legend, on common axes if wished.
+    """Small multiples: several charts under one title and one legend.
 
+    Parameters
+    ----------
+    charts : sequence of Chart
+        At least one.
+    title : str, default ""
+    columns : int, default 2
+        How many charts stand side by side, 1 to 4.
+    share_x, share_y : bool, default False
+        Whether the axes have the same ends in all charts.
+    caption : str, default ""
+
+    Examples
+    --------
     >>> part = Chart("bars", [Series("a", ["x"], [1.0])], title="first")
     >>> len(Panels([part, part], title="Both", share_y=True).charts)
     2
@@ -184,9 +269,9 @@ class Panels:
 
     def __post_init__(self) -> None:
         """Refuse panels without charts or columns."""
-        _set(self, "charts", only(Chart, self.charts, "charts of panels"))
-        _set(self, "title", clean(self.title))
-        _set(self, "caption", clean(self.caption))
+        set_field(self, "charts", tuple_of(Chart, self.charts, "charts of panels"))
+        set_field(self, "title", printable(self.title))
+        set_field(self, "caption", printable(self.caption))
         if not self.charts or not 1 <= self.columns <= 4:
             raise ValueError(
                 f"panels need at least one chart and 1 to 4 columns; got {len(self.charts)} "
@@ -194,85 +279,165 @@ class Panels:
             )
 
 
+Drawing = Chart | Panels
+
+
 def axes_of(chart: Chart) -> tuple[Axis, Axis, Axis]:
-    """The axes x, y and color, as which a chart keeps what it was given."""
-    found = (chart.x, chart.y, chart.color)
-    return cast(tuple[Axis, Axis, Axis], found)
+    """The axes x, y and color; a chart keeps them as `Axis`, even if it was made from labels."""
+    return cast(tuple[Axis, Axis, Axis], (chart.x, chart.y, chart.color))
 
 
-def charts_of(drawing: Chart | Panels) -> tuple[Chart, ...]:
+def charts_of(drawing: Drawing) -> tuple[Chart, ...]:
     """The charts in a drawing: itself, or its panels."""
     return tuple(drawing.charts) if isinstance(drawing, Panels) else (drawing,)
 
 
-def only(kind: type, given: Iterable[Any], what: str) -> tuple[Any, ...]:
-    """`given` as a tuple, if everything in it is of one kind."""
-    found = tuple(given)
-    for at, one in enumerate(found):
-        if not isinstance(one, kind):
-            raise ValueError(f"{what} must be {kind.__name__}; got {one!r} at place {at}.")
-    return found
+def categories(chart: Chart) -> tuple[Position, ...]:
+    """The x of all series, each once, in order of appearance.
+
+    >>> categories(Chart("bars", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
+    ('P', 'R')
+    """
+    return tuple(dict.fromkeys(x for series in chart.series for x in series.x))
 
 
-def _set(record: Any, field: str, value: Any) -> None:
-    object.__setattr__(record, field, value)
+def kinds_of(drawing: Drawing, name: str) -> frozenset[str]:
+    """The kinds of the charts that have a series of this name; empty if only rules have it.
+
+    >>> sorted(kinds_of(Chart("bars", [Series("a", ["x"], [1.0])]), "a"))
+    ['bars']
+    """
+    return frozenset(
+        chart.kind for chart in charts_of(drawing) for series in chart.series if series.name == name
+    )
 
 
-def _positions(given: Iterable[Any], what: str) -> tuple[Any, ...]:
+def legend_names(drawing: Drawing) -> tuple[str, ...]:
+    """The names that need a legend: those of series and rules that the axes do not already show.
+
+    >>> legend_names(Chart("dots", [Series("a", ["a"], [1.0]), Series("b", ["b"], [2.0])]))
+    ()
+    >>> legend_names(Chart("lines", [Series("a", [0], [1.0]), Series("b", [0], [2.0])]))
+    ('a', 'b')
+    """
+    names: dict[str, None] = {}
+    for chart in charts_of(drawing):
+        if chart.kind != "heat":
+            series = (s.name for s in chart.series if not _is_its_own_category(chart, s))
+            names.update(dict.fromkeys([*series, *(rule.name for rule in chart.rules)]))
+    has_rules = any(chart.rules for chart in charts_of(drawing))
+    return () if len(names) == 1 and not has_rules else tuple(names)
+
+
+def _is_its_own_category(chart: Chart, series: Series) -> bool:
+    return chart.kind in ("dots", "bars") and set(series.x) == {series.name}
+
+
+def styles_of(*drawings: Drawing) -> dict[str, Style]:
+    """One style per name of a series or rule, the same in all `drawings`.
+
+    Names whose series or rules carry a style have that one; two different ones are refused. The
+    others get the next free style, in order of appearance (`styles.assign_styles`).
+
+    >>> ink = Style("ink")
+    >>> chart = Chart("lines", [Series("a", [0], [1.0])], rules=[Rule("truth", 1.0, style=ink)])
+    >>> {name: style.color for name, style in styles_of(chart).items()}
+    {'a': 'blue', 'truth': 'ink'}
+    """
+    names: list[str] = []
+    chosen: dict[str, Style] = {}
+    for chart in (chart for drawing in drawings for chart in charts_of(drawing)):
+        series = [] if chart.kind == "heat" else chart.series  # rows of a grid have no style
+        pairs = [(s.name, s.style) for s in series] + [(r.name, r.style) for r in chart.rules]
+        for name, style in pairs:
+            names.append(name)
+            if style is not None and chosen.setdefault(name, style) != style:
+                raise ValueError(
+                    f"{name!r} has two styles, {chosen[name]} and {style}; a name has one style "
+                    "on a page."
+                )
+    return assign_styles(names, chosen)
+
+
+def tuple_of(kind: type[T], values: Iterable[T], what: str) -> tuple[T, ...]:
+    """`values` as a tuple, if all of them are of one kind; `what` they are goes into the message.
+
+    >>> tuple_of(int, [1, 2], "rows")
+    (1, 2)
+    """
+    checked = tuple(values)
+    for index, value in enumerate(checked):
+        if not isinstance(value, kind):
+            raise ValueError(f"{what} must be {kind.__name__}; got {value!r} at place {index}.")
+    return checked
+
+
+def set_field(record: object, name: str, value: object) -> None:
+    """Set a field of a frozen dataclass while it is made."""
+    object.__setattr__(record, name, value)
+
+
+def _positions(values: Iterable[Position], what: str) -> tuple[Position, ...]:
     """All names or all finite numbers."""
-    found = list(given)
-    if found and all(isinstance(x, str) for x in found):
-        return tuple(clean(x) for x in found)
-    numbers = _numbers(found, what)
+    positions = list(values)
+    if positions and all(isinstance(x, str) for x in positions):
+        return tuple(printable(x) for x in positions)
+    numbers = _numbers(cast(list[float], positions), what)
     if None in numbers:
-        raise ValueError(f"{what} must be finite; got {found[numbers.index(None)]!r}.")
-    return numbers
+        raise ValueError(f"{what} must be finite; got {positions[numbers.index(None)]!r}.")
+    return cast(tuple[float, ...], numbers)
 
 
-def _numbers(given: Iterable[Any], what: str) -> Numbers:
+def _numbers(values: Iterable[float | None], what: str) -> Numbers:
     try:
-        found = [None if y is None else float(y) for y in given]
+        numbers = [None if value is None else float(value) for value in values]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be numbers ({error}).") from error
-    return tuple(y if y is not None and abs(y) <= DRAWABLE else None for y in found)
+    return tuple(y if y is not None and abs(y) <= DRAWABLE else None for y in numbers)
 
 
 def _refuse_crossing(name: str, low: Sequence[float | None], high: Sequence[float | None]) -> None:
-    for at, (bottom, top) in enumerate(zip(low, high, strict=True)):
+    for index, (bottom, top) in enumerate(zip(low, high, strict=True)):
         if bottom is not None and top is not None and bottom > top:
             raise ValueError(
-                f"low must not exceed high; series {name!r} has {bottom} > {top} at place {at}."
+                f"low must not exceed high; series {name!r} has {bottom} > {top} at place {index}."
             )
 
 
-def _refuse_what_is_not_drawn(chart: Chart) -> None:
-    """Scales, rules and notes that make no sense in this kind of chart."""
+def _refuse_misplaced(chart: Chart) -> None:
+    """Refuse scales, rules and notes that this kind of chart cannot show."""
     x, y, _ = axes_of(chart)
-    kind, named = chart.kind, chart.kind in ("dots", "bars", "heat")
-    if (x.log and named) or (y.log and kind in ("bars", "heat")):
+    kind, has_categories = chart.kind, chart.kind in ("dots", "bars", "heat")
+    if (x.log and has_categories) or (y.log and kind in ("bars", "heat")):
         raise ValueError(f"a chart of kind {kind!r} has no log axis there; use dots or lines.")
-    if any(kind == "heat" or (named and rule.axis == "x") for rule in chart.rules):
+    if any(kind == "heat" or (has_categories and rule.axis == "x") for rule in chart.rules):
         raise ValueError(f"a chart of kind {kind!r} has no place for a rule on that axis.")
-    if x.log and not all(place > 0 for one in chart.series for place in one.x):
+    if x.log and not all(place > 0 for series in chart.series for place in numeric_x(series)):
         raise ValueError(f"the log axis {x.label!r} of chart {chart.title!r} needs positive x.")
-    if y.log and not any(height and height > 0 for one in chart.series for height in one.y):
+    if y.log and not any(height and height > 0 for s in chart.series for height in s.y):
         raise ValueError(f"the log axis {y.label!r} of chart {chart.title!r} has no positive y.")
     for note in chart.notes:
-        _refuse_lost_note(chart, note)
+        _refuse_misplaced_note(chart, note)
 
 
-def _refuse_lost_note(chart: Chart, note: Note) -> None:
-    numbers = not isinstance(note.x, str) and not isinstance(note.y, str)
-    columns, names = (say(x) for x in chart.series[0].x), (one.name for one in chart.series)
-    in_a_cell = say(note.x) in columns and say(note.y) in names
-    if not (in_a_cell if chart.kind == "heat" else numbers and chart.kind in ("lines", "steps")):
+def numeric_x(series: Series) -> tuple[float, ...]:
+    """The x of a series in a chart whose kind admits only numbers there."""
+    return cast(tuple[float, ...], series.x)
+
+
+def _refuse_misplaced_note(chart: Chart, note: Note) -> None:
+    columns = [format_value(x) for x in chart.series[0].x]
+    names = [series.name for series in chart.series]
+    in_a_cell = format_value(note.x) in columns and format_value(note.y) in names
+    numeric = not isinstance(note.x, str) and not isinstance(note.y, str)
+    if not (in_a_cell if chart.kind == "heat" else numeric and chart.kind in ("lines", "steps")):
         raise ValueError(
             f"a note stands at numbers in lines and steps, or in a cell of a heat chart; "
             f"{note.x!r}, {note.y!r} is no such place in chart {chart.title!r}."
         )
 
 
-def _needs_numbers(series: Series, first: Series) -> None:
+def _check_points(series: Series, first: Series) -> None:
     if len(series.x) != len(series.y) or isinstance(series.x[0], str):
         raise ValueError(
             f"a line needs one number x per y; series {series.name!r} has "
@@ -280,7 +445,7 @@ def _needs_numbers(series: Series, first: Series) -> None:
         )
 
 
-def _needs_categories(series: Series, first: Series) -> None:
+def _check_categories(series: Series, first: Series) -> None:
     if len(series.x) != len(series.y) or len(set(series.x)) != len(series.x):
         raise ValueError(
             f"dots and bars need one x per y, each once; series {series.name!r} has "
@@ -288,8 +453,9 @@ def _needs_categories(series: Series, first: Series) -> None:
         )
 
 
-def _needs_edges(series: Series, first: Series) -> None:
-    rising = all(a < b for a, b in zip(series.x, series.x[1:], strict=False))
+def _check_edges(series: Series, first: Series) -> None:
+    edges = numeric_x(series)
+    rising = all(a < b for a, b in pairwise(edges))
     if len(series.x) != len(series.y) + 1 or isinstance(series.x[0], str) or not rising:
         raise ValueError(
             f"a histogram needs n + 1 rising edges x for n heights y; series {series.name!r} has "
@@ -297,7 +463,7 @@ def _needs_edges(series: Series, first: Series) -> None:
         )
 
 
-def _needs_a_grid(series: Series, first: Series) -> None:
+def _check_grid(series: Series, first: Series) -> None:
     if len(series.x) != len(series.y) or series.x != first.x or series.low:
         raise ValueError(
             "a heat chart needs the same x in every series, one y each and no intervals; series "
@@ -306,10 +472,10 @@ def _needs_a_grid(series: Series, first: Series) -> None:
 
 
 KINDS: dict[str, Callable[[Series, Series], None]] = {
-    "lines": _needs_numbers,
-    "dots": _needs_categories,
-    "bars": _needs_categories,
-    "steps": _needs_edges,
-    "heat": _needs_a_grid,
+    "lines": _check_points,
+    "dots": _check_categories,
+    "bars": _check_categories,
+    "steps": _check_edges,
+    "heat": _check_grid,
 }
-"""The kinds of chart, each with the check that its series pass."""
+"""The kinds of chart, each with the check of a series (and the chart's first series)."""

@@ -3,6 +3,9 @@
 Colours are those of a light page; `svg` later turns them into the colours of the reader's theme.
 Nothing in a text is taken for mathematics, so that a `$` in a name stays a `$`.
 matplotlib is imported when the first chart is drawn.
+
+From the whole to its parts: figures with their settings, the legend, one function per kind of
+chart, and what all kinds share (line options, axes with their ticks, rules and notes).
 """
 
 from __future__ import annotations
@@ -10,20 +13,52 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from unmask.report.alt_text import categories, drawn_as, legend
-from unmask.report.charts import Chart, Panels, charts_of
-from unmask.report.kinds import DRAW
-from unmask.report.marks import INK, LINE, MUTED, PAPER, Styles, dash, fit, pen
-from unmask.report.styles import Style
+from unmask.report.charts import (
+    Axis,
+    Chart,
+    Drawing,
+    Note,
+    Panels,
+    Position,
+    Rule,
+    Series,
+    axes_of,
+    categories,
+    charts_of,
+    kinds_of,
+    legend_names,
+    numeric_x,
+)
+from unmask.report.format import format_value
+from unmask.report.styles import DASHES, MARKERS, THEME, Style, Styles
 
-WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}  # inches of a chart in so many columns
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as MatplotlibAxis
+    from matplotlib.collections import LineCollection, QuadMesh
+    from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
+    from numpy.typing import NDArray
 
-_SETTINGS: dict[Any, Any] = {
+INK, MUTED, LINE, PAPER = (THEME[name][0] for name in ("ink", "muted", "line", "paper"))
+ON_DARK, ON_LIGHT = "#fdfdfd", "#0b0b0b"  # text on coloured cells, which no theme changes
+
+WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}
+"""Inches of a chart by the number of columns."""
+NAME_SHARE = 0.48
+"""The share of a figure's width that names on its left may take."""
+
+_LETTER = 0.073  # inches, of a letter of 8.5 points on average
+
+_SETTINGS: dict[str, object] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.grid": True,
@@ -63,11 +98,11 @@ _SETTINGS: dict[Any, Any] = {
     "ytick.minor.size": 0,
 }
 
-# About data, not about us: a letter that the font lacks (the browser's may have it), and names so
-# long that no room is left for the axes.
-_HINTS = ("Glyph .* missing from", "constrained_layout not applied")
+# Warnings about the data: a letter that the font lacks (the browser's may have it), and names so
+# long that no space is left for the axes.
+_EXPECTED_WARNINGS = ("Glyph .* missing from", "constrained_layout not applied")
 
-_alone = RLock()
+_lock = RLock()
 
 
 @contextmanager
@@ -75,16 +110,31 @@ def _settings() -> Iterator[None]:
     """Our settings over matplotlib's, whatever the user configured; one thread at a time."""
     import matplotlib
 
-    with _alone, matplotlib.rc_context(), warnings.catch_warnings():
-        for hint in _HINTS:
-            warnings.filterwarnings("ignore", message=hint)
+    with _lock, matplotlib.rc_context(), warnings.catch_warnings():
+        for message in _EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", message=message)
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
+        matplotlib.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
         yield
 
 
-def panels_as_svg(drawing: Chart | Panels, styles: Styles) -> list[str]:
-    """Every panel as an SVG of its own, without title and legend, which the page writes."""
+# ------------------------------------------------------------------------------------- figures
+
+
+def panels_as_svg(drawing: Drawing, styles: Styles) -> list[str]:
+    """Every panel as an SVG of its own, without title and legend, which the page writes.
+
+    Parameters
+    ----------
+    drawing : Chart or Panels
+    styles : mapping of str to Style
+        The style of every series and rule by name (`charts.styles_of`).
+
+    Returns
+    -------
+    list of str
+        One SVG document per chart.
+    """
     from matplotlib.figure import Figure
 
     width = WIDTHS[columns_of(drawing)]
@@ -93,64 +143,77 @@ def panels_as_svg(drawing: Chart | Panels, styles: Styles) -> list[str]:
             Figure((width, _height(chart, width)), layout="constrained")
             for chart in charts_of(drawing)
         ]
-        axes = [figure.subplots() for figure in figures]
-        _draw_all(drawing, axes, styles)
+        _draw_all(drawing, [figure.subplots() for figure in figures], styles)
         return [_saved(figure, "svg").decode() for figure in figures]
 
 
-def picture(drawing: Chart | Panels, styles: Styles, form: str) -> bytes:
-    """The whole drawing with title and legend as one PNG or SVG."""
+def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
+    """The whole drawing with title and legend as one file.
+
+    Parameters
+    ----------
+    drawing : Chart or Panels
+    styles : mapping of str to Style
+        The style of every series and rule by name (`charts.styles_of`).
+    file_format : "png" or "svg"
+
+    Returns
+    -------
+    bytes
+        The contents of the file.
+    """
     from matplotlib.figure import Figure
 
     charts, columns = charts_of(drawing), columns_of(drawing)
-    count = math.ceil(len(charts) / columns)
+    rows = math.ceil(len(charts) / columns)
     height = 0.25 * (columns > 1) + max(_height(chart, WIDTHS[columns]) for chart in charts)
     with _settings():
-        figure = Figure((columns * WIDTHS[columns], count * height + 0.7), layout="constrained")
-        cells = figure.subfigures(count, columns, squeeze=False).ravel()
+        figure = Figure((columns * WIDTHS[columns], rows * height + 0.7), layout="constrained")
+        cells = figure.subfigures(rows, columns, squeeze=False).ravel()
         axes = [cell.subplots() for cell in cells[: len(charts)]]
         _draw_all(drawing, axes, styles)
         if isinstance(drawing, Panels):
             for cell, chart in zip(cells, charts, strict=False):
-                cell.suptitle(fit(axes[0], chart.title), x=0.02, ha="left", fontsize=9)
+                cell.suptitle(_fit(axes[0], chart.title), x=0.02, ha="left", fontsize=9)
         figure.suptitle(
-            fit(axes[0], drawing.title, 0.75 * columns),
+            _fit(axes[0], drawing.title, 0.75 * columns),
             x=0.02,
             ha="left",
             fontsize=11,
             fontweight="bold",
         )
         _add_legend(figure, drawing, styles)
-        return _saved(figure, form)
+        return _saved(figure, file_format)
 
 
-def columns_of(drawing: Chart | Panels) -> int:
+def columns_of(drawing: Drawing) -> int:
     """How many charts stand side by side."""
     return min(drawing.columns, len(drawing.charts)) if isinstance(drawing, Panels) else 1
 
 
 def _height(chart: Chart, width: float) -> float:
     """Inches: by the width, but for one row of text per row of dots or of a grid."""
-    usual = 1.5 + 0.28 * width
+    default = 1.5 + 0.28 * width
     if chart.kind == "dots":
         groups = [[s for s in chart.series if x in s.x] for x in categories(chart)]
         return 0.8 + sum(0.14 + 0.16 * len(group) for group in groups)
     if chart.kind == "heat":
-        return max(usual, 0.9 + 0.26 * len(chart.series))
-    return usual
+        return max(default, 0.9 + 0.26 * len(chart.series))
+    return default
 
 
-def _draw_all(drawing: Chart | Panels, axes: Sequence[Any], styles: Styles) -> None:
+def _draw_all(drawing: Drawing, axes: Sequence[Axes], styles: Styles) -> None:
     for ax, chart in zip(axes, charts_of(drawing), strict=True):
         DRAW[chart.kind](ax, chart, styles)
     if isinstance(drawing, Panels):
-        for wanted, side in ((drawing.share_x, "x"), (drawing.share_y, "y")):
-            if wanted:
-                _share(axes, side)
+        if drawing.share_x:
+            _share_ends(axes, "x")
+        if drawing.share_y:
+            _share_ends(axes, "y")
 
 
-def _share(axes: Sequence[Any], side: str) -> None:
-    """The same ends for all panels on one side of the page."""
+def _share_ends(axes: Sequence[Axes], side: str) -> None:
+    """The same ends of the axis on one side of all panels."""
     ends = [getattr(ax, f"get_{side}lim")() for ax in axes]
     falling = ends[0][0] > ends[0][1]  # rows of dots count downwards
     low, high = min(min(pair) for pair in ends), max(max(pair) for pair in ends)
@@ -158,17 +221,21 @@ def _share(axes: Sequence[Any], side: str) -> None:
         getattr(ax, f"set_{side}lim")((high, low) if falling else (low, high))
 
 
-def _saved(figure: Any, form: str) -> bytes:
+def _saved(figure: Figure, file_format: str) -> bytes:
+    """The bytes of the file, without the date and version that would change them."""
     file = io.BytesIO()
-    nameless = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-    figure.savefig(file, format=form, metadata=nameless[form])
+    metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+    figure.savefig(file, format=file_format, metadata=metadata[file_format])
     return file.getvalue()
 
 
-def _add_legend(figure: Any, drawing: Chart | Panels, styles: Styles) -> None:
-    names = legend(drawing)
+# -------------------------------------------------------------------------------------- legend
+
+
+def _add_legend(figure: Figure, drawing: Drawing, styles: Styles) -> None:
+    names = legend_names(drawing)
     if names:
-        handles = [_handle(styles[name], drawn_as(drawing, name)) for name in names]
+        handles = [_handle(styles[name], kinds_of(drawing, name)) for name in names]
         width = figure.get_figwidth()
         columns = max(1, min(4, int(width / (0.5 + 0.075 * max(map(len, names))))))
         rows = -(-len(names) // columns)
@@ -178,14 +245,353 @@ def _add_legend(figure: Any, drawing: Chart | Panels, styles: Styles) -> None:
         figure.legend(handles, short, loc="outside lower left", ncols=-(-len(names) // rows))
 
 
-def _handle(style: Style, kinds: frozenset[str]) -> Any:
-    """What stands before a name in the legend; a name that only rules have is dashed."""
+def _handle(style: Style, kinds: frozenset[str]) -> Artist:
+    """The symbol before a name in the legend; a name that only rules have is dashed."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     if kinds == {"bars"}:
         return Patch(color=style.hex)
-    look = pen(style)
+    options = _line_options(style)
     if not kinds & {"lines", "dots"}:
-        look["marker"] = "none"
-    return Line2D([], [], **(look if kinds else {**look, "linestyle": dash("dashed")}))
+        options["marker"] = "none"
+    if not kinds:
+        options["linestyle"] = _dash("dashed")
+    return Line2D([], [], **options)
+
+
+# ----------------------------------------------------------------------- the kinds of chart
+
+
+def _lines(ax: Axes, chart: Chart, styles: Styles) -> None:
+    """Curves with bands; about a dozen markers each, however many points there are."""
+    for index, series in enumerate(chart.series):
+        options = _line_options(styles[series.name])
+        every = -(-len(series.y) // 12)
+        markers = (index % every, every) if every > 1 else None
+        order = 4 if options["color"] == INK else 3 - 0.01 * index
+        ax.plot(series.x, _floats(series.y), zorder=order, markevery=markers, **options)
+        if series.low:
+            low, high = _floats(series.low), _floats(series.high)
+            color = options["color"]
+            ax.fill_between(
+                numeric_x(series), low, high, zorder=2, color=color, alpha=0.16, linewidth=0
+            )
+    _finish_axes(ax, chart, styles)
+
+
+def _steps(ax: Axes, chart: Chart, styles: Styles) -> None:
+    """Outlines of histograms over a light fill, with the intervals side by side within a bin."""
+    count = len(chart.series)
+    for index, series in enumerate(chart.series):
+        style = styles[series.name]
+        edges, heights, color = numeric_x(series), _floats(series.y), style.hex
+        ax.stairs(heights, edges, color=color, zorder=3, linewidth=1.4, linestyle=_dash(style.dash))
+        ax.stairs(heights, edges, color=color, alpha=0.10, fill=True, linewidth=0, zorder=1)
+        share = (index + 1) / (count + 1)
+        middles = [left + share * (right - left) for left, right in pairwise(edges)]
+        _draw_intervals(ax.vlines, middles, series, color)
+    if not axes_of(chart)[1].log:
+        ax.set_ylim(bottom=0)
+    _finish_axes(ax, chart, styles)
+
+
+def _bars(ax: Axes, chart: Chart, styles: Styles) -> None:
+    """Groups of bars from zero, one group per x; a series that names its own group is alone."""
+    groups = categories(chart)
+    for series, places, width in _placed(chart, groups):
+        ax.bar(places, _floats(series.y), width * 0.88, color=styles[series.name].hex, zorder=2)
+        _draw_intervals(ax.vlines, places, series, INK)
+    _name_groups(ax, [format_value(x) for x in groups])
+    ax.axhline(0, color=MUTED, linewidth=0.6, zorder=3)
+    _finish_axes(ax, chart, styles)
+
+
+def _name_groups(ax: Axes, names: list[str]) -> None:
+    """Names below the groups, level if they fit, slanted and cut if not."""
+    level = all(_fit(ax, name, 0.8 / len(names)) == name for name in names)
+    slanted = {} if level else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(names)), [_fit(ax, name, 0.35) for name in names], **slanted)  # type: ignore[arg-type]
+    ax.tick_params("x", length=0)
+
+
+def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
+    """Rows of dots with intervals; an arrow at the edge where something lies beyond the axis."""
+    groups = categories(chart)
+    for series, places, _ in _placed(chart, groups):
+        options = _line_options(styles[series.name])
+        options["linestyle"] = "none"
+        if options["marker"] == "none":
+            options["marker"] = "o"
+        _draw_intervals(ax.hlines, places, series, options["color"])
+        ax.plot(_floats(series.y), places, zorder=4, markersize=6, **options)
+    ax.set_yticks(range(len(groups)), [_fit(ax, format_value(x), NAME_SHARE) for x in groups])
+    ax.set_ylim(len(groups) - 0.5, -0.5)
+    ax.grid(False)
+    ax.grid(True, axis="x")
+    ax.spines["left"].set_visible(False)
+    for border in range(1, len(groups)):
+        ax.axhline(border - 0.5, color=LINE, linewidth=0.6, zorder=0)
+    _finish_axes(ax, chart, styles, horizontal=True)
+    _add_arrows(ax, chart, groups, styles)
+
+
+def _placed(
+    chart: Chart, groups: Sequence[Position]
+) -> Iterator[tuple[Series, list[float], float]]:
+    """Every series with its places and its width: beside the others of the same group."""
+    present = {x: [s.name for s in chart.series if x in s.x] for x in groups}
+    for series in chart.series:
+        width = 0.8 / max(len(present[x]) for x in series.x)
+        places = [
+            groups.index(x) + width * (present[x].index(series.name) - (len(present[x]) - 1) / 2)
+            for x in series.x
+        ]
+        yield series, places, width
+
+
+def _draw_intervals(
+    draw: Callable[..., LineCollection], places: Sequence[float], series: Series, color: str
+) -> None:
+    if series.low:
+        low, high = _floats(series.low), _floats(series.high)
+        draw(places, low, high, color=color, linewidth=1.5, zorder=3)
+
+
+def _add_arrows(ax: Axes, chart: Chart, groups: Sequence[Position], styles: Styles) -> None:
+    """Arrows where an interval goes on beyond the axis; a hollow one if the dot itself does."""
+    left, right = ax.get_xlim()
+    for series, places, _ in _placed(chart, groups):
+        low, high = series.low or series.y, series.high or series.y
+        columns = (places, _floats(series.y), _floats(low), _floats(high))
+        for place, value, bottom, top in zip(*columns, strict=True):
+            if min(value, bottom) < left:
+                _arrow(ax, left, place, "<", styles[series.name], hollow=value < left)
+            if max(value, top) > right:
+                _arrow(ax, right, place, ">", styles[series.name], hollow=value > right)
+    ax.set_xlim(left, right)
+
+
+def _arrow(ax: Axes, x: float, y: float, marker: str, style: Style, *, hollow: bool) -> None:
+    face = PAPER if hollow else style.hex
+    ax.plot(
+        [x], [y], marker=marker, markerfacecolor=face, color=style.hex, markersize=5,
+        clip_on=False, zorder=5,
+    )  # fmt: skip
+
+
+def _heat(ax: Axes, chart: Chart, styles: Styles) -> None:
+    """Cells in colour, numbers in them where they fit, a line where they pass the centre."""
+    import matplotlib
+    import numpy as np
+    from matplotlib.colors import Normalize
+
+    names = [series.name for series in chart.series]
+    columns = [format_value(x) for x in categories(chart)]
+    values = np.array([_floats(series.y) for series in chart.series])
+    scale = axes_of(chart)[2]
+    colors = matplotlib.colormaps["cividis" if scale.center is None else "PuOr"].resampled(33)
+    finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
+    norm = Normalize(*_color_ends(scale, float(finite.min()), float(finite.max())))
+    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=colors, norm=norm)
+    if values.size <= 130 and len(columns) <= 12:
+        _write_cells(ax, values, mesh)
+    if scale.center is not None:
+        _draw_borders(ax, values >= scale.center)
+    for note in chart.notes:
+        cell = columns.index(format_value(note.x)), names.index(format_value(note.y))
+        _ring(ax, cell, note.text)
+    _label_grid(ax, chart, columns, names)
+    bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02)
+    bar.outline.set_visible(False)
+    for cells in (mesh, cast("QuadMesh", bar.solids)):
+        cells.set(edgecolor="face", linewidth=0.4)  # else the page shines through between cells
+    bar.set_label(_fit(ax, scale.label, 0.5))
+
+
+def _color_ends(scale: Axis, low: float, high: float) -> tuple[float, float]:
+    low = low if scale.low is None else scale.low
+    high = high if scale.high is None else scale.high
+    if scale.center is None:
+        return low, high
+    reach = max(abs(high - scale.center), abs(low - scale.center)) or 1.0
+    return scale.center - reach, scale.center + reach
+
+
+def _write_cells(ax: Axes, values: NDArray[np.float64], mesh: QuadMesh) -> None:
+    colors = mesh.to_rgba(values)
+    for (row, column), value in _cells(values):
+        if math.isfinite(value):
+            red, green, blue, _ = colors[row, column]
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
+            color, text = ON_DARK if dark else ON_LIGHT, format_value(value, ".3g")
+            place = (column + 0.5, row + 0.5)
+            ax.text(*place, text, ha="center", va="center", color=color, fontsize=7.5)
+
+
+def _cells(
+    values: NDArray[np.float64] | NDArray[np.bool_],
+) -> Iterator[tuple[tuple[int, int], float]]:
+    for row, numbers in enumerate(values):
+        for column, value in enumerate(numbers):
+            yield (row, column), float(value)
+
+
+def _draw_borders(ax: Axes, above: NDArray[np.bool_]) -> None:
+    """A line along every border between a cell at or above the centre and one below."""
+    for (row, column), inside in _cells(above):
+        if column + 1 < above.shape[1] and inside != above[row, column + 1]:
+            _border(ax, [column + 1] * 2, [row, row + 1])
+        if row + 1 < above.shape[0] and inside != above[row + 1, column]:
+            _border(ax, [column, column + 1], [row + 1] * 2)
+
+
+def _border(ax: Axes, x: list[int], y: list[int]) -> None:
+    ax.plot(x, y, color=ON_LIGHT, linewidth=1.6, zorder=4)
+
+
+def _ring(ax: Axes, cell: tuple[int, int], text: str) -> None:
+    place = (cell[0] + 0.5, cell[1] + 0.5)
+    for color, width in ((ON_DARK, 3.0), (ON_LIGHT, 1.3)):
+        ax.plot(
+            *place, marker="o", markersize=17, zorder=5, markeredgecolor=color,
+            markeredgewidth=width, markerfacecolor="none",
+        )  # fmt: skip
+    ax.annotate(
+        _fit(ax, text, 0.3), place, (0, 12), textcoords="offset points", ha="center", fontsize=7.5
+    )
+
+
+def _label_grid(ax: Axes, chart: Chart, columns: list[str], rows: list[str]) -> None:
+    """Ticks in the middle of the cells, at most a dozen a side."""
+    ax.grid(False)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.tick_params(length=0)
+    across, up = (range(0, len(names), 1 + len(names) // 13) for names in (columns, rows))
+    share = 0.7 / len(across)
+    ax.set_xticks([i + 0.5 for i in across], [_fit(ax, columns[i], share) for i in across])
+    ax.set_yticks([i + 0.5 for i in up], [_fit(ax, rows[i], NAME_SHARE / 2) for i in up])
+    x, y, _ = axes_of(chart)
+    ax.set_xlabel(_fit(ax, x.label, 0.7))
+    ax.set_title(_fit(ax, y.label, 0.7))
+
+
+# ------------------------------------------------------------------------ what all kinds share
+
+
+class _LineOptions(TypedDict):
+    """matplotlib's options of a line."""
+
+    color: str
+    marker: str
+    linestyle: LineStyleType
+    markeredgewidth: float
+
+
+def _line_options(style: Style) -> _LineOptions:
+    return {
+        "color": style.hex,
+        "marker": MARKERS[style.marker] or "none",
+        "linestyle": _dash(style.dash),
+        "markeredgewidth": 0,
+    }
+
+
+def _dash(name: str) -> LineStyleType:
+    """A line pattern as matplotlib takes it."""
+    return (0, tuple(float(length) for length in DASHES[name].split())) if DASHES[name] else "-"
+
+
+def _floats(values: Sequence[float | None]) -> list[float]:
+    """Numbers with gaps as NaN."""
+    return [math.nan if value is None else value for value in values]
+
+
+def _fit(ax: Axes, text: str, share: float = 1.0) -> str:
+    """`text`, cut to a share of the figure's width: names come from data and may be any length."""
+    letters = int(share * ax.figure.bbox.width / ax.figure.dpi / _LETTER)
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def _finish_axes(ax: Axes, chart: Chart, styles: Styles, *, horizontal: bool = False) -> None:
+    """Labels, scales, ends, rules and notes; `horizontal` if y runs along the page."""
+    x, y, _ = axes_of(chart)
+    sides = {"x": y, "y": x} if horizontal else {"x": x, "y": y}
+    for side, axis in sides.items():
+        _scale(ax, side, axis)
+    ax.set_xlabel(_fit(ax, sides["x"].label))
+    ax.set_title(_fit(ax, sides["y"].label))
+    for rule in chart.rules:
+        _draw_rule(ax, rule, styles[rule.name], upright=(rule.axis == "x") != horizontal)
+    for note in chart.notes:
+        _draw_note(ax, note)
+
+
+def _scale(ax: Axes, side: str, axis: Axis) -> None:
+    names = ("left", "right") if side == "x" else ("bottom", "top")
+    ends = zip(names, (axis.low, axis.high), strict=True)
+    if axis.log:
+        getattr(ax, f"set_{side}scale")("log")
+    getattr(ax, f"set_{side}lim")(**{name: end for name, end in ends if end is not None})
+    if axis.log:
+        _set_log_ticks(getattr(ax, f"{side}axis"), *getattr(ax, f"get_{side}lim")())
+
+
+def _set_log_ticks(axis: MatplotlibAxis, low: float, high: float) -> None:
+    """Powers of ten, or steps between them where the axis spans few."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    decades = math.log10(high / low)
+    if decades < 1:
+        axis.set_major_locator(MaxNLocator(5))
+    elif decades < 2.5:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(_log_tick)
+    axis.set_minor_formatter("")
+
+
+def _log_tick(value: float, _: float) -> str:
+    """The label of a tick: plain near one, a power of ten elsewhere."""
+    if value <= 0:  # a locator may try places beyond the axis
+        return ""
+    if 1e-3 <= value < 1e4:
+        return format_value(value, ".4g")
+    digits, exponent = f"{value:.1e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digits == "1.0" else f"{float(digits):g}·10{raised}"
+
+
+def _draw_rule(ax: Axes, rule: Rule, style: Style, *, upright: bool) -> None:
+    draw = ax.axvline if upright else ax.axhline
+    draw(rule.value, color=style.hex, linewidth=1.3, linestyle=_dash("dashed"), zorder=3.5)
+
+
+def _draw_note(ax: Axes, note: Note) -> None:
+    x, y = cast(tuple[float, float], (note.x, note.y))  # names only in heat charts
+    text = _fit(ax, note.text, 0.5)
+    if note.to is None:
+        _write_note(ax, text, (x, y), (4, 4), "baseline")
+        return
+    bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": MUTED, "linewidth": 0.9}
+    ax.annotate("", (x, y), (x, note.to), arrowprops={**bracket, "shrinkA": 0, "shrinkB": 0})
+    middle = math.sqrt(y * note.to) if ax.get_yscale() == "log" else (y + note.to) / 2
+    _write_note(ax, text, (x, middle), (6, 0), "center")
+
+
+def _write_note(
+    ax: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], align: str
+) -> None:
+    ax.annotate(
+        text, point, offset, textcoords="offset points", fontsize=7.5, color=MUTED, va=align
+    )
+
+
+DRAW: Mapping[str, Callable[[Axes, Chart, Styles], None]] = {
+    "lines": _lines,
+    "dots": _dots,
+    "bars": _bars,
+    "steps": _steps,
+    "heat": _heat,
+}
+"""How each kind of chart is drawn on matplotlib axes."""

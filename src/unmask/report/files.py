@@ -1,4 +1,4 @@
-"""Pages and drawings as files, each written whole or not at all."""
+"""Pages, drawings and tables as files, each written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,44 +7,66 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unmask.report import drawing, html, svg, tables
-from unmask.report.alt_text import described, series_names
-from unmask.report.charts import Chart, Panels, charts_of
-from unmask.report.marks import Styles
+from unmask.report.alt_text import alt_text
+from unmask.report.charts import Chart, Drawing, Panels, styles_of
 from unmask.report.page import Page, Table
-from unmask.report.styles import styles
 
-Where = str | os.PathLike[str]
+PathLike = str | os.PathLike[str]
 
 
-def write(page: Page, path: Where) -> Path:
-    """Write the page as one HTML file that needs no other; its path comes back.
+def write(page: Page, path: PathLike) -> Path:
+    """Write the page as one HTML file that needs no other.
 
+    Parameters
+    ----------
+    page : Page
+    path : str or path
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> write(Page("Study"), Path(tempfile.mkdtemp()) / "study.html").name
     'study.html'
     """
-    return _put(path, html.render(page).encode())
+    return _write_bytes(path, html.render(page).encode())
 
 
-def save(part: Chart | Panels | Table, path: Where) -> Path:
-    """Save a drawing as .csv, .json, .png or .svg, or a table as .csv or .json, by the suffix.
+def save(part: Chart | Panels | Table, path: PathLike) -> Path:
+    """Save a drawing or a table in the format that the suffix says.
 
+    Parameters
+    ----------
+    part : Chart, Panels or Table
+    path : str or path
+        Ends in .csv, .json, .png or .svg; a table in .csv or .json.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> save(Table(["name"], [["a"]]), Path(tempfile.mkdtemp()) / "names.csv").read_text()
     'name\\na\\n'
     """
     suffix = Path(path).suffix.lower()
+    formats = FORMATS
     if isinstance(part, Table):
-        known = {form: make for form, make in FORMS.items() if form in (".csv", ".json")}
-    else:
-        known = FORMS
-    if suffix not in known:
+        formats = {name: FORMATS[name] for name in (".csv", ".json")}
+    if suffix not in formats:
         kind = type(part).__name__.lower()
-        raise ValueError(f"a {kind} is saved as {', '.join(known)}; got the file name {path}.")
-    return _put(path, known[suffix](part))
+        raise ValueError(f"a {kind} is saved as {', '.join(formats)}; got the file name {path}.")
+    return _write_bytes(path, formats[suffix](part))
 
 
-def _put(path: Where, contents: bytes) -> Path:
+def _write_bytes(path: PathLike, contents: bytes) -> Path:
     from unmask._io import atomic_write
 
     with atomic_write(path) as file:
@@ -52,29 +74,25 @@ def _put(path: Where, contents: bytes) -> Path:
     return Path(path)
 
 
-def _csv(part: Chart | Panels | Table) -> bytes:
+def _csv(part: tables.Data) -> bytes:
     return tables.as_csv(part).encode()
 
 
-def _json(part: Chart | Panels | Table) -> bytes:
+def _json(part: tables.Data) -> bytes:
     return tables.as_json(part).encode()
 
 
-def _png(part: Chart | Panels) -> bytes:
-    return drawing.picture(part, _looks(part), "png")
+def _png(part: Drawing) -> bytes:
+    return drawing.picture(part, styles_of(part), "png")
 
 
-def _svg(part: Chart | Panels) -> bytes:
-    drawn = drawing.picture(part, _looks(part), "svg").decode()
-    told = " ".join(described(chart) for chart in charts_of(part))
-    return svg.standalone(drawn, title=part.title or "Chart", description=told).encode()
+def _svg(part: Drawing) -> bytes:
+    picture = drawing.picture(part, styles_of(part), "svg").decode()
+    title = part.title or "Chart"
+    return svg.standalone(picture, title=title, description=alt_text(part)).encode()
 
 
-def _looks(part: Chart | Panels) -> Styles:
-    return styles(series_names(part))
-
-
-FORMS: dict[str, Callable[..., bytes]] = {
+FORMATS: dict[str, Callable[..., bytes]] = {
     ".csv": _csv,
     ".json": _json,
     ".png": _png,

@@ -1,52 +1,75 @@
-"""Values as words: how a number, a gap or a piece of text is written, everywhere the same."""
+"""Values as text: how a number, a missing value or a piece of text is written, everywhere the same.
+
+This is the only number formatter of the package: tables, charts, alt texts and the command line
+use it.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from numbers import Real
-from typing import Any
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
-def clean(given: Any) -> str:
-    """`given` as text that XML and UTF-8 can hold; what they cannot becomes �.
+def printable(value: object) -> str:
+    """`str(value)` with � for every character that XML or UTF-8 cannot hold.
 
-    >>> clean("a\\x00b")
+    >>> printable("a\\x00b")
     'a�b'
     """
-    return _UNPRINTABLE.sub("\ufffd", str(given))
+    return _UNPRINTABLE.sub("\ufffd", str(value))
 
 
-def say(given: Any, spec: str = "") -> str:
-    """A value for people: a true minus, grouped whole numbers, four digits unless told otherwise.
+def format_value(value: object, spec: str = "") -> str:
+    """A value as people write it.
 
-    `spec` is a format as in `format(given, spec)`, used for numbers only; a number of more than
-    nine digits is not written out.
+    Parameters
+    ----------
+    value : object
+        None or NaN (written –), a truth value (yes, no), a number, or anything else, which is
+        written as `printable` text.
+    spec : str, optional
+        Format of a number, as in `format(value, spec)`. By default whole numbers have their
+        thousands separated and others four significant digits. With "," all numbers have their
+        thousands separated (12,346 instead of 1.235e+04). A number of more than nine digits is
+        written with an exponent, whatever `spec` says.
 
-    >>> say(-0.123456), say(12345), say(0.5, ".1%"), say(float("nan")), say(True)
-    ('−0.1235', '12,345', '50.0%', '–', 'yes')
-    >>> say(-6.7e32, ".1f")
-    '−6.7e+32'
+    Returns
+    -------
+    str
+        The text; negative numbers have a true minus sign.
+
+    Examples
+    --------
+    >>> format_value(-0.123456), format_value(12345), format_value(0.5, ".1%")
+    ('−0.1235', '12,345', '50.0%')
+    >>> format_value(12345.678), format_value(12345.678, ","), format_value(0.123456, ",")
+    ('1.235e+04', '12,346', '0.1235')
+    >>> format_value(float("nan")), format_value(True), format_value(-6.7e32, ".1f")
+    ('–', 'yes', '−6.7e+32')
     """
-    if given is None:
+    if value is None:
         return "–"
-    if isinstance(given, bool) or type(given).__name__ == "bool":  # numpy's bool is no `bool`
-        return "yes" if given else "no"
-    if isinstance(given, Real):
-        return _number(given, spec)
-    return clean(given)
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's bool is no `bool`
+        return "yes" if value else "no"
+    if isinstance(value, Real):
+        return _number(value, spec)
+    return printable(value)
 
 
-def _number(given: Real, spec: str) -> str:
-    value = float(given)
+def _number(number: Real, spec: str) -> str:
+    value = float(number)
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if spec:
+    if spec in ("", ","):
+        whole = value.is_integer() and abs(value) < 1e15
+        separated = spec == "," and 999.95 <= abs(value) < 1e9
+        text = format(value + 0.0, ",.0f" if whole or separated else ".4g")  # + 0.0: no "-0"
+    else:
         fits = abs(value) < 1e9 or spec[-1] not in "f%"
-        return format(given, spec if fits else ".2g").replace("-", "−")
-    usual = ",.0f" if value.is_integer() and abs(value) < 1e15 else ".4g"
-    return format(value + 0.0, usual).replace("-", "−")  # + 0.0: no minus before a zero
+        text = format(number, spec if fits else ".2g")
+    return text.replace("-", "−")

@@ -1,8 +1,9 @@
 """A page as HTML: one file with its styles, script and charts inside; it loads nothing.
 
-`view` turns a part into what the template needs, already in words; the template (page.html.jinja)
-only places it. Everything from data is escaped by jinja2; the only text marked safe is our own
-style sheet, script and drawings. A content security policy lets nothing run but that one script.
+Functions here turn every part into what the template needs, with all values as text; the template
+(page.html.jinja) only places it. Everything from data is escaped by jinja2; the only text marked
+safe is our own style sheet, script and drawings. A content security policy lets nothing run but
+that one script.
 """
 
 from __future__ import annotations
@@ -12,18 +13,28 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING
 
 from unmask.report import drawing, svg, tables
-from unmask.report.alt_text import described, drawn_as, legend, series_names
-from unmask.report.charts import Chart, Panels, charts_of
-from unmask.report.format import clean, say
+from unmask.report.alt_text import alt_text
+from unmask.report.charts import (
+    Chart,
+    Drawing,
+    Panels,
+    charts_of,
+    kinds_of,
+    legend_names,
+    styles_of,
+)
+from unmask.report.format import format_value, printable
 from unmask.report.page import (
     LEVELS,
+    Cell,
     Commands,
     Estimate,
     Facts,
@@ -33,7 +44,11 @@ from unmask.report.page import (
     Verdict,
     Verdicts,
 )
-from unmask.report.styles import DASHES, Style, styles
+from unmask.report.styles import DASHES, Style, Styles
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
 
 LIMIT = 3_000_000
 """Bytes that a page may have; more is for files of data, not for readers."""
@@ -41,10 +56,24 @@ LIMIT = 3_000_000
 _EMBEDDED_ROWS = 2000  # more than this is not put into the page as CSV
 _SHOWN_ROWS = 300  # nor this as a table below a chart
 
+View = Mapping[str, object]
+"""What the template is given for one part of a page."""
+
 
 def render(page: Page) -> str:
     """The page as HTML; the same page gives the same text.
 
+    Parameters
+    ----------
+    page : Page
+
+    Returns
+    -------
+    str
+        One HTML document of at most `LIMIT` bytes; a larger one is refused.
+
+    Examples
+    --------
     >>> render(Page("Is 1 < 2?"))[:15]
     '<!doctype html>'
     >>> "<h1>Is 1 &lt; 2?</h1>" in render(Page("Is 1 < 2?"))
@@ -71,11 +100,11 @@ def render(page: Page) -> str:
             f"the page {page.title!r} would have {size:,} bytes, more than {LIMIT:,}; show fewer "
             "rows or points, and save the rest as CSV."
         )
-    return str(text)
+    return text
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -89,31 +118,30 @@ def _source(name: str) -> str:
     return files("unmask.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _prose(text: str) -> Any:
+def _prose(text: str) -> Markup:
     """Escaped text in which `backticks` set code."""
     from markupsafe import Markup, escape
 
-    pieces = clean(text).split("`")
+    pieces = printable(text).split("`")
     if len(pieces) % 2 == 0:  # a backtick without its partner is just a backtick
-        return escape(clean(text))
-    coded = (
+        return escape(printable(text))
+    code = (
         Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(pieces)
     )
-    return Markup("").join(coded)
+    return Markup("").join(code)
 
 
-def _sections(page: Page) -> Iterator[dict[str, Any]]:
-    """Views of all sections, with anchors that differ and looks that agree across the page."""
-    parts = [part for section in page.sections for part in section.parts]
-    drawings = [part for part in parts if isinstance(part, Chart | Panels)]
-    looks = styles(name for part in drawings for name in series_names(part))
+def _sections(page: Page) -> Iterator[View]:
+    """Views of all sections, with different anchors and the same styles on the whole page."""
+    styles = styles_of(*page.drawings)
     number = 0
-    for at, section in enumerate(page.sections, 1):
+    for position, section in enumerate(page.sections, 1):
         views = []
         for part in section.parts:
             number += 1
-            views.append(VIEWS[type(part)](part, f"p{number}", looks))
-        yield {"title": section.title, "anchor": f"s{at}-{slug(section.title)}", "parts": views}
+            views.append(VIEWS[type(part)](part, f"p{number}", styles))
+        anchor = f"s{position}-{slug(section.title)}"
+        yield {"title": section.title, "anchor": anchor, "parts": views}
 
 
 def slug(title: str) -> str:
@@ -126,28 +154,31 @@ def slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60] or "part"
 
 
-def _text(part: Text, name: str, looks: Any) -> dict[str, Any]:
+def _text(part: Text, name: str, styles: Styles) -> View:
     return {"kind": "text", "paragraphs": part.paragraphs}
 
 
-def _facts(part: Facts, name: str, looks: Any) -> dict[str, Any]:
-    items = [(clean(fact), cell_view(value, "")) for fact, value in part.items]
+def _facts(part: Facts, name: str, styles: Styles) -> View:
+    items = [(printable(fact), cell_view(value)) for fact, value in part.pairs]
     return {"kind": "facts", "facts": items}
 
 
-def _commands(part: Commands, name: str, looks: Any) -> dict[str, Any]:
+def _commands(part: Commands, name: str, styles: Styles) -> View:
     return {"kind": "commands", "lines": part.lines}
 
 
-def _verdicts(part: Verdicts, name: str, looks: Any) -> dict[str, Any]:
+def _verdicts(part: Verdicts, name: str, styles: Styles) -> View:
     return {"kind": "verdicts", "verdicts": [(LEVELS[v.level], v) for v in part.verdicts]}
 
 
-def _table(part: Table, name: str, looks: Any) -> dict[str, Any]:
-    numeric = [_is_numeric([row[at] for row in part.rows]) for at in range(len(part.columns))]
+def _table(part: Table, name: str, styles: Styles) -> View:
     columns = [
-        {"name": column.name, "help": column.help, "numeric": right}
-        for column, right in zip(part.heads, numeric, strict=True)
+        {
+            "name": column.name,
+            "help": column.help,
+            "numeric": _is_numeric([row[position] for row in part.rows]),
+        }
+        for position, column in enumerate(part.heads)
     ]
     rows = [
         [cell_view(cell, column.format) for cell, column in zip(row, part.heads, strict=True)]
@@ -160,54 +191,62 @@ def _table(part: Table, name: str, looks: Any) -> dict[str, Any]:
         "caption": part.caption,
         "columns": columns,
         "rows": rows,
-        "csv": _csv(part, part.title),
+        "csv": _csv(part),
     }
 
 
-def _is_numeric(cells: list[Any]) -> bool:
-    known = [cell for cell in cells if cell is not None]
+def _is_numeric(cells: list[Cell]) -> bool:
+    present = [cell for cell in cells if cell is not None]
     kinds = (Real, Estimate)
-    return bool(known) and all(isinstance(c, kinds) and not isinstance(c, bool) for c in known)
+    return bool(present) and all(isinstance(c, kinds) and not isinstance(c, bool) for c in present)
 
 
-def cell_view(cell: Any, spec: str) -> dict[str, Any]:
-    """A cell in words, with what it sorts by: a number, or the text itself."""
-    view = {"text": "", "spread": "", "level": "", "sign": "", "sort": ""}
+@dataclass(frozen=True)
+class CellView:
+    """A cell as text, with what it sorts by: a number, "missing", or "" (then the text counts)."""
+
+    text: str
+    sort: str = ""
+    spread: str = ""
+    level: str = ""
+    sign: str = ""
+
+
+def cell_view(cell: Cell, spec: str = "") -> CellView:
+    """A cell as text; `spec` is the format of its numbers."""
     if isinstance(cell, Verdict):
-        order = list(LEVELS).index(cell.level)
-        view |= {"text": clean(cell.words), "level": cell.level, "sign": LEVELS[cell.level]}
-        return view | {"sort": order}
+        order = str(list(LEVELS).index(cell.level))
+        words = printable(cell.words)
+        return CellView(words, sort=order, level=cell.level, sign=LEVELS[cell.level])
     if isinstance(cell, Estimate):
-        return view | {
-            "text": say(cell.value, spec),
-            "spread": _spread(cell, spec),
-            "sort": _sort_key(cell.value),
-        }
-    return view | {"text": say(cell, spec), "sort": _sort_key(cell)}
+        text, sort = format_value(cell.value, spec), _sort_key(cell.value)
+        return CellView(text, sort, spread=_spread(cell, spec))
+    return CellView(format_value(cell, spec), _sort_key(cell))
 
 
 def _spread(cell: Estimate, spec: str) -> str:
     if cell.error is not None:
-        return f"± {say(cell.error, spec)}"
-    return f"[{say(cell.low, spec)}, {say(cell.high, spec)}]" if cell.low is not None else ""
+        return f"± {format_value(cell.error, spec)}"
+    if cell.low is None:
+        return ""
+    return f"[{format_value(cell.low, spec)}, {format_value(cell.high, spec)}]"
 
 
-def _sort_key(value: Any) -> Any:
+def _sort_key(value: object) -> str:
     """What the script compares: a number, or nothing (then the text counts)."""
-    if not isinstance(value, Real) or math.isnan(float(value)):
-        return "missing" if value is None or isinstance(value, Real) else ""
-    return repr(float(value))
+    if not isinstance(value, Real):
+        return "missing" if value is None else ""
+    number = float(value)
+    return "missing" if math.isnan(number) else repr(number)
 
 
-def _chart(part: Chart | Panels, name: str, looks: dict[str, Style]) -> dict[str, Any]:
+def _chart(part: Drawing, name: str, styles: Styles) -> View:
     from markupsafe import Markup
 
-    charts = charts_of(part)
-    drawn = drawing.panels_as_svg(part, looks)
     several = isinstance(part, Panels)
     panels = [
         {"title": chart.title if several else "", "svg": Markup(picture)}  # noqa: S704 (escaped by ElementTree)
-        for chart, picture in zip(charts, _themed(charts, drawn, name), strict=True)
+        for chart, picture in _pictures(part, name, styles)
     ]
     return {
         "kind": "chart",
@@ -216,21 +255,27 @@ def _chart(part: Chart | Panels, name: str, looks: dict[str, Style]) -> dict[str
         "caption": part.caption,
         "columns": drawing.columns_of(part),
         "panels": panels,
-        "legend": [_entry(part, label, looks[label]) for label in legend(part)],
-        "csv": _csv(part, part.title),
+        "legend": [_legend_entry(part, label, styles[label]) for label in legend_names(part)],
+        "csv": _csv(part),
         "numbers": _numbers(part, name),
     }
 
 
-def _themed(charts: tuple[Chart, ...], drawn: list[str], name: str) -> Iterator[str]:
-    for at, (chart, picture) in enumerate(zip(charts, drawn, strict=True)):
+def _pictures(part: Drawing, name: str, styles: Styles) -> Iterator[tuple[Chart, str]]:
+    pictures = drawing.panels_as_svg(part, styles)
+    for number, (chart, picture) in enumerate(zip(charts_of(part), pictures, strict=True)):
         title = chart.title or "Chart"
-        yield svg.themed(picture, prefix=f"{name}-{at}", title=title, description=described(chart))
+        yield (
+            chart,
+            svg.themed(
+                picture, prefix=f"{name}-{number}", title=title, description=alt_text(chart)
+            ),
+        )
 
 
-def _entry(part: Chart | Panels, name: str, style: Style) -> dict[str, Any]:
+def _legend_entry(part: Drawing, name: str, style: Style) -> View:
     """A line of the legend; a name that only rules have is dashed as they are."""
-    kinds = drawn_as(part, name)
+    kinds = kinds_of(part, name)
     dash = DASHES[style.dash if kinds else "dashed"]
     return {
         "name": name,
@@ -241,7 +286,7 @@ def _entry(part: Chart | Panels, name: str, style: Style) -> dict[str, Any]:
     }
 
 
-def _numbers(part: Chart | Panels, name: str) -> dict[str, Any] | None:
+def _numbers(part: Drawing, name: str) -> View | None:
     """The chart's own numbers as a table, if people can read that many."""
     rows = tables.rows(part)
     if not 0 < len(rows) <= _SHOWN_ROWS:
@@ -249,13 +294,13 @@ def _numbers(part: Chart | Panels, name: str) -> dict[str, Any] | None:
     return _table(Table(list(rows[0]), [list(row.values()) for row in rows]), f"{name}-n", {})
 
 
-def _csv(part: Any, title: str) -> dict[str, Any] | None:
-    """A link that holds the rows as a CSV file."""
+def _csv(part: tables.Data) -> View | None:
+    """A link that holds the rows as a CSV file, if they are not too many."""
     count = len(part.rows) if isinstance(part, Table) else len(tables.rows(part))
     if count > _EMBEDDED_ROWS:
         return None
     data = base64.b64encode(tables.as_csv(part).encode()).decode()
-    return {"file": f"{slug(title)}.csv", "href": f"data:text/csv;charset=utf-8;base64,{data}"}
+    return {"file": f"{slug(part.title)}.csv", "href": f"data:text/csv;charset=utf-8;base64,{data}"}
 
 
 _SHAPES = {
@@ -271,7 +316,7 @@ _SHAPES = {
     "none": "",
 }
 
-VIEWS: dict[type, Callable[[Any, str, Any], dict[str, Any]]] = {
+VIEWS: dict[type, Callable[..., View]] = {
     Text: _text,
     Facts: _facts,
     Commands: _commands,

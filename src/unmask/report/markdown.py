@@ -10,23 +10,35 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from unmask.report.alt_text import described
-from unmask.report.charts import Chart, Panels
+from unmask.report.alt_text import alt_text
+from unmask.report.charts import Chart, Drawing, Panels
 from unmask.report.files import save
 from unmask.report.html import cell_view
-from unmask.report.page import LEVELS, Commands, Facts, Page, Table, Text, Verdicts
+from unmask.report.page import LEVELS, Cell, Commands, Facts, Page, Table, Text, Verdicts
 
-DRAWN_AS = ("svg", "csv")
-"""The files that stand for one drawing."""
+SUFFIXES = ("svg", "csv")
+"""The files that are written for one drawing."""
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
-    """Write the page as Markdown with its drawings beside it; the path of the text comes back.
+    """Write the page as Markdown, and its drawings in a folder beside it.
 
+    Parameters
+    ----------
+    page : Page
+    path : str or path
+        The Markdown file; the folder has its name without the suffix.
+
+    Returns
+    -------
+    Path
+        The Markdown file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> path = write_markdown(Page("Study", ["It holds."]), tempfile.mkdtemp() + "/study.md")
     >>> path.read_text()
@@ -42,15 +54,10 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _drawings(page: Page) -> list[Chart | Panels]:
-    parts = [part for section in page.sections for part in section.parts]
-    return [part for part in parts if isinstance(part, Chart | Panels)]
-
-
 def _save_drawings(page: Page, folder: Path) -> None:
-    for number, drawing in enumerate(_drawings(page), start=1):
+    for number, drawing in enumerate(page.drawings, start=1):
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix in DRAWN_AS:
+        for suffix in SUFFIXES:
             save(drawing, folder / f"{number}.{suffix}")
 
 
@@ -79,8 +86,8 @@ def _prose(text: str) -> str:
     pieces = " ".join(text.split()).split("`")
     if len(pieces) % 2 == 0:
         return _plain(text)
-    return "`".join(piece if at % 2 else _MARKUP.sub(r"\\\1", piece)
-                    for at, piece in enumerate(pieces))  # fmt: skip
+    return "`".join(piece if i % 2 else _MARKUP.sub(r"\\\1", piece)
+                    for i, piece in enumerate(pieces))  # fmt: skip
 
 
 def _text(part: Text, _: str) -> str:
@@ -88,7 +95,7 @@ def _text(part: Text, _: str) -> str:
 
 
 def _facts(part: Facts, _: str) -> str:
-    return "\n".join(f"- {_plain(str(name))}: **{_cell(value, '')}**" for name, value in part.items)
+    return "\n".join(f"- {_plain(str(name))}: **{_cell(value)}**" for name, value in part.pairs)
 
 
 def _table(part: Table, _: str) -> str:
@@ -109,9 +116,9 @@ def _strong(title: str) -> str:
     return f"**{_plain(title)}**" if title else ""
 
 
-def _cell(cell: Any, spec: str) -> str:
+def _cell(cell: Cell, spec: str = "") -> str:
     view = cell_view(cell, spec)
-    return _plain(" ".join(view[key] for key in ("sign", "text", "spread") if view[key]))
+    return _plain(" ".join(text for text in (view.sign, view.text, view.spread) if text))
 
 
 def _verdicts(part: Verdicts, _: str) -> str:
@@ -126,10 +133,8 @@ def _commands(part: Commands, _: str) -> str:
     return "\n".join(["```bash", *part.lines, "```"])
 
 
-def _drawing(part: Chart | Panels, file: str) -> str:
-    charts = part.charts if isinstance(part, Panels) else [part]
-    told = _plain(" ".join(described(chart) for chart in charts))
-    picture = f"![{told}]({file}.svg)"
+def _drawing(part: Drawing, file: str) -> str:
+    picture = f"![{_plain(alt_text(part))}]({file}.svg)"
     files = f"[numbers]({file}.csv)"
     return "\n\n".join(
         block for block in (_strong(part.title), picture, f"{_plain(part.caption)} {files}".strip())
@@ -137,7 +142,7 @@ def _drawing(part: Chart | Panels, file: str) -> str:
     )  # fmt: skip
 
 
-BLOCKS: dict[type, Callable[[Any, str], str]] = {
+BLOCKS: dict[type, Callable[..., str]] = {
     Text: _text,
     Facts: _facts,
     Table: _table,

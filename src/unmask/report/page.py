@@ -6,13 +6,13 @@ truth value, a number, an `Estimate` (a number with its uncertainty) or a `Verdi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import SupportsFloat, cast
 
 from unmask._validation import one_of
-from unmask.report.charts import Chart, Panels, only
-from unmask.report.format import clean
+from unmask.report.charts import Chart, Panels, set_field, tuple_of
+from unmask.report.format import printable
 
 LEVELS = {"good": "✓", "info": "i", "warning": "!", "error": "✕"}
 """How serious a verdict is, with the sign that stands before its words."""
@@ -20,8 +20,19 @@ LEVELS = {"good": "✓", "info": "i", "warning": "!", "error": "✕"}
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its uncertainty: an interval [low, high] or a standard error, or neither.
+    """A number with its uncertainty: an interval, a standard error, or neither.
 
+    Parameters
+    ----------
+    value : float or None
+        None if it is missing.
+    low, high : float, optional
+        The interval; both or neither.
+    error : float, optional
+        The standard error, instead of an interval.
+
+    Examples
+    --------
     >>> Estimate(0.42, low=0.40, high=0.44).high
     0.44
     """
@@ -44,10 +55,19 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judgement in words: `level` good, info, warning or error, why, and what to do.
+    """A judgement: how serious, in words, why, and what to do.
 
-    In a table only the words are shown, so that they must say it all.
+    Parameters
+    ----------
+    level : str
+        A name in `LEVELS`: good, info, warning or error.
+    words : str
+        The judgement; in a table only these words are shown.
+    evidence : str, default ""
+    advice : str, default ""
 
+    Examples
+    --------
     >>> Verdict("warning", "too uncertain", evidence="ESS 12", advice="use more rows").words
     'too uncertain'
     """
@@ -64,14 +84,24 @@ class Verdict:
             raise ValueError("a verdict needs words; its colour alone says nothing.")
 
 
-Cell = Any
-"""None, str, bool, int, float, `Estimate` or `Verdict`."""
+Cell = str | SupportsFloat | Estimate | Verdict | None
+"""What a cell of a table or a fact holds; truth values and numpy numbers are `SupportsFloat`."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name, how its numbers are written (a format such as `.3f`), and its meaning.
+    """A column of a table.
 
+    Parameters
+    ----------
+    name : str
+    format : str, default ""
+        How its numbers are written, such as `.3f`; see `format.format_value`.
+    help : str, default ""
+        What the column means; stands below the table.
+
+    Examples
+    --------
     >>> Column("R@5", ".1%").format
     '.1%'
     """
@@ -81,9 +111,9 @@ class Column:
     help: str = ""
 
     def __post_init__(self) -> None:
-        """Clean the words and try the format."""
-        _set(self, "name", clean(self.name))
-        _set(self, "help", clean(self.help))
+        """Make the text printable and try the format."""
+        set_field(self, "name", printable(self.name))
+        set_field(self, "help", printable(self.help))
         try:
             format(1.5, self.format)
         except ValueError as error:
@@ -97,6 +127,17 @@ class Column:
 class Table:
     """A table; the first column names the rows.
 
+    Parameters
+    ----------
+    columns : sequence of n Column or str
+        With different names.
+    rows : sequence of sequences of n cells
+    title : str, default ""
+    caption : str, default ""
+        Stands below the table; text between `backticks` is set as code.
+
+    Examples
+    --------
     >>> rows = [["vanilla", Estimate(0.62, error=0.01)]]
     >>> Table(["estimator", Column("R@5", ".3f")], rows).heads[0].name
     'estimator'
@@ -114,27 +155,34 @@ class Table:
         names = [column.name for column in columns]
         if not names or len(set(names)) != len(names):
             raise ValueError(f"a table needs columns with different names; got {names}.")
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if len(row) != len(columns):
                 raise ValueError(
-                    f"row {at} of table {self.title!r} has {len(row)} cells for "
+                    f"row {index} of table {self.title!r} has {len(row)} cells for "
                     f"{len(columns)} columns."
                 )
-        _set(self, "columns", columns)
-        _set(self, "rows", rows)
-        _set(self, "title", clean(self.title))
-        _set(self, "caption", clean(self.caption))
+        set_field(self, "columns", columns)
+        set_field(self, "rows", rows)
+        set_field(self, "title", printable(self.title))
+        set_field(self, "caption", printable(self.caption))
 
     @property
     def heads(self) -> tuple[Column, ...]:
-        """The columns, as which a table keeps what it was given."""
+        """The columns; a table keeps them as `Column`, even if it was made from names."""
         return cast(tuple[Column, ...], self.columns)
 
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, parted by an empty line; words between `backticks` are set as code.
+    """Paragraphs.
 
+    Parameters
+    ----------
+    text : str
+        An empty line ends a paragraph; text between `backticks` is set as code.
+
+    Examples
+    --------
     >>> Text("One.\\n\\nTwo.").paragraphs
     ('One.', 'Two.')
     """
@@ -144,33 +192,51 @@ class Text:
     @property
     def paragraphs(self) -> tuple[str, ...]:
         """The text, cut at empty lines."""
-        pieces = clean(self.text).split("\n\n")
+        pieces = printable(self.text).split("\n\n")
         return tuple(piece.strip() for piece in pieces if piece.strip())
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with one value each, shown large; a mapping or pairs.
+    """Names with one value each, shown large.
 
+    Parameters
+    ----------
+    items : mapping, or iterable of pairs (name, cell)
+        Kept as a tuple of pairs.
+
+    Examples
+    --------
     >>> Facts({"rows": 2515, "labels": 159}).items
     (('rows', 2515), ('labels', 159))
     """
 
-    items: Any
+    items: Mapping[str, Cell] | Iterable[tuple[str, Cell]]
 
     def __post_init__(self) -> None:
         """Bring mappings and lists to a tuple of pairs."""
-        pairs = self.items.items() if hasattr(self.items, "items") else self.items
-        pairs = tuple(tuple(pair) for pair in pairs)
+        items = self.items.items() if isinstance(self.items, Mapping) else self.items
+        pairs = tuple(tuple(pair) for pair in items)
         if any(len(pair) != 2 for pair in pairs):
             raise ValueError(f"facts are pairs of a name and a value; got {pairs!r}.")
-        _set(self, "items", pairs)
+        set_field(self, "items", pairs)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, Cell], ...]:
+        """The items; facts keep them as pairs, even if they were made from a mapping."""
+        return cast(tuple[tuple[str, Cell], ...], self.items)
 
 
 @dataclass(frozen=True)
 class Verdicts:
     """Judgements with their evidence and advice, one below the other.
 
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+
+    Examples
+    --------
     >>> len(Verdicts([Verdict("good", "masks look independent")]).verdicts)
     1
     """
@@ -179,13 +245,19 @@ class Verdicts:
 
     def __post_init__(self) -> None:
         """Refuse what is no verdict."""
-        _set(self, "verdicts", only(Verdict, self.verdicts, "verdicts"))
+        set_field(self, "verdicts", tuple_of(Verdict, self.verdicts, "verdicts"))
 
 
 @dataclass(frozen=True)
 class Commands:
     """Lines for a shell, to be copied.
 
+    Parameters
+    ----------
+    lines : sequence of str
+
+    Examples
+    --------
     >>> Commands(["unmask demo"]).lines
     ('unmask demo',)
     """
@@ -196,16 +268,25 @@ class Commands:
         """Bring the lines to a tuple of text."""
         if isinstance(self.lines, str):
             raise ValueError(f"commands are a list of lines; got the text {self.lines!r}.")
-        _set(self, "lines", tuple(clean(line) for line in self.lines))
+        set_field(self, "lines", tuple(printable(line) for line in self.lines))
 
 
 Part = Text | Facts | Table | Verdicts | Commands | Chart | Panels
+PARTS = (Text, Facts, Table, Verdicts, Commands, Chart, Panels)
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading with the parts below it.
 
+    Parameters
+    ----------
+    title : str
+        Not empty.
+    parts : sequence of Text, Facts, Table, Verdicts, Commands, Chart or Panels
+
+    Examples
+    --------
     >>> Section("Data", [Text("All rows were read.")]).title
     'Data'
     """
@@ -215,23 +296,34 @@ class Section:
 
     def __post_init__(self) -> None:
         """Refuse an empty heading and what is no part of a page."""
-        _set(self, "title", clean(self.title))
+        set_field(self, "title", printable(self.title))
         if not self.title.strip():
             raise ValueError("a section needs a title.")
-        known = (Text, Facts, Table, Verdicts, Commands, Chart, Panels)
-        for at, part in enumerate(self.parts):
-            if not isinstance(part, known):
-                names = ", ".join(kind.__name__ for kind in known)
+        for index, part in enumerate(self.parts):
+            if not isinstance(part, PARTS):
+                names = ", ".join(kind.__name__ for kind in PARTS)
                 raise ValueError(
-                    f"part {at} of section {self.title!r} is {part!r}; use one of: {names}."
+                    f"part {index} of section {self.title!r} is {part!r}; use one of: {names}."
                 )
-        _set(self, "parts", tuple(self.parts))
+        set_field(self, "parts", tuple(self.parts))
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: title, a summary in sentences, sections; `footer` says what made it.
+    """A page.
 
+    Parameters
+    ----------
+    title : str
+        Not empty.
+    summary : sequence of str, default ()
+        Sentences; the first is the answer.
+    sections : sequence of Section, default ()
+    footer : str, default ""
+        What made the page.
+
+    Examples
+    --------
     >>> page = Page("Study", summary=["It holds."], sections=[Section("Data", [Text("Few rows.")])])
     >>> page.summary
     ('It holds.',)
@@ -244,15 +336,17 @@ class Page:
 
     def __post_init__(self) -> None:
         """Refuse an empty title, a summary that is one text, and what is no section."""
-        _set(self, "title", clean(self.title))
-        _set(self, "footer", clean(self.footer))
+        set_field(self, "title", printable(self.title))
+        set_field(self, "footer", printable(self.footer))
         if not self.title.strip():
             raise ValueError("a page needs a title.")
         if isinstance(self.summary, str):
             raise ValueError(f"the summary is a list of sentences; got {self.summary!r}.")
-        _set(self, "summary", tuple(clean(sentence) for sentence in self.summary))
-        _set(self, "sections", only(Section, self.sections, "sections of a page"))
+        set_field(self, "summary", tuple(printable(sentence) for sentence in self.summary))
+        set_field(self, "sections", tuple_of(Section, self.sections, "sections of a page"))
 
-
-def _set(record: Any, field: str, value: Any) -> None:
-    object.__setattr__(record, field, value)
+    @property
+    def drawings(self) -> tuple[Chart | Panels, ...]:
+        """The charts and panels of all sections, in order."""
+        parts = (part for section in self.sections for part in section.parts)
+        return tuple(part for part in parts if isinstance(part, Chart | Panels))

@@ -1,14 +1,17 @@
-"""What a series looks like: one palette, one registry, the same look for a name everywhere.
+"""The style of a series: colour, marker and dash, from one palette.
 
 The palette keeps the hues of Okabe and Ito (jfly.uni-koeln.de/color, 2008), shifted in lightness
 until every colour stands out from the page (contrast ≥ 3 : 1) in light and in dark, and every two
 differ for readers with any of the three kinds of colour blindness; the tests measure both.
-A colour never speaks alone: a style also has a marker and a dash.
+Series differ in marker and dash as well, so that colour is never the only distinction.
+
+Which name has which style is not decided here: a `Series` or `Rule` may carry its style, and
+`assign_styles` chooses one for every other name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unmask._validation import one_of
@@ -45,7 +48,7 @@ MARKERS = {
     "star": "*",
     "none": "",
 }
-"""Our names for markers, and matplotlib's."""
+"""Markers by name, and what matplotlib calls them."""
 
 DASHES = {
     "solid": "",
@@ -58,8 +61,19 @@ DASHES = {
 
 @dataclass(frozen=True)
 class Style:
-    """Colour (of the palette, or `ink`), marker and dash of a series, each by name.
+    """How a series is drawn.
 
+    Parameters
+    ----------
+    color : str
+        A name in `PALETTE`, or "ink" (the colour of text).
+    marker : str, default "none"
+        A name in `MARKERS`.
+    dash : str, default "solid"
+        A name in `DASHES`.
+
+    Examples
+    --------
     >>> Style("blue", "circle").dash
     'solid'
     >>> Style("red")
@@ -84,29 +98,44 @@ class Style:
         return {**PALETTE, **THEME}[self.color][0]
 
 
-STYLES: dict[str, Style] = {"truth": Style("ink")}
-"""The look of every series name that has one of its own; add yours: `STYLES["mine"] = Style(…)`."""
+Styles = Mapping[str, Style]
+"""The style of every name in a drawing or on a page."""
 
 
-def styles(names: Iterable[str]) -> dict[str, Style]:
-    """A look for every name: its own from `STYLES`, else the next one free, in order of appearance.
+def assign_styles(names: Iterable[str], chosen: Styles | None = None) -> dict[str, Style]:
+    """A style for every name: the chosen one, or the next free one in order of appearance.
 
-    The result depends only on the names and on `STYLES`, not on what was drawn before.
+    Parameters
+    ----------
+    names : iterable of str
+        Names of series and rules; repeated names count once.
+    chosen : mapping of str to Style, optional
+        Styles of some names. Other names get these colours only when no other is left.
 
-    >>> {name: style.color for name, style in styles(["a", "truth", "b"]).items()}
+    Returns
+    -------
+    dict of str to Style
+        One entry per name, in order of appearance; it depends on the arguments alone.
+
+    Examples
+    --------
+    >>> styles = assign_styles(["a", "truth", "b"], {"truth": Style("ink")})
+    >>> {name: style.color for name, style in styles.items()}
     {'a': 'blue', 'truth': 'ink', 'b': 'orange'}
     """
-    wanted = list(dict.fromkeys(names))
-    taken = {STYLES[name] for name in wanted if name in STYLES}
-    colors = {style.color for style in taken}
-    fresh = [style for style in _LOOKS if style.color not in colors]
-    free = [*fresh, *(style for style in _LOOKS if style not in {*fresh, *taken})] or _LOOKS
-    strangers = [name for name in wanted if name not in STYLES]
-    given = {name: free[i % len(free)] for i, name in enumerate(strangers)}
-    return {name: STYLES.get(name) or given[name] for name in wanted}
+    chosen = chosen or {}
+    unique = list(dict.fromkeys(names))
+    used = {chosen[name] for name in unique if name in chosen}
+    used_colors = {style.color for style in used}
+    unused_colors = [style for style in _DEFAULTS if style.color not in used_colors]
+    others = [style for style in _DEFAULTS if style not in {*unused_colors, *used}]
+    free = [*unused_colors, *others] or _DEFAULTS
+    unstyled = [name for name in unique if name not in chosen]
+    assigned = {name: free[i % len(free)] for i, name in enumerate(unstyled)}
+    return {name: chosen.get(name) or assigned[name] for name in unique}
 
 
-_LOOKS = [
+_DEFAULTS = [
     Style(color, marker, dash)
     for dash, shift in (("solid", 0), ("dashed", 3), ("dotted", 5))
     for color, marker in zip(

@@ -21,12 +21,26 @@ _UNUSED = {"metadata", "style"}
 
 
 def themed(drawn: str, *, prefix: str, title: str, description: str) -> str:
-    """An `<svg>` element to stand in a page, with title and description for screen readers."""
+    """An `<svg>` element for a page, with title and description for screen readers.
+
+    Parameters
+    ----------
+    drawn : str
+        An SVG document of matplotlib's.
+    prefix : str
+        Stands before every id, so that ids differ on a page of several charts.
+    title, description : str
+
+    Returns
+    -------
+    str
+        The element.
+    """
     return ElementTree.tostring(_root(drawn, prefix, title, description), encoding="unicode")
 
 
 def standalone(drawn: str, *, title: str, description: str) -> str:
-    """The same as a file of its own, light or dark as the reader prefers."""
+    """The same as a file of its own, light or dark as the reader prefers; see `themed`."""
     root = _root(drawn, "c", title, description)
     root.set("xmlns", "http://www.w3.org/2000/svg")
     style = ElementTree.SubElement(root, "style")
@@ -46,10 +60,10 @@ def _root(drawn: str, prefix: str, title: str, description: str) -> ElementTree.
     root = ElementTree.fromstring(drawn)  # noqa: S314 (our own drawing, made a moment ago)
     _tidy(root, prefix)
     names = {"title": f"{prefix}-title", "desc": f"{prefix}-desc"}
-    for at, (tag, text) in enumerate((("title", title), ("desc", description))):
+    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
         element = ElementTree.Element(tag, {"id": names[tag]})
         element.text = text
-        root.insert(at, element)
+        root.insert(position, element)
     left, top, width, height = (float(part) for part in root.get("viewBox", "").split())
     root.attrib = {
         "width": f"{_ZOOM * width:.0f}",
@@ -66,11 +80,11 @@ def _root(drawn: str, prefix: str, title: str, description: str) -> ElementTree.
 def _tidy(element: ElementTree.Element, prefix: str) -> None:
     """Plain names of tags and attributes, own ids, colours of the theme; from here downwards."""
     element.tag = _local(element.tag)
-    named = element.tag in ("path", "clipPath")  # what others refer to; names of groups only fill
+    keeps_id = element.tag in ("path", "clipPath")  # what others refer to; ids of groups do not
     element.attrib = {
         _local(key): _attribute(_local(key), value, prefix)
         for key, value in element.items()
-        if named or key != "id"
+        if keeps_id or key != "id"
     }
     if element.tag != "text":
         element.text = None
@@ -94,7 +108,7 @@ def _attribute(key: str, value: str, prefix: str) -> str:
     if key == "style":
         entries = (entry.strip() for entry in value.split(";"))
         kept = "; ".join(entry for entry in entries if not entry.startswith("font-family"))
-        value = _COLOR.sub(lambda found: _VARIABLES.get(found[0], found[0]), kept)
+        value = _COLOR.sub(lambda match: _VARIABLES.get(match[0], match[0]), kept)
     elif key in ("d", "x", "y", "transform"):
-        value = _LONG.sub(lambda found: f"{float(found[0]):.2f}", " ".join(value.split()))
+        value = _LONG.sub(lambda match: f"{float(match[0]):.2f}", " ".join(value.split()))
     return value.replace("url(#", f"url(#{prefix}-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unmask import report
-from unmask.report import STYLES, Style
+from unmask_studies.styles import STYLES
 from unmask_studies.training.protocol import PROBLEMS
 from unmask_studies.training.results import Results, mean, over_repetitions
 
@@ -18,16 +18,6 @@ WHERE = {
     "true labels, training rows": "train/true/loss",
     "true labels, test rows": "test/true/loss",
 }
-STYLES.update(
-    {
-        "clean": Style("ink", "star"),
-        "pretrained": Style("orange", "cross", "dashed"),
-        "halved": Style("sky", "down"),
-        "observed labels, training rows": Style("gray", "none", "dashed"),
-        "true labels, training rows": Style("blue", "none", "dotted"),
-        "true labels, test rows": Style("ink", "none"),
-    }
-)
 L2 = report.Axis("regularisation (l2)", log=True)
 
 
@@ -74,7 +64,10 @@ def _gap_chart(found: Results, path: tuple[str, str, str], y: report.Axis) -> re
     low, high = float(y.low or 0), float(y.high or 0)
     return report.Chart(
         "lines",
-        [report.Series(name, grid, _clipped(means[name], high)) for name in WHERE],
+        [
+            report.Series(name, grid, _clipped(means[name], high), style=STYLES[name])
+            for name in WHERE
+        ],
         title=f"{_words(path[2])}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
         x=L2,
         y=y,
@@ -165,7 +158,8 @@ def _line(
         np.where(inside, each, np.nan)
         for each in (middle, middle - spread, np.minimum(middle + spread, 2 * limit))
     )
-    return [report.Series(_words(setting), grid, shown.tolist(), low.tolist(), high.tolist())]
+    name, ends = _words(setting), (low.tolist(), high.tolist())
+    return [report.Series(name, grid, shown.tolist(), *ends, style=STYLES.get(name))]
 
 
 def at_chosen(
@@ -195,7 +189,8 @@ def _dots(
     values = [found.values(path, rule, f"test/true/{metric}") for metric in metrics]
     middle, spread = over_repetitions(np.array(values).T)
     ends = (middle - spread).tolist(), (middle + spread).tolist()
-    return report.Series(_words(path[2]), metrics, middle.tolist(), *ends)
+    name = _words(path[2])
+    return report.Series(name, metrics, middle.tolist(), *ends, style=STYLES.get(name))
 
 
 def _problems(found: Results, optimizer: str) -> list[str]:

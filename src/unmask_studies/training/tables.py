@@ -86,7 +86,7 @@ def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
 
 def endings(rows: list[Row]) -> report.Table:
     """What can be promised of every objective, and how its runs ended."""
-    body = []
+    body: list[list[report.Cell]] = []
     for (problem, setting), part in tidy(
         [row for row in rows if row["problem"] in PROBLEMS and row["setting"] in SETTINGS],
         "problem", "setting",
@@ -178,7 +178,7 @@ def _means(pairs: list[tuple[float, float]] | None) -> tuple[float | None, float
 
 def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str) -> report.Table:
     """Paired differences in true test recall, in points."""
-    body = []
+    body: list[list[report.Cell]] = []
     for better, worse in pairs:
         if better in found.paths and worse in found.paths:
             values = (found.gain(better, worse, rule, f"test/true/R@{k}") for k in (1, 3, 5))
@@ -203,9 +203,10 @@ def tried(found: Results) -> report.Table:
         for name in names
         if name != "clean"
     ]
+    best_first = sorted(body, key=lambda row: -row[-1])
     return report.Table(
         ["weights", *(report.Column(m, ".1f") for m in METRICS), report.Column("best R@5", ".1f")],
-        sorted(body, key=lambda row: -row[-1]),
+        best_first,
         title="PAL-N CCE: what was tried (converged), l2 chosen by deconvolved R@5",
         caption="Best first. All at prediction: E[1/N* given m] in training, labels ranked by "
         "probability / p. Posterior of a first model: E[1/N* given the features and the labels "

@@ -9,6 +9,7 @@ import pytest
 
 from unmask import report
 from unmask.metrics import Ranking, jain_around, powers, ranking
+from unmask.pages.comparison import ranking_section
 from unmask.predictions import TopK
 from unmask.propensity import jain
 
@@ -74,7 +75,7 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
     assert with_gap.holds
     assert "under all 2 propensity models" in with_gap.statement
     assert with_gap.statement.endswith("The data refuse the other 1.")
-    assert "The data refuse" in report.render(report.Page("x", [], [with_gap.section()]))
+    assert "The data refuse" in report.render(report.Page("x", [], [ranking_section(with_gap)]))
     assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
 
 
@@ -95,7 +96,7 @@ def test_every_system_has_its_sentence_and_json_carries_it() -> None:
     found = ranking(systems, LABELS, powers([1.0, 0.5], [0, 1]), metric="P@1", replicates=50)
     assert len(found.statement.splitlines()) == 2
     assert Ranking(**json.loads(json.dumps(found.to_dict()))).statement == found.statement
-    section = found.section()
+    section = ranking_section(found)
     assert [chart.rules for chart in section.parts if isinstance(chart, report.Chart)] == [
         (report.Rule("no difference", 0.0),)
     ]

@@ -37,6 +37,7 @@ from unmask.metrics.deconvolution.fitting import Deconvolution, fit
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
 from unmask.metrics.deconvolution.stratum import Counts, Stratum, enough_labels, occupied_cells
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
+from unmask.pages.comparison import ranking_section
 from unmask.predictions import TopK
 from unmask.propensity.estimate import TOGETHER
 
@@ -811,11 +812,11 @@ def test_losses_are_better_below() -> None:
 def test_a_section_shows_what_the_statement_says() -> None:
     for differences, level in (({"γ = 0": 0.2}, "good"), ({"x": 0.2, "y": -0.2}, "warning")):
         found = order(differences)
-        verdicts, chart, table = found.section().parts
+        verdicts, chart, table = ranking_section(found).parts
         assert isinstance(verdicts, report.Verdicts)
         assert [(v.level, v.words) for v in verdicts.verdicts] == [(level, found.statement)]
         assert isinstance(chart, report.Chart)
-        assert [(rule.at, rule.name) for rule in chart.rules] == [(0.0, "no difference")]
+        assert [(rule.value, rule.name) for rule in chart.rules] == [(0.0, "no difference")]
         (series,) = chart.series
         assert (list(series.x), list(series.y)) == (list(differences), list(differences.values()))
         assert series.low[0] < series.y[0] < series.high[0]

@@ -1,0 +1,101 @@
+"""The stored records: what `unmask evaluate` and `unmask diagnose` print with `--json`.
+
+Numbers that are not finite are None (null). A record read from a file may hold anything; what does
+not have this form is refused when its page is made (`records.write`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from unmask.pages.verdicts import StoredVerdict
+
+
+class EstimateRow(TypedDict):
+    """One metric by one estimator: an entry of `Table.to_dicts`."""
+
+    metric: str
+    estimator: str
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: StoredVerdict
+    effective_sample_size: NotRequired[float | None]
+    largest_contribution: NotRequired[float | None]
+
+
+class SensitivityRow(EstimateRow):
+    """The same under another propensity model; `parameter` is its number, if it has one."""
+
+    propensity: str
+    parameter: NotRequired[float | None]
+
+
+class DifferenceDetails(TypedDict):
+    """What else is known of a difference."""
+
+    p_value: float | None
+
+
+class DifferenceRow(EstimateRow):
+    """The same for a system's difference to the first."""
+
+    system: str
+    details: DifferenceDetails
+
+
+class LabelFacts(TypedDict):
+    """Labels in few numbers (`label_figures.label_facts`)."""
+
+    rows: int
+    labels: int
+    entries: int
+    seen: float
+    rank: list[int]
+    count: list[float]
+    propensity: list[float]
+    observed: list[float]
+    deconvolved: list[float]
+
+
+class EvaluationRecord(TypedDict):
+    """An evaluation; `rankings` hold `Ranking.to_dict`."""
+
+    kind: str
+    source: str
+    command: NotRequired[str]
+    estimates: list[EstimateRow]
+    sensitivity: NotRequired[list[SensitivityRow]]
+    differences: NotRequired[list[DifferenceRow]]
+    rankings: NotRequired[list[dict[str, Any]]]
+    labels: NotRequired[LabelFacts]
+
+
+class FindingRow(TypedDict):
+    """A finding of a diagnosis."""
+
+    severity: str
+    title: str
+    evidence: str
+    advice: str
+
+
+class TestRow(TypedDict):
+    """A test of a diagnosis."""
+
+    name: str
+    effect: str
+    p_value: float | None
+    adjusted: float | None
+
+
+class DiagnosisRecord(TypedDict):
+    """A diagnosis: `Diagnosis.to_dict` with its source and labels."""
+
+    kind: str
+    source: str
+    command: NotRequired[str]
+    severity: str
+    findings: list[FindingRow]
+    tests: list[TestRow]
+    labels: NotRequired[LabelFacts]

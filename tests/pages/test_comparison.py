@@ -1,0 +1,49 @@
+"""Pages of systems compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from unmask import report
+from unmask.metrics import Ranking
+from unmask.pages.comparison import differences_section, estimate_cell, ranking_section
+
+VERDICT = {"level": "measured", "reason": "", "advice": ""}
+
+
+def test_differences_stand_with_their_intervals_and_p_values() -> None:
+    rows = [
+        {"system": "new", "metric": "P@1", "estimator": "vanilla", "value": value, "low": value,
+         "high": value, "verdict": VERDICT, "details": {"p_value": p}}
+        for value, p in ((0.25, 0.01), (None, None))
+    ]  # fmt: skip
+    text, table = differences_section(rows).parts
+    assert isinstance(text, report.Text)
+    assert isinstance(table, report.Table)
+    assert table.rows == (
+        ("new", "P@1", "vanilla", report.Estimate(0.25, 0.25, 0.25), 0.01),
+        ("new", "P@1", "vanilla", report.Estimate(None), None),
+    )
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_a_refused_estimate_is_an_empty_cell(value: float | None) -> None:
+    row = {"metric": "P@1", "estimator": "unbiased", "value": value, "low": value, "high": value,
+           "verdict": VERDICT}  # fmt: skip
+    assert estimate_cell(row) == report.Estimate(None)
+
+
+def test_every_system_has_a_chart_against_the_first() -> None:
+    rows = tuple(
+        {"model": model, "system": system, "value": 0.6, "first": 0.5, "difference": d,
+         "low": d - 0.01, "high": d + 0.01}
+        for system, d in (("new", 0.1), ("newer", 0.2))
+        for model in ("p", "p²")
+    )  # fmt: skip
+    verdicts, *drawings, table = ranking_section(Ranking("R@5", "unbiased", "old", rows)).parts
+    assert isinstance(verdicts, report.Verdicts)
+    assert isinstance(table, report.Table)
+    assert [verdict.level for verdict in verdicts.verdicts] == ["good", "good"]
+    assert [chart.series[0].name for chart in drawings] == ["new − old", "newer − old"]
+    assert [chart.series[0].x for chart in drawings] == [("p", "p²")] * 2
+    assert len(table.rows) == 4

@@ -1,0 +1,135 @@
+"""The page of an evaluation: what its first sentences say, and what stands where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unmask import pages, report
+from unmask.metrics import ESTIMATORS, charts, evaluate, powers, sensitivity
+from unmask.pages import evaluation, label_figures
+from unmask.pages.stored import EstimateRow, EvaluationRecord
+
+GOOD = {"level": "conditional", "reason": "", "advice": ""}
+BAD = {"level": "unusable", "reason": "3 of 200 rows carry 60 %", "advice": "use deconvolved"}
+
+
+def row(
+    metric: str, estimator: str, value: float | None = 0.5, verdict: dict[str, str] = GOOD
+) -> EstimateRow:
+    low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
+    return {"metric": metric, "estimator": estimator, "value": value, "low": low, "high": high,
+            "verdict": verdict}  # fmt: skip
+
+
+def record(*rows: EstimateRow) -> EvaluationRecord:
+    return {"kind": "evaluation", "source": "system.txt", "estimates": list(rows)}
+
+
+def cells(column: str, section: report.Section) -> list[report.Cell]:
+    (table,) = (part for part in section.parts if isinstance(part, report.Table))
+    index = [head.name for head in table.heads].index(column)
+    return [line[index] for line in table.rows]
+
+
+def test_the_summary_shows_the_preferred_estimate_of_the_last_k() -> None:
+    estimators = ("vanilla", "unbiased", "deconvolved")
+    rows = [
+        row(f"{kind}@{k}", name, 0.1 * k + 0.01 * i)
+        for kind in ("P", "R", "nDCG", "PSP")
+        for k in (1, 5)
+        for i, name in enumerate(estimators)
+    ]
+    first, second = evaluation.summary(record(*rows))
+    assert first == (
+        "Taken at face value P@5 is 0.500; corrected for missing labels (unbiased) it is 0.510, "
+        "interval 0.410 to 0.610 (conditional)."
+    )
+    assert second == (
+        "Taken at face value R@5 is 0.500; corrected for missing labels (deconvolved) it is 0.520, "
+        "interval 0.420 to 0.620 (conditional)."
+    )
+
+
+def test_the_summary_passes_over_what_cannot_be_used() -> None:
+    rows = [row("R@5", "vanilla"), row("R@5", "deconvolved", 0.6, BAD), row("R@5", "unbiased", 0.7)]
+    first, second = evaluation.summary(record(*rows))
+    assert "(unbiased) it is 0.700" in first
+    assert second.startswith("1 of 3 estimates cannot be used (R@5 deconvolved)")
+
+
+def test_the_summary_says_why_an_estimate_was_refused() -> None:
+    rows = [row("R@5", "vanilla"), row("R@5", "deconvolved", None, BAD)]
+    first, second = evaluation.summary(record(*rows))
+    assert first.endswith(
+        "the deconvolved estimate was refused: unusable: 3 of 200 rows carry 60 %; use deconvolved."
+    )
+    assert second.startswith("1 of 2 estimates")
+
+
+def test_nothing_is_said_where_nothing_was_corrected() -> None:
+    assert evaluation.summary(record(row("P@1", "vanilla"), row("nDCG@1", "unbiased"))) == []
+
+
+def test_long_lists_of_unusable_estimates_are_cut() -> None:
+    rows = [row(f"nDCG@{k}", "unbiased", 0.5, BAD) for k in range(1, 7)]
+    (sentence,) = evaluation.summary(record(*rows))
+    assert "6 of 6 estimates cannot be used (nDCG@1 unbiased, " in sentence
+    assert "nDCG@4 unbiased …)" in sentence
+    assert "nDCG@5" not in sentence
+
+
+def test_the_table_shows_the_verdict_with_its_level() -> None:
+    rows = [row("P@1", "vanilla"), row("P@1", "unbiased", None, BAD)]
+    section = evaluation.sections(record(*rows))[0]
+    assert [verdict.level for verdict in cells("verdict", section)] == ["info", "error"]
+    assert cells("value", section) == [report.Estimate(0.5, 0.4, 0.6), report.Estimate(None)]
+
+
+def test_several_evaluations_stand_side_by_side() -> None:
+    one, two = record(row("P@1", "vanilla", 0.25)), record(row("P@5", "vanilla", 0.5))
+    section = evaluation.side_by_side({"one": one, "two": two})
+    assert cells("metric", section) == ["P@1", "P@5"]
+    assert cells("one", section) == [report.Estimate(0.25, 0.15, 0.35), None]
+    assert cells("two", section) == [None, report.Estimate(0.5, 0.4, 0.6)]
+
+
+def test_records_and_bare_lists_are_recognised() -> None:
+    path, rows = Path("ours.json"), [row("P@1", "vanilla")]
+    assert evaluation.recognise(path, record(*rows)) == [record(*rows)]
+    (bare,) = evaluation.recognise(path, rows)
+    assert (bare["source"], bare["estimates"]) == ("ours", rows)
+    for other in ({"kind": "diagnosis"}, [], [1], [{"metric": "P@1"}], None, path):
+        assert evaluation.recognise(path, other) == []
+
+
+@pytest.fixture(scope="module")
+def page() -> report.Page:
+    rng = np.random.default_rng(0)
+    labels, scores = rng.random((60, 8)) < 0.3, rng.random((60, 8)).astype(np.float32)
+    p, names = np.linspace(0.9, 0.4, 8), [n for n in ESTIMATORS if n != "normalized"]
+    table = evaluate(scores, labels, p, metrics=["P@1", "R@3"], estimators=names)
+    varied = sensitivity(scores, labels, powers(p, [0, 1]), metrics=["R@3"], estimators=names[:3])
+    made = {
+        "kind": "evaluation", "source": "s", "estimates": table.to_dicts(),
+        "sensitivity": varied.to_dicts(), "labels": label_figures.label_facts(labels, p),
+    }  # fmt: skip
+    return pages.page([made])
+
+
+def test_an_estimator_has_its_style_in_every_drawing(page: report.Page) -> None:
+    panels = [chart for drawing in page.drawings for chart in drawing.charts]
+    named = [series for chart in panels for series in chart.series if series.name in charts.STYLES]
+    assert {series.name for series in named} >= {"vanilla", "unbiased", "deconvolved"}
+    assert len(named) > 10
+    for series in named:
+        assert series.style == charts.STYLES[series.name]
+
+
+def test_the_page_is_drawn(page: report.Page) -> None:
+    assert [section.title for section in page.sections] == [
+        "Estimates", "Sensitivity to the propensities", "The labels", "What the estimators mean",
+    ]  # fmt: skip
+    assert report.render(page)
