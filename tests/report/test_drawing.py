@@ -23,6 +23,7 @@ from unmask.report import (
     html,
 )
 from unmask.report.charts import kinds_of, styles_of
+from unmask.report.styles import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,11 +145,11 @@ def test_lines_lie_above_their_bands_and_carry_a_dozen_markers() -> None:
     series = [
         Series("a", x, x, [y - 1 for y in x], [y + 1 for y in x]),
         Series("b", x, x),
-        Series("truth", x[:12], x[:12]),
+        Series("truth", x[:12], x[:12], style=Style("ink")),
     ]
     ax = axes_with(Chart("lines", series))
-    looks = assign_styles(["a", "b", "truth"])
-    assert [line.get_color() for line in ax.lines] == [look.hex for look in looks.values()]
+    chosen = assign_styles(["a", "b", "truth"], {"truth": Style("ink")})
+    assert [line.get_color() for line in ax.lines] == [style.hex for style in chosen.values()]
     assert [line.get_zorder() for line in ax.lines] == [3, 2.99, 4]
     assert [line.get_markevery() for line in ax.lines] == [(0, 3), (1, 3), None]
     (band,) = ax.collections
@@ -204,7 +205,7 @@ def test_long_names_of_bars_are_slanted_and_cut() -> None:
 
 
 def test_rows_of_dots_are_parted_and_every_dot_has_a_marker() -> None:
-    series = [Series("truth", ["p", "q", "r"], [1, 2, 3], [0, 1, 2], [2, 3, 4])]
+    series = [Series("truth", ["p", "q", "r"], [1, 2, 3], [0, 1, 2], [2, 3, 4], Style("ink"))]
     ax = axes_with(Chart("dots", series))
     borders, dots = ax.lines[1:3], ax.lines[0]
     assert [line.get_ydata()[0] for line in borders] == [0.5, 1.5]
@@ -230,8 +231,8 @@ def test_arrows_point_to_both_sides_and_leave_the_axis_as_it_is() -> None:
     ax = axes_with(Chart("dots", rows, y=Axis(low=0, high=1)))
     arrows = [line for line in ax.lines if line.get_marker() in "<>"]
     assert [(*a.get_xydata()[0], a.get_marker()) for a in arrows] == [(0, 0, "<"), (0, 1, "<")]
-    looks = assign_styles(["low", "lost", "none"])
-    assert [a.get_markerfacecolor() for a in arrows] == [looks["low"].hex, drawing.PAPER]
+    chosen = assign_styles(["low", "lost", "none"])
+    assert [a.get_markerfacecolor() for a in arrows] == [chosen["low"].hex, drawing.PAPER]
     assert {(a.get_markersize(), a.get_zorder(), a.get_clip_on()) for a in arrows} == {
         (5, 5, False)
     }
@@ -387,7 +388,7 @@ def test_rules_are_dashed_above_the_lines() -> None:
     rule = ax.lines[-1]
     assert rule.is_dashed()
     assert (rule.get_linewidth(), rule.get_zorder()) == (1.3, 3.5)
-    assert rule.get_color() == assign_styles(["truth"])["truth"].hex
+    assert rule.get_color() == assign_styles(["a", "truth"])["truth"].hex
 
 
 @pytest.mark.parametrize(
