@@ -205,7 +205,7 @@ def test_long_names_of_bars_are_slanted_and_cut() -> None:
 
 
 def test_rows_of_dots_are_parted_and_every_dot_has_a_marker() -> None:
-    series = [Series("truth", ["p", "q", "r"], [1, 2, 3], [0, 1, 2], [2, 3, 4], Style("ink"))]
+    series = [Series("truth", ["p", "q", "r"], [1, 2, 3], [0, 1, 2], [2, 3, 4], style=Style("ink"))]
     ax = axes_with(Chart("dots", series))
     borders, dots = ax.lines[1:3], ax.lines[0]
     assert [line.get_ydata()[0] for line in borders] == [0.5, 1.5]
