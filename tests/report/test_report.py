@@ -43,6 +43,7 @@ from unmask.report import (
     Verdict,
     alt_text,
     drawing,
+    format,
     html,
     kinds,
     marks,
@@ -750,7 +751,7 @@ def test_a_name_has_one_colour_on_the_whole_page() -> None:
 )
 def test_cells_in_words(cell: Any, spec: str, words: str, spread: str, sort: Any) -> None:
     view = html.cell_view(cell, spec)
-    assert (view["text"], view["spread"], view["sort"]) == (words, spread, sort)
+    assert (view["text"], view["spread"], view["sort"]) == (format, spread, sort)
 
 
 def test_numbers_stand_right_and_verdicts_have_words_and_signs(rich: str) -> None:
@@ -759,11 +760,40 @@ def test_numbers_stand_right_and_verdicts_have_words_and_signs(rich: str) -> Non
 
 
 @pytest.mark.parametrize("kind", report.KINDS)
-def test_descriptions_name_every_series(kind: str) -> None:
-    told = alt_text.described(ONE_OF_EACH[kind])
-    assert all(f" {one.name}: " in told for one in ONE_OF_EACH[kind].series)
-    own = Chart(kind, ONE_OF_EACH[kind].series, description="Mine.")
+def test_descriptions_name_every_series_in_two_sentences(kind: str) -> None:
+    chart = ONE_OF_EACH[kind]
+    first, second = alt_text.described(chart).removesuffix(".").split(". ")
+    assert first.startswith(f"A {alt_text._NOUNS[kind]} of ")
+    assert all(one.name in first for one in chart.series)
+    values = [y for one in chart.series for y in one.y if y is not None]
+    assert format.say(min(values)) in second
+    assert format.say(max(values)) in second
+    own = Chart(kind, chart.series, description="Mine.")
     assert alt_text.described(own) == "Mine."
+
+
+def test_panels_are_described_as_a_whole() -> None:
+    """However many charts and series: two sentences, names counted beyond the eighth."""
+    curves = [Series(f"s{i}", [1, 2], [i, None]) for i in range(9)]
+    panels = Panels([
+        Chart("lines", curves, x="p", y="R@1"),
+        Chart("lines", curves[:1], x="p", y="R@1", rules=[Rule("truth, known", 0.5)]),
+        Chart("lines", [Series("s0", [1, 2], [-4, 0.25])], x="l2", y="loss"),
+    ])  # fmt: skip
+    assert alt_text.described(panels) == (
+        "3 line charts of R@1, loss over p, l2: s0, s1, s2, s3, s4, s5, s6, s7, 1 more. "
+        "Range: R@1 0 (s0 at 1) to 8 (s8 at 1); loss −4 (s0 at 1) to 0.25 (s0 at 2); "
+        "marked: truth, known (0.5)."
+    )
+    mixed = Panels([Chart("bars", [Series("a, b", ["x"], [1])]), Chart("steps", [STEP])])
+    assert alt_text.described(mixed) == (
+        "2 charts of values: a, b; step. Range: values 1 (a, b at x) to 3 (step at 0)."
+    )
+    gaps = Chart("lines", [Series("a", [1], [None]), Series("b", [1], [None])], y="R@1")
+    assert alt_text.described(gaps) == "A line chart of R@1: a, b. Range: no R@1 to show."
+
+
+STEP = Series("step", [0, 1], [3])
 
 
 # ---------------------------------------------------------------- what is refused

@@ -15,7 +15,7 @@ from unmask import __version__, _io, report
 from unmask.diagnosis.findings import VERDICTS
 from unmask.metrics import ESTIMATORS, Ranking, charts
 from unmask.pages import labels
-from unmask_studies.runs import SIZES
+from unmask_studies import runs
 
 Record = dict[str, Any]
 
@@ -64,11 +64,12 @@ def _refuse_damaged(record: Record) -> None:
 
 def read(path: Path) -> list[Record]:
     """The records in a file, or in a folder of study rows; what is none is refused by name."""
-    if path.is_dir():
-        found = [row for file in sorted(path.rglob("*.json")) for row in _rows(file)]
-        if not found:
+    files = runs.rows_files(path)
+    if files or path.is_dir():
+        rows = [row for file in files for row in runs.read_rows(file)]
+        if not rows:
             raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
-        records = _studies(path, found)
+        records = _studies(path, rows)
     else:
         records = _recognised(path, _loaded(path))
     return [{**record, "file": str(path)} for record in records]
@@ -91,12 +92,6 @@ def _loaded(path: Path) -> Any:
         raise ValueError(f"{error} Store results with --json.") from None
 
 
-def _rows(file: Path) -> list[Record]:
-    found = _loaded(file)
-    rows = found if isinstance(found, list) else []
-    return [row for row in rows if isinstance(row, dict) and "study" in row]
-
-
 def _recognised(path: Path, found: Any) -> list[Record]:
     if isinstance(found, dict) and str(found.get("kind")) in KINDS:
         return [found]
@@ -117,7 +112,7 @@ def _studies(path: Path, rows: list[Record]) -> list[Record]:
     """Rows by study and size, in the order of the registry."""
     for row in rows:
         whole = isinstance(row, dict) and isinstance(row.get("study"), str)
-        if not whole or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
+        if not whole or not {str(row.get("size")), type(row.get("seed"))} <= {*runs.SIZES, int}:
             raise ValueError(f"{path} holds {row!r:.80} among rows of studies; it is damaged.")
     sizes = dict.fromkeys((row["study"], row["size"], row["seed"]) for row in rows)
     known = [key for study in unmask_studies.STUDIES for key in sizes if key[0] == study]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from unmask.report.charts import Chart, Panels, Series, axes_of, charts_of
@@ -62,43 +64,72 @@ def categories(chart: Chart) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(x for series in chart.series for x in series.x))
 
 
-def described(chart: Chart) -> str:
-    """What the chart shows, in words, for readers who cannot see it.
+def described(drawing: Chart | Panels) -> str:
+    """What a drawing shows, for readers who cannot see it: two sentences, or what its charts say.
 
     >>> described(Chart("lines", [Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])], x="p", y="R"))
-    'A line chart of R over p. bound: 3 points, from 0.5 at 1 to 0.6 at 3, lowest 0.5, highest 0.7.'
+    'A line chart of R over p: bound. Range: R 0.5 (bound at 1) to 0.7 (bound at 2).'
     """
-    if chart.description:
-        return chart.description
-    x, y, color = axes_of(chart)
-    measured = color if chart.kind == "heat" else y
-    what = f"{_NOUNS[chart.kind]} of {measured.label or 'values'}"
-    over = f" over {x.label}" if x.label else ""
-    by = f" and {y.label}" if chart.kind == "heat" and y.label else ""
-    told = [_series_in_words(one) for one in chart.series[:8]]
-    more = [f"And {len(chart.series) - 8} more series."] if len(chart.series) > 8 else []
-    rules = [f"A line at {say(rule.at)}: {rule.name}." for rule in chart.rules]
-    return " ".join([f"{what}{over}{by}.", *told, *more, *rules])
+    charts = charts_of(drawing)
+    if own := [chart.description for chart in charts if chart.description]:
+        return " ".join(own)
+    names = [series.name for chart in charts for series in chart.series]
+    rules = [f"{rule.name} ({say(rule.at)})" for chart in charts for rule in chart.rules]
+    marked = [f"marked: {_listed(rules, 4)}"] if rules else []
+    spans = [
+        _span(measure, [chart for chart in charts if _measure(chart) == measure])
+        for measure in dict.fromkeys(map(_measure, charts))
+    ]
+    first = f"{_kind_and_axes(charts)}: {_listed(names, 8)}."
+    return f"{first} Range: {'; '.join([*spans[:4], *marked])}."
 
 
-def _series_in_words(series: Series) -> str:
-    seen = [(x, y) for x, y in zip(series.x, series.y, strict=False) if y is not None]
-    if not seen:
-        return f"{series.name}: nothing to show."
-    if len(seen) == 1:
-        return f"{series.name}: {say(seen[0][1])} at {say(seen[0][0])}."
-    (start, first), (end, last) = seen[0], seen[-1]
-    heights = [y for _, y in seen]
-    return (
-        f"{series.name}: {len(seen)} points, from {say(first)} at {say(start)} to {say(last)} at "
-        f"{say(end)}, lowest {say(min(heights))}, highest {say(max(heights))}."
-    )
+def _kind_and_axes(charts: tuple[Chart, ...]) -> str:
+    """What is drawn over what: the kind of chart, or how many of them, and their axes."""
+    kinds = {chart.kind for chart in charts}
+    noun = _NOUNS[kinds.pop()] if len(kinds) == 1 else "chart"
+    words = f"A {noun}" if len(charts) == 1 else f"{len(charts)} {noun}s"
+    words += f" of {_listed(map(_measure, charts), 4)}"
+    over = [axes_of(chart)[0].label for chart in charts]
+    by = [axes_of(chart)[1].label for chart in charts if chart.kind == "heat"]
+    words += f" over {_listed(over, 4)}" if any(over) else ""
+    return words + (f" and {_listed(by, 4)}" if any(by) else "")
+
+
+def _measure(chart: Chart) -> str:
+    """The name of what is measured."""
+    _, y, color = axes_of(chart)
+    return (color if chart.kind == "heat" else y).label or "values"
+
+
+def _listed(names: Iterable[str], most: int) -> str:
+    """Names that are not empty, each once; those after the first `most` are counted."""
+    listed = list(dict.fromkeys(name for name in names if name))
+    more = [f"{len(listed) - most} more"] if len(listed) > most else []
+    comma = "; " if any("," in name for name in listed) else ", "
+    return comma.join([*listed[:most], *more])
+
+
+def _span(measure: str, charts: list[Chart]) -> str:
+    """The lowest and the highest value of charts that measure the same."""
+    points = [
+        (y, f"{series.name} at {say(x)}" if say(x) != series.name else series.name)
+        for chart in charts
+        for series in chart.series
+        for x, y in zip(series.x, series.y, strict=False)
+        if y is not None
+    ]
+    if not points:
+        return f"no {measure} to show"
+    low, high = (choose(points, key=itemgetter(0)) for choose in (min, max))
+    ends = [low] if low[0] == high[0] else [low, high]
+    return f"{measure} " + " to ".join(f"{say(y)} ({where})" for y, where in ends)
 
 
 _NOUNS = {
-    "lines": "A line chart",
-    "dots": "A dot plot",
-    "bars": "A bar chart",
-    "steps": "A histogram",
-    "heat": "A heat map",
+    "lines": "line chart",
+    "dots": "dot plot",
+    "bars": "bar chart",
+    "steps": "histogram",
+    "heat": "heat map",
 }

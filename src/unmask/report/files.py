@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unmask.report import drawing, html, svg, tables
 from unmask.report.alt_text import described, series_names
-from unmask.report.charts import Chart, Panels, charts_of
+from unmask.report.charts import Chart, Panels
 from unmask.report.marks import Styles
 from unmask.report.page import Page, Table
 from unmask.report.styles import styles
@@ -66,8 +66,8 @@ def _png(part: Chart | Panels) -> bytes:
 
 def _svg(part: Chart | Panels) -> bytes:
     drawn = drawing.picture(part, _looks(part), "svg").decode()
-    told = " ".join(described(chart) for chart in charts_of(part))
-    return svg.standalone(drawn, title=part.title or "Chart", description=told).encode()
+    title = part.title or "Chart"
+    return svg.standalone(drawn, title=title, description=described(part)).encode()
 
 
 def _looks(part: Chart | Panels) -> Styles:

@@ -127,9 +127,7 @@ def _commands(part: Commands, _: str) -> str:
 
 
 def _drawing(part: Chart | Panels, file: str) -> str:
-    charts = part.charts if isinstance(part, Panels) else [part]
-    told = _plain(" ".join(described(chart) for chart in charts))
-    picture = f"![{told}]({file}.svg)"
+    picture = f"![{_plain(described(part))}]({file}.svg)"
     files = f"[numbers]({file}.csv)"
     return "\n\n".join(
         block for block in (_strong(part.title), picture, f"{_plain(part.caption)} {files}".strip())
