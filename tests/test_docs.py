@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import unicodedata
@@ -21,8 +22,11 @@ import numpy as np
 import pytest
 
 import unmask
+import unmask_studies
 from tests.helpers.command import run
-from unmask import TopK, data, predictions
+from unmask import TopK, data, predictions, report
+from unmask.report import markdown
+from unmask_studies import runs
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -292,6 +296,52 @@ def test_the_link_check_of_the_site_can_fail(tmp_path: Path) -> None:
         "a.html: b.html#gone has no such anchor",
         "b.html: c.html does not exist",
     ]
+
+
+# Results
+
+
+@pytest.mark.parametrize("study", unmask_studies.STUDIES)
+def test_result_pages_say_what_the_packed_rows_say(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that stands on the page draws it again from the rows alone; pictures aside."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(runs, "_measure", refuse)
+    monkeypatch.setattr(markdown, "DRAWN_AS", ("csv",))
+    monkeypatch.setattr(report, "write", lambda page, path: path)
+    results = DOCS / "results"
+    (tmp_path / "rows").mkdir()
+    packed = runs.rows_file(Path("rows"), study, "paper")
+    shutil.copy(results / packed, tmp_path / packed)
+    result = run("reproduce", study, "--size", "paper", "-o", tmp_path)
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / f"{study}.md").read_text(encoding="utf-8")
+    assert page == (results / f"{study}.md").read_text(encoding="utf-8")
+    for file in (results / study).glob("*.csv"):
+        assert (tmp_path / study / file.name).read_bytes() == file.read_bytes()
+    assert (tmp_path / packed).read_bytes() == (results / packed).read_bytes()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_pictures_are_described_in_at_most_two_sentences(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for words in re.findall(r"!\[((?:\\.|[^\]\\])*)\]\(", text):
+        assert 1 <= len(re.split(r"(?<=[.!?])\s+", words)) <= 2, words
+
+
+def test_the_tracked_tree_stays_small() -> None:
+    """Rows are packed: under 6 MB in under 600 files."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    files = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
+    sizes = [file.lstat().st_size for file in files if file.exists()]
+    assert len(sizes) < 600
+    assert sum(sizes) < 6_000_000
 
 
 @pytest.mark.slow

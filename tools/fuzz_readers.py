@@ -358,11 +358,25 @@ def _no_markup(stored: Path) -> None:
 def _rows() -> list[Files]:
     import unmask_studies
 
-    def ran(folder: Path) -> None:
-        unmask_studies.run(unmask_studies.STUDIES["recall-toy"], folder, size="tiny")
+    study = unmask_studies.STUDIES["recall-toy"]
+    return [_lines(lambda folder: unmask_studies.run(study, folder, size="tiny") and None)]
 
-    files = _written(ran)
-    return [{"1.json": contents} for contents in list(files.values())[:2]]
+
+def _lines(write: Callable[[Path], None]) -> Files:
+    """Rows that a study packed, as the lines of a journal."""
+    import zstandard
+
+    packed = _written(write)
+    return {
+        name.removesuffix(".zst"): zstandard.decompress(contents)
+        for name, contents in packed.items()
+    }
+
+
+def _zstd(files: Files) -> Files:
+    import zstandard
+
+    return {f"{name}.zst": zstandard.compress(contents) for name, contents in files.items()}
 
 
 def _read_rows(folder: Path) -> None:
@@ -372,7 +386,11 @@ def _read_rows(folder: Path) -> None:
 def _known_rows() -> list[Files]:
     from unmask_studies import runs
 
-    return [_written(lambda folder: runs.run(STUDY, folder) and None)]
+    return [_lines(lambda folder: runs.run(STUDY, folder) and None)]
+
+
+def _packed_rows() -> list[Files]:
+    return [_zstd(files) for files in _known_rows()]
 
 
 def _study() -> Any:
@@ -387,15 +405,10 @@ def _study() -> Any:
 def _read_known_rows(folder: Path) -> None:
     from unmask_studies import runs
 
-    inside = folder / "fuzzed" / "small"
-    shutil.rmtree(folder / "fuzzed", ignore_errors=True)
-    inside.mkdir(parents=True)
-    for path in folder.glob("*.json"):
-        shutil.copy(path, inside / path.name)
-    try:
-        rows = runs.run(STUDY, folder)
-    finally:
-        shutil.rmtree(folder / "fuzzed")
+    with tempfile.TemporaryDirectory(dir=folder) as copied:  # as a run adds what is missing
+        for path in folder.glob("*.jsonl*"):
+            shutil.copy(path, copied)
+        rows = runs.run(STUDY, Path(copied))
     if [type(row) for row in rows] != [dict] * len(rows):
         raise AssertionError(f"rows {rows}")
 
@@ -420,8 +433,10 @@ READERS: dict[str, Reader] = {
     "dismec": Reader(_dismec, _read_dismec),
     "dismecpp": Reader(_dismecpp, _read_dismecpp),
     "report": Reader(_stored, _read_stored),
-    "report.rows": Reader(_rows, _read_rows),
-    "study": Reader(_known_rows, _read_known_rows),
+    "report.rows": Reader(_rows, _read_rows, _zstd),
+    "study": Reader(_known_rows, _read_known_rows, _zstd),
+    "study.journal": Reader(_known_rows, _read_known_rows),
+    "study.packed": Reader(_packed_rows, _read_known_rows),
 }
 """Every function of the package that reads a file, by the kind of file."""
 

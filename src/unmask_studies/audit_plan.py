@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ DRAWS = 30
 WORTH_IT = 1.2
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: object) -> list[Unit]:
     """One unit per case."""
     repetitions, rows, labels = SIZES[size]
     shared = {"repetitions": repetitions, "n": rows, "n_labels": labels, "first_seed": 1000 * seed}

@@ -10,7 +10,6 @@ made for it reports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ L = 100
 AT_MOST = 0.05
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: object) -> list[Unit]:
     """One unit per shape of valid data, and per violation and strength."""
     valid, broken, rows = SIZES[size]
     shared = {"rows": rows, "first_seed": 100_000 * seed}

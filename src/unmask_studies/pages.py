@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypedDict
 
-from unmask import _io, pages, report
+from unmask import pages, report
 from unmask_studies.registry import STUDIES
-from unmask_studies.runs import SIZES, Row
+from unmask_studies.runs import SIZES, Row, read_rows, rows_files
 
 
 class StudyRecord(TypedDict):
@@ -71,9 +71,7 @@ def sections(record: StudyRecord) -> list[report.Section]:
 
 
 def recognise(path: Path, content: object) -> list[StudyRecord]:
-    """The records in a folder of rows, in a list of rows, or in lists by the name of the study."""
-    if isinstance(content, Path):
-        return _records(path, [row for file in sorted(path.rglob("*.json")) for row in _rows(file)])
+    """The records in a list of rows, or in lists of rows by the name of the study."""
     if isinstance(content, dict) and content and content.keys() <= STUDIES.keys():
         return _records(path, [row for rows in content.values() for row in rows or ()])
     if isinstance(content, list) and content and isinstance(content[0], dict):
@@ -81,10 +79,9 @@ def recognise(path: Path, content: object) -> list[StudyRecord]:
     return []
 
 
-def _rows(file: Path) -> list[Row]:
-    content = _io.read_json(file)
-    rows = content if isinstance(content, list) else []
-    return [row for row in rows if isinstance(row, dict) and "study" in row]
+def read(path: Path) -> list[StudyRecord]:
+    """The records in a file of packed rows, or in a folder with such files."""
+    return _records(path, [row for file in rows_files(path) for row in read_rows(file)])
 
 
 def _records(path: Path, rows: list[Row]) -> list[StudyRecord]:
@@ -107,5 +104,5 @@ def _records(path: Path, rows: list[Row]) -> list[StudyRecord]:
     ]
 
 
-KINDS = {**pages.KINDS, "study": pages.PageKind(summary, sections, recognise)}
+KINDS = {**pages.KINDS, "study": pages.PageKind(summary, sections, recognise, read)}
 """What can be stored and shown, studies included."""

@@ -11,7 +11,6 @@ PSP@5, a score relative to the observed labels, its value with the true propensi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ ASKED: dict[str, Any] = {
 }
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: object) -> list[Unit]:
     """One unit per truth, size of the audit and block of repetitions."""
     blocks, repetitions, shape = SIZES[size]
     return [

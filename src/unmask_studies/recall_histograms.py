@@ -14,19 +14,20 @@ import numpy as np
 from unmask import propensity, report
 from unmask.metrics import contributions
 from unmask_studies import models
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
 from unmask_studies.styles import STYLES
 
+DATA_SET = "debtags-bookworm"
 EDGES = np.linspace(-3.1, 4.1, 37)
 """Bins around −3, −2.8 … 4, so that 0 and 1 are in the middle of one; the outermost are open."""
 REPLICATES = 500
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     """One unit: the data set with the heaviest tail, or planted data."""
-    folder = data / "debtags-bookworm" if data is not None and size != "tiny" else None
-    present = folder is not None and folder.is_dir()
-    return [{"folder": folder if present else None, "seed": seed}]
+    real = data if size != "tiny" else None
+    folder = real.path(DATA_SET) if real and DATA_SET in real.names else None
+    return [{"folder": folder, "seed": seed}]
 
 
 def measure(folder: Path | None, seed: int) -> Iterable[Row]:

@@ -10,7 +10,6 @@ recall on the true labels of its own repetition.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ LARGEST = (3.0, 5.0, 10.0, 20.0)
 """1/p of the rarest label, in the mixed scenario."""
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: object) -> list[Unit]:
     """One unit per scenario and severity."""
     n, repetitions, steps = SIZES[size]
     shared = {"n": n, "repetitions": repetitions, "first_seed": 1000 * seed}

@@ -16,7 +16,7 @@ import numpy as np
 from unmask import propensity, report
 from unmask.metrics import evaluate
 from unmask_studies import models
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
 
 METRICS = ("R@1", "R@3", "R@5")
 ESTIMATORS = ("unbiased", "vanilla", "filtered", "deconvolved", "tempered")
@@ -50,7 +50,7 @@ SPLITS = {"tiny": 0, "small": 2, "paper": 10}
 """Official splits of Bibtex that are run."""
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     """One unit per data set, split and training; data sets that are absent are units too."""
     if size == "tiny" or data is None:
         return [
@@ -65,7 +65,7 @@ def units(size: str, seed: int, data: Path | None) -> list[Unit]:
         ]
     chosen = [name for name in FOLDERS if size == "paper" or name in (*QUICK, *PAPER)]
     return [
-        {"dataset": name, "folder": data / FOLDERS[name], "split": split, "training": training,
+        {"dataset": name, "folder": data.path(FOLDERS[name]), "split": split, "training": training,
          "seed": seed}
         for name in chosen
         for split in (range(SPLITS[size]) if name == "Bibtex" else [None])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,7 @@ PAPER = {"": ("4/9", "0"), "1": ("2/9", "0"), "0": ("2/9", "3"), "0 1": ("1/9", 
 """What is seen: its probability and the unbiased recall, as printed."""
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: object) -> list[Unit]:
     """One unit: nothing here is random."""
     return [{"inverse_propensity": 3}]
 

@@ -19,34 +19,34 @@ import scipy.sparse as sp
 from unmask import data, propensity, report
 from unmask.metrics import evaluate
 from unmask_studies import models
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
 from unmask_studies.styles import STYLES
 
 METRICS = ("R@1", "R@3", "R@5", "nDCG@5", "F1@5")
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
 SEVERITIES = ("jain", "constant:0.3", "inverse_linear:2,20")
 FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
+JESTER = "jester5k"
 SEEDS = {"tiny": 1, "small": 2, "paper": 5}
 USABLE = 0.1
 """An estimate is of use if its typical error is at most this share of the value."""
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     """One unit per data set, severity and seed."""
     seeds = range(seed, seed + SEEDS[size])
-    asked = [] if data is None or size == "tiny" else [data / name for name in FOLDERS]
-    present: list[Path | None] = [folder for folder in asked if folder.is_dir()]
+    real = data if data and size != "tiny" else DataSets(None, frozenset())
+    present: list[Path | None] = [real.path(name) for name in FOLDERS if name in real.names]
     plans = [(folder, masks) for folder in present or [None] for masks in SEVERITIES]
-    jester = data / "jester5k" if data is not None and size != "tiny" else None
-    if jester is not None and jester.is_dir():
-        plans += [(jester, "natural"), (jester, "rates")]
+    if JESTER in real.names:
+        plans += [(real.path(JESTER), "natural"), (real.path(JESTER), "rates")]
     return [{"folder": folder, "masks": masks, "draw": s} for folder, masks in plans for s in seeds]
 
 
 def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
     """Value, interval and truth of every metric and estimator."""
     rows = models.split_of(folder) if folder else models.planted(2000, draw)
-    if folder is not None and folder.name == "jester5k":
+    if folder is not None and folder.name == JESTER:
         p, seen_train, seen_test = _jester(folder, rows, masks, draw)
     else:
         p = propensity.named(masks, rows.train_labels)

@@ -1,14 +1,14 @@
-"""How a study runs: units of work, each measured once, each one file of rows, drawn afterwards.
+"""How a study runs: units of work, each measured once, its rows kept at once, drawn afterwards.
 
-A unit is a dict of plain values (a repetition, a propensity, a data set …). Its rows go to one JSON
-file that appears whole or not at all, so a run that is stopped loses at most the unit at hand, and
-the next run measures only what is missing. Every row carries the unit, the study, its size and
-seed, and the version and commit that measured it.
+A unit is a dict of plain values (a repetition, a propensity, a data set …). When it is measured its
+rows are appended to a journal, so a run that is stopped loses at most the unit at hand and the next
+run measures only what is missing; a finished run packs all rows of a study and size into one file,
+`STUDY-SIZE.jsonl.zst`, with one line per unit (`_io.records`). Every row carries the unit, the
+study, its size and seed, and the version and commit that measured it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
@@ -26,6 +26,24 @@ SIZES = ("tiny", "small", "paper")
 
 
 @dataclass(frozen=True)
+class DataSets:
+    """Data sets by name: those in a folder, or (without one) those whose rows are kept."""
+
+    folder: Path | None
+    names: frozenset[str]
+
+    @classmethod
+    def inside(cls, folder: Path) -> DataSets:
+        """All folders in a folder."""
+        inner = folder.iterdir() if folder.is_dir() else ()
+        return cls(folder, frozenset(path.name for path in inner if path.is_dir()))
+
+    def path(self, name: str) -> Path:
+        """Where a data set is, or would be."""
+        return (self.folder or Path()) / name
+
+
+@dataclass(frozen=True)
 class Study:
     """A named experiment.
 
@@ -36,7 +54,7 @@ class Study:
 
     name: str
     about: str
-    units: Callable[[str, int, Path | None], list[Unit]]
+    units: Callable[[str, int, DataSets | None], list[Unit]]
     measure: Callable[..., Iterable[Row]]
     draw: Callable[[list[Row]], list[Any]]
 
@@ -51,30 +69,82 @@ def run(
     progress: Progress | None = None,
     backend: Any = None,
 ) -> list[Row]:
-    """All rows of a study; units whose file is in `folder` are read, the others are measured.
+    """All rows of a study; units whose rows are in `folder` are read, the others are measured.
 
     One after the other here, or as tasks of a `backend` (`unmask.parallel`), whose workers must see
-    `data` under the same path.
+    `data` under the same path. Without `data`, a study whose kept rows come from data sets is not
+    measured on made-up ones: its rows are returned, if they are complete.
     """
     _validation.one_of(size, SIZES, "size")
     context = {"study": study.name, "size": size, "seed": seed}
-    units = study.units(size, seed, data)
-    paths = [_path(folder / study.name / size, {**context, **unit}) for unit in units]
-    missing = [at for at, path in enumerate(paths) if not path.exists()]
-    known = len(units) - len(missing)
+    path = rows_file(folder, study.name, size)
+    kept = _read(path)
+    units, keys, missing = _work(study, context, data, kept)
     note = progress or (lambda done, total: None)
-    note(known, len(units))
-    with closing(_measured(study, [units[at] for at in missing], backend)) as found:
-        for done, (position, rows) in enumerate(found, start=known + 1):
-            at = missing[position]
-            _write(paths[at], [{**context, **units[at], **row} for row in rows])
+    note(len(units) - len(missing), len(units))
+    measured_by = {"version": __version__, "commit": commit()}
+    with closing(_measured(study, [units[i] for i in missing], backend)) as measured:
+        for done, (position, rows) in enumerate(measured, start=len(units) - len(missing) + 1):
+            i = missing[position]
+            signed = [_plain({**context, **units[i], **row, **measured_by}) for row in rows]
+            kept[keys[i]] = signed
+            key = _plain({**context, **units[i]})
+            _io.append_record(path, {"key": key, "rows": signed})
             note(done, len(units))
-    return [row for path in paths for row in _read(path)]
+    _io.pack_records(path)
+    return [row for key in keys for row in kept[key]]
 
 
-def _path(folder: Path, unit: Unit) -> Path:
-    key = json.dumps(unit, sort_keys=True, default=_plain)
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+def rows_file(folder: Path, study: str, size: str) -> Path:
+    """The file with all rows of a study of one size, once it is finished."""
+    return folder / f"{study}-{size}.jsonl.zst"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """All rows in the file of a study and size, also of one that is not finished."""
+    return [row for rows in _read(path).values() for row in rows]
+
+
+def rows_files(place: Path) -> list[Path]:
+    """The files of rows in and below a folder, or the file itself; names as of finished studies."""
+    ends = tuple(f"-{size}.jsonl{packed}" for size in SIZES for packed in ("", ".zst"))
+    paths = place.rglob("*.jsonl*") if place.is_dir() else [place]
+    ours = (path for path in paths if path.is_file() and path.name.endswith(ends))
+    return sorted({path.with_name(path.name.removesuffix(".zst") + ".zst") for path in ours})
+
+
+def _work(
+    study: Study, context: dict[str, Any], data: Path | None, kept: dict[str, list[Row]]
+) -> tuple[list[Unit], list[str], list[int]]:
+    """All units, their keys, and the positions of those that are to be measured."""
+    size, seed = context["size"], context["seed"]
+
+    def work(sets: DataSets | None) -> tuple[list[Unit], list[str], list[int]]:
+        units = study.units(size, seed, sets)
+        keys = [_io.key_text(_plain({**context, **unit})) for unit in units]
+        return units, keys, [i for i, key in enumerate(keys) if key not in kept]
+
+    if data is not None:
+        return work(DataSets.inside(data))
+    units, keys, missing = work(None)
+    names = _data_sets(context, kept)
+    if not names or len(missing) < len(units):
+        return units, keys, missing
+    units, keys, missing = work(DataSets(None, names))
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {len(units)} units of {study.name} ({size}) are not measured yet, "
+            f"the others on {', '.join(sorted(names))}; name the folder of the data sets (--data), "
+            "or choose another output folder."
+        )
+    return units, keys, missing
+
+
+def _data_sets(context: dict[str, Any], kept: dict[str, list[Row]]) -> frozenset[str]:
+    """The names of the data sets that rows of this study, size and seed come from."""
+    keys = (json.loads(key) for key in kept)
+    ours = (key for key in keys if context.items() <= key.items())
+    return frozenset(str(key["folder"]) for key in ours if key.get("folder") is not None)
 
 
 def _measured(
@@ -82,7 +152,7 @@ def _measured(
 ) -> Generator[tuple[int, list[Row]], None, None]:
     """(position, rows) of every unit, as they finish."""
     if backend is None or not units:
-        yield from ((at, _measure(study.measure, unit)) for at, unit in enumerate(units))
+        yield from ((i, _measure(study.measure, unit)) for i, unit in enumerate(units))
         return
     with parallel.connect(backend) as runner:
         yield from runner.run(_measure, units, study.measure)
@@ -92,25 +162,30 @@ def _measure(measure: Callable[..., Iterable[Row]], unit: Unit) -> list[Row]:
     return list(measure(**unit))
 
 
-def _write(path: Path, rows: list[Row]) -> None:
-    measured_by = {"version": __version__, "commit": commit()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _io.atomic_write(path) as file:
-        signed = [{**row, **measured_by} for row in rows]
-        file.write(json.dumps(signed, indent=1, default=_plain).encode())
-
-
-def _read(path: Path) -> list[Row]:
+def _read(path: Path) -> dict[str, list[Row]]:
+    """The rows of all units that are kept, by the unit's key."""
     try:
-        rows = _io.read_json(path)
+        records = _io.read_records(path)
     except ValueError as error:
-        raise ValueError(f"{path}: damaged rows ({error}); remove the file to redo it.") from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{path}: damaged rows (no list of records); remove the file to redo it.")
-    return rows
+        raise ValueError(f"damaged rows: {error} Remove the file to measure them again.") from None
+    for record in records:
+        key, rows = record["key"], record.get("rows")
+        listed = rows if isinstance(key, dict) and isinstance(rows, list) else [None]
+        if not all(isinstance(row, dict) for row in listed):
+            raise ValueError(
+                f"damaged rows: {path} has a line that is not a unit and its rows. Remove the file "
+                "to measure them again."
+            )
+    return {_io.key_text(record["key"]): record["rows"] for record in records}
 
 
-def _plain(value: Any) -> Any:
+def _plain(row: Row) -> Row:
+    """A row as it is read back: JSON values only."""
+    plain: Row = json.loads(json.dumps(row, default=_json_value))
+    return plain
+
+
+def _json_value(value: Any) -> Any:
     """numpy numbers as JSON has them; a folder by its name, as where it lies is no result."""
     return value.name if isinstance(value, Path) else value.tolist()
 

@@ -365,7 +365,8 @@ def test_rows_of_studies_become_a_page_without_being_measured_again(tmp_path: Pa
     printed.write_text(made.stdout)
     title = ("--title", "Toy")
     with mock.patch.object(unmask_studies.recall_toy, "measure", side_effect=AssertionError):
-        for source in (printed, tmp_path / "rows"):
+        packed = tmp_path / "rows" / "recall-toy-tiny.jsonl.zst"
+        for source in (printed, tmp_path, packed):
             result = run("report", source, *title, "-o", tmp_path / "p.html")
             assert result.returncode == 0, result.stderr
             text = (tmp_path / "p.html").read_text(encoding="utf-8")

@@ -185,7 +185,7 @@ CORPUS: dict[str, tuple[str, int, Callable[[Files], Files]]] = {
     "report, words": ("report", 0, tree("r.json", "estimates", 0, "value", value="x")),
     "report, kind": ("report", 0, tree("r.json", "kind", value=["evaluation"])),
     "report, deep": ("report", 0, put("r.json", DEEP)),
-    "row": ("report.rows", 0, tree("1.json", 0, "seed", value=[])),
+    "row": ("report.rows", 0, tree("recall-toy-tiny.jsonl", "rows", 0, "seed", value=[])),
     "rows": ("study", 0, lambda files: dict.fromkeys(files, b"{}")),
     "rows of numbers": ("study", 0, lambda files: dict.fromkeys(files, b"[1]")),
 }  # fmt: skip

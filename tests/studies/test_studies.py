@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
@@ -15,6 +14,7 @@ import pytest
 import unmask_studies
 from tests.helpers.command import run as command
 from unmask import report
+from unmask._io import atomic_write
 from unmask.report import markdown
 from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
@@ -41,8 +41,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", unmask_studies.STUDIES)
 def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> None:
-    files = list((tiny / "rows" / name / "tiny").glob("*.json"))
-    rows = [row for file in files for row in json.loads(file.read_text())]
+    rows = runs.read_rows(tiny / "rows" / f"{name}-tiny.jsonl.zst")
     assert rows
     assert all(row["study"] == name and "version" in row and "commit" in row for row in rows)
     for picture in (tiny / name).glob("*.svg"):
@@ -164,7 +163,7 @@ def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
 def test_data_that_moved_are_the_same_data(tmp_path: Path) -> None:
     """Rows name a data set by its folder's name: where it lies is neither recorded nor asked."""
     study = runs.Study(
-        "demo", "", lambda size, seed, data: [{"folder": data / "set"}],
+        "demo", "", lambda size, seed, data: [{"folder": data.path("set")}],
         lambda folder: [{"seen": str(folder.parent.name)}], lambda _: [],
     )  # fmt: skip
     here = runs.run(study, tmp_path, size="tiny", data=tmp_path / "here")
@@ -173,13 +172,124 @@ def test_data_that_moved_are_the_same_data(tmp_path: Path) -> None:
     assert (here[0]["folder"], here[0]["seen"]) == ("set", "here")
 
 
-def test_damaged_rows_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("[{", "damaged rows: .*recall-toy-tiny.jsonl.zst, line 1 is not JSON"),
+        ("[1]", "damaged rows: .*line 1 is not a record with a key. Remove the file"),
+        ('{"key": {}}', "damaged rows: .* a line that is not a unit and its rows"),
+        ('{"key": 1, "rows": []}', "damaged rows: .* a line that is not a unit and its rows"),
+        ('{"key": {}, "rows": [1]}', "damaged rows: .* a line that is not a unit and its rows"),
+    ],
+)
+def test_damaged_rows_are_named(tmp_path: Path, contents: str, message: str) -> None:
     study = unmask_studies.STUDIES["recall-toy"]
     runs.run(study, tmp_path, size="tiny")
-    (file,) = (tmp_path / "recall-toy" / "tiny").iterdir()
-    file.write_text("[{")
-    with pytest.raises(ValueError, match="damaged rows"):
+    (file,) = tmp_path.iterdir()
+    with atomic_write(file) as packed:
+        packed.write(contents.encode())
+    with pytest.raises(ValueError, match=message):
         runs.run(study, tmp_path, size="tiny")
+
+
+def test_rows_are_kept_as_they_come_and_packed_at_the_end(tmp_path: Path) -> None:
+    """Whether the run is stopped or not, in one file that does not depend on it."""
+    packed, journal = (tmp_path / f"demo-tiny.jsonl{end}" for end in (".zst", ""))
+
+    def measure(unit: int) -> Iterable[runs.Row]:
+        kept = journal.read_text().count("\n") if journal.exists() else 0
+        assert kept == unit - (1 if packed.exists() else 0)
+        return [{"value": np.float64(unit), "series": np.arange(unit)}] * unit
+
+    def study(n: int) -> runs.Study:
+        units = [{"unit": unit} for unit in range(n)]
+        return runs.Study("demo", "", lambda *_: units, measure, lambda _: [])
+
+    runs.run(study(1), tmp_path, size="tiny")
+    rows = runs.run(study(4), tmp_path, size="tiny")
+    assert [row["value"] for row in rows] == [1, 2, 2, 3, 3, 3]
+    assert [path.name for path in tmp_path.iterdir()] == [packed.name]
+    assert runs.run(study(4), tmp_path, size="tiny") == rows  # as measured, as read
+    assert runs.read_rows(packed) == rows
+    before = packed.read_bytes()
+    packed.unlink()
+    runs.run(study(4), tmp_path, size="tiny")
+    assert packed.read_bytes() == before
+
+
+def test_rows_of_an_unfinished_study_are_read(tmp_path: Path) -> None:
+    def measure(unit: int) -> Iterable[runs.Row]:
+        if unit == 1:
+            raise KeyboardInterrupt
+        return [{"value": unit}]
+
+    units = [{"unit": unit} for unit in range(2)]
+    study = runs.Study("demo", "", lambda *_: units, measure, lambda _: [])
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(study, tmp_path / "rows", size="tiny")
+    (path,) = runs.rows_files(tmp_path)
+    assert not path.exists()
+    assert runs.rows_files(path.with_suffix("")) == [path]
+    assert [row["value"] for row in runs.read_rows(path)] == [0]
+    (tmp_path / "rows" / "notes.jsonl").write_text("not ours")
+    assert runs.rows_files(tmp_path) == [path]
+
+
+def on_data(names: frozenset[str] = frozenset({"first", "second"})) -> runs.Study:
+    """A study that is measured on some data sets, or on made-up rows."""
+
+    def units(size: str, seed: int, data: runs.DataSets | None) -> list[runs.Unit]:
+        present = [data.path(n) for n in sorted(names) if n in data.names] if data else [None]
+        return [{"folder": folder} for folder in present]
+
+    def measure(folder: Path | None) -> Iterable[runs.Row]:
+        assert folder is None or folder.is_dir()
+        return [{"value": 1}]
+
+    return runs.Study("demo", "", units, measure, lambda _: [])
+
+
+def test_without_data_the_kept_rows_of_data_sets_are_returned(tmp_path: Path) -> None:
+    data, kept = tmp_path / "data", tmp_path / "rows"
+    for name in ("first", "second"):
+        (data / name).mkdir(parents=True)
+    rows = runs.run(on_data(), kept, size="tiny", data=data)
+    assert [row["folder"] for row in rows] == ["first", "second"]
+    assert runs.run(on_data(), kept, size="tiny") == rows
+    (other_seed,) = runs.run(on_data(), kept, size="tiny", seed=1)
+    assert other_seed["folder"] is None
+    assert runs.run(on_data(), kept, size="tiny", seed=1) == [other_seed]
+
+
+def test_without_data_nothing_is_measured_in_place_of_data_sets(tmp_path: Path) -> None:
+    def stop(folder: Path) -> Iterable[runs.Row]:
+        if folder.name == "second":
+            raise KeyboardInterrupt
+        return [{"value": 1}]
+
+    data, kept = tmp_path / "data", tmp_path / "rows"
+    for name in ("first", "second"):
+        (data / name).mkdir(parents=True)
+    study = replace(on_data(), units=lambda size, seed, data: [
+        {"folder": data.path(name) if data else None} for name in ("first", "second")
+    ])  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(replace(study, measure=stop), kept, size="tiny", data=data)
+    message = r"1 of 2 units of demo \(tiny\) are not measured yet, the others on first; .*--data"
+    with pytest.raises(ValueError, match=message):
+        runs.run(study, kept, size="tiny")
+    assert len(runs.run(study, kept, size="tiny", data=data)) == 2
+
+
+def test_rows_are_measured_anew_on_request(tmp_path: Path) -> None:
+    options = ("reproduce", "recall-toy", "--size", "tiny", "-o", tmp_path)
+    assert command(*options).returncode == 0
+    file = tmp_path / "rows" / "recall-toy-tiny.jsonl.zst"
+    written = file.stat().st_mtime_ns
+    assert command(*options).returncode == 0
+    assert file.stat().st_mtime_ns == written
+    assert command(*options, "--anew").returncode == 0
+    assert file.stat().st_mtime_ns > written
 
 
 def test_the_toy_example_is_the_papers() -> None:

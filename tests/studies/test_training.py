@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 from scipy.sparse import csr_array
 
 from tests.helpers.command import run as command
-from unmask import losses, report
+from unmask import _io, losses, report
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.torch import MissingLabelLoss
@@ -225,7 +224,20 @@ def test_some_losses_are_a_part_of_the_study() -> None:
 
 def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds neither debtags-bookworm nor a train"):
-        study.folder_of(tmp_path)
+        study.folder_of(studies.DataSets.inside(tmp_path))
+
+
+def test_the_data_set_is_the_default_one_the_folder_itself_or_the_one_of_kept_rows(
+    tmp_path: Path,
+) -> None:
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.txt").write_text("1 1 1\n0 0:1\n")
+    assert study.folder_of(studies.DataSets.inside(tmp_path)) == tmp_path
+    (tmp_path / study.DEFAULT).mkdir()
+    assert study.folder_of(studies.DataSets.inside(tmp_path)) == tmp_path / study.DEFAULT
+    kept = studies.DataSets(None, frozenset({tmp_path.name}))
+    assert study.folder_of(kept) == Path(tmp_path.name)
+    assert study.folder_of(None) is None
 
 
 def rows_of(values: dict[tuple[str, str, str], list[float]]) -> list[studies.Row]:
@@ -316,22 +328,24 @@ def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:
     (row,) = (r for r in report_rows(tmp_path) if r["optimizer"] == "adam"
               and r["setting"] == "bound" and r["l2"] == 1.0)  # fmt: skip
     assert row["test/true/R@5"] > 0
-    with (tmp_path / "training" / "rows.csv").open(encoding="utf-8", newline="") as file:
-        kept_rows = list(csv.DictReader(file))
-    assert len(kept_rows) == len(report_rows(tmp_path))
-    files = sorted((tmp_path / "rows" / "training" / "tiny").iterdir())
-    files[0].unlink()
-    kept = files[1].stat().st_mtime_ns
+    assert "All rows: `rows/training-tiny.jsonl.zst`." in page
+    (packed,) = (tmp_path / "rows").iterdir()
+    whole = _io.read_records(packed)
+    _io.remove_records(packed)
+    for record in whole[:2] + whole[3:]:  # one is measured again
+        for row in record["rows"]:
+            row["commit"] = "kept"
+        _io.append_record(packed, record)
     again = command("reproduce", "training", *options)
     assert again.returncode == 0, again.stderr
-    assert files[0].exists()
-    assert files[1].stat().st_mtime_ns == kept
+    assert [r["key"] for r in _io.read_records(packed)] == [r["key"] for r in whole]
+    anew = [r["key"] for r in _io.read_records(packed) if r["rows"][0]["commit"] != "kept"]
+    assert anew == [whole[2]["key"]]
     assert (tmp_path / "training.md").read_text(encoding="utf-8") == page
 
 
 def report_rows(folder: Path) -> list[studies.Row]:
-    files = (folder / "rows" / "training" / "tiny").glob("*.json")
-    return [row for file in files for row in json.loads(file.read_text())]
+    return studies.read_rows(folder / "rows" / "training-tiny.jsonl.zst")
 
 
 def test_losses_belong_to_this_study() -> None:

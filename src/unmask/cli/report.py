@@ -15,8 +15,8 @@ def report(
     stored: Annotated[
         list[Path],
         typer.Argument(
-            help="What evaluate, diagnose or reproduce printed with --json, or the folder that "
-            "reproduce wrote."
+            help="What evaluate, diagnose or reproduce printed with --json, or the folder or rows "
+            "that reproduce wrote."
         ),
     ],
     output: options.Output = Path("report.html"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +12,7 @@ from unmask.cli.output import results, show_json
 from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
-    from unmask.report import Section, Table
+    from unmask.report import Section
     from unmask_studies import Study
 
 
@@ -35,7 +33,11 @@ def reproduce(
     ] = "small",
     seed: options.Seed = 0,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with real data sets, for studies that use them.")
+        Path | None,
+        typer.Option(
+            help="Folder with real data sets, for studies that use them; without it, rows in the "
+            "output folder are drawn, or made-up data measured."
+        ),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for rows, figures and the page.")
@@ -62,13 +64,13 @@ def reproduce(
     [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
     """
     import unmask_studies
-    from unmask import _validation, parallel, report
+    from unmask import _io, _validation, parallel, report
 
     _validation.one_of(name, ["all", *unmask_studies.STUDIES], "study")
     studies = _studies(name, losses)
     if not resume:
         for each in studies:
-            rmtree(output / "rows" / each / size, ignore_errors=True)
+            _io.remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
     rows: dict[str, Any] = {}
     sections: list[Section] = []
     with parallel.connect(scheduler) as runner:
@@ -83,8 +85,6 @@ def reproduce(
         report.write_markdown(
             unmask_studies.study_page(each, drawn, size, seed), output / f"{each}.md"
         )
-        (output / each).mkdir(exist_ok=True)  # where there were no drawings
-        report.save(_table(rows[each]), output / each / "rows.csv")
         sections += drawn
     page = unmask_studies.study_page(name, sections, size, seed)
     report.write(page, output / "report.html")
@@ -106,17 +106,3 @@ def _studies(name: str, losses: str | None) -> dict[str, Study]:
             raise ValueError(f"--losses belongs to the study training; got it with {name}.")
         return {name: training.only(losses.split(","))}
     return dict(unmask_studies.STUDIES) if name == "all" else {name: unmask_studies.STUDIES[name]}
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    """All rows of a study, numbers to six digits."""
-    from unmask import report
-
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return report.Table(names, [[_short(row.get(name)) for name in names] for row in rows])
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, list | dict):
-        return json.dumps(value)
-    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -28,13 +28,16 @@ class PageKind:
         Returns the sentences at the top of the page.
     sections : function of a record
         Returns the sections below.
-    recognise : function of a path and the content of that file
-        Returns the records of this kind in it, or none. The content of a folder is its path.
+    recognise : function of a path and what its JSON holds
+        Returns the records of this kind in it, or none.
+    read : function of a path, optional
+        Returns the records in a folder, or in a file that is no JSON, or none.
     """
 
     summary: Callable[[Any], list[str]]
     sections: Callable[[Any], list[report.Section]]
     recognise: Callable[[Path, object], Sequence[Mapping[str, object]]]
+    read: Callable[[Path], Sequence[Mapping[str, object]]] | None = None
 
 
 def page(
@@ -154,12 +157,16 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
     ValueError
         If there are none.
     """
-    content = path if path.is_dir() else _read_json(path)
-    for kind in (kinds or KINDS).values():
-        if records := kind.recognise(path, content):
+    known = (kinds or KINDS).values()
+    for kind in known:
+        if kind.read is not None and (records := kind.read(path)):
             return [{**record, "file": str(path)} for record in records]
     if path.is_dir():
         raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
+    content = _read_json(path)
+    for kind in known:
+        if records := kind.recognise(path, content):
+            return [{**record, "file": str(path)} for record in records]
     raise ValueError(
         f"{path} holds no stored result; give what evaluate, diagnose or reproduce print with "
         "--json, or the folder that reproduce wrote."

@@ -7,10 +7,9 @@ imports torch, and only when a unit is measured.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from unmask import _validation
-from unmask_studies.runs import Study, Unit
+from unmask_studies.runs import DataSets, Study, Unit
 from unmask_studies.training.drawing import draw
 from unmask_studies.training.protocol import PROBLEMS
 from unmask_studies.training.study import measure, units
@@ -29,7 +28,7 @@ def only(losses: list[str]) -> Study:
     for name in losses:
         _validation.one_of(name, LOSSES, "loss")
 
-    def some(size: str, seed: int, data: Path | None) -> list[Unit]:
+    def some(size: str, seed: int, data: DataSets | None) -> list[Unit]:
         return [unit for unit in units(size, seed, data) if unit["problem"] in losses]
 
     return replace(STUDY, units=some)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from unmask import report
-from unmask_studies.runs import Row
+from unmask_studies.runs import Row, rows_file
 from unmask_studies.training import figures, statements, tables
 from unmask_studies.training.protocol import BATCH, METRICS, PAPER_STEPS, PROBLEMS, rate_for
 from unmask_studies.training.results import Results, results
@@ -84,7 +85,7 @@ def _protocol(found: Results, rows: list[Row]) -> list[Any]:
         f"is {rate_for(sized['n_train']):.2g}, which keeps steps × rate, the distance that a "
         "weight can move. At 1e-4 the model stays untrained, as the table shows. Converged: the "
         "truncated Newton solver of `unmask.linear`, for the convex cases and l2 above 1e-6. All "
-        "rows: `rows.csv` beside the figures."
+        f"rows: `rows/{rows_file(Path(), 'training', sized['size'])}`."
     )
     facts = {
         "training rows": sized["n_train"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unmask.data import parts
-from unmask_studies.runs import Row, Unit
+from unmask_studies.runs import DataSets, Row, Unit
 from unmask_studies.training.ablations import TRIED
 from unmask_studies.training.protocol import PROBLEMS, SETTINGS, settings_of, trial
 from unmask_studies.training.related import METHODS
@@ -34,7 +34,7 @@ SIZES = {"tiny": Size(1, 2, 400), "small": Size(2, 4, 8000), "paper": Size(5, 11
 """A tiny study is on planted rows whatever data there are."""
 
 
-def units(size: str, seed: int, data: Path | None) -> list[Unit]:
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     """All runs, those of one repetition together: optimiser, problem, setting, l2."""
     chosen = SIZES[size]
     shared = {"folder": None if size == "tiny" else folder_of(data), "n": chosen.rows, "seed": seed}
@@ -45,19 +45,21 @@ def units(size: str, seed: int, data: Path | None) -> list[Unit]:
     ]
 
 
-def folder_of(data: Path | None) -> Path | None:
+def folder_of(data: DataSets | None) -> Path | None:
     """The data set: the folder itself, or the default one in it; none makes planted rows."""
     if data is None:
         return None
-    if (data / DEFAULT).is_dir():
-        return data / DEFAULT
-    found = parts(data) if data.is_dir() else ()
-    if not {"train", "test"} <= set(found):
+    if DEFAULT in data.names:
+        return data.path(DEFAULT)
+    if data.folder is None:
+        return data.path(min(data.names))
+    present = parts(data.folder) if data.folder.is_dir() else ()
+    if not {"train", "test"} <= set(present):
         raise ValueError(
-            f"{data} holds neither {DEFAULT} nor a train and a test part; name the folder of a "
-            "data set, or leave --data out for planted rows."
+            f"{data.folder} holds neither {DEFAULT} nor a train and a test part; name the folder "
+            "of a data set, or leave --data out for planted rows."
         )
-    return data
+    return data.folder
 
 
 def _runs(steps: int, repetition: int) -> Iterator[Unit]:
