@@ -93,9 +93,7 @@ class Mutant:
     @property
     def module(self) -> str:
         """The name that the file is imported by."""
-        return ".".join(self.path.relative_to(SOURCE).with_suffix("").parts).removesuffix(
-            ".__init__"
-        )
+        return name_of(self.path)
 
     @property
     def package(self) -> str:
@@ -135,6 +133,11 @@ class Change:
 def files() -> list[Path]:
     """Every file of the source."""
     return sorted(SOURCE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """The name that a file of the source is imported by."""
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
@@ -284,15 +287,15 @@ def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
 
 # --- putting it in place ------------------------------------------------------------------------
 
-STARTED = '''
-"""Imported by every process that a test starts: has the mutant, notes the calls."""
-import importlib.machinery, importlib.util, marshal, os, sys, threading
+STARTED = """
+import builtins, importlib.machinery, importlib.util, marshal, os, sys
 
 class Hook:
     def find_spec(self, name, path, target=None):
-        if name != os.environ["MUTATE_MODULE"]:
+        stored = os.path.join(os.environ["MUTATE_MODULES"], name)
+        if not os.path.exists(stored):
             return None
-        with open(os.environ["MUTATE_CODE"], "rb") as file:
+        with open(stored, "rb") as file:
             code = marshal.load(file)
         class Loader(importlib.machinery.SourceFileLoader):
             def get_code(self, fullname):
@@ -300,23 +303,19 @@ class Hook:
         loader = Loader(name, code.co_filename)
         return importlib.util.spec_from_file_location(name, code.co_filename, loader=loader)
 
-if "MUTATE_CODE" in os.environ:
-    sys.meta_path.insert(0, Hook())
+noted = set()
 
-if "MUTATE_CALLS" in os.environ:
-    noted = {}
-    def note(frame, event, _):
-        code = frame.f_code
-        if event == "call" and code.co_flags & 1 and id(code) not in noted:
-            noted[id(code)] = code
-            if code.co_filename.startswith(os.environ["MUTATE_SOURCE"]):
-                line = f"{code.co_firstlineno} {code.co_filename}\\n".encode()
-                file = os.open(os.environ["MUTATE_CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-                os.write(file, line)
-                os.close(file)
-    threading.settrace(note)
-    sys.settrace(note)
-'''
+def note(file, line):
+    if (file, line) not in noted:
+        noted.add((file, line))
+        notes = os.open(os.environ["MUTATE_CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(notes, f"{line} {file}\\n".encode())
+        os.close(notes)
+
+builtins.mutate_note = note
+sys.meta_path.insert(0, Hook())
+"""
+"""`sitecustomize` of processes that a test starts: takes modules from a folder, notes calls."""
 
 
 def transplant(modules: Iterable[types.CodeType]) -> bool:
@@ -500,7 +499,7 @@ class Watcher:
         builtins.mutate_note = lambda *place: called.add(place)  # type: ignore[attr-defined]
         notes = self.folder / "calls"
         notes.unlink(missing_ok=True)
-        os.environ.update(MUTATE_CALLS=str(notes), MUTATE_SOURCE=str(SOURCE))
+        os.environ["MUTATE_CALLS"] = str(notes)
         before, start = self.failures, time.monotonic()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         seconds = time.monotonic() - start
@@ -568,8 +567,11 @@ def watch(items: list[pytest.Item], store: Path) -> Census:
 def _watch_in_child(items: list[pytest.Item], store: Path, child: Child) -> None:
     watcher = Watcher(child.folder)
     kernels = {file for file, _ in compiled()}
-    if not transplant(noting(path) for path in files() if str(path) not in kernels):
+    modules = {name_of(path): noting(path) for path in files() if str(path) not in kernels}
+    if not transplant(modules.values()):
         raise RuntimeError("calls cannot be noted")
+    for name, code in modules.items():
+        child.give(name, code)
     items[0].config.pluginmanager.register(watcher)
     for item, following in _pairs(items):
         child.allow(600)
@@ -622,12 +624,11 @@ class Child:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        hooks = self.folder / "hooks"
-        hooks.mkdir()
+        hooks, own = self.folder / "hooks", self.folder / "tmp"
+        for each in (hooks, own, self.folder / "modules"):
+            each.mkdir()
         (hooks / "sitecustomize.py").write_text(STARTED)
-        own = self.folder / "tmp"
-        own.mkdir()
-        os.environ["TMPDIR"] = str(own)
+        os.environ.update(TMPDIR=str(own), MUTATE_MODULES=str(self.folder / "modules"))
         tempfile.tempdir = None
         paths = [str(hooks), str(SOURCE), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -637,6 +638,10 @@ class Child:
         """Set the deadline, for this test."""
         name = test.encode()[:500]
         self.memory[:] = (struct.pack("d", time.monotonic() + seconds) + name).ljust(512, b"\0")
+
+    def give(self, name: str, code: types.CodeType) -> None:
+        """Have processes that it starts import this code as the module of that name."""
+        (self.folder / "modules" / name).write_bytes(marshal.dumps(code))
 
     @property
     def test(self) -> str:
@@ -708,9 +713,7 @@ def try_mutant(
     is_compiled = str(mutant.path) in kernels
     anew = census.at_import(mutant) and not (is_compiled and mutant.function)
     if not is_compiled:
-        code = child.folder / "code"
-        code.write_bytes(marshal.dumps(mutant.code))
-        os.environ.update(MUTATE_CODE=str(code), MUTATE_MODULE=mutant.module)
+        child.give(mutant.module, mutant.code)
     anew = anew or not transplant([mutant.code])
     trial = Trial(child, census, mutant, COMPILING if anew or is_compiled else 0.0)
     if anew:
