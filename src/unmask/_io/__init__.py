@@ -6,12 +6,20 @@ and `render` own the text formats, `faults` the wording of their errors; `archiv
 """
 
 from unmask._io.errors import shown
-from unmask._io.json_files import beside, tree
+from unmask._io.json_files import beside, is_name, read_json, tree
 from unmask._io.limits import limits, refuse_columns
 from unmask._io.number_tables import integers, numbers
 from unmask._io.render import write_rows
 from unmask._io.rows import INT32, Block, Text, open_text, parse
-from unmask._io.streams import alone, blocks, compression, contents, writing
+from unmask._io.streams import (
+    alone,
+    blocks,
+    compression,
+    contents,
+    is_standard_output,
+    reading,
+    writing,
+)
 
 __all__ = [
     "INT32",
@@ -23,10 +31,14 @@ __all__ = [
     "compression",
     "contents",
     "integers",
+    "is_name",
+    "is_standard_output",
     "limits",
     "numbers",
     "open_text",
     "parse",
+    "read_json",
+    "reading",
     "refuse_columns",
     "shown",
     "tree",
