@@ -228,16 +228,17 @@ def _models() -> list[Files]:
     from unmask import linear
 
     dense = np.float32([[1, 2, 0], [0, -1, 0.5], [3, 0, 0]])
-    made = [dense, sp.csr_array(dense)]
+    made = [(dense, None), (sp.csr_array(dense), np.array([0.5, 1 / 3, 0]))]
     return [
-        _written(lambda f, w=each: _save(linear, f, w))  # type: ignore[misc]
-        for each in made
+        _written(lambda f, w=weights, idf=idf: _save(linear, f, w, idf))  # type: ignore[misc]
+        for weights, idf in made
     ]
 
 
-def _save(linear: Any, folder: Path, weights: Any) -> None:
+def _save(linear: Any, folder: Path, weights: Any, idf: Any) -> None:
     shard = linear.Shard(weights, np.float32([0.5, 0, 1]))
-    linear.save(folder, linear.LinearModel((shard,), "logistic", {"C": 1.0}), shard_labels=2)
+    model = linear.LinearModel((shard,), "logistic", {"C": 1.0}, idf)
+    linear.save(folder, model, shard_labels=2)
 
 
 def _signed(files: Files) -> Files:
@@ -245,7 +246,7 @@ def _signed(files: Files) -> Files:
     signed = dict(files)
     try:
         head = json.loads(files["manifest.json"])
-        for entry in head["shards"]:
+        for entry in [*head["shards"], *([head["idf"]] if head["idf"] else [])]:
             shard = files[entry["file"]]
             entry |= {"bytes": len(shard), "sha256": hashlib.sha256(shard).hexdigest()}
         signed["manifest.json"] = json.dumps(head).encode()

@@ -476,7 +476,7 @@ def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
             train_to(home / "n", X, Y, recipe, shard_labels=16, backend=runner, progress=drop)
     with pytest.raises(ValueError, match="training has not finished"):
         load(home / "n")
-    kept = json.loads((home / "n" / "manifest.json").read_text())["shards"]
+    kept = json.loads((home / "n" / "unfinished.json").read_text())["shards"]
     assert 0 < len(kept) < 10
     seen: list[int] = []
     train_to(home / "n", X, Y, recipe, shard_labels=16, progress=lambda done, _: seen.append(done))
@@ -487,7 +487,7 @@ def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
 def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Path) -> None:
     folder, recipe = tmp_path / "m", Recipe(cull=0.01)
     train_to(folder, X, Y, recipe, shard_labels=16)
-    cut, flipped = (folder / f"shard-{start:08d}.safetensors" for start in (32, 64))
+    cut, flipped = (next(folder.glob(f"shard-{start:08d}-*")) for start in (32, 64))
     os.truncate(cut, cut.stat().st_size // 2)
     altered = bytearray(flipped.read_bytes())
     altered[-5] ^= 1
@@ -512,7 +512,7 @@ def test_a_shard_that_arrives_damaged_is_not_listed(
     monkeypatch.setattr(files, "_digest", lambda path: "0" * 64)
     with pytest.raises(ValueError, match="is not what a worker wrote"):
         train_to(tmp_path, X, Y, shard_labels=64, backend=client)
-    assert files.read_manifest(tmp_path)["shards"] == []
+    assert files.read_manifest(tmp_path, files.UNFINISHED)["shards"] == []
 
 
 def _limit_files(size: int) -> None:

@@ -7,7 +7,7 @@ owns `.npz`, `json_files` JSON, `records` JSON lines that grow and are packed. `
 """
 
 from unmask._io.errors import quoted
-from unmask._io.json_files import is_inside, read_json
+from unmask._io.json_files import is_inside, is_name, read_json, read_json_bytes
 from unmask._io.limits import limits, refuse_columns
 from unmask._io.number_tables import integers, numbers
 from unmask._io.records import (
@@ -19,7 +19,15 @@ from unmask._io.records import (
 )
 from unmask._io.render import write_rows
 from unmask._io.rows import INT32, Block, Text, open_text, parse
-from unmask._io.streams import atomic_write, blocks, compression, contents, exclusive
+from unmask._io.streams import (
+    atomic_write,
+    blocks,
+    compression,
+    contents,
+    exclusive,
+    is_standard_output,
+    open_readable,
+)
 
 __all__ = [
     "INT32",
@@ -33,14 +41,18 @@ __all__ = [
     "exclusive",
     "integers",
     "is_inside",
+    "is_name",
+    "is_standard_output",
     "key_text",
     "limits",
     "numbers",
+    "open_readable",
     "open_text",
     "pack_records",
     "parse",
     "quoted",
     "read_json",
+    "read_json_bytes",
     "read_records",
     "refuse_columns",
     "remove_records",

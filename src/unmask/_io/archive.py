@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask._io.limits import current_limits, refuse_columns, refuse_expansion
-from unmask._io.streams import atomic_write, blocks, compression, contents
+from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
 
 Pathlike = str | os.PathLike[str]
 
@@ -62,7 +62,7 @@ def opened(path: Pathlike) -> Iterator[Any]:
 
 
 def _file(path: Pathlike) -> Any:
-    return open(path, "rb") if compression(path) == "none" else io.BytesIO(contents(path))
+    return open_readable(path) if compression(path) == "none" else io.BytesIO(contents(path))
 
 
 def _refuse_bomb(path: Pathlike, stored: Any) -> None:

@@ -1,6 +1,7 @@
 """JSON files, and the names of other files in them: neither is trusted.
 
-Whatever is wrong with a JSON file is a ValueError that names it.
+Whatever is wrong with a JSON file is a ValueError that names it. It is not read if it is longer
+than `allowance` permits.
 """
 
 from __future__ import annotations
@@ -8,21 +9,47 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from unmask._io.limits import refuse_json
+from unmask._io.streams import open_readable
 
 
-def read_json(path: str | os.PathLike[str], contents: bytes | None = None) -> Any:
+def read_json(
+    path: str | os.PathLike[str], contents: bytes | None = None, *, follow: bool = True
+) -> Any:
     """What a JSON file holds; `contents` are its bytes, if those are known.
 
     >>> read_json("a.json", b'{"n": 1}')
     {'n': 1}
     """
+    if contents is None:
+        with open_readable(path, follow=follow) as file:
+            contents = read_json_bytes(path, file, os.fstat(file.fileno()).st_size)
+    refuse_json(path, len(contents))
     try:
-        return json.loads(Path(path).read_bytes() if contents is None else contents)
+        return json.loads(contents)
     except RecursionError:
         raise ValueError(f"{os.fspath(path)} is not JSON of ours: it is nested too deep.") from None
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} is not JSON ({error}).") from None
+
+
+def read_json_bytes(path: str | os.PathLike[str], file: BinaryIO, size: int) -> bytes:
+    """The next `size` bytes of a file, if they are not too many to be JSON."""
+    refuse_json(path, size)
+    return file.read(size)
+
+
+def is_name(name: Any) -> bool:
+    """Whether a name in a manifest can be that of a file in the folder itself.
+
+    >>> is_name("shard-1"), is_name("../shard-1"), is_name("/etc/a"), is_name(".."), is_name(None)
+    (True, False, False, False, False)
+    """
+    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:"):
+        return False
+    return name.isprintable()
 
 
 def is_inside(folder: Path, name: Any) -> bool:
@@ -31,6 +58,4 @@ def is_inside(folder: Path, name: Any) -> bool:
     >>> is_inside(Path("."), "shard-1"), is_inside(Path("."), "../shard-1")
     (True, False)
     """
-    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:"):
-        return False
-    return name.isprintable() and (folder / name).resolve().parent == folder.resolve()
+    return is_name(name) and bool((folder / name).resolve().parent == folder.resolve())

@@ -2,7 +2,8 @@
 
 Text compresses to a tenth, at best to a fiftieth; a file that grows more than `expansion` times
 was made to fill memories. A data set costs at least a few numbers per column, so that one line
-with a huge index, or a huge header, costs gigabytes; `columns` bounds that.
+with a huge index, or a huge header, costs gigabytes; `columns` bounds that. JSON takes up to
+thirty times its size in memory, so that `json` bounds its bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ FREE = 64 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest growth in decompression, and the largest number of features or labels."""
+    """The largest growth in decompression, number of features or labels, and bytes of JSON."""
 
     expansion: float = 200
     columns: int = 100_000_000
+    json: int = 200_000_000
 
 
 _current: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 (frozen)
@@ -34,14 +36,16 @@ def current_limits() -> Limits:
 
 
 @contextmanager
-def limits(*, expansion: float | None = None, columns: int | None = None) -> Iterator[Limits]:
+def limits(
+    *, expansion: float | None = None, columns: int | None = None, json: int | None = None
+) -> Iterator[Limits]:
     """Other limits inside the block; what is not given stays.
 
     >>> with limits(columns=2**40) as raised:
     ...     raised.columns, raised.expansion
     (1099511627776, 200)
     """
-    given: dict[str, Any] = {"expansion": expansion, "columns": columns}
+    given: dict[str, Any] = {"expansion": expansion, "columns": columns, "json": json}
     chosen = replace(current_limits(), **{k: v for k, v in given.items() if v is not None})
     token = _current.set(chosen)
     try:
@@ -66,4 +70,13 @@ def refuse_columns(path: object, columns: int, noun: str) -> None:
         raise ValueError(
             f"{path} has {columns:,} {noun}, more than {current_limits().columns:,}; if that is "
             "right, allow it with `data.limits(columns=…)` or `unmask --max-columns`."
+        )
+
+
+def refuse_json(path: object, size: int) -> None:
+    """Raise if a file has more JSON than it may."""
+    if size > current_limits().json:
+        raise ValueError(
+            f"{path} has {size:,} bytes of JSON, more than {current_limits().json:,}; if you trust "
+            "the file, allow it with `data.limits(json=…)` or `unmask --max-json`."
         )

@@ -1,21 +1,28 @@
 """Bytes in and out: compression recognised by content, written by suffix; atomic replacement.
 
 A file is read as a sequence of decompressed blocks, so that no more than a few megabytes of text
-are held at once; the next block is decompressed while the caller works on the last one. A file is
-written beside its destination and renamed when complete: a reader never sees half a file, and an
-interrupted write leaves the old one alone. A folder of several files is held by one writer at a
+are held at once; the next block is decompressed while the caller works on the last one. Only
+regular files are read: a pipe could wait for ever, a device need not end.
+
+A file is written beside its destination and renamed when complete: a reader never sees half a file,
+and an interrupted write leaves the old one alone. Where that cannot be (a pipe, a terminal, the
+standard output), bytes are sent as they come. A folder of several files is held by one writer at a
 time.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
+import re
+import stat
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from threading import get_ident
 from typing import IO, Any, BinaryIO
@@ -24,7 +31,10 @@ from unmask._io.limits import Limits, current_limits, refuse_expansion
 
 BLOCK = 4 << 20
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC = (  # zstd data may begin with frames that decompressors skip
+    (re.compile(rb"\x1f\x8b"), "gzip"),
+    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),
+)
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _PIECE = {
     "gzip": 1 << 18,
@@ -34,9 +44,41 @@ _PIECE = {
 
 def compression(path: str | os.PathLike[str]) -> str:
     """`none`, `gzip` or `zstd`, by the first bytes of the file."""
-    with open(path, "rb") as file:
+    with open_readable(path) as file:
         head = file.read(4)
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "none")
+    return next((name for magic, name in _MAGIC if magic.match(head)), "none")
+
+
+def open_readable(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
+    """Open a regular file; everything else is refused, a link too unless `follow`.
+
+    Refused before it is opened, which may wait or have effects; and looked at again when it is
+    open, as names can come to mean something else.
+
+    >>> open_readable("/dev/null")
+    Traceback (most recent call last):
+    ValueError: /dev/null is a device, not a file; write what it gives to a file and name that.
+    """
+    _refuse_reading(path, os.stat(path, follow_symlinks=follow))
+    flags = os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    file = open(path, "rb", opener=lambda name, usual: os.open(name, usual | flags))  # noqa: SIM115
+    try:
+        _refuse_reading(path, os.fstat(file.fileno()))
+    except ValueError:
+        file.close()
+        raise
+    return file
+
+
+def _refuse_reading(path: str | os.PathLike[str], found: os.stat_result) -> None:
+    says = {
+        stat.S_IFDIR: "is a folder; name a file in it",
+        stat.S_IFLNK: "is a link; files of a model are not links: put the file itself there",
+        stat.S_IFIFO: "is a pipe, which can be read only once; write it to a file and name that",
+    }
+    other = "is a device, not a file; write what it gives to a file and name that"
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{os.fspath(path)} {says.get(stat.S_IFMT(found.st_mode), other)}.")
 
 
 def contents(path: str | os.PathLike[str]) -> bytes:
@@ -59,7 +101,7 @@ def blocks(path: str | os.PathLike[str], size: int = BLOCK) -> Iterator[bytes]:
 
 
 def _plain(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
-    with open(path, "rb") as file:
+    with open_readable(path) as file:
         while block := file.read(size):
             yield block
 
@@ -70,8 +112,8 @@ def _decompressed(
     """Blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
     held = total = 0
-    packed = os.path.getsize(path)
-    with open(path, "rb") as file:
+    with open_readable(path) as file:
+        packed = os.fstat(file.fileno()).st_size
         for piece in _pieces(file, path, kind, size):
             gathered.append(piece)
             held += len(piece)
@@ -121,8 +163,12 @@ def _decompressor(kind: str) -> Any:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[IO[bytes]]:
     """A binary file that becomes `path` when the block ends well, compressed if the suffix says so.
+
+    Where `path` is a link, the file that it leads to is replaced (the link itself unless `follow`);
+    the mode of a replaced file is kept. Pipes, terminals and open descriptors (`/dev/stdout`) are
+    written to as they are; folders, disks and sockets are refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt.gz"
@@ -131,13 +177,96 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     >>> compression(path), contents(path)
     ('gzip', b'hello')
     """
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}-{get_ident()}.part")
+    named = Path(path)
+    kind = _SUFFIXES.get(named.suffix, "none")
+    target = _link_end(named) if follow else named
+    old = _mode(target, follow)
+    if follow and (_descriptor(target) is not None or (old and not stat.S_ISREG(old))):
+        with _streaming(named, target, old) as file, _compressor(file, kind) as packed:
+            yield packed
+        return
+    if target.is_relative_to("/proc"):
+        raise ValueError(f"{named} is no place for a file; name another.")
+    with _replacing(named, target, old) as file, _compressor(file, kind) as packed:
+        yield packed
+
+
+def _link_end(path: Path) -> Path:
+    """Where links lead; an open descriptor is an end, whatever it was opened from."""
+    for _ in range(40):
+        here = Path(os.path.realpath(path.parent), path.name)
+        if _descriptor(here) is not None or not here.is_symlink():
+            return here
+        path = here.parent / os.readlink(here)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of an open descriptor of this process that a path stands for."""
+    own = {os.path.realpath(f"{where}/fd") for where in ("/dev", "/proc/self", "/proc/thread-self")}
+    return int(path.name) if path.name.isdigit() and os.fspath(path.parent) in own else None
+
+
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    """Whether a path means the standard output of this process, as `/dev/stdout` does."""
+    return _descriptor(_link_end(Path(path))) == 1
+
+
+def _mode(target: Path, follow: bool) -> int:
+    """The mode of what is there; 0 for nothing."""
     try:
-        with open(unfinished, "wb") as file:
-            with _compressor(file, _SUFFIXES.get(target.suffix, "none")) as packed:
-                yield packed
+        return os.stat(target, follow_symlinks=follow).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+@contextmanager
+def _streaming(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
+    """Send bytes to what cannot be replaced."""
+    shared = _descriptor(target)
+    for is_kind, what in _UNWRITABLE:
+        if shared is None and is_kind(old):
+            raise ValueError(f"{named} is a {what}; name a file.")
+    try:  # what is open already is shared, so that what is printed later comes after
+        number = _opened(target) if shared is None else os.dup(shared)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise ValueError(
+                f"{named}: nobody reads from this pipe; start the reader first."
+            ) from None
+        raise OSError(error.errno, error.strerror, os.fspath(named)) from None
+    with open(number, "wb") as file:
+        yield file
+
+
+_UNWRITABLE = ((stat.S_ISDIR, "folder"), (stat.S_ISBLK, "disk"), (stat.S_ISSOCK, "socket"))
+
+
+def _opened(target: Path) -> int:
+    """Without waiting for a reader; writing may wait for it."""
+    number = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    os.set_blocking(number, True)
+    return number
+
+
+@contextmanager
+def _replacing(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
+    """A file beside `target` that takes its place in the end, with its mode."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}-{get_ident()}.part")
+    mode = stat.S_IMODE(old) & 0o777 if stat.S_ISREG(old) else 0o666
+    unfinished.unlink(missing_ok=True)  # and made new: not followed, should it be a link
+    try:
+        try:
+            file = open(  # noqa: SIM115
+                unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)
+            )
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(named)) from None
+        with file:
+            yield file
             file.flush()
+            if stat.S_ISREG(old):
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(unfinished, target)
     finally:

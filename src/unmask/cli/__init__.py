@@ -7,7 +7,7 @@ mistake of ours (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,16 +49,21 @@ def _options(
         int | None,
         typer.Option(help="Read files with this many features or labels; default 100 million."),
     ] = None,
+    max_json: Annotated[
+        int | None,
+        typer.Option(help="Read JSON of this many bytes; default 200 million."),
+    ] = None,
 ) -> None:
     if version:
         from unmask import __version__
 
         typer.echo(__version__)
         raise typer.Exit
-    if max_expansion is not None or max_columns is not None:
+    raised: dict[str, Any] = {"expansion": max_expansion, "columns": max_columns, "json": max_json}
+    if any(value is not None for value in raised.values()):
         from unmask.data import limits
 
-        context.with_resource(limits(expansion=max_expansion, columns=max_columns))
+        context.with_resource(limits(**raised))
 
 
 def main() -> None:

@@ -115,6 +115,7 @@ def propensity(
     [dim]unmask propensity train.txt.gz --propensity jain:AmazonCat-13K -o propensity.txt[/]
     [dim]unmask propensity train.txt.gz --audit seen.txt complete.txt -o estimate.json[/]
     """
+    from unmask import _io
     from unmask import propensity as models
 
     labels: Any = _labelled(source, part, format).labels
@@ -124,6 +125,8 @@ def propensity(
         p = _estimate(labels, audit, annotations, seed)
     if output is not None:
         models.write(output, p)
+        if _io.is_standard_output(output):
+            return
     if isinstance(p, models.PropensityEstimate):
         _show_estimate(p, labels, as_json)
         return
@@ -196,13 +199,15 @@ def hide(
 
     [dim]unmask hide train.txt.gz -o hidden.txt.gz --propensity constant:0.3 --seed 1[/]
     """
-    from unmask import data
+    from unmask import _io, data
     from unmask import propensity as models
 
     given = _labelled(source, part, format)
     true_labels: Any = given.labels
     observed = data.hide(true_labels, models.named(propensity, true_labels), seed=seed)
     data.write(output, replace(given, labels=observed))
+    if _io.is_standard_output(output):
+        return
     facts = {
         "true labels": true_labels.nnz,
         "kept": observed.nnz,
@@ -230,10 +235,12 @@ def convert(
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
     """
-    from unmask import data
+    from unmask import _io, data
 
     dataset = _read(source, part, format)
     data.write(output, dataset, format=to)
+    if _io.is_standard_output(output):
+        return
     facts = {
         "read": f"{source} ({dataset.source.format})",
         "written": str(output),

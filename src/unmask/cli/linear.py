@@ -11,9 +11,6 @@ from unmask.cli import options
 from unmask.cli.output import passing, show_facts, show_json
 from unmask.cli.progress import bar
 
-IDF = "idf.txt"
-"""Where a model folder keeps the word weights that its features need."""
-
 ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` made.")]
 
 
@@ -52,7 +49,11 @@ def train(
         bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option(help="Go on after the shards that are there, or start anew.")
+        bool,
+        typer.Option(
+            help="Go on after the shards that are there, or start anew; the old model stays "
+            "until the new one is complete."
+        ),
     ] = True,
     block: Annotated[
         int | None, typer.Option(help="Labels per task and shard; default: from the data.")
@@ -101,9 +102,8 @@ def train(
     if output is None:
         raise ValueError("name a folder for the model with --output, or ask for the --plan only.")
     with bar("labels") as step:
-        model = linear.train_to(output, **task, resume=resume, progress=step)
-    _keep_idf(output / IDF, idf)
-    stored = sum(file.stat().st_size for file in output.iterdir())
+        model = linear.train_to(output, **task, idf=idf, resume=resume, progress=step)
+    stored = sum(file.stat().st_size for file in output.iterdir() if file.is_file())
     facts = {
         "labels": model.n_labels,
         "features": model.n_features,
@@ -141,8 +141,8 @@ def predict(
         rows = data.read(source, part=part, format=format)
         known = linear.load(model)
     features: Any = _present(rows.features, source, "features")
-    if (model / IDF).exists():
-        features = data.tfidf(features, _io.numbers(model / IDF))
+    if known.idf is not None:
+        features = data.tfidf(features, known.idf)
     p = None if propensity is None else models.read(propensity)
     with passing.status(f"predicting {features.shape[0]:,} rows"):
         if scheduler is None:
@@ -151,7 +151,10 @@ def predict(
             top = linear.top_spread(
                 model, features, k, rank_by=rank_by, propensity=p, backend=scheduler
             )
+            _refuse_replaced(model, known.idf)
     predictions.write(output, top)
+    if _io.is_standard_output(output):
+        return
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
     show_json(facts) if as_json else show_facts("predicted", facts)
 
@@ -185,11 +188,12 @@ def _present(matrix: Any, source: Path, what: str) -> Any:
     return matrix
 
 
-def _keep_idf(path: Path, idf: Any) -> None:
-    from unmask import _io
+def _refuse_replaced(folder: Path, idf: Any) -> None:
+    """Raise if the folder has another model by now, with other word weights than were used."""
+    import numpy as np
 
-    if idf is None:
-        path.unlink(missing_ok=True)
-        return
-    with _io.atomic_write(path) as file:
-        file.writelines(f"{value!r}\n".encode() for value in idf.tolist())
+    from unmask import linear
+
+    current: Any = linear.load(folder, verify=False).idf
+    if not np.array_equal(current, idf):
+        raise ValueError(f"the model in {folder} was replaced in the meantime; predict again.")

@@ -51,7 +51,7 @@ def read_dismec(
 
 
 def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.float32]]:
-    with open(path, encoding="ascii", errors="replace") as file:
+    with _text_of(path) as file:
         head: dict[str, str] = {}
         for number, line in enumerate(file, 1):
             key, _, value = line.strip().partition(" ")
@@ -79,6 +79,10 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
     if not (np.isfinite(rows).all() and np.isfinite(extra).all()):
         raise ValueError(f"{path} holds weights that are not finite; the file is damaged.")
     return names, sp.csr_array(rows[:n_features].T), extra
+
+
+def _text_of(path: Path) -> IO[str]:
+    return io.TextIOWrapper(_io.open_readable(path), encoding="ascii", errors="replace")
 
 
 def _dense_text(file: IO[str]) -> NDArray[np.float32]:
@@ -144,7 +148,7 @@ def _dismecpp_shard(path: Path, kind: str, shape: tuple[int, int], bias: bool) -
 
 
 def _text(path: Path, n_features: int) -> NDArray[np.float32]:
-    with open(path, encoding="ascii", errors="replace") as file:
+    with _text_of(path) as file:
         try:
             return _dense_text(file)
         except (ValueError, OverflowError) as error:
@@ -154,6 +158,7 @@ def _text(path: Path, n_features: int) -> NDArray[np.float32]:
 def _npy(path: Path, n_features: int) -> NDArray[np.float32]:
     try:
         with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused
+            _io.open_readable(path).close()  # a file, not a pipe
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float32)
     except OSError:
         raise
@@ -163,7 +168,7 @@ def _npy(path: Path, n_features: int) -> NDArray[np.float32]:
 
 def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
     counts, columns, values = [0], [], []
-    with open(path, encoding="ascii", errors="replace") as file:
+    with _text_of(path) as file:
         for number, line in enumerate(file, 1):
             for token in line.split():
                 column, _, value = token.partition(":")

@@ -1,10 +1,15 @@
 """Linear models on disk: a folder of safetensors shards and a JSON manifest.
 
-    manifest.json                format, version, loss, labels, features, parameters, checksums
-    shard-00000000.safetensors   weights (dense) or indptr, indices, data (CSR), and bias
+    manifest.json                          format, version, package, loss, labels, features,
+                                           parameters, checksums of the files below
+    shard-00000000-<sha256>.safetensors    weights (dense) or indptr, indices, data (CSR), and bias
+    idf-<sha256>.txt                       if trained on tf-idf: the weight of every word, in a line
+    unfinished.json                        the manifest of a model that is on its way
 
-Nothing in such a folder is ever executed. A file appears whole or not at all, and the manifest
-names only finished shards, so an interrupted training leaves a folder from which it can go on.
+Nothing in such a folder is ever executed, and links in it are not followed. A file appears whole or
+not at all, under a name that its contents decide. The manifest of a new model is gathered in
+`unfinished.json`, which names only finished files, and takes the old one's place in one step:
+interrupted at any time, the folder holds the old model or the new one, and training can go on.
 Arrays are mapped from the files and read when they are used.
 """
 
@@ -14,32 +19,41 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save as to_safetensors
 
-from unmask import _io, _validation
+from unmask import __version__, _io, _validation
 from unmask._io import archive
 from unmask.linear.model import LOSSES, LinearModel, Shard
 
 FORMAT = "unmask linear model"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
+UNFINISHED = "unfinished.json"
 
+Head = dict[str, Any]
+"""A manifest."""
 Entry = dict[str, Any]
 """What the manifest says of a shard: file, first label, label after the last, size, checksum."""
 
 _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
 _ROWS = 1 << 12  # of weights that are looked at in one go
+_OURS = re.compile(
+    r"shard-\d{8,}(-[0-9a-f]{16})?\.safetensors|idf(-[0-9a-f]{16})?\.txt"
+    r"|\..*\.part|\.(placed|seen)-.*"
+)
 
 
 def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int = 4096) -> None:
-    """Write a model to a folder; an existing model there is replaced.
+    """Write a model to a folder; an existing model there stays until the new one is complete.
 
     >>> import tempfile
     >>> from unmask.linear import LinearModel, Shard, load, save
@@ -50,13 +64,15 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     """
     folder = Path(path)
     head = header(model.loss, model.n_labels, model.n_features, model.parameters)
+    idf = word_weights(model.idf, model.n_features)
     folder.mkdir(parents=True, exist_ok=True)
     with _io.exclusive(folder):
-        begin(folder, head)
+        begin(folder, head, idf)
         at = 0
         for piece in pieces(model, shard_labels):
-            add_shard(folder, at, piece)
+            list_shard(folder, write_shard(folder, at, piece))
             at += len(piece.bias)
+        finish(folder)
 
 
 def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
@@ -68,65 +84,109 @@ def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
 
 def header(
     loss: str, n_labels: int, n_features: int, parameters: Mapping[str, Any], fingerprint: str = ""
-) -> dict[str, Any]:
+) -> Head:
     """The manifest of a model without shards."""
     return {
         "format": FORMAT,
         "version": VERSION,
+        "package": __version__,
         "loss": loss,
         "labels": n_labels,
         "features": n_features,
         "parameters": dict(parameters),
         "fingerprint": fingerprint,
+        "idf": None,
         "shards": [],
     }
 
 
-def begin(folder: Path, head: dict[str, Any]) -> None:
-    """Start a folder (again): an empty manifest first, so that no old shard is taken for new."""
-    _write_manifest(folder, head)
+def word_weights(given: ArrayLike | None, n_features: int) -> NDArray[np.float64] | None:
+    """One finite number per feature, or None."""
+    if given is None:
+        return None
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (n_features,):
+        raise ValueError(
+            f"expected {n_features} word weights, one per feature; got shape {values.shape}."
+        )
+    _validation.finite(values, "word weights")
+    return values
 
 
-def add_shard(folder: Path, start: int, part: Shard) -> None:
-    """Write the shard of labels `start`, `start + 1`, …; then let the manifest know of it."""
-    list_shard(folder, write_shard(folder, start, part))
+def begin(folder: Path, head: Head, idf: NDArray[np.float64] | None = None) -> None:
+    """Start a model: its word weights, then a manifest that is not yet that of the folder."""
+    entry = None if idf is None else _write_idf(folder, idf)
+    _write_manifest(folder, {**head, "idf": entry})
 
 
 def write_shard(folder: Path, start: int, part: Shard) -> Entry:
     """Write the file of a shard, and return what the manifest is to say of it."""
-    name = f"shard-{start:08d}.safetensors"
     contents = to_safetensors(_arrays(part))
-    with _io.atomic_write(folder / name) as file:
+    entry = _write(folder, f"shard-{start:08d}-{{}}.safetensors", contents)
+    return {**entry, "start": start, "stop": start + len(part.bias)}
+
+
+def _write_idf(folder: Path, idf: NDArray[np.float64]) -> Entry:
+    return _write(folder, "idf-{}.txt", b"".join(b"%r\n" % value for value in idf.tolist()))
+
+
+def _write(folder: Path, pattern: str, contents: bytes) -> Entry:
+    """Write a file whose name says what is in it, so that no other model's file is touched."""
+    digest = hashlib.sha256(contents).hexdigest()
+    name = pattern.format(digest[:16])
+    with _io.atomic_write(folder / name, follow=False) as file:
         file.write(contents)
-    return {
-        "file": name,
-        "start": start,
-        "stop": start + len(part.bias),
-        "bytes": len(contents),
-        "sha256": hashlib.sha256(contents).hexdigest(),
-    }
+    return {"file": name, "bytes": len(contents), "sha256": digest}
 
 
 def list_shard(folder: Path, entry: Entry) -> None:
-    """Let the manifest know of a shard."""
-    head = read_manifest(folder)
+    """Let the manifest of the model that is on its way know of a shard."""
+    head = read_manifest(folder, UNFINISHED)
     kept = [s for s in head["shards"] if s["start"] != entry["start"]]
     head["shards"] = sorted([*kept, entry], key=lambda s: s["start"])
     _write_manifest(folder, head)
 
 
+def finish(folder: Path) -> None:
+    """Let the new manifest take the place of the old one; then remove what only that one named."""
+    os.replace(folder / UNFINISHED, folder / MANIFEST)
+    tidy(folder)
+
+
+def begun(folder: Path) -> Iterator[tuple[str, Head]]:
+    """The manifests in a folder: of the model that is on its way, then of the one that is there."""
+    for name in (UNFINISHED, MANIFEST):
+        if os.path.lexists(folder / name):
+            yield name, read_manifest(folder, name)
+
+
 def intact(folder: Path, entry: Entry) -> bool:
-    """Whether the file of a shard is what its entry says, byte for byte."""
-    path = folder / entry["file"]
-    same = path.is_file() and path.stat().st_size == entry["bytes"]
-    return bool(same and _digest(path) == entry["sha256"])
+    """Whether a file is what its entry says, byte for byte."""
+    try:
+        with _opened(folder, entry) as file:
+            return bool(_digest(file) == entry["sha256"])
+    except (OSError, ValueError):
+        return False
+
+
+def whole(folder: Path, head: Head) -> bool:
+    """Whether all that a manifest speaks of is there, byte for byte."""
+    files = [*head["shards"], *([head["idf"]] if head["idf"] else [])]
+    return _stop(head) == head["labels"] and all(intact(folder, entry) for entry in files)
 
 
 def tidy(folder: Path) -> None:
-    """Remove what a killed process may have left half done."""
-    for pattern in (".*.part", ".placed-*", ".seen-*"):
-        for left in folder.glob(pattern):
-            left.unlink(missing_ok=True)
+    """Remove what no manifest names: files of models before, and what was left half done."""
+    try:
+        heads = [head for _, head in begun(folder)]
+    except ValueError:  # who knows what a manifest of another version names
+        return
+    named = {entry["file"] for head in heads for entry in head["shards"]}
+    named |= {head["idf"]["file"] for head in heads if head["idf"]}
+    for path in folder.iterdir():
+        left = _OURS.fullmatch(path.name) and path.name not in named
+        if left and (path.is_symlink() or not path.is_dir()):
+            path.unlink(missing_ok=True)
 
 
 def _arrays(part: Shard) -> dict[str, NDArray[Any]]:
@@ -142,8 +202,8 @@ def _arrays(part: Shard) -> dict[str, NDArray[Any]]:
     }
 
 
-def _write_manifest(folder: Path, head: dict[str, Any]) -> None:
-    with _io.atomic_write(folder / MANIFEST) as file:
+def _write_manifest(folder: Path, head: Head) -> None:
+    with _io.atomic_write(folder / UNFINISHED, follow=False) as file:
         file.write(json.dumps(head, indent=1).encode())
 
 
@@ -153,74 +213,126 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
     `verify` compares every file with its checksum, which reads them once. Whatever is missing,
     altered, cut short or not ours is a ValueError that says so.
     """
+    return of_manifest(*complete(path), verify=verify)
+
+
+def complete(path: str | os.PathLike[str]) -> tuple[Path, Head]:
+    """The folder of a complete model, and its manifest."""
     folder = Path(path)
-    head = read_manifest(folder)
+    present = os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / UNFINISHED)
+    head = read_manifest(folder, MANIFEST if present else UNFINISHED)
     _io.refuse_columns(folder / MANIFEST, head["features"], "features")
-    expected = 0
-    for entry in head["shards"]:
-        if entry["start"] != expected:
-            break
-        expected = entry["stop"]
-    if expected != head["labels"] or not head["shards"]:
+    if not present or _stop(head) != head["labels"] or not head["shards"]:
         raise ValueError(
-            f"{folder} holds labels 0 to {expected - 1} of {head['labels']}: training has not "
+            f"{folder} holds labels 0 to {_stop(head) - 1} of {head['labels']}: training has not "
             "finished; resume it, or train again."
         )
+    return folder, head
+
+
+def of_manifest(folder: Path, head: Head, *, verify: bool) -> LinearModel:
+    """The model that a manifest describes; see `load`."""
     shards = tuple(_read_shard(folder, entry, head["features"], verify) for entry in head["shards"])
     if head["loss"] not in LOSSES:
         raise ValueError(
             f"{folder / MANIFEST} has the unknown loss {head['loss']!r:.60}; known are: "
             f"{', '.join(LOSSES)}."
         )
-    return LinearModel(shards, head["loss"], head["parameters"])
+    idf = None if head["idf"] is None else _read_idf(folder, head["idf"], head["features"], verify)
+    return LinearModel(shards, head["loss"], head["parameters"], idf)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def _stop(head: Head) -> int:
+    """The label after the last of those that are there without a gap from label 0 on."""
+    stop = 0
+    for entry in head["shards"]:
+        if entry["start"] != stop:
+            break
+        stop = entry["stop"]
+    return stop
+
+
+def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
     """The manifest, if it is one of ours and complete in itself."""
+    path = folder / name
     try:
-        head = _io.read_json(folder / MANIFEST)
+        head = _io.read_json(path, follow=False)
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{folder} is no model folder: {MANIFEST} cannot be read ({error})."
-        ) from None
+        raise ValueError(f"{folder} is no model folder: {name} cannot be read ({error}).") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ValueError(f"{folder / MANIFEST} is not the manifest of an {FORMAT}.")
+        raise ValueError(f"{path} is not the manifest of an {FORMAT}.")
     if head.get("version") != VERSION:
         raise ValueError(
-            f"{folder} has version {head.get('version')} of the model format; this package reads "
-            f"version {VERSION}."
+            f"{folder} has version {head.get('version')!r:.20} of the model format; this package "
+            f"reads and writes version {VERSION}: train again, with `resume=False` or `unmask "
+            "train --no-resume`."
         )
-    wanted = {"loss": str, "labels": int, "features": int, "parameters": dict, "shards": list}
+    wanted = {
+        "package": str, "loss": str, "labels": int, "features": int, "parameters": dict,
+        "shards": list,
+    }  # fmt: skip
     for key, kind in wanted.items():
         if not isinstance(head.get(key), kind) or (kind is int and head[key] < 0):
-            raise ValueError(f"{folder / MANIFEST} has no proper {key!r}; the file is damaged.")
+            raise ValueError(f"{path} has no proper {key!r}; the file is damaged.")
     for entry in head["shards"]:
-        _refuse_bad_entry(folder, entry)
+        _refuse_bad_entry(path, entry, "a shard", start=int, stop=int)
+    if head.setdefault("idf", None) is not None:
+        _refuse_bad_entry(path, head["idf"], "the word weights")
     names = [entry["file"] for entry in head["shards"]]
     if len(set(names)) < len(names):
-        raise ValueError(f"{folder / MANIFEST} names a shard twice; the file is damaged.")
+        raise ValueError(f"{path} names a shard twice; the file is damaged.")
     return head
 
 
-def _refuse_bad_entry(folder: Path, entry: Any) -> None:
-    kinds = {"file": str, "start": int, "stop": int, "bytes": int, "sha256": str}
+def _refuse_bad_entry(path: Path, entry: Any, what: str, **more: type) -> None:
+    kinds = {"file": str, "bytes": int, "sha256": str, **more}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
-    if not sound or not _io.is_inside(folder, entry["file"]):
-        raise ValueError(
-            f"{folder / MANIFEST} describes a shard as {entry!r:.200}; the file is damaged."
-        )
+    if not sound or not _io.is_name(entry["file"]):
+        raise ValueError(f"{path} describes {what} as {entry!r:.200}; the file is damaged.")
 
 
-def _read_shard(folder: Path, entry: dict[str, Any], n_features: int, verify: bool) -> Shard:
+def _opened(folder: Path, entry: Entry) -> BufferedReader:
+    """The file of an entry, if it has the size that the manifest says."""
     path = folder / entry["file"]
-    size = path.stat().st_size if path.is_file() else -1
+    try:
+        file = _io.open_readable(path, follow=False)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path} is missing: the model is incomplete; train or copy it again."
+        ) from None
+    size = os.fstat(file.fileno()).st_size
     if size != entry["bytes"]:
-        found = f"has {size} bytes instead of {entry['bytes']}" if size >= 0 else "is missing"
-        raise ValueError(f"{path} {found}: the model is incomplete; train or copy it again.")
-    if verify and _digest(path) != entry["sha256"]:
-        raise ValueError(f"{path} does not match its checksum: it was altered or damaged.")
-    arrays = _mapped(path)
-    count = entry["stop"] - entry["start"]
+        file.close()
+        raise ValueError(
+            f"{path} has {size} bytes instead of {entry['bytes']}: the model is incomplete; train "
+            "or copy it again."
+        )
+    return file
+
+
+def _refuse_other(file: BufferedReader, entry: Entry) -> None:
+    if _digest(file) != entry["sha256"]:
+        raise ValueError(f"{file.name} does not match its checksum: it was altered or damaged.")
+
+
+def _read_idf(folder: Path, entry: Entry, n_features: int, verify: bool) -> Any:
+    path = folder / entry["file"]
+    with _opened(folder, entry) as file:
+        if verify:
+            _refuse_other(file, entry)
+        values = _io.numbers(path, file.read(entry["bytes"]))
+    try:
+        return word_weights(values, n_features)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _read_shard(folder: Path, entry: Entry, n_features: int, verify: bool) -> Shard:
+    path, count = folder / entry["file"], entry["stop"] - entry["start"]
+    with _opened(folder, entry) as file:
+        if verify:
+            _refuse_other(file, entry)
+        arrays = _mapped(path, file, entry["bytes"])
     try:
         part = _shard_of(arrays, count, n_features)
         if verify:
@@ -251,30 +363,31 @@ def _refuse_infinite(part: Shard) -> None:
             _validation.finite(numbers[at : at + _ROWS], name)
 
 
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(file: BufferedReader) -> str:
+    """The checksum of an open file, which stands at its beginning before and after."""
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    return digest
 
 
-def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+def _mapped(path: Path, file: BufferedReader, size: int) -> dict[str, NDArray[Any]]:
     """The tensors of a safetensors file, mapped: 8 bytes of header length, JSON, raw arrays."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        try:
-            if not 2 <= length <= size - 8:
-                raise ValueError("its header does not fit")
-            named = _io.read_json(path, file.read(length))
-            return {
-                name: _tensor(path, about, 8 + length, size)
-                for name, about in named.items()
-                if name != "__metadata__"
-            }
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{path} is no safetensors file: {error}.") from None
+    length = int.from_bytes(file.read(8), "little")
+    try:
+        if not 2 <= length <= size - 8:
+            raise ValueError("its header does not fit")
+        named = _io.read_json(path, _io.read_json_bytes(path, file, length))
+        return {
+            name: _tensor(file, about, 8 + length, size)
+            for name, about in named.items()
+            if name != "__metadata__"
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{path} is no safetensors file: {error}.") from None
 
 
-def _tensor(path: Path, about: dict[str, Any], base: int, size: int) -> NDArray[Any]:
+def _tensor(file: BufferedReader, about: dict[str, Any], base: int, size: int) -> NDArray[Any]:
     kind, shape = np.dtype(_TYPES[about["dtype"]]), tuple(int(s) for s in about["shape"])
     start, stop = about["data_offsets"]
     fits = stop - start == kind.itemsize * math.prod(shape) and start >= 0 and base + stop <= size
@@ -282,4 +395,4 @@ def _tensor(path: Path, about: dict[str, Any], base: int, size: int) -> NDArray[
         raise ValueError(f"array offsets {start}:{stop} do not fit shape {shape}")
     if stop == start:
         return np.zeros(shape, dtype=kind)
-    return np.memmap(path, dtype=kind, mode="r", offset=base + start, shape=shape)
+    return np.memmap(file, dtype=kind, mode="r", offset=base + start, shape=shape)

@@ -46,6 +46,10 @@ class Shard:
 class LinearModel:
     """Shards in the order of their labels, the loss they were trained with, and how.
 
+    `idf` are the word weights of a model that was trained on tf-idf. They go with the model into
+    its folder and back; prediction takes features that are tf-idf already
+    (`data.tfidf(counts, model.idf)`).
+
     >>> model = LinearModel((Shard(np.float32([[1, 0], [0, 1]]), np.float32([0, 0])),), "logistic")
     >>> model.n_labels, model.n_features
     (2, 2)
@@ -54,6 +58,7 @@ class LinearModel:
     shards: tuple[Shard, ...]
     loss: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    idf: NDArray[np.float64] | None = None
 
     @property
     def n_labels(self) -> int:

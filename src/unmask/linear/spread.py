@@ -57,7 +57,12 @@ def top_spread(
     array([[2, 0],
            [1, 2]], dtype=int32)
     """
-    loaded = model if isinstance(model, LinearModel) else files.load(model)
+    stored = None
+    if isinstance(model, LinearModel):
+        loaded = model
+    else:
+        stored = files.complete(Path(model).resolve())
+        loaded = files.of_manifest(*stored, verify=True)
     rows = features(loaded, given)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
     how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
@@ -65,9 +70,8 @@ def top_spread(
         way = _way(runner, loaded) if by is None else _validation.one_of(by, WAYS, "way to spread")
         if way == "labels":
             return _by_labels(runner, loaded, rows, how)
-        folder = None if isinstance(model, LinearModel) else Path(model).resolve()
-        seen = folder is not None and runner.shares_folder(folder)
-        return _by_rows(runner, str(folder) if seen else _plain(loaded), rows, how)
+        placed = stored if stored and runner.shares_folder(stored[0]) else _plain(loaded)
+        return _by_rows(runner, placed, rows, how)
 
 
 def _way(runner: parallel.Runner, model: LinearModel) -> str:
@@ -97,8 +101,8 @@ def _by_rows(runner: parallel.Runner, model: Any, rows: sp.csr_array, how: Ranki
 
 
 def _top_of_rows(placed: tuple[Any, Ranking], rows: sp.csr_array) -> TopK:
-    model, how = placed
-    known = files.load(model, verify=False) if isinstance(model, str) else model
+    model, how = placed  # by its manifest, so that all use one model even if it is replaced
+    known = model if isinstance(model, LinearModel) else files.of_manifest(*model, verify=False)
     return top(known, rows, how.k, rank_by=how.rank_by, propensity=how.propensity)
 
 

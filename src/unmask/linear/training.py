@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from unmask import _io, parallel
+from unmask import __version__, _io, parallel
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard
@@ -84,6 +84,7 @@ def train_to(
     *,
     propensity: Any = None,
     weights: Weights | None = None,
+    idf: ArrayLike | None = None,
     shard_labels: int | None = None,
     resume: bool = True,
     progress: Progress | None = None,
@@ -93,10 +94,14 @@ def train_to(
 
     Interrupted (even killed), the folder keeps its finished shards, and the same call goes on
     after them; the result is the same model, bit for bit, whatever the `backend`. A folder that
-    was made from other data or another recipe is refused unless `resume` is False, which starts
-    anew. Workers that see the folder write their shards into it, others send them here; the
-    manifest lists a shard only after its file has been compared with its checksum. While one
-    process trains into a folder, another that tries to is refused.
+    was made from other data, with another recipe or by another version of this package is refused
+    unless `resume` is False, which starts anew. A model that is there stays until the new one is
+    complete; interrupted on the way, the new one goes on with `resume=True`. Workers that see the
+    folder write their shards into it, others send them here; the manifest lists a shard only after
+    its file has been compared with its checksum. While one process trains into a folder, another
+    that tries to is refused.
+
+    `idf` are the word weights that made tf-idf of the features (`data.idf`); the model keeps them.
 
     >>> import tempfile
     >>> model = train_to(tempfile.mkdtemp() + "/model", [[1.0], [0.0]], [[1, 0], [0, 1]])
@@ -107,16 +112,22 @@ def train_to(
     given = prepare(features, labels, chosen, propensity, weights)
     size = block_labels(given, shard_labels)
     folder, n_labels = Path(path).resolve(), given.shape[2]
-    mark = _fingerprint(given, chosen, size)
+    words = files.word_weights(idf, given.shape[1])
+    mark = _fingerprint(given, chosen, size, words)
     folder.mkdir(parents=True, exist_ok=True)
+    note = _counter(progress, n_labels)
     with _io.exclusive(folder):
-        finished = _finished(folder, mark) if resume else None
-        if finished is None:
-            head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
-            files.begin(folder, head)
-        note = _counter(progress, n_labels)
-        note(sum(stop - start for start, stop in (finished or {}).items()))
-        tasks = [b for b in blocks(given, size) if b.start not in (finished or {})]
+        complete, kept = _earlier(folder, mark) if resume else (False, [])
+        if complete:
+            files.tidy(folder)
+            note(n_labels)
+            return files.load(folder, verify=False)
+        head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
+        files.begin(folder, {**head, "shards": kept}, words)
+        files.tidy(folder)
+        note(sum(entry["stop"] - entry["start"] for entry in kept))
+        finished = {entry["start"] for entry in kept}
+        tasks = [b for b in blocks(given, size) if b.start not in finished]
         with parallel.connect(backend if tasks else None) as runner, _keeping(folder, n_labels):
             if backend is not None:
                 refuse_small(given, size, runner.resources())
@@ -129,7 +140,7 @@ def train_to(
                     _report(given, done, part.course)
                     _add(folder, part)
                     note(len(done))
-        files.tidy(folder)
+        files.finish(folder)
         return files.load(folder, verify=False)
 
 
@@ -165,7 +176,9 @@ def _keeping(folder: Path, n_labels: int) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        kept = sum(e["stop"] - e["start"] for e in files.read_manifest(folder)["shards"])
+        kept = sum(
+            e["stop"] - e["start"] for e in files.read_manifest(folder, files.UNFINISHED)["shards"]
+        )
         says = f"{error.strerror}; {kept} of {n_labels} labels are kept in {folder}: make room or "
         says += "repair what is wrong, and start the same training again to go on"
         raise OSError(error.errno, says, error.filename) from error
@@ -198,23 +211,36 @@ def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
     return note
 
 
-def _fingerprint(given: Problem, recipe: Recipe, shard_labels: int) -> str:
-    """A digest of all that determines the model."""
-    digest = hashlib.sha256(repr((recipe, given.shape, shard_labels)).encode())
-    for array in (*given.rows, *given.entries):
+def _fingerprint(given: Problem, recipe: Recipe, shard_labels: int, idf: Any) -> str:
+    """A digest of all that determines the model, the version of this package included."""
+    about = (__version__, recipe, given.shape, shard_labels, idf is not None)
+    digest = hashlib.sha256(repr(about).encode())
+    for array in (*given.rows, *given.entries, *(() if idf is None else (idf,))):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 
 
-def _finished(folder: Path, mark: str) -> dict[int, int] | None:
-    """First and last label of the shards that are there and whole; None if nothing was begun."""
-    if not (folder / files.MANIFEST).exists():
-        return None
-    head = files.read_manifest(folder)
-    if head.get("fingerprint") != mark:
+def _earlier(folder: Path, mark: str) -> tuple[bool, list[files.Entry]]:
+    """Whether this very model is complete, else its shards that are there and whole."""
+    others = []
+    for name, head in files.begun(folder):
+        if head.get("fingerprint") == mark:
+            complete = name == files.MANIFEST and files.whole(folder, head)
+            return complete, [entry for entry in head["shards"] if files.intact(folder, entry)]
+        others.append(head["package"])
+    if others:
+        _refuse(folder, others[0])
+    return False, []
+
+
+def _refuse(folder: Path, package: str) -> None:
+    anew = "start anew with `resume=False` or `unmask train --no-resume`"
+    if package != __version__:
         raise ValueError(
-            f"{folder} holds a model of other data or another recipe; "
-            "choose another folder, or start anew with resume=False."
+            f"the model in {folder} was begun by unmask {package:.40}; this is "
+            f"{__version__}, which may solve differently: go on with the version that began "
+            f"it, choose another folder, or {anew}."
         )
-    files.tidy(folder)
-    return {e["start"]: e["stop"] for e in head["shards"] if files.intact(folder, e)}
+    raise ValueError(
+        f"{folder} holds a model of other data or another recipe; choose another folder, or {anew}."
+    )
