@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata as metadata
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -183,3 +185,40 @@ def test_every_dependency_is_pinned() -> None:
     wanted -= {name for name in wanted if name.startswith(("nvidia-", "cuda-", "triton"))}  # GPUs
     assert len(wanted) > 40
     assert wanted <= {plain(name) for name in pins}
+
+
+@pytest.fixture(scope="module")
+def oldest() -> ModuleType:
+    """The script that tries the oldest versions."""
+    spec = importlib.util.spec_from_file_location("oldest", ROOT / "tools" / "oldest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_requirement_has_a_lower_bound_that_is_tried(oldest: ModuleType) -> None:
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    extras = PROJECT["optional-dependencies"]
+    asked = [*PROJECT["dependencies"], *extras["torch"], *extras["dask"]]
+    requirements = [Requirement(text) for text in asked]
+    tried = dict(line.split("==") for line in oldest.oldest())
+    pins = {plain(name): version for name, version in oldest.pins().items()}
+    for each in requirements:
+        assert each.specifier.contains(tried[each.name]), each
+        assert each.specifier.contains(pins[plain(each.name)]), f"{each} excludes the pin"
+        (bound,) = (s for s in each.specifier if s.operator == ">=")
+        kept = each.name in oldest.KEPT
+        assert Version(tried[each.name]) == Version(pins["torch"] if kept else bound.version)
+    assert tried.keys() == {each.name for each in requirements} | set(oldest.TOOLS)
+    assert dict(line.split("==") for line in oldest.oldest(("torch",)))["torch"] == "2.4"
+
+
+def test_a_requirement_without_a_lower_bound_is_refused(oldest: ModuleType, tmp_path: Path) -> None:
+    text = '[project]\ndependencies = ["numpy"]\noptional-dependencies = {torch = [], dask = []}\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ValueError, match="'numpy' has no lower bound"):
+        oldest.lower_bounds(tmp_path / "pyproject.toml")

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.ranking import bare
 
 Floats = NDArray[np.float64]

@@ -25,8 +25,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import extending, njit, types
+from numba import extending, types
 from numba.extending import models, overload, register_model
+
+from unmask._kernels.compiling import njit
 
 WIDTH = 8
 

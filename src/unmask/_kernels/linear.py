@@ -12,8 +12,8 @@ The loss of a row is pos·ℓ₊(z) + neg·ℓ₋(z), with pos = 0 and neg = 1 u
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.lanes import WIDTH, above, load, lowest_bit, spread, store
 from unmask._kernels.linear_newton import add, direct, dot
 from unmask._kernels.linear_state import (

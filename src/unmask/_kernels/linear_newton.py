@@ -8,8 +8,8 @@ margins that chose the rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.lanes import prefetch
 from unmask._kernels.linear_state import AHEAD, CONCAVE, FLOOR, LAST, NOTHING, RUNNING, SUMS
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.topk import _drain, _offer, _worse
 
 SCORE, LOGISTIC, HINGE, SQUARED = 0, 1, 2, 3

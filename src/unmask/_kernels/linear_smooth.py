@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.lanes import (
     WIDTH,
     exponential,

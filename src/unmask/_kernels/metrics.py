@@ -21,10 +21,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from unmask._kernels import membership, ranking, ranking_exact, subsample, sums
+from unmask._kernels.compiling import njit
 from unmask._kernels.deconvolution import tabulate
 
 FORMS = (

@@ -17,15 +17,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from unmask._kernels.compiling import njit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Without reference counts, which two threads would wait for several times per row; such functions
 # must not allocate or slice.
-bare: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]
+bare: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
 
 
 @bare

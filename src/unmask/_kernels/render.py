@@ -8,7 +8,8 @@ always suffice, hence 14 places from `LOWEST` on; sizes beyond the two bounds ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from unmask._kernels.compiling import njit
 
 LOWEST, HIGHEST = 1e-5, 1e9
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from unmask._kernels import membership, ranking_exact
+from unmask._kernels.compiling import njit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

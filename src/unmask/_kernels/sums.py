@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from unmask._kernels.compiling import njit
 from unmask._kernels.ranking import bare
 
 BLOCK = 512  # rows summed at a time; a block of a hundred columns stays in the second-level cache

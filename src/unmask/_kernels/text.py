@@ -19,7 +19,8 @@ stops at one and every look ahead happens at another byte, so nothing is read be
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from unmask._kernels.compiling import njit
 
 XC, LIBSVM, PAIRS, LABELS = 0, 1, 2, 3
 

@@ -8,7 +8,8 @@ into the places of the row from the end. Scores are compared as float32, the typ
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from unmask._kernels.compiling import njit
 
 FINE, NOT_A_SCORE, ORDER, REPEATED, PADDING = 0, 1, 2, 3, 4
 

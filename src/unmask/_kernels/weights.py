@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from unmask._kernels.compiling import njit
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce
+from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce, warm
 from unmask.cli.output import complain
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("demo")(demo.demo)
 app.command("diagnose")(diagnose.diagnose)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.command("warm")(warm.warm)
 
 
 @app.callback(invoke_without_command=True)

@@ -59,6 +59,9 @@ def train(
         int | None, typer.Option(help="Labels per task and shard; default: from the data.")
     ] = None,
     scheduler: options.Scheduler = None,
+    tls_ca_file: options.TlsCaFile = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what it would take: memory, tasks, time, size.")
     ] = False,
@@ -77,6 +80,7 @@ def train(
     from unmask import data, linear
     from unmask import propensity as models
 
+    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with passing.status(f"reading {source}"):
         given = data.read(source, part=part, format=format)
     recipe = linear.Recipe(
@@ -92,7 +96,7 @@ def train(
         "recipe": recipe,
         "propensity": None if correction == "vanilla" else models.named(propensity, labels),
         "shard_labels": block,
-        "backend": scheduler,
+        "backend": backend,
     }
     if plan:
         with passing.status("training a sample of labels"):
@@ -124,6 +128,9 @@ def predict(
         Path | None, typer.Option(help="Propensity file, for probability/propensity.")
     ] = None,
     scheduler: options.Scheduler = None,
+    tls_ca_file: options.TlsCaFile = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
     threads: options.Threads = None,
     part: options.Part = None,
     format: options.Format = None,
@@ -137,6 +144,7 @@ def predict(
     from unmask import _io, data, linear, predictions
     from unmask import propensity as models
 
+    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with passing.status(f"reading {source}"):
         rows = data.read(source, part=part, format=format)
         known = linear.load(model)
@@ -145,11 +153,11 @@ def predict(
         features = data.tfidf(features, known.idf)
     p = None if propensity is None else models.read(propensity)
     with passing.status(f"predicting {features.shape[0]:,} rows"):
-        if scheduler is None:
+        if backend is None:
             top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
         else:
             top = linear.top_spread(
-                model, features, k, rank_by=rank_by, propensity=p, backend=scheduler
+                model, features, k, rank_by=rank_by, propensity=p, backend=backend
             )
             _refuse_replaced(model, known.idf)
     predictions.write(output, top)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,23 @@ def _hush(quiet: bool) -> bool:
     return quiet
 
 
+def backend(
+    scheduler: str | None, ca_file: Path | None, cert: Path | None, key: Path | None
+) -> Any:
+    """What `--scheduler` and the options for TLS name, for the library."""
+    if ca_file is None and cert is None and key is None:
+        return scheduler
+    if scheduler is None:
+        raise ValueError(
+            "--tls-ca-file, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT."
+        )
+    if scheduler.startswith("local:"):
+        raise ValueError(f"{scheduler} makes its own certificates; leave out the --tls options.")
+    from unmask.parallel import Scheduler
+
+    return Scheduler(scheduler, ca_file, cert, key)
+
+
 Source = Annotated[Path, typer.Argument(help="A data file, or a folder that holds one.")]
 Part = Annotated[
     str | None, typer.Option(help="Which part of a folder to read, for example train or test.")
@@ -87,7 +104,18 @@ Threads = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(help="Run on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here."),
+    typer.Option(
+        help="Run on a Dask cluster: tcp://HOST:PORT, tls://HOST:PORT, or local:N for N processes "
+        "here."
+    ),
+]
+TlsCaFile = Annotated[
+    Path | None, typer.Option(help="For tls://: PEM file of the authority that signs certificates.")
+]
+TlsCert = Annotated[Path | None, typer.Option(help="For tls://: PEM file of our certificate.")]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(help="For tls://: PEM file of its key; default: in the file of --tls-cert."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quiet = Annotated[

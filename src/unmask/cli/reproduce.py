@@ -53,6 +53,9 @@ def reproduce(
         bool, typer.Option("--resume/--anew", help="Keep what is done, or measure it again.")
     ] = True,
     scheduler: options.Scheduler = None,
+    tls_ca_file: options.TlsCaFile = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -73,12 +76,13 @@ def reproduce(
             _io.remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
     rows: dict[str, Any] = {}
     sections: list[Section] = []
-    with parallel.connect(scheduler) as runner:
+    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
+    with parallel.connect(backend) as runner:
         for each, study in studies.items():
             with bar(each) as step:
                 rows[each] = unmask_studies.run(
                     study, output / "rows", size=size, seed=seed, data=data,
-                    progress=step, backend=None if scheduler is None else runner,
+                    progress=step, backend=None if backend is None else runner,
                 )  # fmt: skip
     for each, study in studies.items():
         drawn = study.draw(rows[each])

@@ -8,8 +8,10 @@ any mathematics, and nothing else knows Dask (docs/decisions/0007).
 
     backend                          runs on
     None                             threads of this process, or what `joblib.parallel_config` says
-    "local:4"                        four worker processes of this machine
+    "local:4"                        four worker processes of this machine, for us alone
     "tcp://host:8786"                the workers of that Dask scheduler
+    "tls://host:8786"                over TLS, with the certificates of Dask's configuration
+    Scheduler("tls://host:8786", …)  over TLS, with these certificates
     a distributed Client or cluster  its workers
 
 A worker that dies costs the tasks it was running; they run again elsewhere. One that comes late is
@@ -27,14 +29,12 @@ from typing import Any
 
 from unmask import _validation
 from unmask.parallel.dask_runner import DaskRunner, need_distributed
+from unmask.parallel.local_cluster import local_client
 from unmask.parallel.local_runner import LocalRunner
 from unmask.parallel.runner import PATIENCE, Resources, Runner
+from unmask.parallel.scheduler import Scheduler
 
-__all__ = ["DaskRunner", "LocalRunner", "Resources", "Runner", "connect"]
-
-KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 1 << 25, "MALLOC_TRIM_THRESHOLD_": 1 << 27}
-"""Dask has its workers hand every array back to the system at once, and glibc then maps any array
-above 128 kB anew: a quarter of the time of training by mini-batches."""
+__all__ = ["DaskRunner", "LocalRunner", "Resources", "Runner", "Scheduler", "connect"]
 
 
 @contextmanager
@@ -62,39 +62,19 @@ def _client(backend: Any, patience: float) -> Iterator[Any]:
     if isinstance(backend, distributed.Client):
         yield backend
     elif isinstance(backend, str) and (count := re.fullmatch(r"local:(\d+)", backend)):
-        with (
-            _local(distributed, _validation.positive_int(int(count[1]), "workers")) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
+        with local_client(
+            distributed, _validation.positive_int(int(count[1]), "workers")
+        ) as client:
             yield client
     elif isinstance(backend, str) and ":" not in backend:
         raise ValueError(
-            f"{backend!r} is no scheduler; give tcp://HOST:PORT of a Dask scheduler, or local:N "
-            "for N worker processes on this machine."
+            f"{backend!r} is no scheduler; give tcp://HOST:PORT or tls://HOST:PORT of a Dask "
+            "scheduler, or local:N for N worker processes on this machine."
         )
-    else:
-        with _reached(distributed, backend, patience) as client:
+    elif isinstance(backend, str | Scheduler):
+        scheduler = Scheduler(backend) if isinstance(backend, str) else backend
+        with scheduler.connect(distributed, patience) as client:
             yield client
-
-
-@contextmanager
-def _local(distributed: Any, workers: int) -> Iterator[Any]:
-    """Processes of this machine that keep the memory of one array for the next."""
-    from dask import config
-
-    environ = "distributed.nanny.pre-spawn-environ"
-    with (
-        config.set({environ: {**config.get(environ), **KEPT_MEMORY}}),
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-    ):
-        yield cluster
-
-
-def _reached(distributed: Any, backend: Any, patience: float) -> Any:
-    limit = {"timeout": min(patience, 30.0)} if isinstance(backend, str) else {}
-    try:
-        return distributed.Client(backend, set_as_default=False, **limit)
-    except (OSError, TimeoutError) as error:
-        raise OSError(f"no Dask scheduler answers at {backend}: {error}") from None
+    else:
+        with distributed.Client(backend, set_as_default=False) as client:
+            yield client

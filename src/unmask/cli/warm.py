@@ -1,0 +1,33 @@
+"""`unmask warm`: compile ahead of time, when an image is built or before many jobs start."""
+
+from __future__ import annotations
+
+from unmask.cli import options
+from unmask.cli.output import show_facts, show_json
+from unmask.cli.progress import bar
+
+
+def warm(
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compile every kernel that the commands use, and say where they are kept (NUMBA_CACHE_DIR).
+
+    [dim]unmask warm[/]
+    """
+    from unmask_studies import warm as library
+
+    with bar("compiling") as step:
+        made = library.run(progress=step)
+    if as_json:
+        show_json(made.to_dict())
+        return
+    facts = {
+        "kernels": made.kernels,
+        "compiled now": made.compiled,
+        "bytes": made.bytes,
+        "kept in": made.folder,
+        "seconds": made.seconds,
+    }
+    show_facts("compiled kernels", facts)
