@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation, parallel
 from unmask.linear import files
-from unmask.linear.model import LinearModel, Shard, features, top
+from unmask.linear.model import LinearModel, Shard, checked, features, top
 from unmask.predictions import TopK
 
 WAYS = ("rows", "labels")
@@ -57,7 +57,7 @@ def top_spread(
     array([[2, 0],
            [1, 2]], dtype=int32)
     """
-    loaded = model if isinstance(model, LinearModel) else files.load(model)
+    loaded = checked(model) if isinstance(model, LinearModel) else files.load(model)
     rows = features(loaded, given)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
     how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
