@@ -2,7 +2,8 @@
 
 `CALLS` names every public function that takes labels, propensities, predictions or features, with a
 call of it; a test proves that none is forgotten. Every call is repeated with every form of its
-inputs (order, type, width of indices, read-only, strided, mapped from a file) and with inputs that
+inputs (order, type, width of indices, byte order, read-only, strided, mapped from a file, a tensor)
+and with inputs that
 hold what has no meaning (nan, infinity, a propensity of zero).
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
 from tests.helpers.public_calls import (
     CALLS,
@@ -82,6 +84,27 @@ def _strided(given: np.ndarray) -> np.ndarray:
     return twice[..., ::2]
 
 
+def _swapped(matrix: sp.csr_array) -> sp.csr_array:
+    """The same matrix in the other byte order, which scipy does not make but does hold."""
+    made = matrix.copy()
+    for name in ("data", "indices", "indptr"):
+        array = getattr(matrix, name)
+        setattr(made, name, array.astype(array.dtype.newbyteorder()))
+    return made
+
+
+def _halves(matrix: sp.csr_array) -> sp.csr_array:
+    made = matrix.copy()
+    made.data = matrix.data.astype(np.float16)
+    return made
+
+
+def _spaced(matrix: sp.csr_array) -> sp.csr_array:
+    made = matrix.copy()
+    made.data, made.indices = _strided(matrix.data), _strided(matrix.indices)
+    return made
+
+
 SPARSE: dict[str, Form] = {
     "csr_matrix": lambda m, _: sp.csr_matrix(m),
     "csc": lambda m, _: sp.csc_array(m),
@@ -95,6 +118,18 @@ SPARSE: dict[str, Form] = {
     "strided": lambda m, _: _strided(m.toarray()),
     "float16": lambda m, _: m.toarray().astype(np.float16),
     "mapped": _mapped,
+    "big-endian": lambda m, _: m.toarray().astype(">f8"),
+    "masked nowhere": lambda m, _: np.ma.array(m.toarray()),
+    "tensor": lambda m, _: torch.tensor(m.toarray(), requires_grad=True),
+    "bfloat16": lambda m, _: torch.tensor(m.toarray()).bfloat16(),
+    "integers": lambda m, _: m.toarray().astype(np.uint8),
+    "swapped": lambda m, _: _swapped(m),
+    "halves": lambda m, _: _halves(m),
+    "spaced": lambda m, _: _spaced(m),
+    "lil": lambda m, _: sp.lil_array(m),
+    "bsr": lambda m, _: sp.bsr_array(m, blocksize=(1, 1)),
+    "dia": lambda m, _: sp.dia_array(m),
+    "dok": lambda m, _: sp.dok_array(m),
 }
 DENSE: dict[str, Form] = {
     "float32": lambda a, _: a.astype(np.float32),
@@ -104,6 +139,10 @@ DENSE: dict[str, Form] = {
     "read-only": lambda a, _: _locked(a),
     "mapped": _mapped,
     "list": lambda a, _: a.tolist(),
+    "big-endian": lambda a, _: a.astype(">f8"),
+    "masked nowhere": lambda a, _: np.ma.array(a),
+    "tensor": lambda a, _: torch.tensor(a, requires_grad=True),
+    "bfloat16": lambda a, _: torch.tensor(a).bfloat16(),
 }
 FORMS = [("labels", name) for name in SPARSE] + [("features", name) for name in SPARSE]
 FORMS += [("p", name) for name in DENSE] + [("scores", name) for name in DENSE]

@@ -132,7 +132,7 @@ def test_k_is_a_count(k) -> None:
         ([[-2]], [[1]], r"must be −1 \(empty\) or more; got -2"),
         ([[2**31]], [[1]], r"must be below 2\^31; got 2147483648"),
         ([[0.5]], [[1]], r"labels must be whole numbers; got float64"),
-        ([[1]], [["x"]], r"scores must be numbers"),
+        ([[1]], [["x"]], r"scores must be real numbers; got <U1 values"),
         ([[1, 2]], [[1]], r"one shape \(rows, k\) with k ≥ 1; got \(1, 2\) and \(1, 1\)"),
         ([[]], [[]], r"one shape \(rows, k\) with k ≥ 1; got \(1, 0\)"),
         ([1], [1], r"one shape \(rows, k\)"),

@@ -27,7 +27,8 @@ def unsorted(matrix: sp.csr_array) -> sp.csr_array:
 @given(
     strategies.label_matrices(),
     st.sampled_from(
-        [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_matrix, sp.lil_array, unsorted,
+        [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_matrix, sp.lil_array, sp.bsr_array,
+         sp.dia_array, sp.dok_array, unsorted,
          lambda m: m.toarray(), lambda m: m.toarray().astype(bool), lambda m: m.toarray().tolist()]
     ),
 )  # fmt: skip

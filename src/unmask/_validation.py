@@ -7,12 +7,18 @@ changes what it was given:
 - propensities  float64, finite, in (0, 1], one per label (or one per stored label entry);
 - scores        float, finite.
 
+Nothing is taken on trust. scipy checks neither the range of indices nor, after a change in place,
+their order, and kernels follow indices wherever they point: so the pattern of every sparse matrix
+is checked on every call, and what scipy remembers of the caller's object is neither read nor set.
+What is stored beyond the end of the last row belongs to no row and is left out, as scipy does.
+
 A message is a sentence with the offending value, where it stands, and what to do about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,128 +27,405 @@ from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
 Floats = NDArray[np.floating[Any]]
+Shape = tuple[int, int]
+_UNREADABLE = (ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError)
 
 
-def labels(given: Any, *, name: str = "labels") -> sp.csr_array:
+def labels(values: Any, *, name: str = "labels") -> sp.csr_array:
     """Binary label matrix (rows × labels) as a canonical `csr_array`.
 
     >>> labels([[0, 1], [1, 1]]).indices
     array([1, 0, 1], dtype=int32)
     """
-    matrix = _csr(given, name)
-    if (matrix.data == 1).all():
-        return _as_ones(matrix)
-    if not matrix.data.all():  # a stored zero says what an absent entry says
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
-    wrong = np.flatnonzero(matrix.data != 1)
+    checked = matrix(values, name=name, column="label")
+    if (checked.data == 1).all():
+        return _as_ones(checked)
+    if not checked.data.all():  # a stored zero says what an absent entry says
+        checked = checked.copy()
+        checked.eliminate_zeros()
+    wrong = np.flatnonzero(checked.data != 1)
     if wrong.size:
-        at = int(wrong[0])
+        entry = int(wrong[0])
         raise ValueError(
-            f"{name} must be 0 or 1; got {matrix.data[at]} in row {row_of(matrix, at)}, "
-            f"label {matrix.indices[at]}. Code a missing label as 0."
+            f"{name} must be 0 or 1; got {checked.data[entry]} in row {row_of(checked, entry)}, "
+            f"label {checked.indices[entry]}. Code a missing label as 0."
         )
-    return _as_ones(matrix)
+    return _as_ones(checked)
 
 
-def _as_ones(matrix: sp.csr_array) -> sp.csr_array:
-    if matrix.data.dtype == np.float32:
-        return matrix
-    ones = np.ones(matrix.nnz, dtype=np.float32)
-    return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+def _as_ones(checked: sp.csr_array) -> sp.csr_array:
+    if checked.data.dtype == np.float32:
+        return checked
+    return _with_data(checked, np.ones(checked.nnz, dtype=np.float32))
 
 
-def _csr(given: Any, name: str) -> sp.csr_array:
-    """`given` as CSR with sorted, unique indices; the input itself is not touched."""
-    matrix = given  # kept as it is where possible: scipy remembers that it is canonical
-    if not isinstance(given, sp.csr_array):
-        matrix = sp.csr_array(given if sp.issparse(given) else _two_dimensional(given, name))
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sort_indices()
-        _refuse_repetition(matrix, name)
-    return narrow(matrix)
+def _with_data(pattern: sp.csr_array, data: NDArray[Any]) -> sp.csr_array:
+    made = sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    made.has_canonical_format = True  # as that of `pattern`, which was checked
+    return made
 
 
-def _refuse_repetition(matrix: sp.csr_array, name: str) -> None:
-    same_as_next = np.flatnonzero(np.diff(matrix.indices) == 0)
-    within_a_row = same_as_next[~np.isin(same_as_next + 1, matrix.indptr)]
+def matrix(values: Any, *, name: str, column: str = "column") -> sp.csr_array:
+    """Any matrix of real numbers, dense or sparse, as CSR with sorted, unique indices.
+
+    The result may share memory with `values`; stored zeros are kept. `column` is what a column is
+    called in messages.
+    """
+    if not sp.issparse(values):
+        return narrow(sp.csr_array(dense(values, name)))
+    if len(values.shape) != 2:
+        raise ValueError(f"{name} must be a matrix, rows × columns; got shape {values.shape}.")
+    made = _CONVERTERS.get(values.format, _of_other)(values, name, column)
+    if not made.has_canonical_format:  # of an object of ours: computed now, not remembered
+        made = made.copy()
+        made.sort_indices()
+        _refuse_repetition(made, name)
+        made.has_canonical_format = True
+    return narrow(made)
+
+
+def compressed(
+    data: Any, indices: Any, indptr: Any, shape: Shape, *, name: str, axes: tuple[str, str]
+) -> sp.csr_array:
+    """CSR from a stranger's arrays, every index in range; not sorted, and perhaps repeated.
+
+    `axes` are the words for a row and a column.
+
+    >>> compressed([1.0], [4], [0, 1], (1, 4), name="labels", axes=("row", "label"))
+    Traceback (most recent call last):
+    ValueError: labels: row 0 names label 4, but the 4 labels are 0 … 3; are labels counted from 1?
+    Count them from 0.
+    """
+    stored = _vector(numbers(data, f"values of {name}"), f"values of {name}")
+    columns, starts = _pattern(indices, indptr, shape, len(stored), name, axes)
+    return sp.csr_array((stored[: len(columns)], columns, starts), shape=shape)
+
+
+def _pattern(
+    indices: Any, indptr: Any, shape: Shape, stored: int, name: str, axes: tuple[str, str]
+) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.signedinteger[Any]]]:
+    """The indices in use and the starts of rows, both fit for a kernel."""
+    columns = _whole(indices, f"{axes[1]} indices of {name}")
+    starts = _whole(indptr, f"{axes[0]} starts (indptr) of {name}")
+    rows, width = shape
+    if min(shape) < 0 or len(starts) != rows + 1:
+        raise ValueError(
+            f"{name} of shape {shape} need {rows + 1} {axes[0]} starts (indptr); got {len(starts)}."
+        )
+    if len(columns) != stored:
+        raise ValueError(f"{name} store {stored} values for {len(columns)} {axes[1]} indices.")
+    falling = np.flatnonzero(starts[1:] < starts[:-1])
+    if starts[0] != 0 or falling.size or starts[-1] > stored:
+        raise ValueError(_bad_starts(starts, falling, stored, name, axes[0]))
+    columns = columns[: int(starts[-1])]
+    if columns.size and not 0 <= columns.min() <= columns.max() < width:
+        entry = int(np.argmax((columns < 0) | (columns >= width)))
+        row = int(np.searchsorted(starts, entry, side="right")) - 1
+        raise ValueError(
+            f"{name}: {axes[0]} {row} names {out_of_range(int(columns[entry]), width, axes[1])}"
+        )
+    return columns, starts
+
+
+def _bad_starts(
+    starts: NDArray[Any], falling: NDArray[np.intp], stored: int, name: str, axis: str
+) -> str:
+    if starts[0] != 0:
+        return f"the {axis} starts (indptr) of {name} must begin at 0; got {starts[0]}."
+    if falling.size:
+        first, after = (int(starts[falling[0] + step]) for step in (0, 1))
+        return (
+            f"the {axis} starts (indptr) of {name} must not fall; got {after} after {first} "
+            f"at {axis} {falling[0]}."
+        )
+    return f"the {axis}s of {name} end at entry {starts[-1]} (indptr), but {stored} are stored."
+
+
+def out_of_range(index: int, size: int, noun: str) -> str:
+    """The end of a sentence "row 3 names …" for an index that does not exist, and what to do.
+
+    >>> out_of_range(3, 3, "label")
+    'label 3, but the 3 labels are 0 … 2; are labels counted from 1? Count them from 0.'
+    """
+    range_ = f"the {size} {noun}s are 0 … {size - 1}" if size else f"there are no {noun}s"
+    advice = f"count {noun}s from 0."
+    if index == size and size:
+        advice = f"are {noun}s counted from 1? Count them from 0."
+    elif index == -1:
+        advice = (
+            f"are {noun}s counted from 1 elsewhere, or does −1 fill up rows? Count {noun}s from 0 "
+            "and leave fillers out."
+        )
+    return f"{noun} {index}, but {range_}; {advice}".replace(" -", " −")
+
+
+def _refuse_repetition(checked: sp.csr_array, name: str) -> None:
+    same_as_next = np.flatnonzero(np.diff(checked.indices) == 0)
+    within_a_row = same_as_next[~np.isin(same_as_next + 1, checked.indptr)]
     if within_a_row.size:
-        at = int(within_a_row[0])
+        entry = int(within_a_row[0])
+        raise ValueError(_twice(name, row_of(checked, entry), int(checked.indices[entry])))
+
+
+def _twice(name: str, row: int, column: int) -> str:
+    return (
+        f"{name} names column {column} twice in row {row}; "
+        "call `sum_duplicates()` or remove the repetition."
+    )
+
+
+def _of_csr(values: Any, name: str, column: str) -> sp.csr_array:
+    arrays = values.data, values.indices, values.indptr
+    return compressed(*arrays, values.shape, name=name, axes=("row", column))
+
+
+def _of_csc(values: Any, name: str, column: str) -> sp.csr_array:
+    arrays = values.data, values.indices, values.indptr
+    turned = compressed(*arrays, values.shape[::-1], name=name, axes=(column, "row"))
+    return sp.csr_array(turned.T.tocsr())
+
+
+def _of_coo(values: Any, name: str, column: str) -> sp.csr_array:
+    """A repeated entry is refused before scipy adds it up, which may overflow."""
+    data = _vector(numbers(values.data, f"values of {name}"), f"values of {name}")
+    rows = _coordinates(values.row, values.shape[0], "row", name)
+    columns = _coordinates(values.col, values.shape[1], column, name)
+    if not len(rows) == len(columns) == len(data):
         raise ValueError(
-            f"{name} names column {matrix.indices[at]} twice in row {row_of(matrix, at)}; "
-            "call `sum_duplicates()` or remove the repetition."
+            f"{name} store {len(data)} values for {len(rows)} rows and {len(columns)} {column}s."
         )
+    made = sp.csr_array(sp.coo_array((data, (rows, columns)), shape=values.shape))
+    if made.nnz != len(data):
+        order = np.lexsort((columns, rows))
+        repeated = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
+        entry = order[int(np.argmax(repeated))]
+        raise ValueError(_twice(name, int(rows[entry]), int(columns[entry])))
+    return made
 
 
-def _two_dimensional(given: Any, name: str) -> NDArray[Any]:
-    array = np.asarray(given)
+def _coordinates(indices: Any, size: int, noun: str, name: str) -> NDArray[Any]:
+    checked = _whole(indices, f"{noun} indices of {name}")
+    if checked.size and not 0 <= checked.min() <= checked.max() < size:
+        entry = int(np.argmax((checked < 0) | (checked >= size)))
+        wrong = out_of_range(int(checked[entry]), size, noun)
+        raise ValueError(f"{name}: entry {entry} names {wrong}")
+    return checked
+
+
+def _of_lil(values: Any, name: str, column: str) -> sp.csr_array:
+    def convert() -> Any:
+        sizes = [[len(row) for row in part] for part in (values.rows, values.data)]
+        if sizes[0] != sizes[1] or len(sizes[0]) != values.shape[0]:
+            raise ValueError("other numbers of values than of indices")
+        return values.tocsr()
+
+    return _of_csr(_converted(convert, values, name), name, column)
+
+
+def _of_bsr(values: Any, name: str, column: str) -> sp.csr_array:
+    (rows, columns), (high, wide) = values.shape, values.blocksize
+    blocks, axes = (rows // high, columns // wide), ("row block", f"{column} block")
+    _pattern(values.indices, values.indptr, blocks, len(values.data), name, axes)
+    return _of_other(values, name, column)
+
+
+def _of_other(values: Any, name: str, column: str) -> sp.csr_array:
+    return _of_coo(_converted(values.tocoo, values, name), name, column)
+
+
+def _converted(convert: Callable[[], Any], values: Any, name: str) -> Any:
+    """What scipy makes of a matrix; its complaints in our words."""
+    try:
+        return convert()
+    except _UNREADABLE as error:
+        raise ValueError(f"{name} are damaged in their {values.format} form: {error}.") from None
+
+
+_CONVERTERS: dict[str, Callable[[Any, str, str], sp.csr_array]] = {
+    "csr": _of_csr,
+    "csc": _of_csc,
+    "coo": _of_coo,
+    "lil": _of_lil,
+    "bsr": _of_bsr,
+}
+
+
+def dense(values: Any, name: str, column: str = "column") -> NDArray[Any]:
+    """A matrix of real numbers as an array, none of them checked; may share memory."""
+    array = _plain(values, name)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} must be a matrix of numbers, rows × columns; got {array.dtype} in shape "
+            f"{name} must be a matrix of numbers, rows × {column}s; got {array.dtype} in shape "
             f"{array.shape}."
         )
-    return array.astype(np.float32) if array.dtype == np.float16 else array  # scipy has no halves
+    return _native(array)
 
 
-def row_of(matrix: sp.csr_array, entry: int) -> int:
-    return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+def numbers(values: Any, name: str) -> NDArray[Any]:
+    """`values` as an array of real numbers that scipy and kernels can read; may share memory.
+
+    Tensors are detached and brought to the CPU; a masked array is taken if nothing is masked.
+
+    >>> numbers([1 + 2j], "scores")
+    Traceback (most recent call last):
+    ValueError: scores must be real numbers; got complex128 values.
+    """
+    array = _plain(values, name)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers; got {array.dtype} values.")
+    return _native(array)
 
 
-def propensity(given: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    """In the byte order of this machine, and no halves, of which scipy and numba have none."""
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _whole(values: Any, name: str) -> NDArray[Any]:
+    """A vector of int32 or int64."""
+    array = _vector(_plain(values, name), name)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"{name} must be whole numbers; got {array.dtype} values.")
+    if array.dtype in (np.int32, np.int64):
+        return array
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be below 2^63; got {array.max()}.")
+    return array.astype(np.int64)
+
+
+def _vector(array: NDArray[Any], name: str) -> NDArray[Any]:
+    if array.ndim != 1:
+        raise ValueError(f"{name} must stand in one row; got shape {array.shape}.")
+    return np.ascontiguousarray(array)
+
+
+def _plain(values: Any, name: str) -> NDArray[Any]:
+    """`values` as a numpy array of whatever type, with nothing hidden in it."""
+    _refuse_mask(values, name)
+    try:
+        return _of_tensor(values) if is_tensor(values) else np.asarray(values)
+    except _UNREADABLE as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"{name} cannot be read as an array of numbers: {reason}") from None
+
+
+def _refuse_mask(values: Any, name: str) -> None:
+    for part in values if isinstance(values, list | tuple) else (values,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
+            raise ValueError(
+                f"{name} have masked entries ({int(np.ma.getmaskarray(part).sum())}), which have "
+                "no value; fill them in with `filled`, or leave them out."
+            )
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether this is a torch tensor, asked without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
+def _of_tensor(tensor: Any) -> NDArray[Any]:
+    if tensor.layout is not sys.modules["torch"].strided:
+        raise ValueError("it is a sparse tensor; give a dense one, or a scipy.sparse matrix.")
+    try:
+        return np.asarray(tensor.numpy(force=True))
+    except TypeError:  # bfloat16 and other types that numpy does not have
+        return np.asarray(tensor.float().numpy(force=True))
+
+
+def width(values: Any, name: str) -> int:
+    """The columns of what may be a matrix; its contents are checked by whoever reads them."""
+    shape = values.shape if sp.issparse(values) else _plain(values, name).shape
+    if len(shape) != 2:
+        raise ValueError(f"{name} must be a matrix of numbers, rows × columns; got shape {shape}.")
+    return int(shape[1])
+
+
+def row_of(checked: sp.csr_array, entry: int) -> int:
+    """The row in which an entry of a checked matrix stands."""
+    return int(np.searchsorted(checked.indptr, entry, side="right")) - 1
+
+
+def propensity(values: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
     """One propensity per label, float64 in (0, 1].
 
     >>> propensity([0.5, 1.7])
     Traceback (most recent call last):
     ValueError: propensities must lie in (0, 1]; got 1.7 at label 1.
     """
-    values = np.array(given, dtype=np.float64)
-    if values.ndim != 1:
-        raise ValueError(f"propensities must be one number per label; got shape {values.shape}.")
-    if n_labels is not None and values.size != n_labels:
-        raise ValueError(f"{values.size} propensities for {n_labels} labels; give one per label.")
-    _in_unit_interval(values, lambda at: f"at label {at}")
-    return values
+    checked = np.array(numbers(values, "propensities"), dtype=np.float64)
+    if checked.ndim != 1:
+        raise ValueError(f"propensities must be one number per label; got shape {checked.shape}.")
+    if n_labels is not None and checked.size != n_labels:
+        raise ValueError(f"{checked.size} propensities for {n_labels} labels; give one per label.")
+    _in_unit_interval(checked, lambda entry: f"at label {entry}")
+    return checked
 
 
-def entry_propensity(given: Any, of_labels: sp.csr_array) -> NDArray[np.float64]:
+def entry_propensity(values: Any, of_labels: sp.csr_array) -> NDArray[np.float64]:
     """The propensity of every stored entry of `of_labels` (already checked), in storage order.
 
-    `given` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
+    `values` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
     """
-    if not sp.issparse(given):
-        return np.asarray(propensity(given, of_labels.shape[1])[of_labels.indices])
-    matrix = _csr(given, "propensities")
-    same = (
-        matrix.shape == of_labels.shape
-        and np.array_equal(matrix.indptr, of_labels.indptr)
-        and np.array_equal(matrix.indices, of_labels.indices)
-    )
-    if not same:
+    if not sp.issparse(values):
+        return np.asarray(propensity(values, of_labels.shape[1])[of_labels.indices])
+    checked = matrix(values, name="propensities", column="label")
+    if not same_pattern(checked, of_labels):
         raise ValueError(
             "sparse propensities must store exactly the entries that the labels store; got "
-            f"{matrix.nnz} in {matrix.shape} for {of_labels.nnz} labels in {of_labels.shape}."
+            f"{checked.nnz} in {checked.shape} for {of_labels.nnz} labels in {of_labels.shape}."
         )
-    values: NDArray[np.float64] = matrix.data.astype(np.float64)
-    _in_unit_interval(values, lambda at: f"in row {row_of(matrix, at)}, label {matrix.indices[at]}")
-    return values
+    chances: NDArray[np.float64] = checked.data.astype(np.float64)
+    _in_unit_interval(
+        chances,
+        lambda entry: f"in row {row_of(checked, entry)}, label {checked.indices[entry]}",
+    )
+    return chances
 
 
-def _in_unit_interval(values: NDArray[np.float64], where: Any) -> None:
+def inverse_by_entry(indptr: Any, values: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Row starts, and 1/p of every entry: finite numbers of at least 1."""
+    name = "inverse propensities"
+    inverse = _vector(numbers(values, name), name).astype(np.float64, copy=False)
+    starts = _whole(indptr, "row starts (indptr)")
+    _, starts = _pattern(
+        np.zeros(len(inverse), dtype=np.int64), starts, (len(starts) - 1, 1), len(inverse), name,
+        ("row", "label"),
+    )  # fmt: skip
+    bad = np.flatnonzero(~((inverse >= 1) & (inverse < np.inf)))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be finite and at least 1; got {inverse[bad[0]]:g} at entry {bad[0]}."
+        )
+    return starts, inverse[: int(starts[-1])]
+
+
+def same_pattern(left: sp.csr_array, right: sp.csr_array) -> bool:
+    """Whether two checked matrices store the same entries."""
+    return (
+        left.shape == right.shape
+        and np.array_equal(left.indptr, right.indptr)
+        and np.array_equal(left.indices, right.indices)
+    )
+
+
+def _in_unit_interval(values: NDArray[np.float64], where: Callable[[int], str]) -> None:
     bad = np.flatnonzero(~((values > 0) & (values <= 1)))
     if bad.size:
-        at = int(bad[0])
-        raise ValueError(f"propensities must lie in (0, 1]; got {values[at]:g} {where(at)}.")
+        entry = int(bad[0])
+        raise ValueError(f"propensities must lie in (0, 1]; got {values[entry]:g} {where(entry)}.")
 
 
-def finite(given: Floats, name: str) -> Floats:
-    """`given` unchanged, if every number in it is finite."""
-    bad = np.flatnonzero(~np.isfinite(given))
+def finite(values: Floats, name: str) -> Floats:
+    """`values` unchanged, if every number in it is finite."""
+    bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        at = np.unravel_index(int(bad[0]), given.shape)
-        place = ", ".join(str(int(i)) for i in at)
-        raise ValueError(f"{name} must be finite; got {given[at]} at position ({place}).")
-    return given
+        entry = np.unravel_index(int(bad[0]), values.shape)
+        place = ", ".join(str(int(i)) for i in entry)
+        raise ValueError(f"{name} must be finite; got {values[entry]} at position ({place}).")
+    return values
 
 
 def in_range(given: float, name: str, low: float, high: float) -> float:
@@ -178,7 +461,7 @@ def same_rows(left: Any, right: Any, left_name: str, right_name: str) -> None:
         )
 
 
-def columns(given: Any, *, name: str = "features") -> sp.csr_array:
+def columns(values: Any, *, name: str = "features", column: str = "feature") -> sp.csr_array:
     """A sparse matrix of finite float32 values, indices sorted and unique, stored zeros kept.
 
     Features and scores come through here: a stored zero is a statement there ("scored 0").
@@ -186,30 +469,30 @@ def columns(given: Any, *, name: str = "features") -> sp.csr_array:
     >>> columns([[0.0, 0.5]]).data
     array([0.5], dtype=float32)
     """
-    matrix = _csr(given, name)
+    checked = matrix(values, name=name, column=column)
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused here
-        values = matrix.data.astype(np.float32, copy=False)
-    bad = np.flatnonzero(~np.isfinite(values))
+        singles = checked.data.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(singles))
     if bad.size:
-        at = int(bad[0])
+        entry = int(bad[0])
         raise ValueError(
-            f"{name} must be finite as float32; got {matrix.data[at]} in row "
-            f"{row_of(matrix, at)}, column {matrix.indices[at]}."
+            f"{name} must be finite as float32; got {checked.data[entry]} in row "
+            f"{row_of(checked, entry)}, column {checked.indices[entry]}."
         )
-    return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return _with_data(checked, singles)
 
 
-def narrow(matrix: sp.csr_array) -> sp.csr_array:
+def narrow(checked: sp.csr_array) -> sp.csr_array:
     """The same matrix with int32 indices, if they fit.
 
     >>> narrow(sp.csr_array(([1.0], np.array([3]), np.array([0, 1])), shape=(1, 4))).indices.dtype
     dtype('int32')
     """
-    fits = max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max
-    if not fits or matrix.indices.dtype == matrix.indptr.dtype == np.int32:
-        return matrix
-    indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
+    fits = max(checked.nnz, *checked.shape) <= np.iinfo(np.int32).max
+    if not fits or checked.indices.dtype == checked.indptr.dtype == np.int32:
+        return checked
+    indices, indptr = checked.indices.astype(np.int32), checked.indptr.astype(np.int32)
+    return sp.csr_array((checked.data, indices, indptr), shape=checked.shape)
 
 
 def positive_int(given: Any, name: str) -> int:
@@ -235,21 +518,21 @@ def training_rows(n: float) -> None:
         raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
 
 
-def per_label(given: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64]:
+def per_label(values: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64]:
     """One finite number ≥ 0 per label, as float64.
 
     >>> per_label([3, -1], 2, "label counts")
     Traceback (most recent call last):
     ValueError: label counts must be 0 or more; got -1 at label 1.
     """
-    values = np.array(given, dtype=np.float64)
-    if values.shape != (n_labels,):
-        raise ValueError(f"{name} must be {n_labels} numbers, one per label; got {values.shape}.")
-    finite(values, name)
-    bad = np.flatnonzero(values < 0)
+    checked = np.array(numbers(values, name), dtype=np.float64)
+    if checked.shape != (n_labels,):
+        raise ValueError(f"{name} must be {n_labels} numbers, one per label; got {checked.shape}.")
+    finite(checked, name)
+    bad = np.flatnonzero(checked < 0)
     if bad.size:
-        raise ValueError(f"{name} must be 0 or more; got {values[bad[0]]:g} at label {bad[0]}.")
-    return values
+        raise ValueError(f"{name} must be 0 or more; got {checked[bad[0]]:g} at label {bad[0]}.")
+    return checked
 
 
 def same_shape(left: Any, right: Any, left_name: str, right_name: str) -> None:

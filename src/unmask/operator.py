@@ -40,10 +40,11 @@ def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: Arra
     >>> binary(lambda y: (y - scores) ** 2, [1, 0], [0.25, 0.5])
     array([0.25, 1.  ])
     """
-    observed = np.asarray(labels, dtype=np.float64)
+    observed = _validation.numbers(labels, "labels").astype(np.float64)
     if not ((observed == 0) | (observed == 1)).all():
         raise ValueError("labels must be 0 or 1; code a missing label as 0.")
-    p = _validation.propensity(np.ravel(propensity)).reshape(np.shape(propensity))
+    chance = _validation.numbers(propensity, "propensities")
+    p = _validation.propensity(chance.ravel()).reshape(chance.shape)
     one, zero = np.asarray(f(np.ones_like(observed))), np.asarray(f(np.zeros_like(observed)))
     return np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
 

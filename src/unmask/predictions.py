@@ -36,7 +36,8 @@ class TopK:
     """The k best labels of n rows, best first.
 
     Where a row has fewer than k predictions its places at the end hold label −1 and score −inf.
-    Equal scores are ordered by label index, smaller first.
+    Equal scores are ordered by label index, smaller first. Both arrays are copies of what was
+    given, and cannot be written to.
 
     Anything else is refused when the object is made; `TopK.sorted` and `TopK.from_scores` bring
     predictions into this form.
@@ -54,10 +55,13 @@ class TopK:
 
     def __post_init__(self) -> None:
         """Bring both arrays to their types and refuse what breaks the rules above."""
-        labels, scores = _pair(self.labels, self.scores)
+        labels, scores = _pair(self.labels, self.scores, copy=True)
         _refuse_faults(labels, scores)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "scores", scores)
+        _hold(self, labels, scores)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By way of the checks: a copy from elsewhere cannot be written to, either."""
+        return TopK, (self.labels, self.scores)
 
     @property
     def k(self) -> int:
@@ -71,7 +75,7 @@ class TopK:
         >>> TopK.sorted([[0, 7, 3]], [[0.5, 0.9, 0.9]]).labels
         array([[3, 7, 0]], dtype=int32)
         """
-        named, scored = _pair(labels, scores)
+        named, scored = _pair(labels, scores, copy=False)
         scored = np.where(named == -1, np.float32(-np.inf), scored)
         order = np.lexsort((named, -scored), axis=1)
         return cls(np.take_along_axis(named, order, 1), np.take_along_axis(scored, order, 1))
@@ -91,6 +95,14 @@ class TopK:
         """
         k = _validation.positive_int(k, "k")
         return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
+
+
+def _hold(top: TopK, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> TopK:
+    """`top` with arrays of our own, in order, that nobody can write to any more."""
+    for name, array in (("labels", labels), ("scores", scores)):
+        array.setflags(write=False)
+        object.__setattr__(top, name, array)
+    return top
 
 
 def read(path: str | os.PathLike[str], *, k: int | None = None) -> TopK:
@@ -170,9 +182,10 @@ def write(path: str | os.PathLike[str], top: TopK) -> None:
         _io.write_rows(path, top.labels.shape, scores)
 
 
-def _pair(labels: Any, scores: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def _pair(labels: Any, scores: Any, *, copy: bool) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Both as two-dimensional arrays of their types and of one shape with at least one place."""
-    named, scored = np.asarray(labels), np.asarray(scores)
+    named = _validation.numbers(labels, "predicted labels")
+    scored = _validation.numbers(scores, "predicted scores")
     if named.ndim != 2 or named.shape != scored.shape or named.shape[1] == 0:
         raise ValueError(
             "predictions need labels and scores of one shape (rows, k) with k ≥ 1; "
@@ -180,14 +193,15 @@ def _pair(labels: Any, scores: Any) -> tuple[NDArray[np.int32], NDArray[np.float
         )
     if named.dtype.kind not in "iu":
         raise ValueError(f"predicted labels must be whole numbers; got {named.dtype} values.")
-    if scored.dtype.kind not in "iuf":
-        raise ValueError(f"predicted scores must be numbers; got {scored.dtype} values.")
     if named.size and named.max() > np.iinfo(np.int32).max:
         raise ValueError(f"predicted labels must be below 2^31; got {named.max()}.")
     if named.size and named.min() < -1:
         raise ValueError(f"predicted labels must be −1 (empty) or more; got {named.min()}.")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused later
-        return named.astype(np.int32, copy=False), scored.astype(np.float32, copy=False)
+        return (
+            named.astype(np.int32, order="C", copy=copy),
+            scored.astype(np.float32, order="C", copy=copy),
+        )
 
 
 def _refuse_faults(labels: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
@@ -219,12 +233,7 @@ def _fault(topk: Any, kind: int, row: int, place: int, labels: Any, scores: Any)
 def _from_dense(given: Any, k: int) -> TopK:
     from unmask._kernels import topk
 
-    scores = np.asarray(given)
-    if scores.ndim != 2 or scores.dtype.kind not in "biuf":
-        raise ValueError(
-            f"scores must be a matrix of numbers, rows × labels; got {scores.dtype} values of "
-            f"shape {scores.shape}."
-        )
+    scores = _validation.dense(given, "scores", "label")
     if scores.dtype not in (np.float32, np.float64):
         scores = scores.astype(np.float64)
     labels, best = _places(scores.shape[0], k)
@@ -237,13 +246,13 @@ def _from_dense(given: Any, k: int) -> TopK:
                 f"scores must be finite as float32, or −inf for a label never to predict; got "
                 f"{scores[row, column]:g} in row {row}, label {column}."
             )
-    return TopK(labels, best)
+    return _hold(object.__new__(TopK), labels, best)
 
 
 def _from_sparse(given: Any, k: int) -> TopK:
     from unmask._kernels import topk
 
-    scores = _validation.columns(given, name="scores")
+    scores = _validation.columns(given, name="scores", column="label")
     labels, best = _places(scores.shape[0], k)
     in_chunks(
         row_bounds(scores.indptr),
@@ -251,7 +260,7 @@ def _from_sparse(given: Any, k: int) -> TopK:
             scores.indptr, scores.indices, scores.data, start, stop, labels, best
         ),
     )
-    return TopK(labels, best)
+    return _hold(object.__new__(TopK), labels, best)
 
 
 def _places(n: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

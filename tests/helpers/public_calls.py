@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
 from unmask.predictions import TopK
@@ -38,6 +39,12 @@ def _tables(tables: Any) -> Any:
 
 def _weights(made: weights.Weights) -> Any:
     return made.pos.toarray(), made.cut.toarray()
+
+
+def _floats(values: Any) -> np.ndarray:
+    if isinstance(values, torch.Tensor):
+        values = values.detach().float()
+    return np.asarray(values, dtype=float)
 
 
 def _size(sets: np.ndarray, row: int) -> np.ndarray:
@@ -75,9 +82,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
         propensity.from_marginals(g["labels"], np.full(12, 0.9)).value
     ),
     "propensity.from_model": lambda g: (
-        propensity.from_model(
-            1 / (1 + np.exp(-4 * np.asarray(g["scores"], dtype=float))), g["labels"]
-        ).value
+        propensity.from_model(1 / (1 + np.exp(-4 * _floats(g["scores"]))), g["labels"]).value
     ),
     "propensity.inverse_linear": lambda g: propensity.inverse_linear(g["labels"]),
     "propensity.jain": lambda g: propensity.jain(g["labels"]),
@@ -94,7 +99,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "weights.unbiased": lambda g: _weights(weights.unbiased(g["labels"], g["p"], normalized=True)),
     "weights.vanilla": lambda g: _weights(weights.vanilla(g["labels"], normalized=True)),
     "weights.normalized_weights": lambda g: weights.normalized_weights(
-        np.array([0, 12]), 1 / np.asarray(g["p"], dtype=float)
+        np.array([0, 12]), 1 / _floats(g["p"])
     ),
     "operator.binary": lambda g: operator.binary(lambda y: y, [1, 0] * 6, g["p"]),
     "operator.unbiased": lambda g: operator.unbiased(_size, g["labels"], g["p"]).value,
@@ -155,5 +160,5 @@ def inputs_of(changed: str = "", form: Form | None = None, folder: Path = Path()
     inputs = dict(GIVEN)
     if form is not None:
         inputs[changed] = form(inputs[changed], folder)
-    inputs["top"] = TopK.from_scores(np.asarray(inputs["scores"]), 3)
+    inputs["top"] = TopK.from_scores(inputs["scores"], 3)
     return inputs

@@ -318,3 +318,175 @@ def test_the_example_recovers_recall_that_vanilla_training_loses():
     won = recall["hidden labels, unbiased"] - recall["hidden labels, vanilla"]
     assert lost > 0.15
     assert won > 0.4 * lost
+
+
+# --- the door -------------------------------------------------------------------------------------
+
+
+def csr(starts, columns, values=None, shape=(2, 3)) -> torch.Tensor:
+    """A sparse tensor that torch has not looked at, as by default."""
+    values = torch.ones(len(columns)) if values is None else values
+    arrays = torch.tensor(starts), torch.tensor(columns), values
+    return torch.sparse_csr_tensor(*arrays, shape, check_invariants=False)
+
+
+def coo(rows, columns, values=None, shape=(2, 3)) -> torch.Tensor:
+    values = torch.ones(len(rows)) if values is None else values
+    index = torch.tensor([rows, columns])
+    return torch.sparse_coo_tensor(index, values, shape, is_coalesced=True, check_invariants=False)
+
+
+REFUSED = {
+    "number twice": (lambda: torch.tensor([[2, 2], [1, -1]]), "name label 2 twice in row 0"),
+    "number twice, apart": (
+        lambda: torch.tensor([[0, 1, -1, 0], [1, -1, -1, -1]]),
+        "label 0 twice in row",
+    ),
+    "number L": (
+        lambda: torch.tensor([[0, -1], [3, 1]]),
+        r"row 1 names label 3.* counted from 1\?",
+    ),
+    "number beyond": (
+        lambda: torch.tensor([[9, -1], [0, 1]], dtype=torch.int8),
+        "row 0 names label 9",
+    ),
+    "csr column": (lambda: csr([0, 1, 2], [1, 3]), r"names label 3, .* counted from 1\?"),
+    "csr far": (lambda: csr([0, 1, 2], [1, 10**9]), "names label 1000000000, but"),
+    "csr below": (lambda: csr([0, 1, 2], [-1, 1]), r"names label −1, .* counted from 1"),
+    "csr twice": (lambda: csr([0, 2, 2], [1, 1]), "name label 1 twice in row 0"),
+    "csr falls": (lambda: csr([0, 2, 1], [0, 1]), "must rise from 0 to 2"),
+    "csr begins late": (lambda: csr([1, 1, 2], [0, 1]), "must rise from 0 to 2"),
+    "csr ends late": (lambda: csr([0, 1, 9], [0, 1]), "must rise from 0 to 2"),
+    "csr value": (
+        lambda: csr([0, 1, 2], [0, 1], torch.tensor([1.0, 0.5])),
+        "0 or 1; got 0.5 at label 1",
+    ),
+    "coo column": (lambda: coo([0, 1], [1, 3]), "names label 3"),
+    "coo row": (lambda: coo([0, 2], [1, 1]), r"names row 2, but the 2 rows are 0 … 1"),
+    "coo twice": (lambda: coo([0, 1, 0], [1, 2, 1]), "name label 1 twice in row 0"),
+    "coo wraps": (
+        lambda: coo([0] * 257, [0] * 257, torch.ones(257, dtype=torch.int8)),
+        "label 0 twice",
+    ),
+    "nan": (lambda: torch.full((2, 3), torch.nan), "0 or 1; got nan"),
+    "complex": (lambda: torch.ones(2, 3, dtype=torch.complex64), "not complex"),
+    "vector": (lambda: torch.tensor([1, 0]), r"got torch.int64 in shape \(2,\)"),
+    "cube": (
+        lambda: torch.zeros(2, 3, 1, dtype=torch.long),
+        r"got torch.int64 in shape \(2, 3, 1\)",
+    ),
+    "numpy": (lambda: np.zeros((2, 3)), "got ndarray"),
+    "csc": (lambda: torch.zeros(2, 3).to_sparse_csc(), "got the layout torch.sparse_csc"),
+    "hybrid": (lambda: torch.zeros(2, 3).to_sparse(1), "with 1 dense dimensions"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support is in beta")
+@pytest.mark.parametrize("name", REFUSED)
+def test_targets_that_are_none_are_refused(name):
+    make, message = REFUSED[name]
+    loss, target = MissingLabelLoss([0.5, 0.6, 0.7]), make()
+    with pytest.raises(ValueError, match=message):
+        loss(torch.zeros(2, 3), target)
+
+
+def test_unsorted_targets_mean_the_same():
+    loss = MissingLabelLoss([0.5, 0.6, 0.7], normalized=True)
+    logits = torch.tensor([[0.3, -1.0, 0.5], [2.0, 0.1, -0.4]])
+    expected = loss(logits, torch.tensor([[0, 2], [1, -1]]))
+    for target in (
+        csr([0, 2, 3], [2, 0, 1]),
+        coo([1, 0, 0], [1, 2, 0]),
+        torch.tensor([[-1, 2, 0, -7], [1, -1, -1, -1]]),
+        torch.tensor([[2, 0], [1, -1]], dtype=torch.int8),
+    ):
+        torch.testing.assert_close(loss(logits, target), expected)
+
+
+@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
+def test_no_rows_have_no_loss_and_no_gradient(name, correction, normalized):
+    _, labels, propensity = batch()
+    for over_batch in ("mean", "sum", "none"):
+        loss = module(
+            name, correction, normalized, labels, propensity, reduction_over_batch=over_batch
+        )
+        for target in (
+            torch.zeros(0, 9),
+            torch.zeros(0, 9).to_sparse_coo(),
+            torch.zeros(0, 9).to_sparse_csr(),
+            torch.zeros(0, 4, dtype=torch.long),
+        ):
+            logits = torch.zeros(0, 9, requires_grad=True)
+            value = loss(logits, target)
+            value.sum().backward()
+            assert value.shape == ((0,) if over_batch == "none" else ())
+            assert value.sum() == 0
+            assert logits.grad.shape == (0, 9)
+        assert loss(torch.zeros(0, 9), weights=weights.vanilla(labels)[:0]).sum() == 0
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "correction", "normalized"),
+    [combination for combination in COMBINATIONS if combination[0] != "squared_error"],
+)
+def test_a_logit_of_minus_infinity_is_the_limit(name, correction, normalized):
+    """A label that is never predicted: like −10000 to the loss, and no gradient.
+
+    Label 0, because short rows are filled up with it at weight 0. Only the squared error has no
+    limit there.
+    """
+    scores, labels, propensity = batch(3)
+    labels = sp.csr_array(labels.toarray() * (np.arange(9) > 0))
+    scores[:, 0] = -1e4
+    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+    logits = [torch.tensor(scores, requires_grad=True) for _ in range(2)]
+    masked = torch.where(torch.arange(9) == 0, -INF, logits[1])
+    far, limit = loss(logits[0], index_of(labels)), loss(masked, index_of(labels))
+    torch.testing.assert_close(far, limit, rtol=1e-10, atol=1e-10)
+    far.sum().backward()
+    limit.sum().backward()
+    assert logits[1].grad.isfinite().all()
+    torch.testing.assert_close(logits[0].grad[:, 1:], logits[1].grad[:, 1:])
+
+
+@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
+def test_other_rows_do_not_suffer_from_a_row_that_is_not_finite(name, correction, normalized):
+    scores, labels, propensity = batch(4)
+    labels = sp.csr_array(np.maximum(labels.toarray(), np.eye(11, 9)))  # every row has a label
+    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+    clean = loss(torch.tensor(scores), index_of(labels))
+    for value in (np.nan, np.inf):
+        spoilt = scores.copy()
+        spoilt[2, 5] = spoilt[7, labels.indices[labels.indptr[7]]] = value
+        dirty = loss(torch.tensor(spoilt), index_of(labels))
+        rest = np.setdiff1d(np.arange(11), [2, 7])
+        assert torch.equal(dirty[rest], clean[rest])
+        if np.isnan(value):
+            assert dirty[[2, 7]].isnan().all()
+
+
+def test_logits_that_are_none_are_refused():
+    loss = MissingLabelLoss([0.5, 0.6, 0.7])
+    for logits in (np.zeros((2, 3)), torch.zeros(3), torch.zeros(2, 3, dtype=torch.complex64),
+                   torch.zeros(2, 3).to_sparse()):  # fmt: skip
+        with pytest.raises(ValueError, match="logits must be a dense tensor of real numbers"):
+            loss(logits, torch.zeros(2, 3))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("correction", ["unbiased", "bound"])
+def test_a_compiled_graph_answers_nan_to_bad_label_numbers(correction):
+    """It cannot stop to complain; the other rows are as ever."""
+    torch.compiler.reset()
+    loss = MissingLabelLoss(
+        [0.5, 0.6, 0.7], correction=correction, normalized=True, reduction_over_batch="none"
+    )
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    logits = torch.tensor([[0.3, -1.0, 0.5]] * 4)
+    index = torch.tensor([[0, 2], [1, 1], [3, 0], [-1, -5]])
+    value = compiled(logits, index)
+    assert value.isnan().tolist() == [False, True, True, False]
+    torch.testing.assert_close(value[[0, 3]], loss(logits[[0, 3]], index[[0, 3]]))

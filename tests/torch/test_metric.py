@@ -93,3 +93,60 @@ def test_two_ranks_agree_with_one_call(tmp_path: Path) -> None:
     multiprocessing.spawn(_work, args=(str(tmp_path),), nprocs=2)
     for rank in range(2):
         assert (tmp_path / f"{rank}.txt").read_text() == repr(expected())
+
+
+def test_no_rows_change_nothing() -> None:
+    logits, targets = rows()
+    found = metric()
+    found.update(logits, targets)
+    found.update(logits[:0], targets[:0])
+    found.update(logits[:0], torch.zeros(0, 2, dtype=torch.long))
+    assert found.values() == expected()
+    with pytest.raises(ValueError, match="no rows to evaluate"):
+        found(logits[:0], targets[:0])
+
+
+def test_infinite_logits() -> None:
+    """−inf is never predicted, as in `TopK.from_scores`; NaN and +inf are no scores."""
+    logits, targets = rows()
+    logits[:, ::2] = -torch.inf
+    logits[3] = -torch.inf
+    found = metric()
+    found.update(logits, targets)
+    table = unmask.evaluate(
+        logits.numpy(), targets.numpy(), P, metrics=METRICS, estimators=ESTIMATORS
+    )
+    assert found.values() == {f"{e.metric}/{e.estimator}": e.value for e in table}
+    for value in (torch.nan, torch.inf):
+        logits[5, 4] = value
+        with pytest.raises(ValueError, match="scores must be finite; row 5 has label 4"):
+            found.update(logits, targets)
+
+
+def test_label_numbers_are_checked() -> None:
+    for numbers, message in (([[1, 1]], "label 1 twice in row 0"), ([[3, 0]], "counted from 1")):
+        with pytest.raises(ValueError, match=message):
+            RankingMetrics(metrics=["P@1"]).update(torch.zeros(1, 3), torch.tensor(numbers))
+    for logits in (torch.zeros(3), np.zeros((1, 3)), torch.zeros(1, 3, dtype=torch.complex64)):
+        with pytest.raises(ValueError, match="logits must be a tensor of real numbers"):
+            RankingMetrics(metrics=["P@1"]).update(logits, torch.zeros(1, 3))
+
+
+def test_equal_logits_go_to_the_smaller_label() -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randint(0, 3, (60, 12), generator=generator).bfloat16()
+    _, targets = rows()
+    found = metric()
+    found.update(logits, targets)
+    table = unmask.evaluate(
+        logits.float().numpy(), targets.numpy(), P, metrics=METRICS, estimators=ESTIMATORS
+    )
+    assert found.values() == {f"{e.metric}/{e.estimator}": e.value for e in table}
+
+
+def test_a_metric_of_the_whole_list_sees_all_of_it() -> None:
+    logits, targets = rows()
+    found = RankingMetrics(metrics=["P@1", "MRR"])
+    found.update(logits, targets)
+    table = unmask.evaluate(logits.numpy(), targets.numpy(), metrics=["P@1", "MRR"])
+    assert found.values()["MRR/vanilla"] == table["MRR", "vanilla"].value

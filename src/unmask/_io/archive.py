@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
+from unmask import _validation
 from unmask._io.limits import current_limits, refuse_columns, refuse_expansion
 from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
 
@@ -100,33 +101,25 @@ def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
         return sp.csr_array(turned.T)
     rows, columns, data = stored["row"], stored["col"], stored["data"]
     of_kinds(data, rows, columns)
-    at = (rows.astype(np.int64), columns.astype(np.int64))
-    return sp.csr_array(sp.coo_array((data, at), shape=tuple(shape.tolist())))
+    made = sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
+    return _validation.matrix(made, name="values")
 
 
 def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
-    """CSR from a stranger's arrays: kernels trust what has passed here.
+    """CSR from the arrays of a file, all of which must be in use: else it was damaged.
 
     >>> sparse(np.ones(1), np.array([5]), np.array([0, 1]), (1, 4))
     Traceback (most recent call last):
-    ValueError: column indices must lie in 0 … 3; got 5 to 5.
+    ValueError: values: row 0 names column 5, but the 4 columns are 0 … 3; count columns from 0.
     """
     of_kinds(data, indices, indptr)
     rows, columns = (int(size) for size in shape)
-    starts = indptr.astype(np.int64, copy=False)
-    if starts.shape != (rows + 1,) or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-        raise ValueError(f"row starts are damaged: {starts.size} for {rows} rows, or not rising.")
-    if not starts[-1] == indices.size == data.size:
-        raise ValueError(
-            f"rows end at {starts[-1]}; there are {indices.size} columns and {data.size} values."
-        )
-    if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < columns:
-        raise ValueError(
-            f"column indices must lie in 0 … {columns - 1}; got {indices.min()} to {indices.max()}."
-        )
-    if not {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}:
-        indices, indptr = indices.astype(np.int64), starts  # scipy computes in their type
-    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+    made = _validation.compressed(
+        data, indices, indptr, (rows, columns), name="values", axes=("row", "column")
+    )
+    if made.nnz != indices.size:
+        raise ValueError(f"rows end at {made.nnz}; there are {indices.size} values.")
+    return made
 
 
 def of_kinds(data: Any, *indices: Any) -> None:

@@ -25,6 +25,13 @@ class Source:
     base: tuple[int, int] = (0, 0)
 
 
+_MATRICES: dict[str, Any] = {
+    "features": _validation.columns,
+    "labels": _validation.labels,
+    "filtered": _validation.labels,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """n rows: `features` (n × d, float32) and `labels` (n × L, binary), both `csr_array`.
@@ -49,12 +56,16 @@ class Dataset:
         """Check each part and that they belong together."""
         if self.features is None and self.labels is None:
             raise ValueError("a data set needs features or labels; got neither.")
-        for name, check in (("features", _validation.columns), ("labels", _validation.labels)):
+        for name, check in _MATRICES.items():
             if getattr(self, name) is not None:
                 checked = _validation.narrow(check(getattr(self, name), name=name))
                 object.__setattr__(self, name, checked)
         if self.features is not None and self.labels is not None:
             _validation.same_rows(self.features, self.labels, "features", "labels")
+        if self.filtered is not None:
+            if self.labels is None:
+                raise ValueError("filtered pairs belong to labels, and there are none.")
+            _validation.same_shape(self.filtered, self.labels, "filtered pairs", "labels")
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
 

@@ -34,12 +34,17 @@ def tfidf(counts: sp.csr_array, weights: NDArray[np.float64]) -> sp.csr_array:
     from sklearn.feature_extraction.text import TfidfTransformer
 
     matrix = _validation.columns(counts, name="word counts").astype(np.float64)
+    matrix.eliminate_zeros()  # of our own copy: a word that occurs 0 times does not occur
     if matrix.data.size and not matrix.data.min() > 0:
         raise ValueError(f"word counts must be positive; got {matrix.data.min():g}.")
-    if len(weights) != matrix.shape[1]:
-        raise ValueError(f"{len(weights)} idf weights for {matrix.shape[1]} features.")
+    numbers = _validation.numbers(weights, "idf weights")
+    if numbers.shape != (matrix.shape[1],):
+        raise ValueError(
+            f"{len(numbers) if numbers.ndim else 1} idf weights for {matrix.shape[1]} features; "
+            "give one per feature."
+        )
     transformer = TfidfTransformer(sublinear_tf=True)
-    transformer.idf_ = weights
+    transformer.idf_ = _validation.finite(numbers.astype(np.float64), "idf weights")
     features = sp.csr_array(transformer.transform(matrix), dtype=np.float32)
     features.eliminate_zeros()
     return features

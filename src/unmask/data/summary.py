@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ def describe(dataset: Dataset) -> Description:
     >>> found.labels_per_row, found.empty_rows, found.label_count_histogram
     (1.0, 1, array([1, 0, 1]))
     """
+    dataset = replace(dataset)  # which checks it: its matrices can be changed in place
     labels, features = dataset.labels, dataset.features
     if labels is None:
         raise ValueError("the data set has no labels to describe; read a file that holds labels.")

@@ -7,6 +7,7 @@ that read back as the same float32. A file appears under its name only when it i
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def write(
     1 2 3
     1,2 0:0.1
     """
+    dataset = replace(dataset)  # which checks it: its matrices can be changed in place
     if labels is not None:
         if format is not None:
             raise ValueError(f"two paths say the format already; leave out format={format!r}.")

@@ -109,7 +109,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, Y: Any) -> Self:
         """Train on features X (n × d) and observed labels Y (n × L, 0/1), each dense or sparse."""
-        given = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64])
+        given = validate_data(self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64])
         labels = _validation.labels(_label_matrix(Y))
         weights = self.correction if isinstance(self.correction, Weights) else None
         recipe = Recipe(
@@ -190,7 +190,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
         return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False
+            self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64], reset=False
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -209,7 +209,16 @@ def _label_matrix(Y: Any) -> Any:
         raise ValueError(
             "training requires y to be passed, but the target y is None; give a 0/1 label matrix."
         )
-    return Y if sp.issparse(Y) else np.asarray(Y)
+    return Y
+
+
+def _vetted(X: Any) -> Any:
+    """Features that scikit-learn can look at: it follows indices and drops masks."""
+    if sp.issparse(X):
+        return _validation.matrix(X, name="features", column="feature")
+    if isinstance(X, np.ma.MaskedArray) or _validation.is_tensor(X):
+        return _validation.numbers(X, "features")
+    return X
 
 
 def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:

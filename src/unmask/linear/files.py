@@ -32,7 +32,7 @@ from safetensors.numpy import save as to_safetensors
 
 from unmask import __version__, _io, _validation
 from unmask._io import archive
-from unmask.linear.model import LOSSES, LinearModel, Shard
+from unmask.linear.model import LOSSES, LinearModel, Shard, checked
 
 FORMAT = "unmask linear model"
 VERSION = 2
@@ -62,7 +62,7 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     >>> load(folder).weights
     array([[1., 2.]], dtype=float32)
     """
-    folder = Path(path)
+    folder, model = Path(path), checked(model)
     head = header(model.loss, model.n_labels, model.n_features, model.parameters)
     idf = word_weights(model.idf, model.n_features)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ probability that a score stands for is the one at which the training loss puts i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,33 @@ def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
     return Shard(_validation.narrow(sp.csr_array(sp.vstack(kept))), bias)
 
 
+def checked(model: LinearModel) -> LinearModel:
+    """The model with every array as kernels need it; indices are looked at on every call."""
+    if not model.shards:
+        raise ValueError("the model has no weights; give it at least one shard.")
+    _validation.one_of(model.loss, LOSSES, "loss")
+    shards = tuple(_checked_shard(part) for part in model.shards)
+    widths = sorted({part.weights.shape[1] for part in shards})
+    if len(widths) > 1:
+        raise ValueError(f"shards of one model have the same features; got {widths}.")
+    return replace(model, shards=shards)
+
+
+def _checked_shard(part: Shard) -> Shard:
+    if sp.issparse(part.weights):
+        weights = _validation.columns(part.weights, name="model weights")
+    else:
+        weights = _validation.dense(part.weights, "model weights", "feature").astype(
+            np.float32, copy=False
+        )
+    bias = _validation.finite(_validation.numbers(part.bias, "biases"), "biases")
+    if bias.shape != weights.shape[:1]:
+        raise ValueError(
+            f"model weights need one bias per label; got {bias.shape} for {weights.shape}."
+        )
+    return Shard(weights, bias.astype(np.float32, copy=False))
+
+
 def features(model: LinearModel, given: Any) -> sp.csr_array:
     """Rows to predict for, checked."""
     matrix = _validation.narrow(_validation.columns(given))
@@ -127,6 +154,7 @@ def scores(model: LinearModel, given: Any) -> Singles:
     >>> scores(model, [[2.0, 0.0]])
     array([[3., 1.]], dtype=float32)
     """
+    model = checked(model)
     matrix = features(model, given)
     out = np.empty((matrix.shape[0], model.n_labels), dtype=np.float32)
     at = 0
@@ -146,7 +174,8 @@ def probabilities(model: LinearModel, given: Any) -> Singles:
     >>> probabilities(model, [[0.0]])
     array([[0.5]], dtype=float32)
     """
-    return np.asarray(_PROBABILITIES[model.loss](scores(model, given)))
+    link = _PROBABILITIES[_validation.one_of(model.loss, _PROBABILITIES, "loss")]
+    return np.asarray(link(scores(model, given)))
 
 
 def top(
@@ -170,6 +199,7 @@ def top(
     >>> top(model, [[1.0, 0.5]], 2, rank_by="probability/propensity", propensity=[1, 0.1, 1]).labels
     array([[1, 2]], dtype=int32)
     """
+    model = checked(model)
     matrix = features(model, given)
     n, k = matrix.shape[0], _validation.positive_int(k, "k")
     link, inverse, bias = _ranking(model, rank_by, propensity)

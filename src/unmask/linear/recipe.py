@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,7 @@ def prepare(
             f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
             f"features and {y.shape[1]} labels."
         )
-    if weights is None:
-        weights = _weigh(y, recipe, propensity)
+    weights = _weigh(y, recipe, propensity) if weights is None else replace(weights)
     _validation.same_shape(weights.pos, y, "weights", "labels")
     return problem(
         x,

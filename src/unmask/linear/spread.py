@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation, parallel
 from unmask.linear import files
-from unmask.linear.model import LinearModel, Shard, features, top
+from unmask.linear.model import LinearModel, Shard, checked, features, top
 from unmask.predictions import TopK
 
 WAYS = ("rows", "labels")
@@ -59,7 +59,7 @@ def top_spread(
     """
     stored = None
     if isinstance(model, LinearModel):
-        loaded = model
+        loaded = checked(model)
     else:
         stored = files.complete(Path(model).resolve())
         loaded = files.of_manifest(*stored, verify=True)

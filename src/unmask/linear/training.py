@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import __version__, _io, parallel
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
-from unmask.linear.model import LinearModel, Shard
+from unmask.linear.model import LinearModel, Shard, checked
 from unmask.linear.planning import refuse_small
 from unmask.linear.problem import FitLog, Problem
 from unmask.linear.recipe import Recipe, prepare
@@ -188,6 +188,7 @@ def _start(first: LinearModel | None, given: Problem) -> NDArray[np.float32] | N
     """Weight vectors (labels × features+1) of the model to start from."""
     if first is None:
         return None
+    first = checked(first)
     _, d, n_labels = given.shape
     if (first.n_labels, first.n_features) != (n_labels, d):
         raise ValueError(

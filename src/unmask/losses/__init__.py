@@ -9,6 +9,7 @@ shape, `description` what can be promised of a combination.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +108,7 @@ def observed(weights: Weights) -> Observed:
     array([[0, 2],
            [1, 0]])
     """
+    weights = replace(weights)  # which checks it, for matrices can be changed in place
     pos, cut = weights.pos, weights.cut
     counts = np.diff(pos.indptr)
     filled = np.arange(counts.max(initial=0)) < counts[:, None]
@@ -123,7 +125,8 @@ def _filled(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np
 
 
 def _at_the_door(loss: Loss | str, scores: Any, weights: Weights) -> tuple[Loss, Any, Observed]:
-    dense = _validation.finite(np.asarray(scores, dtype=np.float64), "scores")
+    numbers = _validation.numbers(scores, "scores")
+    dense = _validation.finite(numbers.astype(np.float64, copy=False), "scores")
     if dense.shape != weights.pos.shape:
         raise ValueError(
             f"scores must have the shape of the weights, {weights.pos.shape}; got {dense.shape}."

@@ -13,22 +13,19 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from unmask._validation import is_tensor
+
 Array = Any  # a numpy array or a torch tensor
-
-
-def is_torch(array: Array) -> bool:
-    """Whether `array` is a torch tensor, asked without importing torch."""
-    return type(array).__module__.partition(".")[0] == "torch"
 
 
 def namespace(array: Array) -> ModuleType:
     """`torch` for tensors, else `numpy`."""
-    return sys.modules["torch"] if is_torch(array) else np
+    return sys.modules["torch"] if is_tensor(array) else np
 
 
 def special(array: Array) -> ModuleType:
     """`torch.special` for tensors, else `scipy.special`: `expit`, `softmax`, `logsumexp`."""
-    return sys.modules["torch.special"] if is_torch(array) else scipy.special
+    return sys.modules["torch.special"] if is_tensor(array) else scipy.special
 
 
 def softplus(scores: Array) -> Array:
@@ -39,17 +36,28 @@ def softplus(scores: Array) -> Array:
 def logaddexp(scores: Array, other: float) -> Array:
     """log(eˢ + e^other) without overflow."""
     xp = namespace(scores)
-    return xp.logaddexp(scores, scores.new_full((), other) if is_torch(scores) else other)
+    return xp.logaddexp(scores, scores.new_full((), other) if is_tensor(scores) else other)
 
 
 def take(matrix: Array, index: Array) -> Array:
     """The (n, m) entries of an (n, L) matrix at `index`, row by row."""
-    return matrix.gather(1, index) if is_torch(matrix) else np.take_along_axis(matrix, index, 1)
+    return matrix.gather(1, index) if is_tensor(matrix) else np.take_along_axis(matrix, index, 1)
+
+
+def times(weight: Array, values: Array) -> Array:
+    """weight · values, and 0 where the weight is 0: a place without a label adds nothing.
+
+    Not even where its value is infinite, as that of a logit of −inf may be.
+
+    >>> times(np.array([0.0, 2.0]), np.array([3.0, 3.0]))
+    array([0., 6.])
+    """
+    return namespace(weight).where(weight == 0, 0.0, weight * values)
 
 
 def add_at(matrix: Array, index: Array, values: Array) -> Array:
     """Add `values` (n, m) at `index` into a matrix of ours, in place; repeated places add up."""
-    if is_torch(matrix):
+    if is_tensor(matrix):
         return matrix.scatter_add_(1, index, values)
     np.add.at(matrix, (np.arange(len(index))[:, None], index), values)
     return matrix
@@ -57,6 +65,6 @@ def add_at(matrix: Array, index: Array, values: Array) -> Array:
 
 def kth_largest(values: Array, k: int) -> Array:
     """The k-th largest of a flat array, k counted from 1."""
-    if is_torch(values):
+    if is_tensor(values):
         return values.topk(k).values[-1]
     return np.partition(values, -k)[-k]

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unmask.losses._arrays import Array, add_at, namespace, take
+from unmask.losses._arrays import Array, add_at, namespace, take, times
 
 if TYPE_CHECKING:
     from unmask.losses.description import Description
@@ -107,12 +107,12 @@ def _ova(loss: Loss, scores: Array, seen: Observed) -> Array:
         negative = negative * loss.keep(negative, seen)
     if loss.difference is None:
         positive = _observed(loss, loss.value, scores, seen.index)
-        correction = seen.pos * positive - seen.cut * take(negative, seen.index)
+        correction = times(seen.pos, positive) - times(seen.cut, take(negative, seen.index))
     else:
         constant, factor = loss.difference
-        correction = seen.pos * (factor * take(scores, seen.index) + constant)
+        correction = times(seen.pos, factor * take(scores, seen.index) + constant)
         if seen.cut is not seen.pos:
-            correction = correction + (seen.pos - seen.cut) * take(negative, seen.index)
+            correction = correction + times(seen.pos - seen.cut, take(negative, seen.index))
     return negative.sum(-1) + correction.sum(-1)
 
 
@@ -123,11 +123,11 @@ def _ova_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
         slope = slope * loss.keep(loss.value(scores, 0), seen)
     if loss.difference is None:
         positive = _observed(loss, loss.slope, scores, seen.index)
-        correction = seen.pos * positive - seen.cut * take(slope, seen.index)
+        correction = times(seen.pos, positive) - times(seen.cut, take(slope, seen.index))
     else:
         correction = loss.difference[1] * seen.pos
         if seen.cut is not seen.pos:
-            correction = correction + (seen.pos - seen.cut) * take(slope, seen.index)
+            correction = correction + times(seen.pos - seen.cut, take(slope, seen.index))
     return add_at(slope, seen.index, correction)
 
 
@@ -139,20 +139,23 @@ def _observed(loss: Loss, function: Any, scores: Array, index: Array) -> Array:
 
 
 def _pal(loss: Loss, scores: Array, seen: Observed) -> Array:
-    return seen.pos.sum(-1) * loss.value(scores) - (seen.pos * take(scores, seen.index)).sum(-1)
+    own = times(seen.pos, take(scores, seen.index))
+    return times(seen.pos.sum(-1), loss.value(scores)) - own.sum(-1)
 
 
 def _pal_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
     assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    return add_at(seen.pos.sum(-1)[:, None] * loss.slope(scores), seen.index, -seen.pos)
+    return add_at(times(seen.pos.sum(-1)[:, None], loss.slope(scores)), seen.index, -seen.pos)
 
 
 def _pairwise(loss: Loss, scores: Array, seen: Observed) -> Array:
     own = take(scores, seen.index)
     total = 0.0
     for slot in range(seen.index.shape[1]):  # one (n, L) sheet at a time, not (n, m, L)
-        total = total + seen.pos[:, slot] * loss.value(own[:, slot, None] - scores, 1).sum(-1)
-    itself = seen.pos * (1 - seen.cut) * loss.value(own * 0, 1)  # j = i is no pair
+        pairs = loss.value(own[:, slot, None] - scores, 1)
+        total = total + times(seen.pos[:, slot], pairs.sum(-1))
+    tie = loss.value(namespace(own).zeros_like(own), 1)
+    itself = seen.pos * (1 - seen.cut) * tie  # j = i is no pair
     return total - _among_observed(loss.value, own, seen).sum(-1).sum(-1) - itself.sum(-1)
 
 
@@ -161,7 +164,7 @@ def _pairwise_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
     own = take(scores, seen.index)
     total = namespace(scores).zeros_like(scores)
     for slot in range(seen.index.shape[1]):
-        slope = seen.pos[:, slot, None] * loss.slope(own[:, slot, None] - scores, 1)
+        slope = times(seen.pos[:, slot, None], loss.slope(own[:, slot, None] - scores, 1))
         total -= slope
         add_at(total, seen.index[:, slot, None], slope.sum(-1)[:, None])
     pairs = _among_observed(loss.slope, own, seen)
@@ -171,7 +174,7 @@ def _pairwise_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
 def _among_observed(function: Any, own: Array, seen: Observed) -> Array:
     """pos_i cut_j φ(s_i − s_j) for all observed i and j, (n, m, m)."""
     difference = own[:, :, None] - own[:, None, :]
-    return seen.pos[:, :, None] * seen.cut[:, None, :] * function(difference, 1)
+    return times(seen.pos[:, :, None] * seen.cut[:, None, :], function(difference, 1))
 
 
 _VALUE = {"ova": _ova, "pal": _pal, "pairwise": _pairwise}

@@ -10,7 +10,7 @@ base loss is proper and the weights are unbiased.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,7 +60,9 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     exceeds 1 or some pos is negative: use the bound weights; consistent for precision@k.
     """
     named = weights if isinstance(weights, str) else None
-    given = weights if isinstance(weights, Weights) else _prototype(weights, loss, normalized)
+    given = (
+        replace(weights) if isinstance(weights, Weights) else _prototype(weights, loss, normalized)
+    )
     convex, lower = _SHAPE[loss.reduction](loss, given)
     bounded = lower > -np.inf
     known = None if named and bounded else lower

@@ -61,7 +61,7 @@ def evaluate(
     (0.75, 0.75)
     """
     if metrics is None:
-        width = top.k if isinstance(top, TopK) else np.shape(top)[1]
+        width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
     asked = {
         "metrics": metrics,
@@ -71,7 +71,7 @@ def evaluate(
         **settings,
     }
     if isinstance(propensity, PropensityEstimate):
-        top = _as_top(top, metrics)
+        top = as_top(top, metrics)
         vectors = propensity.draw(
             seed=settings.get("seed", 0), size=_validation.positive_int(draws, "draws")
         )
@@ -281,7 +281,7 @@ class Evaluator:
 
     def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
-        top = _as_top(top, self._metrics)
+        top = as_top(top, self._metrics)
         _validation.same_rows(top.labels, observed, "predictions", "labels")
         largest = int(top.labels.max(initial=-1))
         if largest >= observed.shape[1]:
@@ -310,11 +310,11 @@ class _Seen:
             )
 
 
-def _as_top(top: Any, metrics: Sequence[str]) -> TopK:
+def as_top(top: Any, metrics: Sequence[str]) -> TopK:
     """`top`, or of scores as many of the best as the metrics look at."""
     if isinstance(top, TopK):
         return top
-    n_labels = int(np.shape(top)[1])
+    n_labels = _validation.width(top, "scores")
     longest = max(split(name)[1] or n_labels for name in metrics)
     return TopK.from_scores(top, min(longest, n_labels))
 

@@ -160,8 +160,8 @@ def was_kept(kept: sp.csr_array, true: sp.csr_array) -> Floats:
 
 
 def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Floats]:
-    total = np.asarray(of, dtype=np.float64)
-    total = _validation.per_label(of, total.size, "true label counts")
+    total = _validation.numbers(of, "true label counts")
+    total = _validation.per_label(total, total.size, "true label counts")
     k = _validation.per_label(kept, total.size, "kept label counts")
     frequency = _validation.per_label(counts, total.size, "training label counts")
     if (k > total).any():

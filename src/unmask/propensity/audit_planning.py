@@ -96,6 +96,8 @@ def audit_plan(
     (array([2, 3]), array([0.01, 0.99]))
     """
     matrix = _validation.labels(labels)
+    if not isinstance(top, TopK):
+        raise ValueError(f"a plan is made from predictions, a TopK; got {type(top).__name__}.")
     _validation.same_rows(top.labels, matrix, "predictions", "labels")
     p = _validation.propensity(propensity, matrix.shape[1])
     _validation.in_range(budget, "budget", 1, np.inf)

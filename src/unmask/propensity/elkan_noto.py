@@ -70,9 +70,13 @@ def from_model(
 
 def _sums(probabilities: Any, seen: sp.csr_array) -> NDArray[np.float64]:
     """Σ g over the observed positives of each label."""
-    given = probabilities if sp.issparse(probabilities) else np.asarray(probabilities)
-    _validation.same_shape(given, seen, "probabilities", "observed")
-    at_positives = sp.csr_array(seen.multiply(given), dtype=np.float64)
+    chances = (
+        _validation.matrix(probabilities, name="probabilities", column="label")
+        if sp.issparse(probabilities)
+        else _validation.numbers(probabilities, "probabilities")
+    )
+    _validation.same_shape(chances, seen, "probabilities", "observed")
+    at_positives = sp.csr_array(seen.multiply(chances), dtype=np.float64)
     values = _validation.finite(at_positives.data, "probabilities")
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise ValueError(

@@ -32,7 +32,8 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     >>> jain_curve([1, 25], n=50).round(4)
     array([0.2556, 0.5572])
     """
-    positives = _validation.finite(np.array(counts, dtype=np.float64), "label counts")
+    numbers = _validation.numbers(counts, "label counts")
+    positives = _validation.finite(numbers.astype(np.float64), "label counts")
     _validation.training_rows(n)
     if not (0 < a < np.inf and 0 < b < np.inf):
         raise ValueError(f"the Jain constants must be positive numbers; got a={a:g}, b={b:g}.")

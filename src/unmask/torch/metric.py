@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
@@ -24,7 +25,8 @@ class RankingMetrics(nn.Module):
     """P@k, R@k, nDCG@k … of logits, estimated from incomplete targets.
 
     Choices as in `unmask.evaluate`; targets as in `MissingLabelLoss`. The top `k` logits are found
-    on their own device. `compute` gathers over the process group where there is one, and returns
+    on their own device, equal ones by smaller label; −inf is never predicted, NaN and +inf are
+    refused. `compute` gathers over the process group where there is one, and returns
     the table of estimates; `values` the same as a flat dict of numbers for a logger.
 
     >>> import torch
@@ -46,7 +48,7 @@ class RankingMetrics(nn.Module):
         super().__init__()
         self._choices = {"metrics": list(metrics), "estimators": list(estimators), **settings}
         self._propensity = propensity
-        self._k = max(int(name.partition("@")[2] or 0) for name in metrics)
+        self._places = [int(name.partition("@")[2] or 0) for name in metrics]
         self.reset()
 
     def reset(self) -> None:
@@ -79,9 +81,23 @@ class RankingMetrics(nn.Module):
         return {f"{each.metric}/{each.estimator}": each.value for each in self.compute()}
 
     def _top(self, logits: Tensor) -> TopK:
-        k = min(self._k, logits.shape[1]) or logits.shape[1]
-        scores, labels = logits.detach().float().topk(k, dim=1)
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
+            raise ValueError("logits must be a tensor of real numbers, rows × labels.")
+        n_labels = logits.shape[1]
+        k = min(max(self._places), n_labels) if all(self._places) else n_labels
+        scores, labels = _best(logits.detach().float(), k)
+        labels = labels.where(scores != -torch.inf, -1)
         return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())
+
+
+def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of every row; where more are equal to the last of them, the smaller labels."""
+    best, labels = scores.topk(k, dim=1)
+    tied = ((scores >= best[:, -1:]).sum(1) > k).nonzero()[:, 0] if k else ()
+    if len(tied):
+        ordered = scores[tied].sort(dim=1, descending=True, stable=True)
+        best[tied], labels[tied] = ordered.values[:, :k], ordered.indices[:, :k]
+    return best, labels
 
 
 def _labels(targets: Tensor, shape: tuple[int, ...]) -> sp.csr_array:

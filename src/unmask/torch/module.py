@@ -13,6 +13,7 @@ from unmask import _validation, losses
 from unmask.losses import Loss, Observed, _loss
 from unmask.torch import weighing
 from unmask.torch.targets import label_index
+from unmask.torch.targets import spoilt as spoilt_rows
 from unmask.weights import CORRECTIONS, Weights, count_distribution
 
 _USUAL = {"ova": "logistic", "pal": "softmax", "pairwise": "pairwise_logistic"}
@@ -32,8 +33,16 @@ class MissingLabelLoss(nn.Module):
     - `loss`: a name of `losses.LOSSES` or any `Loss`; it brings its reduction (ova, pal, pairwise)
       along. Naming the `reduction` alone takes its usual loss.
 
-    Targets are dense 0/1, a sparse COO or CSR tensor, or label numbers (n, m) filled up with −1;
-    logits of half precision are computed in float32. A combination that is unbounded below says so
+    Targets are dense 0/1, a sparse COO or CSR tensor, or label numbers (n, m) filled up with −1. A
+    label that a row names twice, or that does not exist, is refused; inside a compiled graph, which
+    cannot stop, it makes the loss of its row NaN.
+
+    Logits of half precision are computed in float32. A logit of −inf ("never predict this") adds
+    the limit of the loss, which is 0 for unobserved labels and all losses but the squared error;
+    NaN makes the loss of its row NaN, and other infinite logits make it infinite or NaN. No rows at
+    all have the loss 0 and no gradient.
+
+    A combination that is unbounded below says so
     once, with an `UnboundedLossWarning` (see `Loss.describe`). Weights beyond the range of float32
     (many labels of low propensity, normalised and unbiased) make the loss infinite: use "bound".
 
@@ -78,6 +87,7 @@ class MissingLabelLoss(nn.Module):
         self, logits: Tensor, targets: Tensor | None = None, *, weights: Weights | None = None
     ) -> Tensor:
         """The loss of a batch; `weights` (rows of precomputed `Weights`) may stand for targets."""
+        _refuse_logits(logits)
         seen = self._observe(logits, targets, weights)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         pos = seen.pos.to(dtype)
@@ -105,8 +115,15 @@ class MissingLabelLoss(nn.Module):
                 "give logits of rows × labels and one propensity per label."
             )
         index = label_index(targets, logits.shape)
+        spoilt = None
+        if torch.compiler.is_compiling():
+            spoilt = spoilt_rows(index, n_labels)[:, None]
+            index = index.clamp(max=n_labels - 1)
         inverse = self.inverse_propensity.take(index)  # −1 is the last entry, 0
         pos, cut = self._weigh(inverse)
+        if spoilt is not None:
+            marked = pos.masked_fill(spoilt, torch.nan)
+            pos, cut = marked, marked if cut is pos else cut
         return Observed(index.clamp(min=0), pos, cut)
 
     def _weigh(self, inverse: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,6 +165,13 @@ class _BatchLoss(torch.autograd.Function):
             grad[:, None] if ctx.over_batch == "none" else grad / _divisor(ctx.over_batch, scores)
         )
         return slope.mul_(by_row), None, None, None, None, None
+
+
+def _refuse_logits(logits: Tensor) -> None:
+    plain = isinstance(logits, Tensor) and logits.layout is torch.strided
+    if not plain or logits.ndim != 2 or logits.is_complex():
+        kind = f"{logits.dtype} in shape {tuple(logits.shape)}" if plain else "something else"
+        raise ValueError(f"logits must be a dense tensor of real numbers, n × L; got {kind}.")
 
 
 def _divisor(over_batch: str, scores: Tensor) -> int:

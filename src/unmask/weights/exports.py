@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ def to_pos_weight(weights: Weights) -> NDArray[np.float64]:
     >>> to_pos_weight(weights.bound([[1, 1, 0], [0, 1, 0]], [0.5, 0.25, 0.1]))
     array([3., 7., 1.])
     """
+    weights = replace(weights)
     _refuse(weights.pos, weights.cut.data != 1, "pos_weight needs cut = 1", "`to_soft_targets`")
     vector = np.ones(weights.pos.shape[1])
     vector[weights.pos.indices] = weights.pos.data
@@ -51,6 +52,7 @@ def to_soft_targets(weights: Weights) -> sp.csr_array:
     >>> to_soft_targets(weights.unbiased([[1, 0]], [0.25, 0.5])).toarray()
     array([[4., 0.]])
     """
+    weights = replace(weights)
     differs = weights.pos.data != weights.cut.data
     _refuse(weights.pos, differs, "soft targets need pos = cut", "`to_pos_weight`")
     return weights.pos
@@ -78,6 +80,7 @@ def to_samples(weights: Weights, label: int) -> Samples:
     Samples(rows=array([2, 0, 1, 0]), targets=array([0, 1, 1, 0], dtype=int8),
         weights=array([1. , 0.5, 1. , 0.5]))
     """
+    weights = replace(weights)
     n, n_labels = weights.pos.shape
     if not 0 <= label < n_labels:
         raise ValueError(f"label must lie in 0 … {n_labels - 1}; got {label}.")
@@ -103,7 +106,7 @@ def to_relevance(weights: Weights) -> sp.csr_matrix:
     >>> to_relevance(weights.bound([[1, 0]], [0.25, 0.5])).toarray()
     array([[7., 0.]], dtype=float32)
     """
-    pos = weights.pos
+    pos = replace(weights).pos
     _refuse(pos, ~(pos.data > 0), "PECOS needs positive relevances", "`bound` or `empirical_bayes`")
     too_large = pos.data > np.finfo(np.float32).max
     _refuse(pos, too_large, "PECOS needs relevances within float32", "`bound`")

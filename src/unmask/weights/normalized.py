@@ -49,7 +49,7 @@ class Inverse:
 
 
 def normalized_weights(indptr: NDArray[np.integer[Any]], inverse_propensity: Floats) -> Floats:
-    """T of every stored entry of a CSR label matrix, from 1/p of every stored entry (both trusted).
+    """T of every stored entry of a CSR label matrix, from 1/p of every stored entry.
 
     Within (16 + m/4) ε of a_i ∫ Π |1 − u a_k| du, which is |T| where nothing cancels (ε = 2⁻⁵²;
     tested against exact arithmetic up to m = 2,000 labels per row and p down to 1e-6). A value
@@ -62,7 +62,8 @@ def normalized_weights(indptr: NDArray[np.integer[Any]], inverse_propensity: Flo
     >>> normalized_weights(np.array([0, 1, 3]), np.array([3.0, 3.0, 3.0]))
     array([ 3. , -1.5, -1.5])
     """
-    return exact(indptr, Inverse(inverse_propensity))
+    starts, inverse = _validation.inverse_by_entry(indptr, inverse_propensity)
+    return exact(starts, Inverse(inverse))
 
 
 def exact(indptr: NDArray[np.integer[Any]], inverse: Inverse) -> Floats:

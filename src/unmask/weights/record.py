@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,21 @@ class Weights:
     pos: sp.csr_array
     cut: sp.csr_array
 
+    def __post_init__(self) -> None:
+        """Bring both to float64 in canonical form, and refuse what are no label weights.
+
+        Matrices can be changed in place, so whoever uses weights makes the record again.
+        """
+        pos = _matrix(self.pos)
+        cut = pos if self.cut is self.pos else _matrix(self.cut)
+        if not _validation.same_pattern(pos, cut):
+            raise ValueError(
+                f"pos and cut of label weights must store the same entries; got {pos.nnz} in "
+                f"{pos.shape} and {cut.nnz} in {cut.shape}."
+            )
+        object.__setattr__(self, "pos", pos)
+        object.__setattr__(self, "cut", cut)
+
     def __getitem__(self, rows: Any) -> Weights:
         """The weights of some rows."""
         chosen = np.atleast_1d(np.arange(self.pos.shape[0])[rows])
@@ -45,6 +60,7 @@ def write(path: str | os.PathLike[str], weights: Weights) -> None:
 
     The file appears whole or not at all. With `.npz.gz` or `.npz.zst` it is compressed.
     """
+    weights = replace(weights)
     pos = weights.pos
     arrays = {"shape": pos.shape, "indptr": pos.indptr, "indices": pos.indices, "pos": pos.data}
     if weights.cut is not pos:
@@ -75,6 +91,12 @@ def _numbers(values: Any) -> Any:
     """Stored weights as finite float64."""
     archive.of_kinds(values)
     return _validation.finite(values.astype(np.float64, copy=False), "label weights")
+
+
+def _matrix(values: Any) -> sp.csr_array:
+    checked = _validation.matrix(values, name="label weights", column="label")
+    numbers = _validation.finite(checked.data.astype(np.float64, copy=False), "label weights")
+    return checked if numbers is checked.data else with_values(checked, numbers)
 
 
 def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:

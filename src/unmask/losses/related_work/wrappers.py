@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask.losses._arrays import Array, add_at, is_torch, kth_largest, namespace, take
+from unmask.losses._arrays import Array, add_at, kth_largest, namespace, take
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.pointwise import logistic, never_convex
 
@@ -171,7 +171,7 @@ def _mixture(base: Loss, name: str, *parts: Any) -> Loss:
 
 
 def _like(scores: Array, numbers: Any) -> Array:
-    return scores.new_tensor(numbers) if is_torch(scores) else numbers
+    return scores.new_tensor(numbers) if _validation.is_tensor(scores) else numbers
 
 
 def _one_vs_all(base: Loss) -> None:

@@ -29,7 +29,7 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import Evaluator
+from unmask.metrics.evaluator import Evaluator, as_top
 from unmask.metrics.plan import Cell
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.state import State
@@ -76,6 +76,9 @@ def compare(
     options |= {"interval": "percentile", "replicates": replicates, "seed": seed}
     estimated = isinstance(propensity, PropensityEstimate)
     p = propensity.value if estimated else propensity
+    if sp.issparse(p):
+        p = _validation.matrix(p, name="propensities", column="label")
+    systems = {name: as_top(top, metrics) for name, top in systems.items()}
     found = _differences(systems, labels, p, options, _Twentieths(systems, labels, p, options))
     if estimated:
         quick = {**options, "replicates": 2}
