@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation
+from unmask.propensity.models import reciprocal
 
 Floats = NDArray[np.float64]
 SetFunction = Callable[[Floats, int], ArrayLike]
 
 BATCH = 1 << 21  # numbers in one batch of label sets: 16 MB
+BEYOND = "P(f) exceeds float64 for {}: raise the propensities with `propensity.clip`."
 
 
 def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: ArrayLike) -> Floats:
@@ -46,7 +48,11 @@ def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: Arra
     chance = _validation.numbers(propensity, "propensities")
     p = _validation.propensity(chance.ravel()).reshape(chance.shape)
     one, zero = np.asarray(f(np.ones_like(observed))), np.asarray(f(np.zeros_like(observed)))
-    return np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
+    with np.errstate(over="ignore"):
+        value = np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
+    if np.isinf(value).any() and np.isfinite(one).all() and np.isfinite(zero).all():
+        raise ValueError(BEYOND.format(f"p = {p.min():g}"))
+    return value
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def unbiased(
             f"exact_up_to must be at least 1 and samples at least 2; got {exact_up_to}, {samples}."
         )
     matrix = _validation.labels(labels)
-    inverse = 1 / _validation.entry_propensity(propensity, matrix)
+    inverse = reciprocal(_validation.entry_propensity(propensity, matrix))
     rows = []
     for row, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
         given = _Row(f, row, matrix.shape[1], matrix.indices[begin:end], inverse[begin:end])
@@ -132,8 +138,11 @@ def _enumerate(row: _Row) -> tuple[Floats, Floats, Floats]:
                 f"f must return one value per label set; got shape {values.shape} "
                 f"for {weights.size} sets in row {row.number}."
             )
-        value = value + np.tensordot(weights, values, 1)
-        size = size + np.tensordot(np.abs(weights), np.abs(values), 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = value + np.tensordot(weights, values, 1)
+            size = size + np.tensordot(np.abs(weights), np.abs(values), 1)
+        if not np.isfinite(size).all() and np.isfinite(values).all():
+            raise ValueError(BEYOND.format(f"the {row.inverse.size} labels of row {row.number}"))
     rounding = (row.columns.size + 1) * np.finfo(np.float64).eps * size
     certain = row.inverse.size == 0 or row.inverse.max() == 1
     return value, np.zeros_like(value), np.zeros_like(value) if certain else rounding
@@ -146,14 +155,16 @@ def _subsets(row: _Row) -> Iterator[tuple[Floats, Floats]]:
     """
     certain = row.inverse == 1
     always, columns, inverse = row.columns[certain], row.columns[~certain], row.inverse[~certain]
-    batch = max(1, BATCH // row.n_labels)
+    batch = max(1, BATCH // max(1, row.n_labels))
     for start in range(0, 1 << columns.size, batch):
         codes = np.arange(start, min(start + batch, 1 << columns.size))
         kept = (codes[:, None] >> np.arange(columns.size)) & 1 == 1
         label_sets = np.zeros((codes.size, row.n_labels))
         label_sets[:, always] = 1
         label_sets[:, columns] = kept
-        yield label_sets, np.where(kept, inverse, 1 - inverse).prod(axis=1)
+        with np.errstate(over="ignore"):
+            weights = np.where(kept, inverse, 1 - inverse).prod(axis=1)
+        yield label_sets, weights
 
 
 def _subsample(

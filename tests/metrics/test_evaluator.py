@@ -134,11 +134,13 @@ def test_sums_are_exact(values: list[float]) -> None:
     assert largest[0, : len(top)].tolist() == top
 
 
-def test_overflow_is_held_and_called_unusable() -> None:
+def test_overflow_is_called_unusable() -> None:
     labels = np.ones((100, 400))
     table = evaluate(one_top([[0, 1]] * 100), labels, [0.01] * 400, metrics=["R@2", "hit@2"])
-    assert abs(table["R@2", "unbiased"].value) <= exact.LIMIT
-    assert table["R@2", "unbiased"].verdict.startswith("unusable")
+    assert math.isnan(table["R@2", "unbiased"].value)
+    assert table["R@2", "unbiased"].verdict.startswith("unusable: single rows contribute more than")
+    assert table["R@2", "unbiased"].verdict.endswith("; use deconvolved")
+    assert math.isfinite(table["hit@2", "unbiased"].value)
 
 
 def test_mean_and_standard_error_are_those_of_the_rows() -> None:

@@ -20,6 +20,9 @@ STRATA = 10
 FIXED = 1 << 24
 """Inverse propensities in count tables are whole multiples of 1/FIXED."""
 
+HEAVIEST = float(1 << 38)
+"""Σ 1/p of all labels up to which tables are of use: no whole number overflows before."""
+
 _SMALLEST = 1e-300
 _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
@@ -33,9 +36,10 @@ def tabulate(
     """Count one row in the tables of every k (`deconvolution.Counts`), in units of 1/FIXED.
 
     `data` and `counts` are the bundles of `_kernels.metrics`, `spots` and `own` its membership.
+    A table has a slot for every occupied cell only; `slots` says which, −1 for none so far.
     """
     _, _, top, inverse, per_entry, _ = data
-    rows, hits, misses, row_starts, hit_starts, width = counts
+    columns, width, slots, rows, hits, misses, used, cell_starts, slot_starts, hit_starts = counts
     total = 0
     for j in range(size):
         total += fixed(own[at + j])
@@ -50,21 +54,25 @@ def tabulate(
                 found += 1
                 inside += fixed(own[at + spots[place, i]])
             place += 1
-        if row_starts[c] < 0:
+        if cell_starts[c] < 0:
             continue
-        cell = (stratum(inverse_sum, listed) * (k + 1) + found) * width + size - found
-        rows[row_starts[c] + cell] += 1
-        misses[row_starts[c] + cell] += total - inside
+        cell = (stratum(inverse_sum, listed) * (k + 1) + found) * width + columns[size]
+        slot = slots[cell_starts[c] + cell]
+        if slot < 0:
+            slot = used[c]
+            slots[cell_starts[c] + cell] = slot
+            used[c] += 1
+        rows[slot_starts[c] + slot] += 1
+        misses[slot_starts[c] + slot] += total - inside
         for r in range(k):
             if spots[r, i] >= 0:
-                target = hit_starts[c] + r * STRATA * (k + 1) * width + cell
-                hits[target] += fixed(own[at + spots[r, i]])
+                hits[hit_starts[c] + slot * k + r] += fixed(own[at + spots[r, i]])
 
 
 @bare
 def fixed(inverse: float) -> int:
     """An inverse propensity in units of 1/FIXED: whole numbers add up exactly in any order."""
-    return int(inverse * FIXED + 0.5)
+    return int(min(inverse, HEAVIEST) * FIXED + 0.5)
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +84,7 @@ def stratum(inverse_sum: float, count: int) -> int:
     """
     if count == 0:
         return 0
-    return min(STRATA - 1, int(2.0 * math.log2(inverse_sum / count) + 0.45))
+    return int(min(STRATA - 1.0, 2.0 * math.log2(inverse_sum / count) + 0.45))
 
 
 @njit(cache=True, nogil=True)

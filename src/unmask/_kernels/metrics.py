@@ -13,7 +13,9 @@ A pass takes six bundles of arrays:
 - tables   discounts, 1/IDCG, quadrature nodes, weights, starts
 - draws    how the subsampled baseline draws: label limit, number of draws, seed
 - sinks    columns to keep per row, where to keep them, hit flags, group sums; empty if not wanted
-- counts   tables of (hits, labels outside) for deconvolution, end to end, and where each k begins
+- counts   for deconvolution: a column for each row length, their number, the slot of every cell
+           (stratum, hits, column), sums per slot of all k end to end, slots in use, and where the
+           cells, slots and hits of each k begin (−1: not deconvolved)
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ def _score_block(
     first = indptr[block]
     tabulates, weighs, normalizes = False, False, False
     for c in range(ks.size):
-        tabulates |= counts[3][c] >= 0
+        tabulates |= counts[7][c] >= 0
     for view in range(taus.size):
         weighs |= taus[view] != 0.0
         normalizes |= wants[view, IDEAL]
@@ -250,7 +252,7 @@ def _score_row(
     at = where[view, KENDALL]
     if at >= 0:
         predicted = membership.listed(data[2], block + i, hit.size)
-        ranking_exact.misordered(hit, missed, predicted, ks, values, at, i)
+        ranking_exact.misordered(hit, missed, predicted, ks, values, at, i, after)
     if found[i] == 0:
         return
     if wants[view, INTEGRALS] and tau != 0.0:
@@ -267,8 +269,8 @@ def _score_row(
         )  # fmt: skip
     if wants[view, BOUNDS]:
         ranking_exact.bounds(
-            hit, total, discount, inverse_ideal, ks, values, i, where[view, R_BOUND],
-            where[view, F1_BOUND], where[view, JACCARD_BOUND], where[view, NDCG_BOUND],
+            hit, missed, discount, inverse_ideal, ks, values, i, where[view, R_BOUND],
+            where[view, F1_BOUND], where[view, JACCARD_BOUND], where[view, NDCG_BOUND], after,
         )  # fmt: skip
     if wants[view, SELF]:
         recall, f1 = where[view, R_SELF], where[view, F1_SELF]

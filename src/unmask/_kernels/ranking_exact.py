@@ -21,20 +21,26 @@ Ints = NDArray[np.int64]
 
 @bare
 def misordered(
-    hit: Floats, rest_sum: float, predicted: int, ks: Ints, out: Floats, at: int, i: int
-) -> None:
+    hit: Floats, rest_sum: float, predicted: int, ks: Ints, out: Floats, at: int, i: int,
+    after: Floats,
+) -> None:  # fmt: skip
     """Kendall-tau loss: Σ_{j∈I} q_j Σ_{i above j} (1 − q_i y_i), unlisted labels tied last."""
-    missed = rest_sum
-    for r in range(hit.size):
-        missed += hit[r]
+    _sums_after(hit, rest_sum, after)
     above, pairs, place = 0.0, 0.0, 0
     for c in range(ks.size):
         while place < min(ks[c], predicted):
             pairs += hit[place] * (place - above)
             above += hit[place]
-            missed -= hit[place]
             place += 1
-        out[at + c, i] = pairs + max(missed, 0.0) * (place - above)
+        out[at + c, i] = pairs + after[place] * (place - above)
+
+
+@bare
+def _sums_after(hit: Floats, rest_sum: float, after: Floats) -> None:
+    """Σ of the hits from each place on and of the rest: a difference would lose small numbers."""
+    after[hit.size] = rest_sum
+    for place in range(hit.size - 1, -1, -1):
+        after[place] = after[place + 1] + hit[place]
 
 
 @bare
@@ -164,7 +170,7 @@ def _multiply(coefficients: Floats, q: float) -> None:
 @bare
 def bounds(
     hit: Floats,
-    total: float,
+    rest_sum: float,
     discount: Floats,
     inverse_ideal: Floats,
     ks: Ints,
@@ -174,38 +180,36 @@ def bounds(
     f1: int,
     jaccard: int,
     ndcg: int,
+    after: Floats,
 ) -> None:
     """Upper bounds in expectation: N − 1 replaced by Q − q_i under a convex function (Jensen).
 
     R: q_i / (1 + Q − q_i); F1: 2 q_i / (k + 1 + Q − q_i); Jaccard: Σ_S q / (k + Q − Σ_S q);
     nDCG: q_i d_i w(1 + Q − q_i), w linear between the integers. Q = Σ_{j∈I} q_j.
     """
+    _sums_after(hit, rest_sum, after)
     for c in range(ks.size):
         k, inside = ks[c], 0.0
         for place in range(k):
-            q = hit[place]
+            q, others = hit[place], inside + after[place + 1]
             inside += q
             if q == 0.0:
                 continue
             if recall >= 0:
-                out[recall + c, i] += q / (1.0 + total - q)
+                out[recall + c, i] += q / (1.0 + others)
             if f1 >= 0:
-                out[f1 + c, i] += 2.0 * q / (k + 1.0 + total - q)
+                out[f1 + c, i] += 2.0 * q / (k + 1.0 + others)
             if ndcg >= 0:
-                out[ndcg + c, i] += q * discount[place] * _between(inverse_ideal, 1 + total - q, k)
+                out[ndcg + c, i] += q * discount[place] * _between(inverse_ideal, 1.0 + others, k)
         if jaccard >= 0:
-            out[jaccard + c, i] = inside / (k + max(total - inside, 0.0))
+            out[jaccard + c, i] = inside / (k + after[k])
 
 
 @bare
 def _between(table: Floats, x: float, last: int) -> float:
-    """The table read at x with straight lines between the integers, constant beyond 1 and `last`.
-
-    A row of one label has x = 1 + q − q, which rounding may take below 1.
-    """
+    """The table read at x ≥ 1 with straight lines between the integers, constant beyond `last`."""
     if x >= last:
         return float(table[last])
-    x = max(x, 1.0)
     low = min(int(x), last - 1)
     return float(table[low] + (x - low) * (table[low + 1] - table[low]))
 

@@ -16,6 +16,7 @@ from unmask.diagnosis.feasibility import feasibility
 from unmask.diagnosis.findings import SEVERITIES, Diagnosis, Finding, Test
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.models import reciprocal
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +160,8 @@ def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     never, few = int((counts == 0).sum()), int(((counts > 0) & (counts < FEW)).sum())
     if never or few:
-        mass = float((counts / p)[counts < FEW].sum() / (counts / p).sum())
+        true = counts * (reciprocal(p) / reciprocal(p).max())
+        mass = float(true[counts < FEW].sum() / true.sum())
         yield Finding(
             "info",
             "Labels about which nothing can be said",

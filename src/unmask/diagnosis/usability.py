@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unmask.diagnosis.feasibility import row_sums
 from unmask.diagnosis.findings import Finding
+from unmask.propensity.models import reciprocal
 from unmask.weights import count_distribution, normalized_weights
 
 Floats = NDArray[np.float64]
@@ -28,15 +29,16 @@ Floats = NDArray[np.float64]
 EXACT_ENOUGH = 0.01
 """A standard error that lets one tell apart models that differ by two points."""
 USELESS = 0.1
+HUGE = 1e100
 
 
 def usability(
     labels: sp.csr_array, p: Floats, places: tuple[int, ...], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Expected standard errors and the figures behind them."""
-    inverse = 1 / p[labels.indices]
+    inverse = reciprocal(p[labels.indices])
     exact = normalized_weights(labels.indptr, inverse)
-    row_total = row_sums(labels, exact)
+    row_total = row_sums(labels, exact / _scale(exact))
     return {
         "standard_error": _standard_errors(labels, p, inverse, exact, places, rng),
         "effective_sample_size": {"P": _kish(inverse), "R": _kish(np.abs(exact))},
@@ -56,17 +58,24 @@ def _standard_errors(
     n, m = labels.shape[0], np.diff(labels.indptr)
     share = count_distribution(labels, p, tolerance=1e-6).share[m]  # E[1/N* | m] of every row
     luck, errors = rng.random(labels.nnz), {}
+    by_label, by_share = _scale(inverse), _scale(exact)
     for k in places:
         hit = luck < np.repeat(np.minimum(1.0, k * share), m)
         filled = 1 / np.maximum(share, 1 / k)  # min(k, N*): the places a right model can fill
-        hits = row_sums(labels, hit * inverse)
-        for name, row in (
-            (f"P@{k}", hits / k),
-            (f"R@{k}", row_sums(labels, hit * exact)),
-            (f"nDCG@{k}", hits / filled),
+        hits = row_sums(labels, hit * (inverse / by_label))
+        for name, row, scale in (
+            (f"P@{k}", hits / k, by_label),
+            (f"R@{k}", row_sums(labels, hit * (exact / by_share)), by_share),
+            (f"nDCG@{k}", hits / filled, by_label),
         ):
-            errors[name] = float(row.std() / np.sqrt(max(n, 1)))
+            errors[name] = float(row.std() / np.sqrt(max(n, 1))) * scale
     return errors
+
+
+def _scale(weights: Floats) -> float:
+    """1, or the largest of weights whose squares or sums could exceed float64."""
+    largest = float(np.abs(weights).max(initial=1.0))
+    return largest if largest > HUGE else 1.0
 
 
 def _kish(weights: Floats) -> float:

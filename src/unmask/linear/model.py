@@ -219,7 +219,14 @@ def _ranking(model: LinearModel, rank_by: str, propensity: Any) -> tuple[int, Si
         return kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias
     if propensity is None:
         raise ValueError(f"rank_by={rank_by!r} needs the propensity of every label.")
-    inverse = (1 / _validation.propensity(propensity, model.n_labels)).astype(np.float32)
+    p = _validation.propensity(propensity, model.n_labels)
+    if p.min(initial=1.0) < 1e-30:  # scores are float32
+        at = int(np.argmin(p))
+        raise ValueError(
+            f"ranking by {rank_by} needs propensities of at least 1e-30; got {p[at]:g} at label "
+            f"{at}. Raise them with `propensity.clip`."
+        )
+    inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":
         return kernels.SCORE, inverse, model.bias + np.log(inverse)
     return _LINKS[model.loss], inverse, model.bias

@@ -1,8 +1,9 @@
 """From sums to estimates: one function per kind of cell.
 
 With x the contributions of n rows to a column, value = Σx/n and standard error
-√((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums. Ratios of two columns have the standard
-error of the residuals x − (value) y (the delta method).
+√((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums; equal rows have the error 0. Ratios of two
+columns have the standard error of the residuals x − (value) y (the delta method). Where a row
+contributes more than float64 can square and sum, there is no estimate, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask._kernels.deconvolution import FIXED
-from unmask._kernels.sums import ABSOLUTE, LARGEST, SQUARES
+from unmask._kernels.deconvolution import FIXED, HEAVIEST
+from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution import fitting
+from unmask.metrics.deconvolution import cell_counts, fitting
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.state import State
@@ -28,6 +29,11 @@ from unmask.metrics.table import Estimate, verdict
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
+OVERFLOW = (
+    "unusable: single rows contribute more than 1e140, the propensities are too low for this "
+    "estimator; raise them with `propensity.clip`"
+)
+
 Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
 
 
@@ -53,16 +59,11 @@ class Summary:
     @cached_property
     def fits(self) -> dict[int, fitting.Deconvolution]:
         """The fitted label counts for every k that is deconvolved."""
-        return {
-            k: fitting.fit(
-                fitting.Counts(
-                    rows.astype(np.float64),
-                    hits.astype(np.float64) / FIXED,
-                    misses.astype(np.float64) / FIXED,
-                )
-            )
-            for k, (rows, hits, misses) in self.state.tables.items()
-        }
+        tables = {k: cell_counts.as_counts(cells) for k, cells in self.state.tables.items()}
+        if self.state.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
+            too_low = fitting.TOO_LOW
+            return {k: fitting.Deconvolution(t, (), (), too_low) for k, t in tables.items()}
+        return {k: fitting.fit(table) for k, table in tables.items()}
 
     def columns(self, cell: Cell) -> list[int]:
         """The columns that a cell reads."""
@@ -79,9 +80,11 @@ def _mean(cell: Cell, summary: Summary) -> Estimate:
 
 
 def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Estimate:
+    if overflows(summary.state, column):
+        return refused(cell, summary, details)
     value, error = mean_and_error(summary.state, column)
     ends = intervals.normal(value, error, summary.confidence)
-    if summary.interval != "normal":
+    if summary.interval != "normal" and error:
         ends = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
     return _finish(cell, summary, value, error, ends, details, _spread(summary.state, column))
 
@@ -92,23 +95,48 @@ def mean_and_error(state: State, column: int) -> tuple[float, float]:
     mean = total / n
     if n < 2:
         return float(mean), math.inf
+    if _all_equal(state, column):
+        return float(mean), 0.0
     variance = max(state.exactly(column, SQUARES) - total * mean, Fraction(0)) / (n - 1)
     return float(mean), math.sqrt(variance / n)
+
+
+def _all_equal(state: State, column: int) -> bool:
+    """Does every row contribute the same? Exactly then |Σx| = Σ|x| = n · max |x|."""
+    absolute = state.exactly(column, ABSOLUTE)
+    largest = Fraction(float(state.largest[column, 0]))
+    return bool(abs(state.exactly(column)) == absolute == state.rows * largest)
+
+
+def overflows(state: State, *columns: int) -> bool:
+    """Is a contribution (of several columns, their product) beyond what sums can hold?"""
+    return math.prod(max(1.0, float(state.largest[c, 0])) for c in columns) >= LIMIT
+
+
+def refused(cell: Cell, summary: Summary, details: dict[str, Any]) -> Estimate:
+    """No number, and why."""
+    none = math.nan
+    advice = _advice(cell, summary.state)
+    return Estimate(cell.name, cell.estimator, none, none, (none, none), none, none,
+                    summary.state.rows, OVERFLOW + advice, details)  # fmt: skip
 
 
 def _ratio(cell: Cell, summary: Summary) -> Estimate:
     """Σx / Σy; 0 where there is nothing to find."""
     state, (x, y) = summary.state, summary.columns(cell)
+    if overflows(state, x, y):
+        return refused(cell, summary, {})
     z = summary.plan.products[x, y]
     n, below = state.rows, state.exactly(y)
     ratio = state.exactly(x) / below if below else Fraction(0)
     squares = state.exactly(x, SQUARES) + ratio * ratio * state.exactly(y, SQUARES)
     residual = max(squares - 2 * ratio * state.exactly(z), Fraction(0))
     error = math.inf if n < 2 else 0.0
-    if below and n > 1:
+    equal = n > 1 and _all_equal(state, x) and _all_equal(state, y)
+    if below and n > 1 and not equal:
         error = math.sqrt(residual * n / (n - 1)) / float(below)
     ends = intervals.normal(float(ratio), error, summary.confidence)
-    if summary.interval != "normal" and below:
+    if summary.interval != "normal" and below and not equal:
         ends = _bootstrap(
             summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
         )
@@ -141,10 +169,11 @@ def _tempered(cell: Cell, summary: Summary) -> Estimate:
     """
     low, high = -math.inf, math.inf
     for ((tau, _), _), column in zip(cell.keys[::-1], summary.columns(cell)[::-1], strict=True):
-        value, error = mean_and_error(summary.state, column)
-        low, high = max(low, value - 2 * error), min(high, value + 2 * error)
-        if low > high:
-            break
+        if not overflows(summary.state, column):
+            value, error = mean_and_error(summary.state, column)
+            low, high = max(low, value - 2 * error), min(high, value + 2 * error)
+            if low > high:
+                break
         chosen = column, tau
     return _of_column(cell, summary, chosen[0], tau=chosen[1])
 
@@ -165,11 +194,16 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     values = np.sort(np.concatenate([part[:, at] for part in summary.state.kept]))
     n, cut = values.size, int(summary.fraction / 2 * values.size)
     middle = values[cut : n - cut]
-    value = math.fsum(middle) / middle.size
-    pulled = np.clip(values, middle[0], middle[-1])
-    error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size if n > 1 else math.inf
-    ends = intervals.normal(value, error, summary.confidence)
     details = {"fraction": 2 * cut / n, "rows_left_out": 2 * cut}
+    if max(-middle[0], middle[-1]) >= LIMIT:
+        return refused(cell, summary, details)
+    value, error = math.fsum(middle) / middle.size, math.inf
+    if middle[0] == middle[-1]:
+        value, error = float(middle[0]), 0.0 if n > 1 else math.inf
+    elif n > 1:
+        pulled = np.clip(values, middle[0], middle[-1])
+        error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size
+    ends = intervals.normal(value, error, summary.confidence)
     return _finish(cell, summary, value, error, ends, details, _spread_of(middle))
 
 
@@ -265,9 +299,13 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     numbers, and labels as independent of each other, for the standard error.
     """
     state, at = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
-    q: Any = 1.0 if cell.estimator == "vanilla" or summary.inverse is None else summary.inverse
+    q: Any = np.ones(state.observed.size)
+    if cell.estimator != "vanilla" and summary.inverse is not None:
+        q = np.where(state.observed > 0, summary.inverse, 1.0)  # others have nothing to weigh
     hits = state.hits[:, at].astype(np.float64)
     wrong, missed = state.predicted[:, at] - hits, state.observed - hits
+    if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / state.rows):  # fourth powers are summed
+        return refused(cell, summary, {"labels": hits.size})
     values, variances = PER_LABEL[cell.about.form](hits, wrong, missed, q)
     below = max(values.size, 1)
     value, error = math.fsum(values) / below, math.sqrt(math.fsum(variances)) / below

@@ -23,6 +23,7 @@ from unmask.metrics.registry import split
 from unmask.metrics.table import Table
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.models import reciprocal
 
 
 def evaluate(
@@ -62,6 +63,8 @@ def evaluate(
     """
     if metrics is None:
         width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
+        if width < 1:
+            raise ValueError("there are no predictions to evaluate; give at least one per row.")
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
     asked = {
         "metrics": metrics,
@@ -100,6 +103,7 @@ def contributions(
     """What every row contributes: the number whose mean over rows `evaluate` reports.
 
     For estimates that are such means; not for ratios, metrics per label, `filtered`, or a chosen τ.
+    A number beyond ±1e140 is given as that (and `evaluate` then refuses the estimate).
 
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
     >>> rows = contributions(top, [[1, 1], [1, 0]], [1 / 3, 1 / 3], metrics=["R@1"],
@@ -169,7 +173,7 @@ class Evaluator:
         else:
             _validation.in_range(tau, "tau", 0, 1)
         checked = None if propensity is None else _validation.propensity(propensity)
-        self._inverse = None if checked is None else 1 / checked
+        self._inverse = None if checked is None else reciprocal(checked)
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
         self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
@@ -266,7 +270,7 @@ class Evaluator:
     def _inverse_of(self, observed: sp.csr_array, entries: Any) -> NDArray[np.float64]:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
         if entries is not None:
-            return 1 / _validation.entry_propensity(entries, observed)
+            return reciprocal(_validation.entry_propensity(entries, observed))
         if self._inverse is None:
             needy = [e for e in self._estimators if e != "vanilla"]
             if needy:

@@ -5,7 +5,7 @@
   r mod 4096. Up to 4096 rows a group is a row; beyond, resampling groups of exchangeable rows has
   the same mean, variance and skewness as resampling rows, at a cost that does not grow with n;
 - for metrics per label, hits and predictions per label and place;
-- for deconvolution, the count tables that it fits.
+- for deconvolution, the counts that it fits (`deconvolution.cell_counts`).
 
 Only `filtered` keeps a number per row, because a quantile of all rows needs all rows.
 """
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
-from unmask._kernels.deconvolution import STRATA
 from unmask._kernels.weights import quadrature
+from unmask.metrics.deconvolution import cell_counts
+from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
 
 GROUPS = 4096
@@ -32,7 +33,6 @@ SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Tables = tuple[Counts, Counts, Counts]  # rows, hits, misses of `deconvolution.Counts`
 
 
 @dataclass
@@ -49,7 +49,8 @@ class State:
     observed: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     predicted: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     hits: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    tables: dict[int, Tables] = field(default_factory=dict)
+    tables: dict[int, CellCounts] = field(default_factory=dict)
+    inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
 
     def add(self, other: State) -> None:
         """Take in another state of the same plan."""
@@ -67,9 +68,10 @@ class State:
 
     def add_tables(self, other: State) -> None:
         """Take in the count tables alone."""
-        for k, tables in other.tables.items():
-            known = k in self.tables
-            self.tables[k] = _add_tables(self.tables[k], tables) if known else tables
+        self.inverse_sum += other.inverse_sum
+        for k, cells in other.tables.items():
+            before = self.tables.get(k)
+            self.tables[k] = cells if before is None else cell_counts.together(before, cells)
 
     def total(self, column: int, kind: int = exact.SUM) -> float:
         """Σx, Σx² or Σ|x| of a column, correctly rounded."""
@@ -128,15 +130,18 @@ def of_rows(
     def chunk(start: int, stop: int) -> State:
         part = empty(plan, 0, groups=groups)
         sinks = (np.array(kept_columns, dtype=np.int64), kept, flags, part.groups)
-        counts, part.tables = _count_tables(plan, indptr[start : stop + 1])
-        found = kernels.score_rows(start, stop, data, *fixed, sinks, counts)
-        part.partials, part.largest = found
+        counts = cell_counts.Sink(plan, indptr[start : stop + 1])
+        sums = kernels.score_rows(start, stop, data, *fixed, sinks, counts.bundle)
+        part.partials, part.largest = sums
+        part.tables = counts.counts()
         return part
 
     size = (int(indptr[-1]) + n) // (8 if groups else 64)
     for part in in_chunks(row_bounds(indptr, max(1 << 18, size)), chunk):
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
+    entries = range(inverse.size) if per_entry else labels.indices
+    state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
     if groups:
         state.group_rows += np.bincount((first_row + np.arange(n)) % GROUPS, minlength=GROUPS)
     if kept_columns:
@@ -155,41 +160,6 @@ def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
     sizes = np.flatnonzero(np.bincount(np.diff(indptr))) if plan.integrates else np.zeros(0, int)
     limit = np.arange(SUBSAMPLING[0] + 1)
     return discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit])
-
-
-def _count_tables(plan: Plan, indptr: Counts) -> tuple[tuple[Any, ...], dict[int, Tables]]:
-    """Empty tables for every k that is deconvolved: flat, as a pass takes them, and in shape."""
-    wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
-    width = 1 + int(np.diff(indptr).max(initial=0))
-    starts, hit_starts = [-1] * plan.ks.size, [-1] * plan.ks.size
-    cells, hit_cells = 0, 0
-    for at, k in enumerate(plan.ks.tolist()):
-        if k in wanted:
-            starts[at], hit_starts[at] = cells, hit_cells
-            cells += STRATA * (k + 1) * width
-            hit_cells += k * STRATA * (k + 1) * width
-    rows, hits, misses = (np.zeros(n, np.int64) for n in (cells, hit_cells, cells))
-    shaped = {}
-    for k, first, first_hit in zip(plan.ks.tolist(), starts, hit_starts, strict=True):
-        if first >= 0:
-            shape, size = (STRATA, k + 1, width), STRATA * (k + 1) * width
-            shaped[k] = (
-                rows[first : first + size].reshape(shape),
-                hits[first_hit : first_hit + k * size].reshape(k, *shape),
-                misses[first : first + size].reshape(shape),
-            )
-    return (rows, hits, misses, np.array(starts), np.array(hit_starts), width), shaped
-
-
-def _add_tables(one: Tables, other: Tables) -> Tables:
-    """The sum of tables, the shorter ones continued with zeros."""
-    width = max(one[0].shape[-1], other[0].shape[-1])
-
-    def wide(table: Counts) -> Counts:
-        return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
-
-    rows, hits, misses = (wide(a) + wide(b) for a, b in zip(one, other, strict=True))
-    return rows, hits, misses
 
 
 def _add_doubled(sums: Floats, more: Floats) -> None:

@@ -47,6 +47,8 @@ BATCHES = 25
 BINS = 30
 LEAST = 1e-3
 """A prediction is never held to be impossible."""
+LOWEST = 1e-50
+"""Third powers of 1/p are summed."""
 GROUPS = 8
 CURVE_WORTH, GUESS_WORTH = 20.0, 2.0
 """True labels that the curve is worth for one label, and a mere guess for a group of labels."""
@@ -104,6 +106,12 @@ def audit_plan(
     _validation.in_range(label_cost, "label_cost", 0, float(np.finfo(np.float64).max))
     _refuse_predictions(top, matrix.shape[1])
     places = top.k if k is None else min(_validation.positive_int(k, "k"), top.k)
+    if p.min(initial=1.0) < LOWEST:
+        at = int(np.argmin(p))
+        raise ValueError(
+            f"a plan needs propensities of at least {LOWEST:g}; got {p[at]:g} at label {at}. "
+            "Raise them with `propensity.clip`."
+        )
     slope = METRICS[_validation.one_of(metric, METRICS, "metric")](top, matrix, p, places)
     group = _groups(p)
     chance = _chances(top, matrix, p)

@@ -23,6 +23,8 @@ from unmask.propensity.estimate import SMALLEST, PropensityEstimate
 
 Floats = NDArray[np.float64]
 
+LOWEST = 1e-100
+
 
 def from_marginals(
     observed: Any,
@@ -39,13 +41,15 @@ def from_marginals(
     """
     matrix = _validation.labels(observed, name="observed")
     share = _validation.per_label(true_frequency, matrix.shape[1], "true label frequencies")
-    bad = np.flatnonzero((share <= 0) | (share > 1))
+    bad = np.flatnonzero((share < LOWEST) | (share > 1))
     if bad.size:
         at = int(bad[0])
         raise ValueError(
-            f"true label frequencies must lie in (0, 1]; got {share[at]:g} at label {at}. "
-            "Leave out labels that do not exist."
+            f"true label frequencies must lie in (0, 1], and not below {LOWEST:g}; got "
+            f"{share[at]:g} at label {at}. Leave out labels that do not exist."
         )
+    if not matrix.shape[0]:
+        raise ValueError("there are no observed rows; give at least one.")
     counted = None if true_n is None else _validation.positive_int(true_n, "true_n")
     known = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
     low, high = known.interval(confidence)
@@ -73,7 +77,8 @@ class Ratio:
         else:
             seen, share = (self.counts + 0.5) / (self.n + 1), self.share
             error = (1 - seen) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
-            ends = seen / share * np.exp(norm.ppf(tails) * np.sqrt(error))
+            with np.errstate(over="ignore"):  # beyond 1 it is 1
+                ends = seen / share * np.exp(norm.ppf(tails) * np.sqrt(error))
         low, high = np.clip(ends, SMALLEST, 1.0)
         return low, high
 

@@ -87,6 +87,15 @@ def clip(propensity: ArrayLike, low: float) -> Propensity:
     return np.maximum(_validation.propensity(propensity), low)
 
 
+def reciprocal(propensity: Propensity) -> Propensity:
+    """1/p of propensities that have been checked, finite (as is 2/p − 1) even for the smallest.
+
+    >>> reciprocal(np.array([0.25, 5e-324]))
+    array([4.00000000e+000, 4.49423284e+307])
+    """
+    return 1 / np.maximum(propensity, 4 / np.finfo(np.float64).max)
+
+
 def temper(propensity: ArrayLike, tau: float) -> Propensity:
     """Move 1/p towards 1:  1/p_τ = 1 + τ (1/p − 1).  τ = 0 corrects nothing, τ = 1 everything.
 

@@ -34,6 +34,7 @@ from unmask.weights.normalized import Inverse, inverse_of
 
 Floats = NDArray[np.float64]
 ITERATIONS = 1000
+HUGE = 1e200
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,16 @@ def mixture(
 
 
 def _average_propensity(matrix: sp.csr_array, inverse: Inverse) -> float:
-    return float(matrix.nnz / inverse.entries().sum()) if matrix.nnz else 1.0
+    if not matrix.nnz:
+        return 1.0
+    entries = inverse.entries()
+    largest = float(entries.max())
+    scale = largest if largest > HUGE else 1.0  # their sum could exceed float64
+    return float(matrix.nnz / (entries / scale).sum() / scale)
 
 
 def _largest_count(longest: int, average: float, n_labels: int) -> int:
-    return max(longest, min(n_labels, int(np.ceil(longest / average))))
+    return max(longest, int(min(n_labels, np.ceil(longest / average))))
 
 
 def _likelihood(counts: NDArray[Any], support: NDArray[Any], p: float) -> tuple[Floats, Floats]:

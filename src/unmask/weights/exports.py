@@ -83,7 +83,8 @@ def to_samples(weights: Weights, label: int) -> Samples:
     weights = replace(weights)
     n, n_labels = weights.pos.shape
     if not 0 <= label < n_labels:
-        raise ValueError(f"label must lie in 0 … {n_labels - 1}; got {label}.")
+        span = f"lie in 0 … {n_labels - 1}" if n_labels else "exist, but there are none"
+        raise ValueError(f"label must {span}; got {label}.")
     at = np.flatnonzero(weights.pos.indices == label)
     observed = np.searchsorted(weights.pos.indptr, at, side="right") - 1
     pos, rest = weights.pos.data[at], 1 - weights.cut.data[at]

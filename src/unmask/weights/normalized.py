@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from unmask import _kernels, _validation
 from unmask._kernels import weights as kernels
+from unmask.propensity.models import reciprocal
 
 Floats = NDArray[np.float64]
 
@@ -96,13 +97,8 @@ def by_chunks(
 def inverse_of(propensity: Any, matrix: sp.csr_array) -> Inverse:
     """Checked propensities, per label or per entry, turned over."""
     if sp.issparse(propensity):
-        return Inverse(_reciprocal(_validation.entry_propensity(propensity, matrix)))
-    return Inverse(_reciprocal(_validation.propensity(propensity, matrix.shape[1])), matrix.indices)
-
-
-def _reciprocal(propensity: Floats) -> Floats:
-    """1/p, kept finite (and 2/p − 1 too) for propensities that are hardly numbers any more."""
-    return 1 / np.maximum(propensity, 4 / kernels.LARGEST)
+        return Inverse(reciprocal(_validation.entry_propensity(propensity, matrix)))
+    return Inverse(reciprocal(_validation.propensity(propensity, matrix.shape[1])), matrix.indices)
 
 
 def _warn_of_overflow(row: int, labels: int) -> None:

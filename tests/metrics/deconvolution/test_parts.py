@@ -137,7 +137,8 @@ def test_the_grid_is_as_fine_as_noise_and_as_long_as_needed(most: int, inverse: 
 
 
 def test_atoms_are_all_pairs_and_no_row_has_more_than_k_hits() -> None:
-    found = thinning.atoms(2, 1, (4.0, 1.5), k=6)
+    cells = Cells(*np.array([[2.0], [1.0], [1.0], [8.0], [1.5]]))
+    found = thinning.latent(cells, (4.0, 1.5), 6, 1e6)
     pairs = list(zip(found.hits.tolist(), found.misses.tolist(), strict=True))
     misses = thinning.grid(1, 1.5).tolist()
     assert pairs == [(s, t) for s in np.arange(7.0) for t in misses]

@@ -41,6 +41,7 @@ Floats = NDArray[np.float64]
 
 TWENTIETHS = 20
 CHUNK = 500  # sign patterns at a time
+ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, is no difference
 
 
 def compare(
@@ -171,7 +172,11 @@ def _difference(
     before = estimates.estimate(cell, old)
     tau = before.details.get("tau")
     key = next(key for key in cell.keys if tau is None or key[0][0] == tau)
-    sums, rows = _paired(old.plan.column(key, cell.k), new, old)
+    column = old.plan.column(key, cell.k)
+    if math.isnan(before.value) or estimates.overflows(new.state, column):
+        refused = estimates.refused(cell, new, {})
+        return replace(refused, details={"p_value": math.nan, "values": [math.nan, before.value]})
+    sums, size, rows = _paired(column, new, old)
     below = rows
     if cell.about.over == "ratio":
         below = old.state.per_group([old.columns(cell)[1]])[0][:, 0]
@@ -179,19 +184,26 @@ def _difference(
     value = float(sums.sum()) / total
     groups = rows.size
     spread = sums - value * below
+    spread[np.abs(spread) <= ROUNDING * (size + abs(value) * below)] = 0.0
     error = math.sqrt(float(spread @ spread) * groups / (groups - 1)) / total
-    drawn = old.counts @ np.c_[sums, below]
-    ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
+    per_row = below / rows
+    ends = value, value
+    if error or np.ptp(per_row) > ROUNDING * per_row.max():
+        drawn = old.counts @ np.c_[sums, below]
+        ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
     return _finish(
         cell, before, value, error, ends, sign_flip_p(sums, old.replicates, old.seed), names
     )
 
 
-def _paired(column: int, new: estimates.Summary, old: estimates.Summary) -> tuple[Floats, Floats]:
-    """Difference of the sums of every group, and how many rows it has."""
+def _paired(
+    column: int, new: estimates.Summary, old: estimates.Summary
+) -> tuple[Floats, Floats, Floats]:
+    """Difference of the sums of every group, how large they are, and how many rows it has."""
     mine, rows = new.state.per_group([column])
     theirs, _ = old.state.per_group([column])
-    return (mine - theirs)[:, 0], rows.astype(np.float64)
+    size = np.abs(mine) + np.abs(theirs)
+    return (mine - theirs)[:, 0], size[:, 0], rows.astype(np.float64)
 
 
 def sign_flip_p(differences: Floats, replicates: int, seed: int) -> float:
@@ -261,10 +273,12 @@ def _by_jackknife(
         return replace(before, value=value, standard_error=math.nan)
     left_out = twentieths.values(names[0], cell) - twentieths.values(names[1], cell)
     groups = left_out.size
-    spread = left_out - left_out.mean()
+    spread = left_out - (left_out.mean() if np.ptp(left_out) else left_out[0])
     error = math.sqrt(float(spread @ spread) * (groups - 1) / groups)
     half = float(student.ppf((1 + old.confidence) / 2, groups - 1)) * error
-    p_value = float(2 * student.sf(abs(value) / error, groups - 1)) if error else 1.0
+    p_value = float(value == 0)
+    if error:
+        p_value = float(2 * student.sf(abs(value) / error, groups - 1))
     return _finish(cell, before, value, error, (value - half, value + half), p_value, names)
 
 

@@ -213,9 +213,19 @@ def powers(
     {'γ = 0': [1.0], 'γ = 1': [0.5], 'γ = 2': [0.25]}
     """
     checked = _validation.propensity(propensity)
-    return {
-        f"γ = {gamma:g}": checked ** _validation.in_range(gamma, "γ", 0, 10) for gamma in gammas
-    }
+    return {f"γ = {gamma:g}": _power(checked, gamma) for gamma in gammas}
+
+
+def _power(p: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
+    with np.errstate(under="ignore"):
+        raised: NDArray[np.float64] = p ** _validation.in_range(gamma, "γ", 0, 10)
+    if not raised.all():
+        at = int(np.argmin(p))
+        raise ValueError(
+            f"p^{gamma:g} is 0 in float64 for p = {p[at]:g} at label {at}; leave that γ out, or "
+            "raise the propensities with `propensity.clip`."
+        )
+    return raised
 
 
 def jain_grid(

@@ -27,6 +27,7 @@ has none is fitted given that something was observed, and speaks of the rows at 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -37,6 +38,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from unmask import _validation
+from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
 from unmask.metrics.deconvolution.stratum import (
@@ -46,10 +48,20 @@ from unmask.metrics.deconvolution.stratum import (
     fit_stratum,
     occupied_cells,
 )
+from unmask.metrics.deconvolution.thinning import MOST_ENTRIES
 
 __all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]
 
 Floats = NDArray[np.float64]
+
+TOO_MANY = (
+    "{:,} different counts of observed labels are too many to deconvolve at k = {}; use a smaller "
+    "k, or another estimator"
+)
+TOO_LOW = (
+    "propensities are so low that label counts say nothing of the true ones (Σ 1/p of the observed "
+    "labels is beyond 2³⁸); raise them with `propensity.clip`"
+)
 
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
 
@@ -68,13 +80,21 @@ def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
     """
     if not counts.rows.any():
         raise ValueError("there are no rows to deconvolve; evaluate at least one row.")
-    left_out = not counts.rows[:, 0, 0].any()
-    groups = enough_labels(counts) if stratified else (tuple(range(len(counts.rows))),)
-    strata = tuple(
-        fit_stratum(*occupied_cells(counts, group), counts.k, without_empty=left_out)
-        for group in groups
-    )
-    return Deconvolution(counts, groups, strata)
+    if counts.hits.sum() + counts.misses.sum() > HEAVIEST:
+        return Deconvolution(counts, (), (), TOO_LOW)
+    cells = counts.occupied
+    left_out = not cells.rows[(cells.s == 0) & (cells.t == 0)].any()
+    groups = enough_labels(counts) if stratified else (tuple(np.unique(cells.stratum).tolist()),)
+    strata = []
+    for group in groups:
+        stratum = fit_stratum(
+            *occupied_cells(counts, group), counts.k, without_empty=left_out,
+            entries=MOST_ENTRIES / len(groups),
+        )  # fmt: skip
+        if stratum is None:
+            return Deconvolution(counts, (), (), TOO_MANY.format(cells.rows.size, counts.k))
+        strata.append(stratum)
+    return Deconvolution(counts, groups, tuple(strata))
 
 
 class Deconvolved(NamedTuple):
@@ -102,7 +122,8 @@ class Goodness(NamedTuple):
 class Deconvolution:
     """The fitted distribution of true label counts, and the metrics it implies.
 
-    `groups` are the strata of `counts` that were fitted together, `strata` the fits.
+    `groups` are the strata of `counts` that were fitted together, `strata` the fits; there are none
+    where `not_fitted` says why, and every number is then NaN.
 
     Of 900 rows, 300 show their one label, which was predicted; all labels have p = 1/2:
 
@@ -119,6 +140,7 @@ class Deconvolution:
     counts: Counts
     groups: tuple[tuple[int, ...], ...]
     strata: tuple[Stratum, ...]
+    not_fitted: str = ""
 
     @property
     def rows(self) -> float:
@@ -133,6 +155,8 @@ class Deconvolution:
     @one_blas_thread
     def value(self, metric: str) -> float:
         """The estimate alone, without uncertainty or verdict."""
+        if self.not_fitted:
+            return math.nan
         return min(1.0, sum(part.value for part in self._parts(metric)) / self.rows)
 
     @one_blas_thread
@@ -162,6 +186,8 @@ class Deconvolution:
     @one_blas_thread
     def resampled(self, metric: str, *, replicates: int, seed: int = 0) -> Floats:
         """The estimate on data sets whose rows are drawn again, with replacement."""
+        if self.not_fitted:
+            return np.full(replicates, math.nan)
         shares = np.concatenate([each.cells.rows for each in self.strata]) / self.rows
         random = np.random.default_rng(seed)
         drawn = random.multinomial(int(self.rows), shares, size=replicates).T.astype(np.float64)
@@ -173,8 +199,10 @@ class Deconvolution:
         return np.minimum(1.0, np.asarray(total) / self.rows)
 
     def _standard_error(self, metric: str) -> float:
-        value, spread = self.value(metric), 0.0
-        for part in self._parts(metric):
+        value, spread, parts = self.value(metric), 0.0, self._parts(metric)
+        if np.ptp(np.concatenate([part.per_row for part in parts])) == 0:
+            return 0.0  # all rows say the same
+        for part in parts:
             spread += float(part.stratum.cells.rows @ (part.per_row - value) ** 2)
         return float(np.sqrt(spread) / self.rows)
 
@@ -191,11 +219,15 @@ class Deconvolution:
     @cached_property
     def misfit(self) -> float:
         """Share of rows in the wrong cell (total variation), beyond what chance explains."""
+        if self.not_fitted:
+            return math.nan
         return max(0.0, sum(each.rows * _misfit(each) for each in self.strata) / self.rows)
 
     @property
     def refusal(self) -> str | None:
-        """Why these counts cannot come from the stated propensities; None when they can."""
+        """Why there is no estimate; None when there is one."""
+        if self.not_fitted:
+            return self.not_fitted
         if self.misfit <= _REFUSAL:
             return None
         mean, variance = self._observed_per_row
@@ -211,16 +243,15 @@ class Deconvolution:
     @property
     def _observed_per_row(self) -> tuple[float, float]:
         """Mean and variance of the number of observed labels."""
-        s, t = np.indices(self.counts.rows.shape[1:])
-        shares, seen = self.counts.rows.sum(axis=0) / self.rows, s + t
-        mean = float((shares * seen).sum())
-        return mean, float((shares * (seen - mean) ** 2).sum())
+        cells = self.counts.occupied
+        mean = float(cells.labels.sum() / self.rows)
+        return mean, float(cells.rows @ (cells.s + cells.t - mean) ** 2 / self.rows)
 
     @property
     def _mean_propensity(self) -> float:
         """Over true labels: number of observed ones / Σ 1/p."""
         true = float(self.counts.hits.sum() + self.counts.misses.sum())
-        return self._observed_per_row[0] * self.rows / true if true else 1.0
+        return float(self.counts.occupied.labels.sum() / true) if true else 1.0
 
     def _verdict(self, metric: str, value: float, error: float, width: float) -> str:
         pooled = self._pooled.value(metric)
@@ -242,6 +273,8 @@ class Deconvolution:
     @one_blas_thread
     def goodness(self, *, draws: int = 99, seed: int = 0) -> Goodness:
         """G² of the fit, and how often data sets drawn from the fit have as large a one."""
+        if self.not_fitted:
+            return Goodness(math.nan, math.nan)
         random = np.random.default_rng(seed)
         found, drawn = 0.0, np.zeros(draws)
         for each in self.strata:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 LABELS_PER_STRATUM = 500
 
@@ -32,17 +34,46 @@ class Counts:
     - `hits[r, g, s, t]`: Σ 1/p over their hits at place r (0 is the first);
     - `misses[g, s, t]`: Σ 1/p over their observed labels outside the top k.
 
-    The stratum of a row is `_kernels.deconvolution.stratum` of its predicted labels.
+    With `cells`, a 3 × c array of (g, s, t) without repetition, in place of three axes there is one
+    of c cells; all others are empty. The stratum of a row is `_kernels.deconvolution.stratum` of
+    its predicted labels.
     """
 
     rows: Floats
     hits: Floats
     misses: Floats
+    cells: Ints | None = None
 
     @property
     def k(self) -> int:
         """The number of places."""
         return len(self.hits)
+
+    @cached_property
+    def occupied(self) -> Occupied:
+        """The cells that are not empty."""
+        if self.cells is not None:
+            stratum, s, t = self.cells
+            return Occupied(stratum, s, t, self.rows, self.hits, self.misses)
+        filled = (self.rows != 0) | (self.misses != 0) | self.hits.any(axis=0)
+        stratum, s, t = np.argwhere(filled).T
+        return Occupied(stratum, s, t, self.rows[filled], self.hits[:, filled], self.misses[filled])
+
+
+class Occupied(NamedTuple):
+    """Cells by stratum, s and t, and what `Counts` knows of each (`hits`: places × cells)."""
+
+    stratum: Ints
+    s: Ints
+    t: Ints
+    rows: Floats
+    hits: Floats
+    misses: Floats
+
+    @property
+    def labels(self) -> Floats:
+        """Observed labels of all rows of each cell."""
+        return np.asarray(self.rows * (self.s + self.t))
 
 
 def enough_labels(counts: Counts) -> tuple[tuple[int, ...], ...]:
@@ -52,10 +83,10 @@ def enough_labels(counts: Counts) -> tuple[tuple[int, ...], ...]:
     >>> enough_labels(Counts(rows, np.zeros((1, 10, 2, 2)), rows))
     ((1, 4), (7, 8))
     """
-    s, t = np.indices(counts.rows.shape[1:])
-    labels = (counts.rows * (s + t)).sum(axis=(1, 2))
+    cells = counts.occupied
+    labels, rows = (np.bincount(cells.stratum, each) for each in (cells.labels, cells.rows))
     groups: list[list[int]] = [[]]
-    for stratum in np.flatnonzero(counts.rows.sum(axis=(1, 2))).tolist():
+    for stratum in np.flatnonzero(rows).tolist():
         if labels[groups[-1]].sum() >= LABELS_PER_STRATUM:
             groups.append([])
         groups[-1].append(stratum)
@@ -67,13 +98,17 @@ def enough_labels(counts: Counts) -> tuple[tuple[int, ...], ...]:
 
 def occupied_cells(counts: Counts, group: tuple[int, ...]) -> tuple[Cells, Floats]:
     """The occupied cells of joined strata, and Σ 1/p of their hits by place (places × cells)."""
-    chosen = list(group)
-    rows = counts.rows[chosen].sum(axis=0)
-    s, t = np.nonzero(rows)
-    by_place = counts.hits[:, chosen].sum(axis=1)[:, s, t]
-    misses = counts.misses[chosen].sum(axis=0)[s, t]
-    found = Cells(s.astype(float), t.astype(float), rows[s, t], by_place.sum(axis=0), misses)
-    return found, by_place
+    cells = counts.occupied
+    chosen = np.flatnonzero(np.isin(cells.stratum, group))
+    pairs, where = np.unique(np.array([cells.s, cells.t])[:, chosen], axis=1, return_inverse=True)
+    rows, misses = np.zeros(pairs.shape[1]), np.zeros(pairs.shape[1])
+    by_place = np.zeros((pairs.shape[1], counts.k))
+    np.add.at(rows, where, cells.rows[chosen])
+    np.add.at(misses, where, cells.misses[chosen])
+    np.add.at(by_place, where, cells.hits[:, chosen].T)
+    filled = rows > 0
+    (s, t), by_place = pairs[:, filled].astype(np.float64), by_place[filled].T
+    return Cells(s, t, rows[filled], by_place.sum(axis=0), misses[filled]), by_place
 
 
 @dataclass(frozen=True)
@@ -169,15 +204,24 @@ class Stratum:
         return used, scaled @ (vectors * reach) @ vectors.T * root / fitted[:, None]
 
 
-def fit_stratum(cells: Cells, by_place: Floats, k: int, *, without_empty: bool) -> Stratum:
+def fit_stratum(
+    cells: Cells,
+    by_place: Floats,
+    k: int,
+    *,
+    without_empty: bool,
+    entries: float = thinning.MOST_ENTRIES,
+) -> Stratum | None:
     """Alternate the mixture with the mean inverse propensity by count until that settles.
 
     `without_empty`: rows without observed labels were left out, so every chance is given that
-    something was observed.
+    something was observed. None if the kernel (cells × atoms) would have more than `entries`.
     """
     hits, misses = _seen(cells)
     level = thinning.mean_inverse(*hits), thinning.mean_inverse(*misses)
-    at = thinning.atoms(int(cells.hits.max()), int(cells.misses.max()), level, k)
+    at = thinning.latent(cells, level, k, entries)
+    if at is None:
+        return None
     size = at.hits.size
     inverse = np.full(size, level[0]), np.full(size, level[1])
     fixed = cells, by_place, at, without_empty

@@ -23,8 +23,13 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 
+MOST_ATOMS = 2048  # atoms × atoms are an eigenvalue problem
+MOST_ENTRIES = 1 << 25  # cells × atoms of all strata together, 256 MB
+
 _REACH = 1.3  # how far the grid goes beyond what the mean propensity suggests for the largest t
-_RESOLUTION = 0.5  # grid step in standard deviations of the thinning noise
+_RESOLUTIONS = (0.5, 1.0, 2.0)  # grid steps in standard deviations of the thinning noise
+_SUPPORT = 5.0  # standard deviations from a count seen within which a latent count explains it
+_BLOCK = 1 << 18  # entries of the kernel computed at a time
 
 
 class Atoms(NamedTuple):
@@ -44,24 +49,40 @@ class Cells(NamedTuple):
     inverse_misses: Floats
 
 
-def atoms(most_hits: int, most_misses: int, inverse: tuple[float, float], k: int) -> Atoms:
-    """Every pair of a latent number of hits (at most k) and of misses that the counts can reach.
+def latent(cells: Cells, inverse: tuple[float, float], k: int, entries: float) -> Atoms | None:
+    """The latent counts that are fitted; None if cells × atoms must exceed what there is room for.
 
-    >>> atoms(1, 2, (1.0, 1.0), k=1)
-    Atoms(hits=array([0., 0., 0., 0., 1., 1., 1., 1.]),
-          misses=array([0., 1., 2., 3., 0., 1., 2., 3.]))
+    All pairs on the grids, if that is not too much. Else only those near a count that was seen
+    (between a few long rows and all others lies nothing), and on grids as coarse as noise allows.
     """
-    hits = grid(most_hits, inverse[0])
-    hits = np.unique(np.minimum(hits, k))
-    misses = grid(most_misses, inverse[1])
-    return Atoms(np.repeat(hits, misses.size), np.tile(misses, hits.size))
+    room = min(MOST_ATOMS, entries / cells.rows.size)
+    for resolution in _RESOLUTIONS:
+        hits = np.unique(np.minimum(grid(int(cells.hits.max()), inverse[0], resolution), k))
+        misses = grid(int(cells.misses.max()), inverse[1], resolution)
+        if hits.size * misses.size > room:
+            hits = _near(hits, np.minimum(cells.hits * inverse[0], k), inverse[0])
+            misses = _near(misses, cells.misses * inverse[1], inverse[1])
+        if hits.size * misses.size <= room:
+            return Atoms(np.repeat(hits, misses.size), np.tile(misses, hits.size))
+    return None
 
 
-def grid(most: int, inverse: float) -> Floats:
+def _near(latent_counts: Floats, suggested: Floats, inverse: float) -> Floats:
+    """The grid without points that no suggested count (the number seen, over p) can come from."""
+    known = np.unique(suggested)
+    above = np.searchsorted(known, latent_counts)
+    neighbours = known[np.clip([above - 1, above], 0, known.size - 1)]
+    distance = np.abs(neighbours - latent_counts).min(axis=0)
+    noise = np.sqrt(latent_counts * (inverse - 1.0))
+    near: Floats = latent_counts[distance <= 1.0 + _SUPPORT * noise]
+    return near
+
+
+def grid(most: int, inverse: float, resolution: float = _RESOLUTIONS[0]) -> Floats:
     """Latent counts as fine as thinning at this mean inverse propensity can resolve.
 
     t/p estimates t* with standard deviation √(t* (1/p − 1)); from 8 on the grid advances by half of
-    that, or by 1 where that is more.
+    that (or another `resolution`), or by 1 where that is more.
 
     >>> grid(2, 1.0)
     array([0., 1., 2., 3.])
@@ -71,15 +92,20 @@ def grid(most: int, inverse: float) -> Floats:
     values = [0]
     while values[-1] < most * inverse * _REACH:
         noise = np.sqrt(values[-1] * (inverse - 1.0))
-        values.append(values[-1] + (max(1, int(_RESOLUTION * noise)) if values[-1] >= 8 else 1))
+        values.append(values[-1] + (max(1, int(resolution * noise)) if values[-1] >= 8 else 1))
     return np.array(values, dtype=np.float64)
 
 
 def kernel(cells: Cells, at: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
     """P(s, t | s*, t*), cells × atoms, with the mean inverse propensities of every atom."""
-    hits = _log_binomial(cells.hits, at.hits, 1.0 / inverse_hits)
-    misses = _log_binomial(cells.misses, at.misses, 1.0 / inverse_misses)
-    return np.asarray(np.exp(hits + misses))
+    chances = np.empty((cells.hits.size, at.hits.size))
+    step = max(1, _BLOCK // at.hits.size)
+    for first in range(0, cells.hits.size, step):
+        some = slice(first, first + step)
+        hits = _log_binomial(cells.hits[some], at.hits, 1.0 / inverse_hits)
+        misses = _log_binomial(cells.misses[some], at.misses, 1.0 / inverse_misses)
+        np.exp(hits + misses, out=chances[some])
+    return chances
 
 
 def empty(at: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:

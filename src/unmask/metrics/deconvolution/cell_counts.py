@@ -1,0 +1,117 @@
+"""The counts that deconvolution fits, of rows seen so far: occupied cells only, in whole numbers.
+
+A cell is (stratum, s observed hits, t observed labels outside). Of all that are possible,
+10 · (k + 1) · (longest row + 1), rows occupy few, and never more than there are rows; so memory is
+at most k + 2 numbers per row whatever the rows look like, and hardly any on ordinary data. Sums are
+whole multiples of 1/FIXED, so shards add up to the same numbers in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask._kernels.deconvolution import FIXED, HEAVIEST, STRATA
+from unmask.metrics.deconvolution.stratum import Counts
+from unmask.metrics.plan import Plan
+
+Ints = NDArray[np.int64]
+
+_SPAN = 1 << 32  # labels of a row are fewer
+
+
+class CellCounts(NamedTuple):
+    """Sums per occupied cell, for one k; `keys` = (stratum · (k + 1) + s) · 2³² + t ascend.
+
+    `hits[c, r]` and `misses[c]` are Σ 1/p, in units of 1/FIXED, of the hits at place r and of the
+    observed labels outside.
+    """
+
+    keys: Ints
+    rows: Ints
+    hits: Ints
+    misses: Ints
+
+    @property
+    def inverse_sum(self) -> int:
+        """Σ 1/p of all labels, in units of 1/FIXED."""
+        return int(self.hits.sum()) + int(self.misses.sum())
+
+
+def together(one: CellCounts, other: CellCounts) -> CellCounts:
+    """The sums of two sets of rows."""
+    keys = np.union1d(one.keys, other.keys)
+    sums = [np.zeros((keys.size, *column.shape[1:]), np.int64) for column in one[1:]]
+    for part in (one, other):
+        where = np.searchsorted(keys, part.keys)
+        for total, column in zip(sums, part[1:], strict=True):
+            total[where] += column
+    return CellCounts(keys, *sums)
+
+
+def as_counts(cells: CellCounts) -> Counts:
+    """The same as numbers to fit."""
+    k = cells.hits.shape[1]
+    pair, outside = np.divmod(cells.keys, _SPAN)
+    return Counts(
+        cells.rows.astype(np.float64),
+        cells.hits.T.astype(np.float64) / FIXED,
+        cells.misses.astype(np.float64) / FIXED,
+        np.array([*np.divmod(pair, k + 1), outside]),
+    )
+
+
+class Sink:
+    """Resources for the counts of a run of rows, flat, as a pass takes it (`bundle`)."""
+
+    def __init__(self, plan: Plan, indptr: Ints) -> None:
+        """Resources for what the rows of this piece of `indptr` can occupy."""
+        wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
+        lengths = np.diff(indptr)
+        self._lengths = np.unique(lengths) if wanted else np.zeros(0, np.int64)
+        columns = np.zeros(int(lengths.max(initial=0)) + 1, np.int32)
+        columns[self._lengths] = np.arange(self._lengths.size)
+        self._ks = plan.ks.tolist()
+        self._cells = [
+            STRATA * (k + 1) * self._lengths.size if k in wanted else 0 for k in self._ks
+        ]
+        self._room = [min(cells, lengths.size) for cells in self._cells]
+        hits = [k * room for k, room in zip(self._ks, self._room, strict=True)]
+        self._starts = [np.cumsum([0, *sizes]) for sizes in (self._cells, self._room, hits)]
+        self._used = np.zeros(len(self._ks), np.int64)
+        self._slots = np.full(self._starts[0][-1], -1, np.int32)
+        self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1)]
+        asked = np.array([k in wanted for k in self._ks])
+        self.bundle: tuple[Any, ...] = (
+            columns, self._lengths.size, self._slots, *self._sums, self._used,
+            np.where(asked, self._starts[0][:-1], -1), self._starts[1][:-1], self._starts[2][:-1],
+        )  # fmt: skip
+
+    def counts(self) -> dict[int, CellCounts]:
+        """What has been counted, by k."""
+        return {k: self._of(c, k) for c, k in enumerate(self._ks) if self._cells[c]}
+
+    def _of(self, c: int, k: int) -> CellCounts:
+        slots = self._slots[self._starts[0][c] : self._starts[0][c + 1]]
+        cells = np.flatnonzero(slots >= 0)
+        pair, column = np.divmod(cells, self._lengths.size)
+        outside = self._lengths[column] - pair % (k + 1)
+        rows, hits, misses = self._sums
+        here = self._starts[1][c] + slots[cells]
+        by_place = hits[self._starts[2][c] : self._starts[2][c + 1]].reshape(-1, k)
+        return CellCounts(pair * _SPAN + outside, rows[here], by_place[slots[cells]], misses[here])
+
+
+def inverse_sum(inverse: NDArray[np.float64], entries: Any, counted: dict[int, CellCounts]) -> int:
+    """Σ 1/p of all observed labels, in units of 1/FIXED, also where the counts have overflowed.
+
+    `entries` index `inverse`, one for each observed label.
+    """
+    if not counted:
+        return 0
+    if float(inverse.max(initial=1.0)) * len(entries) < HEAVIEST:
+        return next(iter(counted.values())).inverse_sum
+    units = (np.minimum(inverse[entries], HEAVIEST) * FIXED + 0.5).astype(np.int64)
+    return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
