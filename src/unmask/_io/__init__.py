@@ -1,14 +1,14 @@
 """Files as the rest of the package sees them: bytes in, sparse rows in, whole files out.
 
-`streams` owns compression and atomic writes, `limits` what a file may ask for; `rows`,
+`streams` owns compression and atomic writes, `file_limits` what a file may ask for; `rows`,
 `number_tables` and `render` own the text formats, `errors` the wording of their errors; `archive`
 owns `.npz`, `json_files` JSON, `records` JSON lines that grow and are packed. `data` and
 `predictions` only say which columns mean what.
 """
 
 from unmask._io.errors import quoted
+from unmask._io.file_limits import limits, refuse_columns
 from unmask._io.json_files import is_inside, is_name, read_json, read_json_bytes
-from unmask._io.limits import limits, refuse_columns
 from unmask._io.number_tables import integers, numbers
 from unmask._io.records import (
     append_record,

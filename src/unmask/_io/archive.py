@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._io.limits import current_limits, refuse_columns, refuse_expansion
+from unmask._io.file_limits import current_limits, refuse_columns, refuse_expansion
 from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
 
 Pathlike = str | os.PathLike[str]

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from unmask._io.limits import refuse_json
+from unmask._io.file_limits import refuse_json
 from unmask._io.streams import open_readable
 
 

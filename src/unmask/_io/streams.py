@@ -27,7 +27,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, Any, BinaryIO
 
-from unmask._io.limits import Limits, current_limits, refuse_expansion
+from unmask._io.file_limits import Limits, current_limits, refuse_expansion
 
 BLOCK = 4 << 20
 
