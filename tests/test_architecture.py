@@ -15,8 +15,9 @@ import pytest
 
 import unmask
 import unmask_studies
+from tests.helpers.paths import ROOT
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))  # no part of the package
+sys.path.insert(0, str(ROOT / "tools"))  # no part of the package
 from rooms import FLOORS, OWNERS, SOURCE
 
 

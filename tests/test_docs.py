@@ -24,11 +24,11 @@ import pytest
 import unmask
 import unmask_studies
 from tests.helpers.command import run
+from tests.helpers.paths import ROOT
 from unmask import TopK, data, predictions, report
 from unmask.report import markdown
 from unmask_studies import runs
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]

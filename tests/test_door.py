@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.test_input_forms import CALLS, GIVEN, MODEL, RECIPE, _inputs, _uses
+from tests.helpers.public_calls import CALLS, GIVEN, MODEL, RECIPE, inputs_of, uses
 from unmask import _validation, data, linear, losses, metrics, propensity, weights
 from unmask.predictions import TopK
 
@@ -112,12 +112,12 @@ def test_a_damaged_pattern_is_refused_everywhere(changed: str, damage: str) -> N
     def work() -> str:
         said = []
         for name, call in CALLS.items():
-            if _uses(call, changed):
-                said.append(f"{name}: {refusal(lambda c=call: c(_inputs() | {changed: wrong}))}")
+            if uses(call, changed):
+                said.append(f"{name}: {refusal(lambda c=call: c(inputs_of() | {changed: wrong}))}")
         return "\n".join(said)
 
     lines = survives(work).splitlines()
-    assert len(lines) == sum(_uses(call, changed) for call in CALLS.values()), lines
+    assert len(lines) == sum(uses(call, changed) for call in CALLS.values()), lines
     for line in lines:
         assert re.search(message, line), line
 
@@ -322,8 +322,8 @@ def test_nothing_is_remembered_on_the_callers_matrix() -> None:
         fresh = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
         before = {name: id(value) for name, value in vars(fresh).items()}
         for name, call in CALLS.items():
-            if _uses(call, changed):
-                call(_inputs() | {changed: fresh})
+            if uses(call, changed):
+                call(inputs_of() | {changed: fresh})
                 after = {name: id(value) for name, value in vars(fresh).items()}
                 assert after == before, name
 
@@ -407,7 +407,7 @@ def test_what_are_no_numbers_is_refused_in_our_words(changed: str, kind: str) ->
         computed = name in ("weights.normalized_weights", "propensity.from_model")
         if computed or f'g["{changed}"]' not in inspect.getsource(call):
             continue
-        words = refusal(lambda c=call: c(_inputs() | {changed: wrong}))
+        words = refusal(lambda c=call: c(inputs_of() | {changed: wrong}))
         assert "must be real numbers" in words or "must be a matrix of numbers" in words, name
 
 

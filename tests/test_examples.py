@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples"
+from tests.helpers.paths import ROOT
+
+FOLDER = ROOT / "examples"
 IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/torch/test_loss.py`, slow
 
 

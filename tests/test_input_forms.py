@@ -26,6 +26,7 @@ from tests.helpers.public_calls import (
     Form,
     Inputs,
     inputs_of,
+    uses,
 )
 from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
 from unmask.predictions import TopK
@@ -148,11 +149,6 @@ FORMS = [("labels", name) for name in SPARSE] + [("features", name) for name in 
 FORMS += [("p", name) for name in DENSE] + [("scores", name) for name in DENSE]
 
 
-def _uses(call: Callable[[Inputs], Any], name: str) -> bool:
-    source = inspect.getsource(call)
-    return f'g["{name}"]' in source or (name == "scores" and 'g["top"]' in source)
-
-
 @pytest.fixture(scope="module")
 def usual() -> dict[str, Any]:
     with warnings.catch_warnings():
@@ -167,7 +163,7 @@ def test_the_form_of_an_input_does_not_matter(
 ) -> None:
     forms = SPARSE if changed in ("labels", "features") else DENSE
     for name, call in CALLS.items():
-        if not _uses(call, changed):
+        if not uses(call, changed):
             continue
         inputs = inputs_of(changed, forms[form], tmp_path)
         before = _contents(inputs[changed])
@@ -202,7 +198,7 @@ def test_propensities_without_meaning_are_refused_everywhere(value: float) -> No
     wrong = GIVEN["p"].copy()
     wrong[5] = value
     for name, call in CALLS.items():
-        if _uses(call, "p") and name != "weights.normalized_weights":  # a kernel: it trusts
+        if uses(call, "p") and name != "weights.normalized_weights":  # a kernel: it trusts
             with pytest.raises(ValueError, match=r"propensit.*5|0, 1"):
                 call(inputs_of() | {"p": wrong})
 
@@ -219,7 +215,7 @@ def test_numbers_that_are_none_are_refused_everywhere(changed: str, value: float
     taken = [
         name
         for name, call in CALLS.items()
-        if _uses(call, changed) and name not in allowed and _takes(call, changed, wrong)
+        if uses(call, changed) and name not in allowed and _takes(call, changed, wrong)
     ]
     assert taken == []
 

@@ -18,11 +18,12 @@ import pytest
 import scipy.sparse as sp
 
 from tests.helpers.command import run
+from tests.helpers.paths import ROOT
 from unmask import data, linear, predictions
 from unmask.metrics import compare
 from unmask.predictions import TopK
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "unmask"
+SOURCE = ROOT / "src" / "unmask"
 SCRIPT = "<script>alert(1)</script>"
 
 # What no line of the package may call, whatever it is imported as.

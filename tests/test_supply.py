@@ -18,14 +18,16 @@ from types import ModuleType
 import pytest
 
 import unmask
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 KINDS = {".py", ".css", ".js", ".jinja", ".typed"}
 TOPS = {
     "src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "PKG-INFO",
     ".gitignore",
 }  # fmt: skip
+
+PACKAGES = ("unmask/", "unmask_studies/")
 
 pytest.importorskip("hatchling")
 
@@ -51,7 +53,7 @@ def wheel(built: Path) -> zipfile.ZipFile:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     inside = [name for name in names if not re.match(r"unmask-[\d.]+\.dist-info/", name)]
-    assert all(name.startswith("unmask/") for name in inside)
+    assert all(name.startswith(PACKAGES) for name in inside)
     assert {Path(name).suffix for name in inside} == KINDS
     assert not [name for name in names if ".." in name or name.startswith("/")]
     assert not [name for name in inside if "test" in Path(name).name or "/docs/" in name]
@@ -65,7 +67,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
         for path in source.rglob("*")
         if path.is_file() and path.suffix in KINDS and "__pycache__" not in path.parts
     }
-    assert expected == {name for name in wheel.namelist() if name.startswith("unmask/")}
+    assert expected == {name for name in wheel.namelist() if name.startswith(PACKAGES)}
     assert {"unmask/py.typed", "unmask/report/page.css", "unmask/report/page.js",
             "unmask/report/page.html.jinja"} <= expected  # fmt: skip
 
@@ -84,7 +86,7 @@ def test_the_source_archive_builds_the_same_package(built: Path, wheel: zipfile.
     names = source_files(built)
     assert {name.partition("/")[0] for name in names} == TOPS
     packaged = {name.removeprefix("src/") for name in names if name.startswith("src/")}
-    assert packaged == {name for name in wheel.namelist() if name.startswith("unmask/")}
+    assert packaged == {name for name in wheel.namelist() if name.startswith(PACKAGES)}
 
 
 def source_files(built: Path) -> list[str]:

@@ -30,7 +30,7 @@ import pytest
 import scipy.sparse as sp
 import zstandard
 
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask import _io, data, linear, parallel, predictions, propensity, weights
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"

@@ -15,9 +15,10 @@ from pathlib import Path
 import numba
 import pytest
 
+from tests.helpers.paths import ROOT
 from unmask._kernels import compiling
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+SOURCE = ROOT / "src"
 NOBODY = 65534
 
 PROGRAM = """

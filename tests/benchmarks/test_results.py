@@ -11,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.paths import ROOT
+
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted({file.stem for file in FOLDER.glob("*.py")} - {"results", "run"})
 

@@ -23,12 +23,12 @@ import typer
 
 import unmask_studies
 from tests.helpers.command import run
+from tests.helpers.paths import ROOT
 from unmask import TopK, data, linear, losses, metrics, pages, predictions, propensity
 from unmask import weights as corrections
 from unmask.cli import app, output
 from unmask_studies import demo
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 

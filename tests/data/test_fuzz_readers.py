@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import unmask
+from tests.helpers.paths import ROOT
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))  # no part of the package
+sys.path.insert(0, str(ROOT / "tools"))  # no part of the package
 import fuzz
 from fuzz_readers import Reader
 

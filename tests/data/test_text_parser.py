@@ -20,6 +20,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.paths import ROOT
 from unmask import data
 from unmask._io import rows, streams
 
@@ -289,7 +290,7 @@ def test_kernels_stay_in_bounds() -> None:
         env=environment,
         capture_output=True,
         text=True,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert f"{len(CHECKED_IN_PYTHON)} passed" in done.stdout

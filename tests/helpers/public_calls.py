@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,8 @@ def inputs_of(changed: str = "", form: Form | None = None, folder: Path = Path()
         inputs[changed] = form(inputs[changed], folder)
     inputs["top"] = TopK.from_scores(inputs["scores"], 3)
     return inputs
+
+
+def uses(call: Callable[[Inputs], Any], name: str) -> bool:
+    source = inspect.getsource(call)
+    return f'g["{name}"]' in source or (name == "scores" and 'g["top"]' in source)

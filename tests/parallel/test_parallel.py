@@ -26,6 +26,7 @@ import pytest
 import scipy.sparse as sp
 
 import unmask_studies
+from tests.helpers.cluster import CONFIG, RNG, D, L, N, X, Y, contents
 from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
@@ -36,15 +37,6 @@ from unmask.parallel import dask_runner, shared
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
-
-RNG = np.random.default_rng(3)
-N, D, L = 300, 40, 150
-X = sp.csr_array((RNG.random((N, D)) * (RNG.random((N, D)) < 0.3)).astype(np.float32))
-Y = sp.csr_array((RNG.random((N, L)) < 0.06).astype(np.float32))
-CONFIG = {
-    "distributed.comm.timeouts.connect": "5s",
-    "distributed.worker.memory.terminate": 0.9,
-}
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +58,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model") / "whole"
     train_to(folder, X, Y, Recipe(cull=0.01), shard_labels=16)
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def pids(client: distributed.Client) -> list[int]:

@@ -20,8 +20,8 @@ import distributed
 import psutil
 import pytest
 
-from tests.cli.test_cli import run
-from tests.parallel.test_parallel import CONFIG, X, Y, contents
+from tests.helpers.cluster import CONFIG, X, Y, contents
+from tests.helpers.command import run
 from unmask import data, parallel
 from unmask.linear import train_to
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.pages import EVIL, everything_named, rich_page
+from tests.helpers.paths import ROOT
 from unmask import report
 from unmask.report import (
     PALETTE,
@@ -186,7 +187,7 @@ def test_the_same_page_has_the_same_bytes_whatever_was_configured_and_imported()
     for seed, argument in (("1", []), ("2", ["mine"])):
         run = subprocess.run(
             [sys.executable, "-c", PROGRAM, *argument],
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

@@ -13,6 +13,7 @@ import pytest
 
 import unmask_studies
 from tests.helpers.command import run as command
+from tests.helpers.paths import ROOT
 from unmask import report
 from unmask._io import atomic_write
 from unmask.report import markdown
@@ -20,7 +21,7 @@ from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
 from unmask_studies.styles import STYLES
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+RESULTS = ROOT / "docs" / "results"
 PRESENT = (
     "bibtex-xc", "cooking-stackexchange", "debtags-bookworm", "delicious", "finna-yso-en",
     "jester5k",

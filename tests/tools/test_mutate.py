@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[1] / "tools" / "mutate.py"
+from tests.helpers.paths import ROOT
+
+TOOL = ROOT / "tools" / "mutate.py"
 
 FILES = {
     "src/small/__init__.py": "",

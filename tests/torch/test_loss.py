@@ -6,7 +6,6 @@ import io
 import runpy
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from tests.helpers.oracles import normalized_weights_mp
+from tests.helpers.paths import ROOT
 from unmask import losses, weights
 from unmask.losses import LOSSES, UnboundedLossWarning
 from unmask.torch import MissingLabelLoss, weighing
@@ -312,7 +312,7 @@ def test_numbers_below_zero_are_padding():
 
 @pytest.mark.slow
 def test_the_example_recovers_recall_that_vanilla_training_loses():
-    path = Path(__file__).resolve().parents[2] / "examples" / "torch_mlp.py"
+    path = ROOT / "examples" / "torch_mlp.py"
     recall = runpy.run_path(str(path))["main"]()
     lost = recall["complete labels"] - recall["hidden labels, vanilla"]
     won = recall["hidden labels, unbiased"] - recall["hidden labels, vanilla"]

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.paths import ROOT
 from unmask import linear, losses, metrics, propensity, weights
 from unmask.predictions import TopK
 
-ROOT = Path(__file__).resolve().parents[2]
 EPSILON = float(np.finfo(np.float64).eps)
 LARGEST = float(np.finfo(np.float64).max)
 EXTREMES = [1e-6, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.5001, 0.6, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12, 1.0]

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from tests.cli.test_cli import run
+from tests.helpers.command import run
 from unmask._kernels import compiling
 from unmask_studies import warm
 
