@@ -416,6 +416,16 @@ def test_large_charts_keep_their_numbers_out_of_the_page() -> None:
     assert len(source) < 80_000
 
 
+@pytest.mark.parametrize(
+    ("points", "table", "link"),
+    [(300, True, True), (301, False, True), (2000, False, True), (2001, False, False)],
+)
+def test_numbers_are_shown_and_linked_up_to_a_size(points: int, table: bool, link: bool) -> None:
+    chart = Chart("lines", [Series("a", range(points), range(points))])
+    view = html.VIEWS[Chart](chart, "c", styles(["a"]))
+    assert (view["numbers"] is not None, view["csv"] is not None) == (table, link)
+
+
 # ---------------------------------------------------------------- the same page, the same bytes
 
 
@@ -606,6 +616,21 @@ def test_heat_parts_cells_where_they_pass_the_centre() -> None:
     assert {points for points in drawn if len(points) == 1} == {((1.5, 1.5),)}
     low, high = ax.collections[0].get_clim()
     assert (low, high) == (-1, 1)
+
+
+def test_borders_lie_between_neighbours_alone() -> None:
+    """The first and the last column differ, and so do the first and the last row."""
+    rows = [Series("0", [1, 2, 3], [1, -1, -1]), Series("1", [1, 2, 3], [-1, -1, -1]),
+            Series("2", [1, 2, 3], [-1, -1, 0])]  # fmt: skip
+    ax = axes_with(Chart("heat", rows, color=Axis(center=0)))
+    borders = sorted(tuple(map(tuple, line.get_xydata().tolist())) for line in ax.lines)
+    assert borders == [
+        ((0, 1), (1, 1)),
+        ((1, 0), (1, 1)),
+        ((2, 2), (2, 3)),
+        ((2, 2), (3, 2)),
+    ]
+    assert {(line.get_linewidth(), line.get_zorder()) for line in ax.lines} == {(1.6, 4)}
 
 
 @pytest.mark.parametrize(
