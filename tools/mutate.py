@@ -398,6 +398,10 @@ class Census:
 
     calls: dict[str, set[Place]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    shared: dict[str, list[str]] = field(default_factory=dict)
+    """The fixtures of each test that it shares with others."""
+    setup: dict[str, float] = field(default_factory=dict)
+    """Seconds that it takes to set up a shared fixture."""
     failed: list[str] = field(default_factory=list)
     mentions: Mentions = field(default_factory=Mentions.of_source)
 
@@ -409,6 +413,9 @@ class Census:
             calls = {(str(ROOT / file), line) for file, line in record["calls"]}
             self.calls[record["test"]] = calls
             self.seconds[record["test"]] = record["seconds"]
+            self.shared[record["test"]] = record["shared"]
+            for fixture, seconds in record["setup"].items():
+                self.setup[fixture] = max(seconds, self.setup.get(fixture, 0.0))
 
     @cached_property
     def called(self) -> set[Place]:
@@ -430,20 +437,27 @@ class Census:
         else:
             places = self._entered({(file, mutant.function or 0)})
             tests = [test for test, calls in self.calls.items() if calls & places]
-        return sorted(tests, key=self.seconds.__getitem__)
+        return sorted(tests, key=self.alone)
+
+    def alone(self, test: str, ready: Iterable[str] = ()) -> float:
+        """Seconds that a test takes by itself, when these shared fixtures are set up."""
+        needed = set(self.shared[test]).difference(ready)
+        return self.seconds[test] + sum(self.setup.get(fixture, 0.0) for fixture in needed)
+
+    def within(self, tests: Iterable[str], budget: float) -> list[str]:
+        """The first of the tests that take so many seconds together, and one at least."""
+        total, chosen, ready = 0.0, list[str](), set[str]()
+        for test in tests:
+            total += self.alone(test, ready)
+            if total > budget and chosen:
+                break
+            ready.update(self.shared[test])
+            chosen.append(test)
+        return chosen
 
     def patience(self, test: str) -> float:
-        """Seconds that a test may take; shared fixtures count for the first test that uses them."""
-        file = test.split("::")[0]
-        return PATIENCE + 10 * self.seconds.get(test, 0.0) + 3 * self._longest[file]
-
-    @cached_property
-    def _longest(self) -> defaultdict[str, float]:
-        longest: defaultdict[str, float] = defaultdict(float)
-        for test, seconds in self.seconds.items():
-            file = test.split("::")[0]
-            longest[file] = max(longest[file], seconds)
-        return longest
+        """Seconds that a test may take."""
+        return PATIENCE + 10 * self.alone(test) if test in self.seconds else PATIENCE
 
     def _entered(self, places: set[Place]) -> set[Place]:
         """These, where Python enters them; otherwise the functions that mention them."""
@@ -488,10 +502,20 @@ class Watcher:
         """Keep what started processes note in `folder`."""
         self.folder = folder
         self.failures = 0
+        self.setup: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count failures."""
         self.failures += report.failed
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Time what several tests share."""
+        start = time.monotonic()
+        result = yield
+        if fixturedef.scope != "function":
+            self.setup[_full_name(fixturedef)] = time.monotonic() - start
+        return result
 
     def record(self, item: pytest.Item, following: pytest.Item | None) -> dict[str, Any]:
         """Run a test."""
@@ -500,15 +524,28 @@ class Watcher:
         notes = self.folder / "calls"
         notes.unlink(missing_ok=True)
         os.environ["MUTATE_CALLS"] = str(notes)
+        self.setup.clear()
         before, start = self.failures, time.monotonic()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        seconds = time.monotonic() - start
+        seconds = time.monotonic() - start - sum(self.setup.values())
         if notes.exists():
             lines = [line.split(" ", 1) for line in notes.read_text().splitlines()]
             called.update((file, int(first)) for first, file in lines)
         calls = sorted((str(Path(file).relative_to(ROOT)), first) for file, first in called)
         return {"test": item.nodeid, "seconds": round(seconds, 4), "calls": calls,
+                "shared": shared_fixtures(item), "setup": dict(self.setup),
                 "failed": self.failures > before}  # fmt: skip
+
+
+def shared_fixtures(item: Any) -> list[str]:
+    """The fixtures of a test that are set up once for several."""
+    definitions = getattr(item, "_fixtureinfo", None)
+    last = [each[-1] for each in definitions.name2fixturedefs.values()] if definitions else []
+    return sorted(_full_name(each) for each in last if each.scope != "function")
+
+
+def _full_name(definition: Any) -> str:
+    return f"{definition.baseid}::{definition.argname}"
 
 
 def signature(item: pytest.Item) -> str:
@@ -529,7 +566,7 @@ def _hash(path: Path) -> str:
 def watch(items: list[pytest.Item], store: Path) -> Census:
     """What each test calls; from `store` where it was noted there, which is brought up to date."""
     census = Census()
-    stored = {(r["test"], r["signature"]): r for r in _read_lines(store)}
+    stored = {(r["test"], r["signature"]): r for r in _read_lines(store) if "shared" in r}
     missing = []
     for item in items:
         record = stored.get((item.nodeid, signature(item)))
@@ -549,7 +586,11 @@ def watch(items: list[pytest.Item], store: Path) -> Census:
                     os._exit(FAULT)
             child.wait()
         expected = {(item.nodeid, signature(item)) for item in part}
-        added = [r for r in _read_lines(store) if (r["test"], r["signature"]) in expected]
+        added = [
+            r
+            for r in _read_lines(store)
+            if (r["test"], r["signature"]) in expected and "shared" in r
+        ]
         before = len(done)
         for record in added:
             if record["test"] not in done:
@@ -810,12 +851,7 @@ class Campaign:
 
     def _within_budget(self, census: Census, mutant: Mutant) -> tuple[list[str], str]:
         tests = census.calling(mutant)
-        total, chosen = 0.0, list[str]()
-        for test in tests:
-            total += census.seconds[test]
-            if total > self.budget and chosen:
-                break
-            chosen.append(test)
+        chosen = census.within(tests, self.budget)
         short = f"tried by {len(chosen)} of {len(tests)} tests"
         return chosen, short if len(chosen) < len(tests) else ""
 

@@ -12,13 +12,15 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom, gamma, norm
 
 from tests.helpers import oracles, strategies
 from unmask import data, propensity
 from unmask.diagnosis import Diagnosis, Test, dependence, diagnose, feasibility
-from unmask.diagnosis.diagnose import holm
-from unmask.diagnosis.usability import usability
+from unmask.diagnosis.diagnose import _summary, _violation, holm
+from unmask.diagnosis.usability import _kish, _listed, usability, usability_findings
 from unmask.propensity.audit import residuals
+from unmask.weights import normalized_weights
 
 L = 60
 
@@ -92,6 +94,47 @@ def test_spread_by_hand() -> None:
     assert "variance 0.25" in found.effect
     assert "makes it 0.938" in found.effect  # (3 · 0.5 + 3 · 0.75) / 4
     assert found.p_value < 0.5
+
+
+def test_empty_rows_by_hand() -> None:
+    """Rows of 1, 2 and 2 labels at p = ½: each label stands for ln(½)/½ lost ones."""
+    labels = sp.csr_array([[1, 0], [1, 1], [1, 1], [0, 0.0]])
+    found = feasibility.empty_rows(labels, np.array([0.5, 0.5]), "all")
+    exponent = 2 * np.log(0.5) * np.array([1, 2, 2, 0])
+    bound = np.exp(exponent.mean())
+    cautious = bound * np.exp(norm.ppf(1e-3) * exponent.std() / 2)
+    assert found.p_value == pytest.approx(min(1, binom.cdf(1, 4, cautious) + 1e-3))
+    assert (
+        f"1 of 4 rows are empty, but with these propensities at least {bound:.1%}" in found.effect
+    )
+    full = feasibility.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), "all")
+    assert full.p_value == pytest.approx((1 - 0.5**4) ** 90 + 1e-3)
+    assert full.effect.startswith("no row is empty")
+    assert (found.advice, full.advice) == (feasibility.NOT_INDEPENDENT, feasibility.NO_EMPTY_ROWS)
+    certain = feasibility.empty_rows(labels, np.array([1.0, 0.5]), "all")
+    assert certain.p_value == 1  # a label that is never lost keeps its row
+
+
+def test_the_most_frequent_label_by_hand() -> None:
+    labels = sp.csr_array((np.arange(10)[:, None] < [9, 5, 2]).astype(np.float32))
+    (found,) = feasibility.frequency(labels, np.array([0.9, 0.3, 0.1]))
+    assert found.p_value == pytest.approx(3 * binom.sf(4, 10, 0.3))
+    assert "label 1 is observed in 50.0% of the rows; its propensity is 0.3" in found.effect
+    assert "(2 of them)" in found.advice
+    assert list(feasibility.frequency(sp.csr_array((5, 0)), np.ones(0))) == []
+
+
+def test_beyond_all_replicates_the_tail_is_that_of_a_gamma() -> None:
+    drawn = np.array([1.0, 2.0, 3.0, 6.0])
+    mean, variance = 3.0, 3.5
+    assert feasibility._tail(7.0, np.zeros(0)) == 1
+    assert feasibility._tail(6.0, drawn) == pytest.approx(2 / 5)
+    far = gamma.sf(20.0, mean**2 / variance, scale=variance / mean)
+    assert feasibility._tail(20.0, drawn) == pytest.approx(far)
+    assert feasibility._tail(6.1, drawn) == pytest.approx(
+        min(1 / 5, gamma.sf(6.1, mean**2 / variance, scale=variance / mean))
+    )
+    assert feasibility._tail(9.0, np.ones(4)) == pytest.approx(1 / 5)
 
 
 def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
@@ -196,7 +239,6 @@ def test_number_of_labels_score_has_the_stated_mean_and_variance() -> None:
         e = residuals(kept, true).toarray()
         scores.append(float((e * log_size[:, None]).sum()))
     assert np.mean(scores) == pytest.approx(0, abs=1e-12)
-    from scipy.stats import norm
 
     for kept, score in zip(ways, scores, strict=True):
         found = dependence.on_number_of_labels(residuals(kept, true))
@@ -253,6 +295,34 @@ def test_agreement_counts_the_audit() -> None:
     assert level.p_value < 1e-6
     assert "37.5% of the audited labels were kept; these propensities say 52.5%" in level.effect
     assert "label 0 was kept 50 of 100 times" in each.effect
+
+
+def test_the_shape_is_a_regression_on_the_logits_of_the_propensities() -> None:
+    """Weighted by the variances; a label that is never lost or never present tells nothing."""
+    kept, of = np.array([9, 20, 11, 30, 0]), np.array([40, 40, 40, 30, 0])
+    p = np.array([0.3, 0.4, 0.5, 1.0, 0.5])
+    true = sp.csr_array((np.arange(40)[:, None] < of).astype(np.float32))
+    seen = sp.csr_array((np.arange(40)[:, None] < kept).astype(np.float32))
+    level, shape, each = dependence.agreement(seen, true, p)
+    p, kept, of = p[:3], kept[:3], of[:3]
+    variance, logits = of * p * (1 - p), np.log(p / (1 - p))
+    centred = logits - np.average(logits, weights=variance)
+    score, information = (kept - of * p) @ centred, variance @ centred**2
+    assert shape.p_value == pytest.approx(2 * norm.sf(abs(score) / np.sqrt(information)))
+    assert f"should rise {1 + score / information:.2f} times as fast" in shape.effect
+    expected = 2 * norm.sf(abs((kept - of * p).sum()) / np.sqrt(variance.sum()))
+    assert level.p_value == pytest.approx(expected)
+    assert "33.3% of the audited labels were kept; these propensities say 40.0%" in level.effect
+    assert level.severity == "error"  # more than 5 % off
+    assert each.p_value == pytest.approx(min(1, 3 * 2 * binom.cdf(11, 40, 0.5)))
+    assert "label 2 was kept 11 of 40 times; its propensity is 0.5" in each.effect
+
+
+def test_without_a_label_that_can_be_lost_there_is_nothing_to_agree_with() -> None:
+    true = sp.csr_array(np.ones((3, 2), dtype=np.float32))
+    assert list(dependence.agreement(true, true, np.ones(2))) == []
+    (_, each) = dependence.agreement(true, true, np.array([0.5, 0.5]))  # logits do not differ
+    assert each.p_value == pytest.approx(2 * 2 * 0.5**3)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
@@ -400,6 +470,109 @@ def test_without_losses_everything_is_exact() -> None:
     assert found["standard_error"]["R@3"] < 0.02
 
 
+def test_rows_without_labels_have_no_negative_total() -> None:
+    labels, p = sp.csr_array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1.0]]), np.full(3, 0.3)
+    weights = normalized_weights(labels.indptr, 1 / p[labels.indices])
+    totals = np.add.reduceat(weights, labels.indptr[1:-1])
+    found = usability(labels, p, (1,), rng())
+    assert 0 < (totals < 0).sum() < 3
+    assert found["rows_with_negative_total_weight"] == (totals < 0).sum() / 4
+    assert found["largest_weight"] == pytest.approx({"1/p": 1 / 0.3, "T": np.abs(weights).max()})
+    assert found["effective_sample_size"]["P"] == pytest.approx(6)
+    expected = np.abs(weights).sum() ** 2 / (weights**2).sum()
+    assert found["effective_sample_size"]["R"] == pytest.approx(expected)
+    assert found["observed_labels"] == 6
+
+
+def test_sample_sizes_hold_for_weights_of_any_size() -> None:
+    assert _kish(np.full(3, 1e200)) == pytest.approx(3)
+    assert _kish(np.array([1e-200, 3e-200])) == pytest.approx(1.6)
+    assert _kish(np.zeros(2)) == _kish(np.zeros(0)) == 0
+
+
+def test_errors_above_one_are_not_listed() -> None:
+    errors = {"P@1": 1.5, "P@3": 2.0, "R@1": 0.5, "R@3": 1.5, "nDCG@1": 1.0}
+    assert _listed(errors) == ("P@k above 1, of no use; R@k ±0.5 at 1, ±1.5 at 3; nDCG@k ±1 at 1")
+
+
+def figures(precision: float, recall: float, negative: float = 0.0, weight: float = 9.0) -> dict:
+    return {
+        "standard_error": {
+            "P@1": precision / 2,
+            "P@3": precision,
+            "R@1": recall,
+            "R@3": recall / 2,
+        },
+        "effective_sample_size": {"P": 1234.4, "R": 56.0},
+        "largest_weight": {"1/p": 7.0, "T": weight},
+        "observed_labels": 9876,
+        "rows_with_negative_total_weight": negative,
+    }
+
+
+@pytest.mark.parametrize(
+    ("precision", "recall", "severity", "advice"),
+    [
+        (0.01, 0.01, "info", "Precise enough."),
+        (0.011, 0.01, "info", "More rows divide"),
+        (0.01, 0.011, "info", "More rows divide"),
+        (0.1, 0.1, "info", "More rows divide"),
+        (0.11, 0.1, "warning", "More rows divide"),
+        (0.1, 0.11, "warning", "More rows divide"),
+    ],
+)
+def test_the_larger_error_decides_what_is_said_of_both(
+    precision: float, recall: float, severity: str, advice: str
+) -> None:
+    exactness, _, _ = usability_findings(figures(precision, recall), False)
+    assert (exactness.severity, exactness.advice.startswith(advice)) == (severity, True)
+    assert (
+        "9,876 labels are worth 1,234 of equal weight in P and nDCG, 56 in R" in exactness.evidence
+    )
+
+
+@pytest.mark.parametrize(
+    ("recall", "broken", "severity", "advice"),
+    [
+        (0.01, False, "info", "Use `unbiased` for every metric."),
+        (0.011, False, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.1, False, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.11, False, "warning", "Use `unbiased` for P@k and DCG@k"),
+        (0.11, True, "info", "Report `vanilla`"),
+    ],
+)
+def test_which_estimator(recall: float, broken: bool, severity: str, advice: str) -> None:
+    _, estimator, _ = usability_findings(figures(0.0, recall), broken)
+    assert (estimator.severity, estimator.advice.startswith(advice)) == (severity, True)
+    assert ("did not go missing" in estimator.evidence) == broken
+
+
+def test_recall_with_an_error_above_one_is_noise() -> None:
+    for recall, words in ((1.0, "a standard error of 1."), (1.01, "nothing but noise here.")):
+        _, estimator, _ = usability_findings(figures(0.0, recall), False)
+        assert estimator.evidence.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("negative", "weight", "advice"),
+    [
+        (0.01, 100.0, "`unbiased` weights also"),
+        (0.011, 100.0, "`empirical_bayes` weights"),
+        (0.01, 101.0, "`empirical_bayes` weights"),
+    ],
+)
+def test_which_weights_for_normalised_losses(negative: float, weight: float, advice: str) -> None:
+    *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), False)
+    assert advice in loss.advice
+
+
+def test_an_error_takes_corrected_numbers_back() -> None:
+    labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
+    for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
+        found = {f.title: f for f in diagnose(labels, [p] * 3).findings}
+        assert found["Which estimator of a metric"].advice.startswith(start)
+
+
 def test_recommendations_follow_the_figures() -> None:
     easy = diagnose(planted(2000), np.full(L, 0.99999))
     advice = {f.title: f.advice for f in easy.findings}
@@ -446,6 +619,83 @@ def test_rows_and_labels_carry_no_order() -> None:
     for one, two in zip(found, shuffled, strict=True):
         if "thinning" not in one.name:  # drawn replicates
             assert one.p_value == pytest.approx(two.p_value, rel=1e-9)
+
+
+def test_what_is_assumed_where_nothing_is_said() -> None:
+    found = diagnose(planted(600), np.full(L, 0.9))
+    assert found == diagnose(planted(600), np.full(L, 0.9), k=(1, 3, 5), alpha=0.05, seed=0)
+    errors = found.usability["standard_error"]
+    assert list(errors) == [f"{name}@{k}" for k in (1, 3, 5) for name in ("P", "R", "nDCG")]
+
+
+def test_a_single_audited_row_counts() -> None:
+    true = sp.csr_array(np.ones((1, 1), dtype=np.float32))
+    level, each = dependence.agreement(true, true, np.array([0.2]))
+    assert level.p_value == pytest.approx(2 * norm.sf(0.8 / 0.4))
+    assert each.p_value == pytest.approx(0.4)
+    assert level.severity == "error"
+
+
+@pytest.mark.parametrize(("kept", "severity"), [(42, "warning"), (43, "error")])
+def test_a_level_within_five_percent_is_no_error(kept: int, severity: str) -> None:
+    """40 expected of 100; 42 is 5 % more."""
+    true = sp.csr_array(np.ones((100, 1), dtype=np.float32))
+    seen = sp.csr_array((np.arange(100)[:, None] < kept).astype(np.float32))
+    level, _ = dependence.agreement(seen, true, np.array([0.4]))
+    assert level.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("present", "absent", "kept", "pairs"),
+    [(5, 5, 5, True), (4, 6, 5, False), (6, 4, 5, False), (5, 5, 4, False), (5, 5, 6, False)],
+)
+def test_a_pair_needs_five_rows_of_every_sort(
+    present: int, absent: int, kept: int, pairs: bool
+) -> None:
+    rows = present + absent
+    with_it = (np.arange(rows) < present).astype(np.float32)
+    true = sp.csr_array(np.column_stack([np.ones(rows), with_it]).astype(np.float32))
+    lost = (np.arange(rows) < kept).astype(np.float32)
+    seen = sp.csr_array(np.column_stack([lost, with_it]).astype(np.float32))
+    found = dependence.on_other_labels(seen, true)
+    assert (found.effect == "no pair has enough rows") != pairs
+
+
+def test_beyond_all_permutations_the_tail_is_a_normal_one() -> None:
+    drawn = np.array([1.0, 2.0, 3.0, 4.0])
+    assert dependence._two_sided(2.5, drawn) == 1
+    assert dependence._two_sided(4.0, drawn) == pytest.approx(2 * 2 / 5)
+    assert dependence._two_sided(9.0, drawn) == pytest.approx(
+        2 * norm.sf((9 - 2.5) / np.std(drawn))
+    )
+    assert dependence._two_sided(4.1, drawn) == pytest.approx(
+        min(2 / 5, 2 * norm.sf(1.6 / np.std(drawn)))
+    )
+    assert dependence._two_sided(9.0, np.ones(4)) == pytest.approx(2 / 5)
+    assert [dependence._permutations(n) for n in (19_999, 20_000)] == [999, 199]
+
+
+def test_rows_of_equal_size_say_nothing_of_their_size() -> None:
+    true = sp.csr_array(np.ones((4, 2), np.float32))
+    kept = sp.csr_array(np.array([[1, 0], [1, 1], [0, 1], [0, 0]], np.float32))
+    found = dependence.on_number_of_labels(residuals(kept, true))
+    assert (found.p_value, found.severity) == (1.0, "warning")
+    assert "by the factor 1.00" in found.effect
+
+
+@pytest.mark.parametrize(("adjusted", "words"), [(1e-15, "p = 1e-15"), (9e-16, "p below 1e-15")])
+def test_tiny_chances_are_not_told_apart(adjusted: float, words: str) -> None:
+    found = _violation(Test("n", 0.0, "effect", "advice", adjusted=adjusted, title="t"), 7)
+    assert found.evidence == f"Effect ({words} after correction for 7 tests)."
+
+
+def test_a_single_passed_test_is_named() -> None:
+    tests = [Test("a", 0.001, "", ""), Test("b", 0.9, "", "")]
+    (found,) = _summary(tests, tests[:1], 0.05)
+    assert found.evidence == "1 of 2 tests find nothing: b."
+    assert list(_summary(tests, tests, 0.05)) == []
+    (quiet,) = _summary(tests, [], 0.05)
+    assert quiet.evidence == "2 tests, none rejected at 0.05 after correction."
 
 
 def test_any_level_between_none_and_all_is_taken() -> None:

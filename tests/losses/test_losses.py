@@ -238,6 +238,23 @@ def test_descriptions_tell_the_truth(name, correction, normalized):
         assert value.mean() >= told.lower_bound - 1e-9
 
 
+@pytest.mark.parametrize(
+    ("name", "pos", "cut", "convex"),
+    [
+        ("logistic", 0.5, 1.5, True),  # the curvature vanishes
+        ("logistic", 0.5, 1.51, False),
+        ("squared_error", 1.0, 2.0, True),
+        ("squared_error", 1.0, 2.01, False),
+        ("hinge", 0.0, 1.0, True),
+        ("hinge", -0.01, 1.0, False),
+        ("hinge", 0.0, 1.01, False),
+        ("zero_one", 1.0, 1.0, False),
+    ],
+)
+def test_where_convexity_ends(name, pos, cut, convex):
+    assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
+
+
 def test_descriptions_know_the_facts_of_the_theory():
     assert losses.logistic.describe("unbiased", normalized=True).convex
     assert losses.squared_error.describe("unbiased", normalized=True).bounded_below

@@ -121,6 +121,30 @@ def test_class_conditional_says_when_unobserved_labels_are_unbounded():
     assert EXAMPLES["label_smoothing"].describe("vanilla").bounded_below
 
 
+def test_only_unobserved_labels_are_harmed_by_false_positives():
+    """Without them there is nothing that could be unbounded."""
+    loss = related_work.class_conditional(flip_positive=0.0, flip_negative=0.1)
+    assert loss.describe(weights.vanilla([[1, 1]])).lower_bound == 0
+    assert not loss.describe(weights.vanilla([[1, 0]])).bounded_below
+
+
+def test_unhinged_is_bounded_where_its_slopes_cancel():
+    lower = EXAMPLES["unhinged"].lower
+    found = lower(np.array([0.25, 1.0, 1.0, 2.0]), np.array([0.75, 0.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(found, [0.5, 2.0, -np.inf, -np.inf])
+
+
+def test_nothing_is_rejected_in_the_first_epoch():
+    scores, labels, _ = batch(7)
+    plain = losses.total(losses.logistic, scores, weights.vanilla(labels))
+    for epoch in (0, 1):
+        loss = related_work.large_loss_rejection(epoch=epoch, percent=50.0)
+        np.testing.assert_array_equal(losses.total(loss, scores, weights.vanilla(labels)), plain)
+        assert loss.describe("vanilla").convex
+    later = related_work.large_loss_rejection(epoch=2, percent=50.0)
+    assert losses.total(later, scores, weights.vanilla(labels)).sum() < plain.sum()
+
+
 @pytest.mark.parametrize("name", ["sigmoid", "unhinged"])
 def test_symmetric_losses_are_symmetric(name):
     s = np.linspace(-5, 5, 21)

@@ -26,7 +26,7 @@ import pytest
 import scipy.sparse as sp
 
 import unmask_studies
-from tests.helpers.cluster import CONFIG, RNG, D, L, N, X, Y, contents
+from tests.helpers.cluster import CONFIG, RNG, L, N, X, Y, contents
 from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads

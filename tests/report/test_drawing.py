@@ -456,3 +456,28 @@ def test_a_name_that_only_rules_have_is_dashed_in_both_legends() -> None:
     assert [(one["name"], one["dash"]) for one in page["legend"]] == [("a", ""), ("target", "10 4")]
     handles = [drawing._handle(chosen[n], kinds_of(chart, n)) for n in ("a", "target")]
     assert [handle.is_dashed() for handle in handles] == [False, True]
+
+
+def test_borders_lie_between_neighbours_alone() -> None:
+    """The first and the last column differ, and so do the first and the last row."""
+    rows = [Series("0", [1, 2, 3], [1, -1, -1]), Series("1", [1, 2, 3], [-1, -1, -1]),
+            Series("2", [1, 2, 3], [-1, -1, 0])]  # fmt: skip
+    ax = axes_with(Chart("heat", rows, color=Axis(center=0)))
+    borders = sorted(tuple(map(tuple, line.get_xydata().tolist())) for line in ax.lines)
+    assert borders == [
+        ((0, 1), (1, 1)),
+        ((1, 0), (1, 1)),
+        ((2, 2), (2, 3)),
+        ((2, 2), (3, 2)),
+    ]
+    assert {(line.get_linewidth(), line.get_zorder()) for line in ax.lines} == {(1.6, 4)}
+
+
+@pytest.mark.parametrize(
+    ("points", "table", "link"),
+    [(300, True, True), (301, False, True), (2000, False, True), (2001, False, False)],
+)
+def test_numbers_are_shown_and_linked_up_to_a_size(points: int, table: bool, link: bool) -> None:
+    chart = Chart("lines", [Series("a", range(points), range(points))])
+    view = html.VIEWS[Chart](chart, "c", assign_styles(["a"]))
+    assert (view["numbers"] is not None, view["csv"] is not None) == (table, link)
