@@ -146,7 +146,7 @@ def _subsets(row: _Row) -> Iterator[tuple[Floats, Floats]]:
     """
     certain = row.inverse == 1
     always, columns, inverse = row.columns[certain], row.columns[~certain], row.inverse[~certain]
-    batch = max(1, BATCH // row.n_labels)
+    batch = max(1, BATCH // max(1, row.n_labels))
     for start in range(0, 1 << columns.size, batch):
         codes = np.arange(start, min(start + batch, 1 << columns.size))
         kept = (codes[:, None] >> np.arange(columns.size)) & 1 == 1
