@@ -23,7 +23,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.helpers.public_calls import CALLS, GIVEN, MODEL, RECIPE, inputs_of, uses
-from unmask import _validation, data, linear, losses, metrics, propensity, weights
+from unmask import _validation, data, linear, losses, metrics, operator, propensity, weights
 from unmask.predictions import TopK
 
 Damage = Callable[[sp.csr_array], sp.csr_array]
@@ -158,6 +158,8 @@ def _wrong_records(damage: Damage) -> dict[str, Callable[[], Any]]:
         "losses.total": lambda: losses.total("logistic", SCORES, spoilt()),
         "losses.gradient": lambda: losses.gradient("logistic", SCORES, spoilt()),
         "losses.observed": lambda: losses.observed(spoilt()),
+        "Weights, rows": lambda: spoilt()[:],
+        "Dataset.take": lambda: after(data.Dataset(None, LABELS), "labels").take([0]),
         "losses.describe": lambda: losses.describe(losses.logistic, spoilt()),
         "weights.write": lambda: weights.write("nowhere/weights.npz", spoilt()),
         "weights.to_samples": lambda: weights.to_samples(spoilt(), 0),
@@ -478,3 +480,8 @@ def test_systems_and_propensities_of_any_form_are_compared() -> None:
     one, two = (metrics.compare(systems, LABELS, p, **settings)["b"]["P@3", "unbiased"].value
                 for p in (half, sp.coo_array(half)))  # fmt: skip
     assert one == two
+
+
+def test_rows_without_any_label_column_have_the_value_of_the_empty_set() -> None:
+    made = operator.unbiased(lambda sets, row: sets.sum(axis=1) + 2, np.empty((3, 0)), [])
+    assert made.value.tolist() == [2, 2, 2]

@@ -75,7 +75,8 @@ class Dataset:
         >>> Dataset(None, [[0, 1], [1, 1]]).take([1]).labels.indices
         array([0, 1], dtype=int32)
         """
-        parts = {name: getattr(self, name) for name in ("features", "labels", "filtered")}
+        whole = replace(self)  # which checks it: scipy trusts what may have been changed in place
+        parts = {name: getattr(whole, name) for name in ("features", "labels", "filtered")}
         taken: dict[str, Any] = {k: m if m is None else m[rows] for k, m in parts.items()}
         return replace(self, **taken)
 

@@ -40,7 +40,7 @@ class Weights:
         """
         pos = _matrix(self.pos)
         cut = pos if self.cut is self.pos else _matrix(self.cut)
-        if not _validation.same_pattern(pos, cut):
+        if cut is not pos and not _validation.same_pattern(pos, cut):
             raise ValueError(
                 f"pos and cut of label weights must store the same entries; got {pos.nnz} in "
                 f"{pos.shape} and {cut.nnz} in {cut.shape}."
@@ -51,6 +51,8 @@ class Weights:
     def __getitem__(self, rows: Any) -> Weights:
         """The weights of some rows."""
         chosen = np.atleast_1d(np.arange(self.pos.shape[0])[rows])
+        if not (_has_rows(self.pos, chosen) and _has_rows(self.cut, chosen)):
+            return replace(self)[rows]  # where the whole is looked at, and refused
         pos = self.pos[chosen]
         return Weights(pos, pos if self.cut is self.pos else self.cut[chosen])
 
@@ -97,6 +99,17 @@ def _matrix(values: Any) -> sp.csr_array:
     checked = _validation.matrix(values, name="label weights", column="label")
     numbers = _validation.finite(checked.data.astype(np.float64, copy=False), "label weights")
     return checked if numbers is checked.data else with_values(checked, numbers)
+
+
+def _has_rows(matrix: sp.csr_array, rows: Any) -> bool:
+    """Whether these rows can be taken out, in time that depends on them alone; scipy trusts."""
+    starts = np.asarray(matrix.indptr)
+    if starts.shape != (matrix.shape[0] + 1,) or starts.dtype.kind != "i":
+        return False
+    first, after = starts[rows], starts[rows + 1]
+    stored = min(len(matrix.indices), len(matrix.data))
+    sound = (first >= 0) & (first <= after) & (after <= stored)
+    return bool(starts[0] == 0 and sound.all())
 
 
 def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:
