@@ -37,7 +37,7 @@ from unmask.linear.recipe import prepare
 from unmask_studies.models import split_of
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-RECIPE = Recipe(cull=0.01)
+RECIPE = Recipe(prune_below=0.01)
 
 
 def main() -> None:

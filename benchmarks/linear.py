@@ -36,7 +36,7 @@ from results import add_json_option, write_json
 from unmask import set_threads
 from unmask.data import read
 from unmask.data.features import idf, tfidf
-from unmask.linear import Recipe, top, train
+from unmask.linear import Recipe, predict_top, train
 from unmask.propensity import jain
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -61,7 +61,7 @@ def debtags() -> dict[str, float]:
     train(x, y[:, :64], OURS)  # compile
     ours, (model, solution) = best(lambda: train(x, y, OURS), 5)
     theirs, peer = best(lambda: napkin(x, y), 2)
-    print(f"  ours      {ours}  P@1/3/5 {precision(top(model, test_x, 5).labels, test_y)}")
+    print(f"  ours      {ours}  P@1/3/5 {precision(predict_top(model, test_x, 5).labels, test_y)}")
     predicted = peer.predict(sp.csr_matrix(test_x), top_k=5)
     labels = np.array(predicted)
     print(f"  napkinXC  {theirs}  P@1/3/5 {precision(labels, test_y)}")
@@ -124,7 +124,7 @@ def finna(count: int = 64) -> dict[str, float]:
     chosen = np.random.default_rng(0).choice(y.shape[1], count, replace=False)
     part = y[:, chosen]
     set_threads(1)
-    recipe = Recipe("squared_hinge", C=1.0, cull=0.01)
+    recipe = Recipe("squared_hinge", C=1.0, prune_below=0.01)
     train(x, part[:, :32], recipe)
     ours, (model, _) = best(lambda: train(x, part, recipe), 3)
     whole, half = (best(lambda p=p: napkin(x, p), 1)[0] for p in (part, part[:, : count // 2]))
@@ -145,10 +145,10 @@ def predict(count: int = 2000) -> dict[str, float]:
     rng = np.random.default_rng(2)
     small = rng.choice(x.shape[0], 20_000, replace=False)
     x, y = x[small], y[small][:, chosen]  # the speed of prediction does not need a good model
-    model, _ = train(x, y, Recipe("squared_hinge", cull=0.01))
+    model, _ = train(x, y, Recipe("squared_hinge", prune_below=0.01))
     set_threads(1)
-    top(model, test_x[:100], 5)
-    ours, _ = best(lambda: top(model, test_x, 5), 3)
+    predict_top(model, test_x[:100], 5)
+    ours, _ = best(lambda: predict_top(model, test_x, 5), 3)
     peer = napkin(x, y, threshold=0.01)
     rows = sp.csr_matrix(test_x)
     theirs, _ = best(lambda: peer.predict(rows, top_k=5), 1)

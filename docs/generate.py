@@ -178,6 +178,23 @@ def _two_digits(value: float) -> str:
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
+def room_table() -> str:
+    """Every room with its own sentence and the dependencies that it alone imports."""
+    sys.path.insert(0, str(DOCS.parent / "tools"))  # no part of the package
+    import rooms
+
+    owned = {room: [name for name, owners in rooms.OWNERS.items() if room in owners]
+             for floor in rooms.FLOORS for room in floor}  # fmt: skip
+    return _table(
+        ["floor", "room", "what it says of itself", "imports alone"],
+        [
+            [str(number), f"`{room}`", rooms.sentence(room), ", ".join(owned[room])]
+            for number, floor in enumerate(rooms.FLOORS)
+            for room in sorted(floor)
+        ],
+    )
+
+
 def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
@@ -191,6 +208,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "losses": loss_table,
     "propensities": propensity_table,
     "presets": preset_table,
+    "rooms": room_table,
     "benchmarks": benchmark_table,
 }
 

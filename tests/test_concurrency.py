@@ -174,7 +174,7 @@ def _all(threads: int) -> dict[str, Any]:
         unmask.set_threads(None)
 
 
-SPREAD = {"weights.unbiased", "linear.top", "data.hide"}
+SPREAD = {"weights.unbiased", "linear.predict_top", "data.hide"}
 """Some of which it is certain that they use threads here."""
 
 
@@ -244,7 +244,7 @@ def test_the_choice_of_one_thread_is_its_own() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_fork_after_threads_works_as_before(small_chunks: list[int]) -> None:
-    names = ("metrics.evaluate", "weights.unbiased", "linear.train", "linear.top")
+    names = ("metrics.evaluate", "weights.unbiased", "linear.train", "linear.predict_top")
     unmask.set_threads(2)
     try:
         expected = {name: CALLS[name](inputs_of()) for name in names}

@@ -169,8 +169,7 @@ def _wrong_records(damage: Damage) -> dict[str, Callable[[], Any]]:
         "linear.train, weights": lambda: linear.train(
             FEATURES, LABELS, replace(RECIPE, correction="given"), weights=spoilt()
         ),
-        "linear.top": lambda: linear.top(model(), FEATURES, 3),
-        "linear.top_spread": lambda: linear.top_spread(model(), FEATURES, 3),
+        "linear.predict_top": lambda: linear.predict_top(model(), FEATURES, 3),
         "linear.scores": lambda: linear.scores(model(), FEATURES),
         "linear.probabilities": lambda: linear.probabilities(model(), FEATURES),
         "linear.save": lambda: linear.save("nowhere/model", model()),
@@ -337,7 +336,10 @@ def test_predictions_cannot_be_changed_afterwards() -> None:
     assert top.labels.tolist() == [[2, 0]]
     assert top.scores.tolist() == [[np.float32(0.9), np.float32(0.4)]]
     made = [top, TopK.sorted(labels * 0 - 1, scores), TopK.from_scores([[0.1, 0.2]], 1)]
-    made += [TopK.from_scores(sp.csr_array([[0.1, 0.2]]), 1), linear.top(MODEL, FEATURES, 2)]
+    made += [
+        TopK.from_scores(sp.csr_array([[0.1, 0.2]]), 1),
+        linear.predict_top(MODEL, FEATURES, 2),
+    ]
     made += [pickle.loads(pickle.dumps(top)), replace(top)]  # noqa: S301 (our own)
     for each in made:
         for array in (each.labels, each.scores):
@@ -360,7 +362,7 @@ MASKED: dict[str, Callable[[], Any]] = {
     ),
     "labels": lambda: propensity.jain(np.ma.array([[1, 0]] * 9, mask=[[1, 0]] * 9)),
     "rows of labels": lambda: propensity.jain([np.ma.array([1, 0], mask=[1, 0])] * 9),
-    "features": lambda: linear.top(MODEL, np.ma.array(FEATURES.toarray(), mask=True), 2),
+    "features": lambda: linear.predict_top(MODEL, np.ma.array(FEATURES.toarray(), mask=True), 2),
     "features of a classifier": lambda: linear.LinearClassifier().fit(
         np.ma.array(FEATURES.toarray(), mask=True), LABELS
     ),
@@ -447,7 +449,7 @@ def test_models_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     )
     for model, message in cases:
         with pytest.raises(ValueError, match=message):
-            linear.top(model, [[1.0, 0.0, 0.0]], 1)
+            linear.predict_top(model, [[1.0, 0.0, 0.0]], 1)
         with pytest.raises(ValueError, match=message):
             linear.save(tmp_path / "model", model)
 

@@ -274,10 +274,10 @@ def test_ranking_by_odds_refuses_what_float32_cannot_hold() -> None:
     shard = linear.Shard(np.eye(2, dtype=np.float32), np.zeros(2, np.float32))
     model = linear.LinearModel((shard,), "logistic")
     asked = {"rank_by": "probability/propensity"}
-    found = linear.top(model, [[1.0, 0.0]], 2, **asked, propensity=[0.5, 1e-30])
+    found = linear.predict_top(model, [[1.0, 0.0]], 2, **asked, propensity=[0.5, 1e-30])
     assert found.labels.tolist() == [[1, 0]]
     with pytest.raises(ValueError, match="at least 1e-30; got 1e-160 at label 1"):
-        linear.top(model, [[1.0, 0.0]], 2, **asked, propensity=[0.5, 1e-160])
+        linear.predict_top(model, [[1.0, 0.0]], 2, **asked, propensity=[0.5, 1e-160])
 
 
 def test_every_estimator_was_tried() -> None:

@@ -247,14 +247,15 @@ def functions() -> dict[str, Function]:
         "linear.train, features": lambda x, s: (
             linear.train(x, s.labels, recipes["squared_hinge"])[0].weights
         ),
-        "linear.top": lambda x, s: linear.top(dense_model(s), x, 2),
-        "linear.top_spread": lambda x, s: linear.top_spread(dense_model(s), x, 2),
+        "linear.predict_top": lambda x, s: linear.predict_top(dense_model(s), x, 2),
         "linear.scores": lambda x, s: linear.scores(dense_model(s), x),
         "linear.probabilities": lambda x, s: linear.probabilities(dense_model(s), x),
         "linear.LinearClassifier": lambda x, s: (
             linear.LinearClassifier(max_iter=5).fit(x, s.labels).coef_
         ),
-        "linear.top, weights": lambda w, s: linear.top(model(w, s), np.eye(s.shape[1]), 2),
+        "linear.predict_top, weights": lambda w, s: linear.predict_top(
+            model(w, s), np.eye(s.shape[1]), 2
+        ),
         "linear.scores, weights": lambda w, s: linear.scores(model(w, s), np.eye(s.shape[1])),
     }
     of_chances = {

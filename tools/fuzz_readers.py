@@ -260,7 +260,7 @@ def _read_model(folder: Path) -> None:
 
     model = linear.load(folder)
     rows = sp.csr_array(np.ones((2, model.n_features), dtype=np.float32))
-    top = linear.top(model, rows, 2)
+    top = linear.predict_top(model, rows, 2)
     if top.labels.max() >= model.n_labels or not np.isfinite(linear.scores(model, rows)).all():
         raise AssertionError("unsound model")
     linear.probabilities(model, rows)
@@ -304,7 +304,7 @@ def _use(model: Any) -> None:
     filled = np.arange(min(model.n_features, 1000))
     entries = np.ones(filled.size, dtype=np.float32), filled, [0, filled.size]
     rows = sp.csr_array(entries, shape=(1, model.n_features))
-    linear.top(model, rows, 1)
+    linear.predict_top(model, rows, 1)
     for part in model.shards:
         if sp.issparse(part.weights):
             _sound(part.weights)

@@ -1,4 +1,4 @@
-"""The door: every array a user hands in is checked here, once, and nowhere else.
+"""Validation: every array a user hands in is checked here, once, and nowhere else.
 
 Each function returns what the rest of the package may rely on, in one canonical form, and never
 changes what it was given:

@@ -53,7 +53,7 @@ def run(
     ):
         recipe = linear.Recipe(loss="logistic", correction=correction)
         model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
-        tops[name] = linear.top(model, rows.test_features, 5)
+        tops[name] = linear.predict_top(model, rows.test_features, 5)
         step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
     found = Demo(

@@ -58,6 +58,6 @@ def best(
     propensity: Any = None,
 ) -> TopK:
     """The k best labels of the test rows, by squared hinge trained on `labels`, as DiSMEC does."""
-    recipe = linear.Recipe(loss="squared_hinge", correction=correction, cull=0.01)
+    recipe = linear.Recipe(loss="squared_hinge", correction=correction, prune_below=0.01)
     model, _ = linear.train(split.train_features, labels, recipe, propensity=propensity)
-    return linear.top(model, split.test_features, k)
+    return linear.predict_top(model, split.test_features, k)

@@ -95,8 +95,8 @@ def _train(folder: Path) -> None:
             linear.train(words, rows.labels, recipe, propensity=p)
         except ValueError:  # a combination that is not offered, or has no minimum
             continue
-    for name, cull in (("dense", 0.0), ("sparse", 0.01)):
-        linear.train_to(folder / name, words, rows.labels, linear.Recipe(cull=cull))
+    for name, prune_below in (("dense", 0.0), ("sparse", 0.01)):
+        linear.train_to(folder / name, words, rows.labels, linear.Recipe(prune_below=prune_below))
 
 
 def _predict(folder: Path) -> None:
@@ -106,10 +106,10 @@ def _predict(folder: Path) -> None:
     p = propensity.jain(rows.labels)
     for name in ("dense", "sparse"):
         model = linear.load(folder / name)
-        top = linear.top(model, words, 5)
+        top = linear.predict_top(model, words, 5)
         for rank_by, by in product(("score", "probability/propensity"), ("rows", "labels")):
-            linear.top(model, words, 5, rank_by=rank_by, propensity=p)
-            linear.top_spread(folder / name, words, 5, rank_by=rank_by, propensity=p, by=by)
+            linear.predict_top(model, words, 5, rank_by=rank_by, propensity=p)
+            linear.predict_top(folder / name, words, 5, rank_by=rank_by, propensity=p, by=by)
         for end in ("txt", "npz"):
             predictions.write(folder / f"{name}.{end}", top)
             predictions.read(folder / f"{name}.{end}")

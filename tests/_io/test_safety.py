@@ -283,7 +283,7 @@ def test_the_command_uses_the_word_weights_of_the_model(source: Path, tmp_path: 
     model = linear.load(tmp_path / "m")
     expected = data.idf(SMALL.features)
     assert np.array_equal(model.idf, expected)
-    by_hand = linear.top(model, data.tfidf(SMALL.features, expected), 5)
+    by_hand = linear.predict_top(model, data.tfidf(SMALL.features, expected), 5)
     assert predicted(source, tmp_path / "m") is not None
     found = predictions.read(tmp_path / "predictions.txt")
     assert np.array_equal(found.labels, by_hand.labels)
@@ -461,17 +461,17 @@ class Replacing(parallel.LocalRunner):
 def test_workers_never_predict_with_two_models(folder: Path) -> None:
     rows = np.eye(3, dtype=np.float32)
     with pytest.raises(ValueError, match="is missing: the model is incomplete"):
-        linear.top_spread(folder, rows, 2, backend=Replacing(folder, _model(-1)), by="rows")
+        linear.predict_top(folder, rows, 2, backend=Replacing(folder, _model(-1)), by="rows")
     same = Replacing(folder, linear.load(folder))
-    found = linear.top_spread(folder, rows, 2, backend=same, by="rows")
-    assert np.array_equal(found.labels, linear.top(linear.load(folder), rows, 2).labels)
+    found = linear.predict_top(folder, rows, 2, backend=same, by="rows")
+    assert np.array_equal(found.labels, linear.predict_top(linear.load(folder), rows, 2).labels)
 
 
 def test_word_weights_of_one_model_and_weights_of_another_are_not_mixed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data.write(tmp_path / "x.txt", data.Dataset(np.ones((2, 3)), np.eye(2)))
-    usual = linear.top_spread
+    usual = linear.predict_top
 
     def replaced(path: Path, *arguments: Any, backend: Any, **options: Any) -> Any:
         linear.save(path, _model(1, backend and [3.0, 2.0, 1.0]))
@@ -486,7 +486,7 @@ def test_word_weights_of_one_model_and_weights_of_another_are_not_mixed(
         "--scheduler",
         "s",
     )
-    monkeypatch.setattr(linear, "top_spread", replaced)
+    monkeypatch.setattr(linear, "predict_top", replaced)
     refused = run(*arguments)
     assert refused.returncode == 2
     assert "was replaced in the meantime; predict again" in refused.stderr.replace("\n", " ")

@@ -87,7 +87,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     rows = data.synthetic.planted(600, n_features=200, n_labels=20, seed=0)
     data.write(paths["train.txt"], rows.take(slice(0, 400)))
     data.write(paths["test.txt"], rows.take(slice(400, 600)))
-    trained = run("train", paths["train.txt"], "-o", paths["model"], "--tfidf", "--cull", "0.01")
+    trained = run("train", paths["train.txt"], "-o", paths["model"], "--tfidf", "--prune", "0.01")
     assert trained.returncode == 0, trained.stderr
     predicted = run("predict", paths["model"], paths["test.txt"], "-o", paths["top.txt"])
     assert predicted.returncode == 0, predicted.stderr
@@ -145,7 +145,7 @@ def test_diagnosis_flags_rows_that_never_lose_all_labels(
 
 
 def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:
-    same = ("train", system["train.txt"], "-o", system["model"], "--tfidf", "--cull", "0.01")
+    same = ("train", system["train.txt"], "-o", system["model"], "--tfidf", "--prune", "0.01")
     assert run(*same).returncode == 0
     other = run("train", system["train.txt"], "-o", system["model"], "--C", "2")
     assert other.returncode == 2

@@ -92,9 +92,9 @@ DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         linear.Recipe,
         {"--loss": "loss", "--reduction": "reduction", "--correction": "correction",
          "--normalized": "normalized", "--C": "C", "--l2": "l2", "--bias": "bias", "--tol": "tol",
-         "--cull": "cull"},
+         "--prune": "prune_below"},
     ),
-    "predict": (linear.top, {"--rank-by": "rank_by"}),
+    "predict": (linear.predict_top, {"--rank-by": "rank_by"}),
     "evaluate": (
         metrics.Evaluator,
         {"--confidence": "confidence", "--interval": "interval", "--seed": "seed"},

@@ -55,7 +55,7 @@ unmask convert train.txt.gz train.npz
 unmask convert train.npz train.svm
 unmask hide train.txt.gz -o hidden.txt.gz --propensity constant:0.5
 unmask propensity train.txt.gz -o p.txt
-unmask train train.txt.gz -o model --tfidf --cull 0.01
+unmask train train.txt.gz -o model --tfidf --prune 0.01
 unmask train train.npz -o logistic --loss logistic --correction unbiased
 unmask train train.txt.gz -o pal --loss softmax --reduction pal --normalized --correction unbiased
 unmask predict model test.txt.gz -o top.txt

@@ -143,8 +143,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     ),
     "linear.probabilities": lambda g: linear.probabilities(MODEL, g["features"]),
     "linear.scores": lambda g: linear.scores(MODEL, g["features"]),
-    "linear.top": lambda g: linear.top(MODEL, g["features"], 3).labels,
-    "linear.top_spread": lambda g: linear.top_spread(MODEL, g["features"], 3).labels,
+    "linear.predict_top": lambda g: linear.predict_top(MODEL, g["features"], 3).labels,
     "linear.train": lambda g: (
         linear.train(g["features"], g["labels"], RECIPE, propensity=g["p"])[0].weights
     ),

@@ -36,7 +36,7 @@ Y = sp.csr_array((RNG.random((80, 70)) < 0.1).astype(int))
 
 @pytest.fixture(params=[0.0, 0.02], ids=["dense", "culled"])
 def model(request: pytest.FixtureRequest) -> LinearModel:
-    return train(X, Y, Recipe(cull=request.param))[0]
+    return train(X, Y, Recipe(prune_below=request.param))[0]
 
 
 def test_round_trip(model: LinearModel, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ class Interrupted(Exception):
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_resumed_training_gives_the_same_model(loss: str, tmp_path: Path) -> None:
-    recipe = Recipe(loss, cull=0.01)
+    recipe = Recipe(loss, prune_below=0.01)
     whole = train_to(tmp_path / "whole", X, Y, recipe, shard_labels=16)
 
     def stop(done: int, total: int) -> None:

@@ -19,7 +19,7 @@ from unmask import weights
 from unmask.data import hide
 from unmask.data.features import idf, tfidf
 from unmask.data.synthetic import planted
-from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, scores, top, train
+from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, predict_top, scores, train
 from unmask.predictions import TopK
 
 RNG = np.random.default_rng(3)
@@ -40,7 +40,7 @@ def test_learns_what_is_there() -> None:
 
 
 def test_scikit_learn_conventions() -> None:
-    classifier = LinearClassifier("logistic", C=0.5, cull=0.01)
+    classifier = LinearClassifier("logistic", C=0.5, prune_below=0.01)
     assert clone(classifier).get_params() == classifier.get_params()
     piped = make_pipeline(MaxAbsScaler(), LinearClassifier()).fit(X, Y)
     assert piped.predict(X).shape == Y.shape
@@ -134,7 +134,7 @@ def test_a_recipe_takes_every_positive_number_and_nothing_else() -> None:
         ("C", tiny, 0.0),
         ("l2", tiny, 0.0),
         ("tol", tiny, 0.0),
-        ("cull", 0.0, -tiny),
+        ("prune_below", 0.0, -tiny),
     ):
         assert getattr(Recipe(**{name: least}), name) == least
         assert getattr(Recipe(**{name: 1e300}), name) == 1e300
@@ -185,7 +185,7 @@ def test_top_is_the_top_of_all_scores(model: LinearModel, k: int, seed: int) -> 
     rng = np.random.default_rng(seed)
     rows = (rng.integers(0, 3, (7, 6)) * (rng.random((7, 6)) < 0.5)).astype(np.float32)
     wanted = TopK.from_scores(scores(model, rows), k)
-    found = top(model, rows, k)
+    found = predict_top(model, rows, k)
     assert np.array_equal(found.labels, wanted.labels)
     assert np.array_equal(found.scores, wanted.scores)
 
@@ -202,7 +202,7 @@ def test_top_by_probability_over_propensity(model: LinearModel, k: int) -> None:
         "squared_error": np.clip(s, 0, 1),
         "softmax": np.exp(s),
     }[model.loss]
-    found = top(model, rows, k, rank_by="probability/propensity", propensity=p)
+    found = predict_top(model, rows, k, rank_by="probability/propensity", propensity=p)
     ranks = chance / p
     at = np.where(found.labels >= 0, found.labels, 0)
     got = np.sort(np.take_along_axis(ranks, at, 1)[found.labels >= 0])
@@ -217,12 +217,12 @@ def test_ranking_by_probability_needs_propensities() -> None:
     with pytest.raises(ValueError, match="unknown ranking 'chance'"):
         classifier.predict_top(X, 2, rank_by="chance")
     with pytest.raises(ValueError, match="12 features"):
-        top(classifier.model_, X[:, :3], 2)
+        predict_top(classifier.model_, X[:, :3], 2)
 
 
 def test_culled_models_are_sparse_and_predict_alike() -> None:
     full = LinearClassifier().fit(X, Y)
-    culled = LinearClassifier(cull=0.05).fit(X, Y)
+    culled = LinearClassifier(prune_below=0.05).fit(X, Y)
     assert culled.model_.sparse
     assert np.abs(culled.coef_.data).min() >= 0.05
     dropped = np.where(np.abs(full.coef_) < 0.05, 0, full.coef_)
@@ -249,7 +249,7 @@ def test_corrected_training_recovers_half_of_what_hiding_costs(correction: str) 
 
     def measure(labels, recipe, propensity=None):  # type: ignore[no-untyped-def]
         model, _ = train(features[:3000], labels, recipe, propensity=propensity)
-        return np.array(_hits(top(model, features[3000:], 5), data.labels[3000:]))
+        return np.array(_hits(predict_top(model, features[3000:], 5), data.labels[3000:]))
 
     complete = measure(data.labels[:3000], Recipe("logistic"))
     vanilla = measure(observed, Recipe("logistic"))

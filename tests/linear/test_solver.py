@@ -171,7 +171,7 @@ def test_warm_start_saves_turns_and_keeps_the_optimum() -> None:
     for loss in SOLVERS:
         cold, cost = train(X, Y, Recipe(loss, tol=1e-8))
         warm, again = train(X, Y, Recipe(loss, tol=1e-8), first=cold)
-        assert again.turns.sum() < 0.6 * cost.turns.sum()
+        assert again.iterations.sum() < 0.6 * cost.iterations.sum()
         np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
 
 

@@ -30,7 +30,7 @@ from tests.helpers.cluster import CONFIG, RNG, L, N, X, Y, contents
 from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
-from unmask.linear import Recipe, blocks, load, plan, planning, top, top_spread, train, train_to
+from unmask.linear import Recipe, blocks, load, plan, planning, predict_top, train, train_to
 from unmask.linear.recipe import prepare
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.parallel import dask_runner, shared
@@ -56,7 +56,7 @@ def client() -> Iterator[distributed.Client]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model as one process makes it."""
     folder = tmp_path_factory.mktemp("model") / "whole"
-    train_to(folder, X, Y, Recipe(cull=0.01), shard_labels=16)
+    train_to(folder, X, Y, Recipe(prune_below=0.01), shard_labels=16)
     return folder
 
 
@@ -76,7 +76,7 @@ def test_processes_of_this_machine_keep_their_memory_for_the_next_array() -> Non
 
 def test_workers_make_the_same_files(client: Any, whole: Path, tmp_path: Path) -> None:
     """Written by the dask_runner, who see the folder; nothing else is left in it."""
-    train_to(tmp_path / "m", X, Y, Recipe(cull=0.01), shard_labels=16, backend=client)
+    train_to(tmp_path / "m", X, Y, Recipe(prune_below=0.01), shard_labels=16, backend=client)
     assert contents(tmp_path / "m") == contents(whole)
 
 
@@ -97,7 +97,7 @@ def test_the_classifier_does_not_depend_on_its_backend(client: Any, loss: str) -
 def test_joblib_runs_the_same_blocks(backend: str, client: Any, whole: Path) -> None:
     more = {"client": client} if backend == "dask" else {}
     with joblib.parallel_config(backend=backend, n_jobs=2, **more):
-        model, _ = train(X, Y, Recipe(cull=0.01))
+        model, _ = train(X, Y, Recipe(prune_below=0.01))
     assert (model.weights != load(whole).weights).nnz == 0
 
 
@@ -114,7 +114,7 @@ def test_warnings_and_refusals_come_home(client: Any, tmp_path: Path) -> None:
 
 
 def test_only_the_given_labels_travel() -> None:
-    """A task's size does not depend on the features; the features are in what is placed."""
+    """A task's size does not depend on the features; the features are in what is shared."""
     wide = sp.hstack([X] * 50).tocsr()
     small, large = (prepare(x, Y, Recipe(), None, None) for x in (X, wide))
     sizes = [
@@ -129,14 +129,14 @@ def test_only_the_given_labels_travel() -> None:
 
 def test_features_reach_a_worker_once(client: Any) -> None:
     """Of ten tasks per worker, each finds the very array that the first one found."""
-    placed = {"x": np.arange(200_000.0)}
+    shared = {"x": np.arange(200_000.0)}
     with parallel.connect(client) as runner:
-        found = [where for _, where in runner.run(_where, range(20), placed)]
+        found = [where for _, where in runner.run(_where, range(20), shared)]
     assert len(set(found)) <= 2
 
 
-def _where(placed: dict[str, Any], task: int) -> tuple[int, int]:
-    return os.getpid(), placed["x"].__array_interface__["data"][0]
+def _where(shared: dict[str, Any], task: int) -> tuple[int, int]:
+    return os.getpid(), shared["x"].__array_interface__["data"][0]
 
 
 def test_sharded_evaluation_is_exact(client: Any, tmp_path: Path) -> None:
@@ -186,15 +186,15 @@ def test_spread_prediction_is_that_of_one_process(
 
     monkeypatch.setattr(spread, "PIECE", 40)
     model, p = load(whole), jain(Y)
-    expected = top(model, X, 7, rank_by=rank_by, propensity=p)
+    expected = predict_top(model, X, 7, rank_by=rank_by, propensity=p)
     for given, backend in ((model, client), (whole, client), (model, None)):
-        found = top_spread(given, X, 7, rank_by=rank_by, propensity=p, by=by, backend=backend)
+        found = predict_top(given, X, 7, rank_by=rank_by, propensity=p, by=by, backend=backend)
         assert np.array_equal(found.labels, expected.labels)
         assert np.array_equal(found.scores, expected.scores)
 
 
 def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None:
-    from unmask.linear.spread import _way
+    from unmask.linear.prediction import _way
 
     class Small:
         def resources(self) -> parallel.Resources:
@@ -239,13 +239,13 @@ def test_a_plan_counts_and_a_task_stays_within_it() -> None:
     """Peak memory of a block, as numpy allocates it, is below what the plan says and not far."""
     import tracemalloc
 
-    made = plan(X, Y, Recipe(cull=0.01), shard_labels=32, sample=40)
+    made = plan(X, Y, Recipe(prune_below=0.01), shard_labels=32, sample=40)
     assert (made.tasks, made.block, made.labels, made.sampled) == (5, 32, L, 40)
     assert made.memory == planning.PROCESS + made.features_bytes + made.threads * made.task_bytes
     assert made.seconds_per_label > 0
     for threads, labels in ((1, 150), (2, 3 * 32), (4, 2 * 32), (8, 32)):  # rounds of blocks
         with using_threads(threads):
-            made = plan(X, Y, Recipe(cull=0.01), shard_labels=32, sample=10)
+            made = plan(X, Y, Recipe(prune_below=0.01), shard_labels=32, sample=10)
         assert (made.workers, made.threads) == (1, threads)
         assert made.seconds == pytest.approx(labels * made.seconds_per_label)
     large = sp.csr_array(RNG.random((4000, 300)) * (RNG.random((4000, 300)) < 0.05))
@@ -297,7 +297,7 @@ def test_a_worker_killed_mid_task_costs_only_its_task(
             killed.append(pids(client)[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    recipe = Recipe(cull=0.01)
+    recipe = Recipe(prune_below=0.01)
     train_to(tmp_path / "m", X, Y, recipe, shard_labels=16, backend=client, progress=kill)
     assert killed
     assert contents(tmp_path / "m") == contents(whole)
@@ -315,9 +315,9 @@ def test_what_was_placed_is_placed_again(client: Any) -> None:
     assert found == {at: 10 + at for at in range(6)}
 
 
-def _slowly(placed: Any, task: int) -> int:
+def _slowly(shared: Any, task: int) -> int:
     time.sleep(0.2)
-    return int(placed.sum()) + task
+    return int(shared.sum()) + task
 
 
 def test_a_task_that_fails_twice_is_tried_a_third_time(client: Any, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_task_that_fails_twice_is_tried_a_third_time(client: Any, tmp_path: Pa
             list(runner.run(_failing, [(str(tmp_path / "three"), 3)]))
 
 
-def _failing(placed: None, task: tuple[str, int]) -> int:
+def _failing(shared: None, task: tuple[str, int]) -> int:
     path, failures = task
     with open(path, "a") as file:
         file.write("x")
@@ -351,7 +351,7 @@ def test_everything_may_be_lost_three_times_in_a_row(
         raise CancelledError
 
     monkeypatch.setattr(dask_runner.Cluster, "_round", lose)
-    monkeypatch.setattr(dask_runner.Cluster, "_greet", lambda self: None)
+    monkeypatch.setattr(dask_runner.Cluster, "_check_workers", lambda self: None)
     runner = dask_runner.Cluster(SimpleNamespace(status="running"), patience=1)
     with pytest.raises(OSError, match=r"lost 4 times in a row with \d tasks unfinished"):
         list(runner.run(_slowly, range(2)))
@@ -369,7 +369,7 @@ def test_a_worker_holds_what_it_was_brought_last_and_one_before(
     assert [shared.holds(name) for name in "abc"] == [False, True, True]
     assert shared.Held("c").value == "C"
     shared.forget("c")
-    with pytest.raises(shared.NotHereError):
+    with pytest.raises(shared.NotHeldError):
         _ = shared.Held("c").value
 
 
@@ -384,7 +384,7 @@ def test_a_task_that_eats_all_memory_is_given_up(client: Any) -> None:
         assert dict(runner.run(_slowly, range(2), np.arange(3))) == {0: 3, 1: 4}
 
 
-def _greedy(placed: None, task: int) -> int:
+def _greedy(shared: None, task: int) -> int:
     hoard = []
     for _ in range(60):
         hoard.append(np.ones(1 << 22))
@@ -441,7 +441,7 @@ def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
     """Two processes with their own directories, blind for the model's folder; then the drop."""
     home = tmp_path / "client"
     home.mkdir()
-    blind, recipe = hidden(home), Recipe(cull=0.01)
+    blind, recipe = hidden(home), Recipe(prune_below=0.01)
     with (
         processes(tmp_path, blind, blind) as (address, scheduler),
         parallel.connect(address, patience=60) as runner,
@@ -452,7 +452,7 @@ def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
             assert not runner.shares_folder(home)
         train_to(home / "m", X, Y, recipe, shard_labels=16, backend=runner)
         assert contents(home / "m") == contents(whole)
-        found = top(load(whole), X, 5)
+        found = predict_top(load(whole), X, 5)
         table = evaluate_shards([(found, Y)], metrics=["P@5"], backend=runner)
         assert table == evaluate(found, Y, metrics=["P@5"])
 
@@ -473,7 +473,7 @@ def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
 
 
 def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Path) -> None:
-    folder, recipe = tmp_path / "m", Recipe(cull=0.01)
+    folder, recipe = tmp_path / "m", Recipe(prune_below=0.01)
     train_to(folder, X, Y, recipe, shard_labels=16)
     cut, flipped = (next(folder.glob(f"shard-{start:08d}-*")) for start in (32, 64))
     os.truncate(cut, cut.stat().st_size // 2)
@@ -519,14 +519,16 @@ def test_no_room_for_a_file(who: str, client: Any, whole: Path, tmp_path: Path) 
     everywhere(_limit_files, limit)
     try:
         with using_threads(1), pytest.raises(OSError, match="labels are kept in") as caught:
-            train_to(tmp_path / "m", X, y, Recipe(cull=0.01), shard_labels=16, backend=backend)
+            train_to(
+                tmp_path / "m", X, y, Recipe(prune_below=0.01), shard_labels=16, backend=backend
+            )
     finally:
         everywhere(_limit_files, free)
     assert caught.value.errno == errno.EFBIG
     with pytest.raises(ValueError, match="training has not finished"):
         load(tmp_path / "m")
-    train_to(tmp_path / "m", X, y, Recipe(cull=0.01), shard_labels=16, backend=backend)
-    train_to(tmp_path / "whole", X, y, Recipe(cull=0.01), shard_labels=16)
+    train_to(tmp_path / "m", X, y, Recipe(prune_below=0.01), shard_labels=16, backend=backend)
+    train_to(tmp_path / "whole", X, y, Recipe(prune_below=0.01), shard_labels=16)
     assert contents(tmp_path / "m") == contents(tmp_path / "whole")
 
 

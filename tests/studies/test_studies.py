@@ -289,7 +289,7 @@ def test_rows_are_measured_anew_on_request(tmp_path: Path) -> None:
     written = file.stat().st_mtime_ns
     assert command(*options).returncode == 0
     assert file.stat().st_mtime_ns == written
-    assert command(*options, "--anew").returncode == 0
+    assert command(*options, "--restart").returncode == 0
     assert file.stat().st_mtime_ns > written
 
 

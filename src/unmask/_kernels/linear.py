@@ -42,7 +42,7 @@ def begin(x, y, block, scale, start, lane, label):
     w[:] = 0.0
     d[:] = 0.0
     block.label[lane] = label
-    block.turns[lane] = 0
+    block.iterations[lane] = 0
     block.keep[0, lane] = 0.0
     block.step[0, lane] = 0.0
     block.shift[0, lane] = FORGOTTEN
@@ -133,13 +133,13 @@ def advance(x, y, settings, block, scratch):
         add(w, t, d)
         w[-1] += s
         block.keep[0, lane], block.step[0, lane], block.shift[0, lane] = 1.0, t, s
-        block.turns[lane] += 1
+        block.iterations[lane] += 1
         block.objective[lane] = value
         if not curved:
             block.status[lane] = CONCAVE
         elif block.status[lane] == LAST:
             block.status[lane] = CONVERGED
-        elif block.turns[lane] >= settings.turns:
+        elif block.iterations[lane] >= settings.iterations:
             block.status[lane] = EXHAUSTED
         else:
             block.status[lane] = direct(

@@ -55,7 +55,7 @@ class Settings(NamedTuple):
     bias: bool
     tol: float
     forcing: float
-    turns: int
+    iterations: int
 
 
 class Block(NamedTuple):
@@ -63,7 +63,7 @@ class Block(NamedTuple):
 
     label: Longs
     status: Longs
-    turns: Longs
+    iterations: Longs
     objective: Doubles
     weights: Doubles
     direction: Doubles
@@ -100,7 +100,7 @@ def block(n: int, d: int) -> Block:
     return Block(
         label=np.full(BLOCK, -1),
         status=np.zeros(BLOCK, dtype=np.int64),
-        turns=np.zeros(BLOCK, dtype=np.int64),
+        iterations=np.zeros(BLOCK, dtype=np.int64),
         objective=np.zeros(BLOCK),
         weights=np.zeros((BLOCK, d + 1)),
         direction=np.zeros((BLOCK, d + 1)),

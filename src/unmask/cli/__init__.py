@@ -1,7 +1,7 @@
 """The command `unmask`: parses, calls one function of the library, prints.
 
-Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 a
-mistake of ours (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C.
+Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 an
+internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unmask.cli.output import complain
 app = typer.Typer(
     name="unmask",
     help="Learning and evaluating multilabel models when labels are missing.",
-    epilog="Exit codes: 0 done; 1 a mistake of ours; 2 a mistake in the command line or a file; "
+    epilog="Exit codes: 0 done; 1 an internal error; 2 a mistake in the command line or a file; "
     "130 Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

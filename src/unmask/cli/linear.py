@@ -44,7 +44,9 @@ def train(
     l2: Annotated[float | None, typer.Option(help="Instead of C: mean loss + l2/2 ‖w‖².")] = None,
     bias: Annotated[str, typer.Option(help="regularized, free or none.")] = "regularized",
     tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 4e-4,
-    cull: Annotated[float, typer.Option(help="Drop smaller weights; DiSMEC uses 0.01.")] = 0.0,
+    prune_below: Annotated[
+        float, typer.Option(help="Drop smaller weights; DiSMEC uses 0.01.")
+    ] = 0.0,
     tfidf: Annotated[
         bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
     ] = False,
@@ -73,7 +75,7 @@ def train(
 ) -> None:
     """Train a linear model, corrected for missing labels, into a folder; interrupted, it goes on.
 
-    [dim]unmask train train.txt.gz -o model --tfidf --cull 0.01[/]
+    [dim]unmask train train.txt.gz -o model --tfidf --prune 0.01[/]
     [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
     [dim]unmask train train.txt.gz --scheduler tcp://node1:8786 --plan[/]
     """
@@ -85,7 +87,7 @@ def train(
         given = data.read(source, part=part, format=format)
     recipe = linear.Recipe(
         loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
-        l2=l2, bias=bias, tol=tol, cull=cull,
+        l2=l2, bias=bias, tol=tol, prune_below=prune_below,
     )  # fmt: skip
     features: Any = _present(given.features, source, "features")
     labels: Any = _present(given.labels, source, "labels")
@@ -147,19 +149,18 @@ def predict(
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with passing.status(f"reading {source}"):
         rows = data.read(source, part=part, format=format)
-        known = linear.load(model)
+        loaded = linear.load(model)
     features: Any = _present(rows.features, source, "features")
-    if known.idf is not None:
-        features = data.tfidf(features, known.idf)
+    if loaded.idf is not None:
+        features = data.tfidf(features, loaded.idf)
     p = None if propensity is None else models.read(propensity)
     with passing.status(f"predicting {features.shape[0]:,} rows"):
-        if backend is None:
-            top = linear.top(known, features, k, rank_by=rank_by, propensity=p)
-        else:
-            top = linear.top_spread(
-                model, features, k, rank_by=rank_by, propensity=p, backend=backend
-            )
-            _refuse_replaced(model, known.idf)
+        top = linear.predict_top(
+            loaded if backend is None else model,  # workers that see the folder map it
+            features, k, rank_by=rank_by, propensity=p, backend=backend,
+        )  # fmt: skip
+        if backend is not None:
+            _refuse_replaced(model, loaded.idf)
     predictions.write(output, top)
     if _io.is_standard_output(output):
         return
@@ -181,7 +182,7 @@ def _plan_facts(made: Any) -> dict[str, Any]:
         "workers × threads": f"{made.workers} × {made.threads}",
         "memory a worker needs": gigabytes(made.memory),
         "memory a worker may use": None if made.available is None else gigabytes(made.available),
-        "of it features, placed once": gigabytes(made.features_bytes),
+        "of it features, shared": gigabytes(made.features_bytes),
         "of it each task": gigabytes(made.task_bytes),
         "milliseconds per label": 1000 * made.seconds_per_label,
         "expected time": str(timedelta(seconds=round(made.seconds))),

@@ -50,7 +50,7 @@ def reproduce(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--anew", help="Keep what is done, or measure it again.")
+        bool, typer.Option("--resume/--restart", help="Keep what is done, or measure it again.")
     ] = True,
     scheduler: options.Scheduler = None,
     tls_ca_file: options.TlsCaFile = None,

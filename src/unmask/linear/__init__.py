@@ -1,8 +1,8 @@
 """Linear models: training by truncated Newton, prediction without score matrices, files.
 
 `LinearClassifier` is the scikit-learn face; `train` and `train_to` are the functions behind it,
-`plan` says what they will need; `top`, `scores` and `probabilities` are what a `LinearModel`
-predicts, `top_spread` the same by many workers, `save` and `load` its folder on disk, `read_dismec`
+`plan` says what they will need; `predict_top`, `scores` and `probabilities` are what a
+`LinearModel` predicts, `save` and `load` its folder on disk, `read_dismec`
 and `read_dismecpp` other people's models. Read on in `problem` (what is minimised), `hinge` and
 `smooth` (one-vs-all solvers), `softmax` (pick-all-labels), `blocks` (training as tasks).
 """
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
-from unmask.linear.model import LinearModel, Shard, probabilities, scores, top
+from unmask.linear.model import LinearModel, Shard, probabilities, scores
 from unmask.linear.planning import Plan, plan
+from unmask.linear.prediction import predict_top
 from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
 from unmask.linear.recipe import Recipe
-from unmask.linear.spread import top_spread
 from unmask.linear.training import train, train_to
 
 if TYPE_CHECKING:
@@ -34,13 +34,12 @@ __all__ = [
     "UnconvergedWarning",
     "load",
     "plan",
+    "predict_top",
     "probabilities",
     "read_dismec",
     "read_dismecpp",
     "save",
     "scores",
-    "top",
-    "top_spread",
     "train",
     "train_to",
 ]

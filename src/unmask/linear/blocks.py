@@ -1,7 +1,7 @@
 """Training as tasks: blocks of consecutive labels, each solved by itself, anywhere.
 
-A task carries the entries of its labels; the features are placed once per worker (`Common`). What
-comes back is a shard of the model, or the manifest's entry of a shard that the worker has written.
+A task carries the entries of its labels; the features are shared with every worker once (`Common`).
+What comes back is a shard of the model, or the manifest's entry of a shard that the worker has written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Common(NamedTuple):
     """What all tasks share; `folder` is where to write shards, None for sending them back."""
 
     given: Problem
-    cull: float
+    prune_below: float
     folder: str | None = None
 
 
@@ -69,7 +69,7 @@ def train_block(common: Common, block: Block) -> Trained:
     solution = solve(common.given.of_labels(block.part), block.first)
     if solution.course.concave.size:
         return Trained(block.start, solution.course)
-    part = shard(solution.weights, common.cull)
+    part = shard(solution.weights, common.prune_below)
     if common.folder is None or not os.path.isdir(common.folder):
         return Trained(block.start, solution.course, part)
     entry = files.write_shard(Path(common.folder), block.start, part)
@@ -87,5 +87,5 @@ def blocks(given: Problem, size: int, start: NDArray[np.float32] | None = None) 
 
 def joined(parts: list[FitLog]) -> FitLog:
     """The courses of consecutive blocks as one."""
-    names = ("objective", "turns", "status")
+    names = ("objective", "iterations", "status")
     return FitLog(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

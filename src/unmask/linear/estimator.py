@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unmask import _kernels, _validation
 from unmask.linear import model as models
+from unmask.linear.prediction import predict_top
 from unmask.linear.recipe import Recipe
-from unmask.linear.spread import top_spread
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -47,8 +47,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     C : as in liblinear; `l2` instead sets C = 1/(l2·n), that is mean loss + l2/2 ‖w‖².
     bias : "regularized" (a feature that is always 1), "free" (not in the penalty), "none".
     tol : stop when the next step promises less than this share of the objective.
-    max_iter : Newton turns per label.
-    cull : drop weights smaller than this and keep the model sparse; 0.01 is DiSMEC's choice.
+    max_iter : Newton iterations per label.
+    prune_below : drop weights smaller than this and keep the model sparse; 0.01 is DiSMEC's choice.
     n_jobs : threads; None for the package's setting, −1 for all cores. Results do not depend on it.
     backend : where blocks of labels are trained: None for these threads (or what
         `joblib.parallel_config` says), "local:4" for worker processes, a Dask scheduler's address
@@ -85,7 +85,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bias: str = "regularized",
         tol: float = 4e-4,
         max_iter: int = 100,
-        cull: float = 0.0,
+        prune_below: float = 0.0,
         n_jobs: int | None = None,
         backend: Any = None,
         warm_start: bool = False,
@@ -101,7 +101,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.bias = bias
         self.tol = tol
         self.max_iter = max_iter
-        self.cull = cull
+        self.prune_below = prune_below
         self.n_jobs = n_jobs
         self.backend = backend
         self.warm_start = warm_start
@@ -122,7 +122,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             bias=self.bias,
             tol=self.tol,
             max_iter=self.max_iter,
-            cull=self.cull,
+            prune_below=self.prune_below,
         )
         with _on_threads(self.n_jobs):
             self.model_, course = train(
@@ -135,7 +135,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 progress=_reporter() if self.verbose else None,
                 backend=self.backend,
             )
-        self.objective_, self.n_iter_ = course.objective, course.turns
+        self.objective_, self.n_iter_ = course.objective, course.iterations
         self.classes_ = np.arange(labels.shape[1])
         self._sparse_labels = sp.issparse(Y)
         return self
@@ -180,12 +180,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return models.probabilities(self.model_, rows)
 
     def predict_top(self, X: Any, k: int, *, rank_by: str = "score") -> TopK:
-        """The k best labels of every row, without the n × L scores; see `unmask.linear.top`."""
+        """The k best labels of every row, without the n × L scores; see `linear.predict_top`."""
         rows, how = self._rows(X), {"rank_by": rank_by, "propensity": self.propensity}
-        if self.backend is not None:
-            return top_spread(self.model_, rows, k, **how, backend=self.backend)
-        with _on_threads(self.n_jobs):
-            return models.top(self.model_, rows, k, **how)
+        with _on_threads(self.n_jobs if self.backend is None else None):
+            return predict_top(self.model_, rows, k, **how, backend=self.backend)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")

@@ -48,7 +48,7 @@ _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
 _ROWS = 1 << 12  # of weights that are looked at in one go
 _OURS = re.compile(
     r"shard-\d{8,}(-[0-9a-f]{16})?\.safetensors|idf(-[0-9a-f]{16})?\.txt"
-    r"|\..*\.part|\.(placed|seen)-.*"
+    r"|\..*\.part|\.(shared|seen)-.*"
 )
 
 

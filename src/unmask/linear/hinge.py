@@ -60,7 +60,7 @@ def solve(
             at = place[lane]
             solution.weights[at] = block.weights[lane]
             solution.objective[at] = block.objective[lane]
-            solution.turns[at] = block.turns[lane]
+            solution.iterations[at] = block.iterations[lane]
             solution.status[at] = block.status[lane]
             begin(lane)
     return solution

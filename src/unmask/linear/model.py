@@ -87,10 +87,10 @@ class LinearModel:
         return np.concatenate([shard.bias for shard in self.shards])
 
 
-def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
-    """Solver output (labels × features+1) as a shard; with `cull`, |w| < cull is dropped.
+def shard(solution: NDArray[np.float32], prune_below: float = 0.0) -> Shard:
+    """Solver output (labels × features+1) as a shard; |w| < `prune_below` is dropped.
 
-    >>> shard(np.float32([[0.001, 0.5, -1.0]]), cull=0.01).weights.toarray()
+    >>> shard(np.float32([[0.001, 0.5, -1.0]]), prune_below=0.01).weights.toarray()
     array([[0. , 0.5]], dtype=float32)
     """
     unsolved = int((~np.isfinite(solution)).any(axis=1).sum())
@@ -101,10 +101,12 @@ def shard(solution: NDArray[np.float32], cull: float = 0.0) -> Shard:
             "propensities with `propensity.clip`."
         )
     weights, bias = solution[:, :-1], np.ascontiguousarray(solution[:, -1])
-    if cull <= 0:
+    if prune_below <= 0:
         return Shard(np.ascontiguousarray(weights), bias)
     kept = [  # a few labels at a time: dense weights are the largest thing that a worker holds
-        sp.csr_array(np.where(np.abs(weights[at : at + BLOCK]) < cull, 0, weights[at : at + BLOCK]))
+        sp.csr_array(
+            np.where(np.abs(weights[at : at + BLOCK]) < prune_below, 0, weights[at : at + BLOCK])
+        )
         for at in range(0, len(bias), BLOCK)
     ]
     return Shard(_validation.narrow(sp.csr_array(sp.vstack(kept))), bias)
@@ -178,32 +180,17 @@ def probabilities(model: LinearModel, given: Any) -> Singles:
     return np.asarray(link(scores(model, given)))
 
 
-def top(
+def best_labels(
     model: LinearModel,
-    given: Any,
+    matrix: sp.csr_array,
     k: int,
     *,
     rank_by: str = "score",
     propensity: ArrayLike | None = None,
 ) -> TopK:
-    """The k best labels of every row; no n × L matrix at any time.
-
-    `rank_by="probability/propensity"` ranks by P(label observed | row) / p: the order that is best
-    for precision on the true labels when training saw observed ones (the idea of PS-PLT, Wydmuch
-    et al. 2021, for one-vs-all). Ties: the smaller label first.
-
-    >>> weights = np.float32([[1, 0], [0, 1], [1, 1]])
-    >>> model = LinearModel((Shard(weights, np.zeros(3, np.float32)),), "logistic")
-    >>> top(model, [[1.0, 0.5]], 2).labels
-    array([[2, 0]], dtype=int32)
-    >>> top(model, [[1.0, 0.5]], 2, rank_by="probability/propensity", propensity=[1, 0.1, 1]).labels
-    array([[1, 2]], dtype=int32)
-    """
-    model = checked(model)
-    matrix = features(model, given)
-    n, k = matrix.shape[0], _validation.positive_int(k, "k")
+    """The k best labels of every row, by a checked model of checked rows; see `predict_top`."""
     link, inverse, bias = _ranking(model, rank_by, propensity)
-    labels = np.full((n, min(k, model.n_labels)), -1, dtype=np.int32)
+    labels = np.full((matrix.shape[0], min(k, model.n_labels)), -1, dtype=np.int32)
     best = np.full(labels.shape, -np.inf, dtype=np.float32)
     find = _top_sparse if model.sparse else _top_dense
     find(model, matrix, link, inverse, bias, labels, best)

@@ -22,9 +22,9 @@ from unmask._kernels.linear_state import Entries
 from unmask.linear import softmax
 from unmask.linear.blocks import Block, Common, block_labels, train_block
 from unmask.linear.model import LinearModel
+from unmask.linear.prediction import size
 from unmask.linear.problem import Part, Problem
 from unmask.linear.recipe import Recipe, prepare
-from unmask.linear.spread import size
 from unmask.weights import Weights
 
 PROCESS = 400 << 20  # Python with numba, scipy and Dask loaded, and the compiled kernels
@@ -88,7 +88,7 @@ def plan(
         room = runner.resources()
         refuse_small(given, block, room)
         picked = _spread(given, _validation.positive_int(sample, "sample"))
-        common = Common(given.common, chosen.cull)
+        common = Common(given.common, chosen.prune_below)
         ((_, (seconds, stored)),) = runner.run(_measure, [_pick(given, picked)], common)
     rounds = -(-tasks // (room.workers * room.threads))
     return Plan(

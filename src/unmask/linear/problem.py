@@ -90,25 +90,25 @@ class Solution:
 
     weights: NDArray[np.float32]
     objective: NDArray[np.float64]
-    turns: NDArray[np.int64]
+    iterations: NDArray[np.int64]
     status: NDArray[np.int64]
 
     @property
     def course(self) -> FitLog:
         """How it went, without the weights."""
-        return FitLog(self.objective, self.turns, self.status)
+        return FitLog(self.objective, self.iterations, self.status)
 
 
 @dataclass(frozen=True)
 class FitLog:
-    """The objective of every label, the turns it took, and how it ended.
+    """The objective of every label, the iterations it took, and how it ended.
 
     `concave` and `exhausted` name labels: those whose problem has no minimum that the solver can
     vouch for, and those that ran out of iterations.
     """
 
     objective: NDArray[np.float64]
-    turns: NDArray[np.int64]
+    iterations: NDArray[np.int64]
     status: NDArray[np.int64]
 
     @property

@@ -25,7 +25,7 @@ class Recipe:
     - `C` as in liblinear, ½‖w‖² + C Σ loss; or `l2`, mean loss + l2/2 ‖w‖², where C = 1/(l2·n);
     - `bias`: "regularized" (a feature that is always 1), "free" (not in the penalty) or "none";
     - `tol`: stop when the next step promises less than this share of the objective;
-    - `cull`: drop weights below this size (DiSMEC: 0.01); the model is then stored sparse.
+    - `prune_below`: drop weights below this size (DiSMEC: 0.01); the model is then stored sparse.
 
     >>> Recipe(loss="logistic", l2=1e-3).cost(rows=500)
     2.0
@@ -40,7 +40,7 @@ class Recipe:
     bias: str = "regularized"
     tol: float = 4e-4
     max_iter: int = 100
-    cull: float = 0.0
+    prune_below: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be combined."""
@@ -51,7 +51,7 @@ class Recipe:
         _validation.one_of(self.bias, BIASES, "bias")
         for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
             _validation.in_range(getattr(self, name), name, np.finfo(float).tiny, np.inf)
-        _validation.in_range(self.cull, "cull", 0, np.inf)
+        _validation.in_range(self.prune_below, "prune_below", 0, np.inf)
         _validation.positive_int(self.max_iter, "max_iter")
 
     def cost(self, rows: int) -> float:

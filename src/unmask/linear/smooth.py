@@ -55,7 +55,7 @@ class State:
     scale: Doubles
     label: NDArray[np.int64]
     status: NDArray[np.int64]
-    turns: NDArray[np.int64]
+    iterations: NDArray[np.int64]
     value: Doubles
     base: Doubles
     noise: Doubles
@@ -109,7 +109,10 @@ def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = N
             at = place[lane]
             solution.weights[at] = state.w[:, lane]
             solution.objective[at] = state.value[lane]
-            solution.turns[at], solution.status[at] = state.turns[lane], state.status[lane]
+            solution.iterations[at], solution.status[at] = (
+                state.iterations[lane],
+                state.status[lane],
+            )
             begin(int(lane))
 
     for lane in range(BLOCK):
@@ -128,7 +131,7 @@ def _state(given: Problem) -> State:
     kind = KINDS[given.loss]
     curvature = given.cost * kind.curvature * given.squares
     arrays: dict[str, Any] = {
-        name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "turns")
+        name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "iterations")
     }
     arrays |= {name: np.zeros(BLOCK) for name in ("value", "base", "noise")}
     shapes = dict.fromkeys(("w", "pull", "d", "residual", "q", "h"), (d + 1, BLOCK))
@@ -146,7 +149,7 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
     given, kind = state.given, state.kind
     for matrix in (state.w, state.d, state.pull):
         matrix[:, lane] = 0.0
-    state.label[lane], state.turns[lane] = label, 0
+    state.label[lane], state.iterations[lane] = label, 0
     state.status[lane] = RUNNING if label >= 0 else IDLE
     if label < 0:
         return
@@ -244,15 +247,15 @@ def _take(state: State, value: Doubles, t: Doubles, s: Doubles) -> None:
     kernels.move(state.z, state.u, step, shift)
     busy = state.busy
     state.value[busy] = value[busy]
-    state.turns[busy] += 1
-    state.status[busy & (state.turns >= state.given.max_iter)] = EXHAUSTED
+    state.iterations[busy] += 1
+    state.status[busy & (state.iterations >= state.given.max_iter)] = EXHAUSTED
     state.status[state.status == LAST] = CONVERGED
 
 
 def _direct(state: State) -> None:
     """The next Newton direction of every lane that has made a step, by conjugate gradients."""
     given, residual, q = state.given, state.residual, state.q
-    solving = state.busy & (state.turns > 0)
+    solving = state.busy & (state.iterations > 0)
     if not solving.any():
         return
     _differentiate(state, solving)

@@ -54,16 +54,16 @@ class Joint:
 
 
 def solve(given: Problem, first: Singles | None = None) -> Solution:
-    """The joint optimum; `objective`, `turns` and `status` are those of the whole, per label."""
+    """The joint optimum; objective, iterations and status are those of the whole, per label."""
     n, d, n_labels = given.shape
     y = given.entries
     pos = sp.csr_array(sp.csc_array((y.pos, y.rows, y.start), shape=(n, n_labels)))
     joint = Joint(given, pos, pos.sum(axis=1).astype(np.float32))
     w = _to_blocks(first, joint) if first is not None else _start(joint)
     value, residual = _gradient(joint, w)
-    status, turns = EXHAUSTED, 0
-    while turns < given.max_iter:
-        turns += 1
+    status, iterations = EXHAUSTED, 0
+    while iterations < given.max_iter:
+        iterations += 1
         direction, promised = _conjugate_gradients(joint, w, residual)
         if promised < 0:
             status = CONCAVE
@@ -73,7 +73,7 @@ def solve(given: Problem, first: Singles | None = None) -> Solution:
             status = CONVERGED
             break
     weights = w.transpose(0, 2, 1).reshape(-1, d + 1)[:n_labels]
-    same = (np.full(n_labels, c) for c in (value, turns, status))
+    same = (np.full(n_labels, c) for c in (value, iterations, status))
     return Solution(np.ascontiguousarray(weights), *same)
 
 
@@ -89,7 +89,7 @@ def report(given: Problem, course: FitLog) -> None:
         )
     if course.exhausted.size:
         warnings.warn(
-            f"softmax did not converge in {given.max_iter} turns; raise max_iter or tol.",
+            f"softmax did not converge in {given.max_iter} iterations; raise max_iter or tol.",
             UnconvergedWarning,
             stacklevel=4,
         )

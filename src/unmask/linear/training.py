@@ -43,7 +43,7 @@ def train(
     progress: Progress | None = None,
     backend: Any = None,
 ) -> tuple[LinearModel, FitLog]:
-    """Train a model in memory; also returns objectives, turns and status of every label.
+    """Train a model in memory; also returns objectives, iterations and status of every label.
 
     `weights` take the place of the recipe's correction; `first` is a model to start from;
     `progress(done, total)` is called as labels are finished; `backend` is where blocks of labels
@@ -60,11 +60,11 @@ def train(
     tasks = blocks(given, size, start=_start(first, given))
     note = _counter(progress, given.shape[2])
     solved: list[Trained] = []
-    placed = Common(given.common, chosen.cull)
+    shared = Common(given.common, chosen.prune_below)
     with parallel.connect(backend) as runner:
         if backend is not None:
             refuse_small(given, size, runner.resources())
-        with closing(runner.run(train_block, tasks, placed)) as parts:
+        with closing(runner.run(train_block, tasks, shared)) as parts:
             for _, part in parts:
                 solved.append(part)
                 note(len(part.course.status))
@@ -131,10 +131,12 @@ def train_to(
         with parallel.connect(backend if tasks else None) as runner, _keeping(folder, n_labels):
             if backend is not None:
                 refuse_small(given, size, runner.resources())
-            placed = Common(
-                given.common, chosen.cull, str(folder) if runner.shares_folder(folder) else None
+            shared = Common(
+                given.common,
+                chosen.prune_below,
+                str(folder) if runner.shares_folder(folder) else None,
             )
-            with closing(runner.run(train_block, tasks, placed, folder=folder)) as parts:
+            with closing(runner.run(train_block, tasks, shared, folder=folder)) as parts:
                 for _, part in parts:
                     done = part.start + np.arange(len(part.course.status))
                     _report(given, done, part.course)

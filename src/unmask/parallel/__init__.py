@@ -1,10 +1,9 @@
 """Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
 
 Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
-`Runner` runs them: `runner.run(work, tasks, placed)` yields (position, `work(placed, task)`) as
-they finish. What all tasks need is *placed* once per worker, never sent with a task. Nothing here
-knows
-any mathematics, and nothing else knows Dask (docs/decisions/0007).
+`Runner` runs them: `runner.run(work, tasks, shared)` yields (position, `work(shared, task)`) as
+they finish. What all tasks need is *shared* with every worker once, never sent with a task. Nothing
+here knows any mathematics, and nothing else knows Dask (docs/decisions/0007).
 
     backend                          runs on
     None                             threads of this process, or what `joblib.parallel_config` says
@@ -15,7 +14,7 @@ any mathematics, and nothing else knows Dask (docs/decisions/0007).
     a distributed Client or cluster  its workers
 
 A worker that dies costs the tasks it was running; they run again elsewhere. One that comes late is
-brought what was placed. If the scheduler is lost and found again, everything unfinished is placed
+brought what was shared. If the scheduler is lost and found again, everything unfinished is shared
 and submitted again, a few times at most. Then, or when nobody is left, an OSError says what
 happened.
 """
@@ -44,7 +43,7 @@ def connect(backend: Any = None, *, patience: float = PATIENCE) -> Iterator[Runn
     `patience` is how many seconds to wait for a first worker.
 
     >>> with connect() as runner:
-    ...     sorted(runner.run(lambda placed, task: placed + task, [1, 2, 3], 10))
+    ...     sorted(runner.run(lambda shared, task: shared + task, [1, 2, 3], 10))
     [(0, 11), (1, 12), (2, 13)]
     """
     if backend is None:

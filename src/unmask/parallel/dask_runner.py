@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from unmask import __version__, _kernels
 from unmask.parallel.runner import AHEAD, PATIENCE, Resources, T, Work
-from unmask.parallel.shared import Box, Held, NotHereError, adopt, forget, holds, mapped
+from unmask.parallel.shared import Box, Held, NotHeldError, adopt, forget, holds, mapped
 
 RETRIES = 2  # of a task that failed, on whichever worker is free
 LOSSES = 3  # times in a row that everything may be lost
@@ -26,13 +26,13 @@ class DaskRunner:
     def __init__(self, client: Any, patience: float = PATIENCE) -> None:
         """Wait for a first worker (a task makes an adaptive cluster grow), then ask them all."""
         self.client, self.patience = client, patience
-        self._greet()
+        self._check_workers()
 
-    def _greet(self) -> None:
+    def _check_workers(self) -> None:
         where = self.client.scheduler.address
         try:
-            self.client.submit(_hello, pure=False).result(timeout=self.patience)
-            answers = self.client.run(_hello, on_error="ignore")
+            self.client.submit(_worker_version, pure=False).result(timeout=self.patience)
+            answers = self.client.run(_worker_version, on_error="ignore")
         except TimeoutError:
             raise OSError(
                 f"no worker came to the scheduler at {where} within {self.patience:g} s; "
@@ -55,7 +55,7 @@ class DaskRunner:
         self,
         work: Work[T],
         tasks: Iterable[Any],
-        placed: Any = None,
+        shared: Any = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,
@@ -67,14 +67,14 @@ class DaskRunner:
         while waiting:
             before = len(waiting)
             try:
-                with self._placed(placed, folder) as source:
-                    yield from self._round(work, waiting, source, placed, max(ahead, 1))
+                with self._shared_value(shared, folder) as source:
+                    yield from self._round(work, waiting, source, shared, max(ahead, 1))
             except losses as error:
                 lost = 1 if len(waiting) < before else lost + 1
                 self._again(lost, len(waiting), error)
 
     def _round(
-        self, work: Work[T], waiting: dict[int, Any], source: Any, placed: Any, ahead: int
+        self, work: Work[T], waiting: dict[int, Any], source: Any, shared: Any, ahead: int
     ) -> Generator[tuple[int, T], None, None]:
         """Submit what is waiting; take out of it what has finished."""
         running = need_distributed().as_completed(loop=self.client.loop)
@@ -95,7 +95,7 @@ class DaskRunner:
                 for future in running:
                     at, result = known.pop(future.key), _outcome(future)
                     if isinstance(result, _Missing):
-                        self._supply(result.address, source, placed)
+                        self._supply(result.address, source, shared)
                         submit(at)
                         continue
                     del waiting[at]
@@ -107,7 +107,7 @@ class DaskRunner:
                 self.client.cancel(list(running.futures))
 
     @contextmanager
-    def _placed(self, value: Any, folder: Path | None) -> Iterator[Any]:
+    def _shared_value(self, value: Any, folder: Path | None) -> Iterator[Any]:
         """What a task is given in place of `value`."""
         if value is None:
             yield None
@@ -166,11 +166,11 @@ class DaskRunner:
             raise OSError(
                 f"everything was lost {lost} times in a row with {left} tasks unfinished ({error})."
             ) from error
-        self._greet()
+        self._check_workers()
 
 
 class _Missing(NamedTuple):
-    """The worker at this address does not hold what was placed."""
+    """The worker at this address does not hold what was shared."""
 
     address: str
 
@@ -188,7 +188,7 @@ def _do(boxed: Box) -> Any:
         _kernels.set_threads(need_distributed().get_worker().state.nthreads if alone else 1)
     try:
         return work(None if source is None else source.value, task)
-    except NotHereError:
+    except NotHeldError:
         return _Missing(need_distributed().get_worker().address)
     except ValueError as error:
         return _Refused(error)
@@ -222,7 +222,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _hello() -> str:
+def _worker_version() -> str:
     return __version__
 
 

@@ -18,7 +18,7 @@ class LocalRunner:
         self,
         work: Work[T],
         tasks: Iterable[Any],
-        placed: Any = None,
+        shared: Any = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,
@@ -30,7 +30,7 @@ class LocalRunner:
         asked = joblib.effective_n_jobs(None)
         jobs = asked if asked > 1 else min(_kernels.threads(), len(waiting))
         if jobs <= 1 or len(waiting) == 1:
-            yield from ((at, work(placed, task)) for at, task in waiting)
+            yield from ((at, work(shared, task)) for at, task in waiting)
             return
         parallel = joblib.Parallel(
             n_jobs=None if asked > 1 else jobs,
@@ -40,7 +40,7 @@ class LocalRunner:
             batch_size=1,
         )
         finished = parallel(
-            joblib.delayed(_numbered)(work, placed, at, task) for at, task in waiting
+            joblib.delayed(_numbered)(work, shared, at, task) for at, task in waiting
         )
         try:
             for pair in finished:  # noqa: UP028 (`yield from` would close it first)
@@ -59,10 +59,10 @@ class LocalRunner:
         return Resources(1, _kernels.threads(), _free_memory())
 
 
-def _numbered(work: Work[T], placed: Any, at: int, task: Any) -> tuple[int, T]:
+def _numbered(work: Work[T], shared: Any, at: int, task: Any) -> tuple[int, T]:
     """One task on one thread, as the others are busy with theirs."""
     with _kernels.using_threads(1):
-        return at, work(placed, task)
+        return at, work(shared, task)
 
 
 def _free_memory() -> int | None:

@@ -28,14 +28,14 @@ class Runner(Protocol):
         self,
         work: Work[T],
         tasks: Iterable[Any],
-        placed: Any = None,
+        shared: Any = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,
     ) -> Generator[tuple[int, T], None, None]:
-        """(position, `work(placed, task)`) of every task, in the order in which they finish.
+        """(position, `work(shared, task)`) of every task, in the order in which they finish.
 
-        In `folder`, `placed` is written and mapped by the workers, if all of them see it; else it
+        In `folder`, `shared` is written and mapped by the workers, if all of them see it; else it
         is sent to each. At most `ahead` tasks are submitted before the first one finishes.
         """
         ...

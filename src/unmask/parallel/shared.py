@@ -24,7 +24,7 @@ class Box:
     value: Any
 
 
-class NotHereError(LookupError):
+class NotHeldError(LookupError):
     """This process does not hold what it should: it came late, or has forgotten."""
 
 
@@ -44,7 +44,7 @@ class Held:
         try:
             return _HELD[self.token]
         except KeyError:
-            raise NotHereError(self.token) from None
+            raise NotHeldError(self.token) from None
 
 
 def adopt(token: str, key: str, dask_worker: Any) -> None:
@@ -88,7 +88,7 @@ def mapped(value: Any, folder: Path) -> Iterator[Mapped]:
     """`value` with its arrays in a file in `folder`, which goes when the block ends."""
     arrays: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
-    path, spans, at = folder.resolve() / f".placed-{uuid4().hex}", [], 0
+    path, spans, at = folder.resolve() / f".shared-{uuid4().hex}", [], 0
     try:
         with _io.atomic_write(path) as file:
             for array in arrays:

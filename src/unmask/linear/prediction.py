@@ -1,0 +1,182 @@
+"""The best labels of rows, here or as tasks: blocks of rows, or shards whose best are merged.
+
+By rows, the model is shared with every worker once. By labels, the rows are, and every shard of the
+model goes to one worker: for models that do not fit a worker. The best k of all labels are among
+the best k of every shard, so merging those is exact; both ways give the numbers of one process.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from unmask import _validation, parallel
+from unmask.linear import files
+from unmask.linear.model import LinearModel, Shard, best_labels, checked, features
+from unmask.predictions import TopK
+
+WAYS = ("rows", "labels")
+PIECE = 4096  # labels of a task at most
+
+
+class Ranking(NamedTuple):
+    """How labels are ranked; see `predict_top`."""
+
+    k: int
+    rank_by: str
+    propensity: Any
+
+
+def predict_top(
+    model: LinearModel | str | os.PathLike[str],
+    given: Any,
+    k: int,
+    *,
+    rank_by: str = "score",
+    propensity: ArrayLike | None = None,
+    backend: Any = None,
+    by: str | None = None,
+) -> TopK:
+    """The k best labels of every row; no n × L matrix at any time.
+
+    Parameters
+    ----------
+    model : LinearModel or path
+        A model, or the folder of one, which workers that see it map for themselves.
+    given : matrix of shape (n, d)
+        Features, dense or sparse.
+    k : int
+        Labels per row.
+    rank_by : {"score", "probability/propensity"}
+        "probability/propensity" ranks by P(label observed | row) / p: the order that is best for
+        precision on the true labels when training saw observed ones (the idea of PS-PLT, Wydmuch
+        et al. 2021, for one-vs-all). Ties: the smaller label first.
+    propensity : array of shape (L,), optional
+        Needed for "probability/propensity".
+    backend : optional
+        Whose workers predict (`unmask.parallel`); by default the threads of this process.
+    by : {"rows", "labels"}, optional
+        What a backend's tasks are (see the module); by default rows, unless the model is larger
+        than half the memory of a worker.
+
+    Returns
+    -------
+    TopK
+        The same numbers by every backend and either way.
+
+    Examples
+    --------
+    >>> weights = np.float32([[1, 0], [0, 1], [1, 1]])
+    >>> model = LinearModel((Shard(weights, np.zeros(3, np.float32)),), "logistic")
+    >>> predict_top(model, [[1.0, 0.5]], 2).labels
+    array([[2, 0]], dtype=int32)
+    >>> by_ratio = {"rank_by": "probability/propensity", "propensity": [1, 0.1, 1]}
+    >>> predict_top(model, [[1.0, 0.5]], 2, **by_ratio).labels
+    array([[1, 2]], dtype=int32)
+    >>> predict_top(model, [[1.0, 0.5], [0.0, 1.0]], 2, by="labels").labels
+    array([[2, 0],
+           [1, 2]], dtype=int32)
+    """
+    folder = None
+    if isinstance(model, LinearModel):
+        loaded = checked(model)
+    else:
+        folder = files.complete(Path(model).resolve())
+        loaded = files.of_manifest(*folder, verify=True)
+    rows = features(loaded, given)
+    p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
+    how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
+    if backend is None and by is None:
+        return best_labels(loaded, rows, how.k, rank_by=rank_by, propensity=p)
+    with parallel.connect(backend) as runner:
+        way = _way(runner, loaded) if by is None else _validation.one_of(by, WAYS, "way to spread")
+        if way == "labels":
+            return _by_labels(runner, loaded, rows, how)
+        shared = folder if folder and runner.shares_folder(folder[0]) else _plain(loaded)
+        return _by_rows(runner, shared, rows, how)
+
+
+def _way(runner: parallel.Runner, model: LinearModel) -> str:
+    memory = runner.resources().memory
+    return "rows" if memory is None or 2 * size(model) <= memory else "labels"
+
+
+def size(model: LinearModel) -> int:
+    """Bytes of its arrays."""
+    arrays = [
+        (w.data, w.indices, w.indptr) if sp.issparse(w) else (w,)
+        for w in (part.weights for part in model.shards)
+    ]
+    return sum(int(array.nbytes) for group in arrays for array in group) + 4 * model.n_labels
+
+
+def _by_rows(runner: parallel.Runner, model: Any, rows: sp.csr_array, how: Ranking) -> TopK:
+    resources = runner.resources()
+    height = max(1, -(-rows.shape[0] // (2 * resources.workers * resources.threads)))
+    tasks = [rows[i : i + height] for i in range(0, rows.shape[0], height)] or [rows]
+    with closing(runner.run(_top_of_rows, tasks, (model, how))) as parts:
+        by_position = dict(parts)
+    inorder = [by_position[position] for position in range(len(tasks))]
+    return TopK(
+        *(np.concatenate([getattr(t, name) for t in inorder]) for name in TopK.__match_args__)
+    )
+
+
+def _top_of_rows(shared: tuple[Any, Ranking], rows: sp.csr_array) -> TopK:
+    model, how = shared  # by its manifest, so that all use one model even if it is replaced
+    loaded = model if isinstance(model, LinearModel) else files.of_manifest(*model, verify=False)
+    return best_labels(loaded, rows, how.k, rank_by=how.rank_by, propensity=how.propensity)
+
+
+def _by_labels(
+    runner: parallel.Runner, model: LinearModel, rows: sp.csr_array, how: Ranking
+) -> TopK:
+    resources = runner.resources()
+    shards = [_unmapped(part) for part in files.pieces(model, PIECE)]
+    starts = np.cumsum([0, *(len(part.bias) for part in shards)]).tolist()
+    tasks, shared = list(zip(starts, shards, strict=False)), (model.loss, rows, how)
+    ahead = (
+        2 * resources.workers * resources.threads
+    )  # shards are large; no more of them on their way
+    with closing(runner.run(_top_of_shard, tasks, shared, ahead=ahead)) as parts:
+        return reduce(merged, (part for _, part in parts))
+
+
+def _top_of_shard(shared: tuple[str, sp.csr_array, Ranking], task: tuple[int, Shard]) -> TopK:
+    loss, rows, how = shared
+    start, part = task
+    stop = start + len(part.bias)
+    p = None if how.propensity is None else how.propensity[start:stop]
+    model = LinearModel((part,), loss)
+    best = best_labels(model, rows, how.k, rank_by=how.rank_by, propensity=p)
+    return TopK(np.where(best.labels < 0, -1, best.labels + start), best.scores)
+
+
+def merged(one: TopK, other: TopK) -> TopK:
+    """The best k of two predictions for the same rows, from different labels.
+
+    >>> merged(TopK([[0, 1]], [[0.9, 0.2]]), TopK([[7, 8]], [[0.5, 0.4]])).labels
+    array([[0, 7]], dtype=int32)
+    """
+    both = TopK.sorted(np.c_[one.labels, other.labels], np.c_[one.scores, other.scores])
+    return TopK(both.labels[:, : one.k], both.scores[:, : one.k])
+
+
+def _plain(model: LinearModel) -> LinearModel:
+    """Without maps of files, so that arrays are sent as they are."""
+    return LinearModel(tuple(_unmapped(part) for part in model.shards), model.loss)
+
+
+def _unmapped(part: Shard) -> Shard:
+    w, bias = part.weights, np.asarray(part.bias)
+    if not sp.issparse(w):
+        return Shard(np.asarray(w), bias)
+    arrays = tuple(np.asarray(a) for a in (w.data, w.indices, w.indptr))
+    return Shard(sp.csr_array(arrays, shape=w.shape), bias)
