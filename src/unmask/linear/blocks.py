@@ -1,7 +1,7 @@
 """Training as tasks: blocks of consecutive labels, each solved by itself, anywhere.
 
 A task carries the entries of its labels; the features are shared with every worker once (`Common`).
-What comes back is a shard of the model, or the manifest's entry of a shard that the worker has written.
+What comes back is a shard of the model, or the manifest's entry of a shard that the worker wrote.
 """
 
 from __future__ import annotations
