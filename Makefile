@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow lint bench fuzz mutate docs tables pictures figures
+.PHONY: demo test test-slow test-bounds lint bench fuzz fuzz-api mutate docs tables pictures figures
 
 demo:
 	unmask demo
@@ -9,6 +9,10 @@ test:
 test-slow:
 	pytest -n auto -m slow
 
+# The kernels compiled with bounds checks, into a cache of their own, one process at a time.
+test-bounds:
+	python tools/bounds.py
+
 lint:
 	ruff check . && ruff format --check . && mypy
 
@@ -18,6 +22,9 @@ bench:
 
 fuzz:
 	python tools/fuzz.py --seconds 60
+
+fuzz-api:
+	python tools/fuzz_api.py --examples 50000
 
 mutate:
 	python tools/mutate.py

@@ -113,7 +113,6 @@ def functions() -> dict[str, Function]:
     from unmask.predictions import TopK
     from unmask.torch import MissingLabelLoss, RankingMetrics
 
-    torch.set_num_threads(1)
     names = {"metrics": ["P@1", "R@2", "nDCG@2", "F1@2", "PSP@1", "MRR", "macro-R@2"]}
     every = {**names, "estimators": list(metrics.ESTIMATORS)}
     quick = {"metrics": ["R@2"], "estimators": ["vanilla", "unbiased"], "replicates": 10}
@@ -662,7 +661,7 @@ def _in_a_process(examples: int, number: int) -> tuple[Counter[str], str]:
                 capture_output=True,
                 text=True,
                 timeout=PATIENCE,
-                env=os.environ | {"UNMASK_THREADS": "1"},
+                env=os.environ | {"UNMASK_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 check=False,
             )
         except subprocess.TimeoutExpired:
