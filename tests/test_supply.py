@@ -207,7 +207,7 @@ def test_every_requirement_has_a_lower_bound_that_is_tried(oldest: ModuleType) -
     extras = PROJECT["optional-dependencies"]
     asked = [*PROJECT["dependencies"], *extras["torch"], *extras["dask"]]
     requirements = [Requirement(text) for text in asked]
-    tried = dict(line.split("==") for line in oldest.oldest())
+    tried = dict(line.split("==") for line in oldest.oldest() if "==" in line)
     pins = {plain(name): version for name, version in oldest.pins().items()}
     for each in requirements:
         assert each.specifier.contains(tried[each.name]), each
@@ -216,7 +216,7 @@ def test_every_requirement_has_a_lower_bound_that_is_tried(oldest: ModuleType) -
         kept = each.name in oldest.KEPT
         assert Version(tried[each.name]) == Version(pins["torch"] if kept else bound.version)
     assert tried.keys() == {each.name for each in requirements} | set(oldest.TOOLS)
-    assert dict(line.split("==") for line in oldest.oldest(("torch",)))["torch"] == "2.4"
+    assert "torch==2.4" in oldest.oldest(("torch",))
 
 
 def test_a_requirement_without_a_lower_bound_is_refused(oldest: ModuleType, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@
 
 Every requirement `name>=version` of the package and of the extras `torch` and `dask` is installed
 as `name==version`. Test tools have the versions of constraints.txt. What all these need in turn is
-left to pip, which takes the newest that they allow, as it would for a user who has an old version.
+left to pip, which takes the newest that they allow, as it would for a user who has an old version
+(but see `NEIGHBOURS`).
 
 torch alone stays at the version of constraints.txt, the only one whose build without CUDA is to be
 had wherever the suite runs; `--free torch` tries its lower bound, too.
@@ -27,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("torch", "dask")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "hatchling")
 KEPT = ("torch",)
-EXPECTED = ("ignore:'click.:DeprecationWarning",)
-"""Warnings of an old package about a newer one of somebody else, which are no errors of ours:
-typer before 0.26 imports names that click 8.5 is going to drop."""
+NEIGHBOURS = ("click<8.5", "pyparsing<3.3")
+"""What old packages need in turn is as new as they allow, but for these: newer ones warn whenever
+old typer or matplotlib use them, and warnings are errors in the suite."""
 
 
 def lower_bounds(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, str]:
@@ -59,11 +60,11 @@ def oldest(free: tuple[str, ...] = ()) -> list[str]:
     for name in set(KEPT) - set(free):
         bounds[name] = pinned[name]
     tools = {name: pinned[name] for name in TOOLS}
-    return [f"{name}=={version}" for name, version in (bounds | tools).items()]
+    return [*(f"{name}=={version}" for name, version in (bounds | tools).items()), *NEIGHBOURS]
 
 
 def install(folder: Path, constraints: list[str]) -> Path:
-    """An environment in `folder` with these versions and the package; its interpreter."""
+    """An environment in `folder` with these versions and the package; where its programs are."""
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -76,7 +77,7 @@ def install(folder: Path, constraints: list[str]) -> Path:
         ["freeze", "--exclude-editable"],
     ):
         subprocess.run([python, "-m", "pip", *arguments], check=True)  # noqa: S603
-    return python
+    return python.parent
 
 
 def main() -> int:
@@ -91,11 +92,10 @@ def main() -> int:
     if chosen.list:
         print("\n".join(constraints))
         return 0
-    python = install(chosen.folder.resolve(), constraints)
+    programs = install(chosen.folder.resolve(), constraints)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["NUMBA_CACHE_DIR"] = str(chosen.folder.resolve() / "kernels")
-    ignored = [option for pattern in EXPECTED for option in ("-W", pattern)]
-    command = [python, "-m", "pytest", *ignored, *(chosen.pytest or ["-n", "auto"])]
+    command = [programs / "pytest", *(chosen.pytest or ["-n", "auto"])]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode  # noqa: S603
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -203,8 +204,9 @@ def test_bca_agrees_with_scipy() -> None:
     x = np.random.default_rng(0).exponential(size=60)
     counts = intervals.resampling_counts(60, 20_000, seed=1)
     ours = intervals.bca(counts @ x / 60, 0.9, value=x.mean(), left_out=(x.sum() - x) / 59)
+    seed = {"rng" if "rng" in inspect.signature(bootstrap).parameters else "random_state": 2}
     theirs = bootstrap(
-        (x,), np.mean, confidence_level=0.9, n_resamples=20_000, method="BCa", rng=2
+        (x,), np.mean, confidence_level=0.9, n_resamples=20_000, method="BCa", **seed
     ).confidence_interval
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02)
 

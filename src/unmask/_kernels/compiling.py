@@ -29,8 +29,9 @@ KERNELS: list[Any] = []
 """Every compiled function that has been imported."""
 
 BESIDE = Path(__file__).parent / "__pycache__"
+_settings: Any = numba.config  # numba makes its attributes at run time
 _lock = threading.RLock()
-_copied: set[Path] = set()
+_copied: set[str] = set()
 _warned: set[str] = set()
 
 
@@ -62,8 +63,8 @@ def _keep(compiled: Any) -> None:
         except RuntimeError:  # no locator available
             _keep_privately(compiled)
         folder = compiled.stats.cache_path
-        if folder is not None and folder not in map(str, _copied):
-            _copied.add(Path(folder))
+        if folder is not None and folder not in _copied:
+            _copied.add(folder)
             _copy_warmed(Path(folder))
 
 
@@ -75,13 +76,13 @@ def _keep_privately(compiled: Any) -> None:
             "which takes minutes. Set NUMBA_CACHE_DIR to a folder that only you can write to."
         )
         return
-    chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    chosen, _settings.CACHE_DIR = _settings.CACHE_DIR, str(folder)
     try:
         compiled.enable_caching()
     except RuntimeError:
         _warn(f"compiled kernels cannot be kept: {folder} cannot be written to.")
     finally:
-        numba.config.CACHE_DIR = chosen
+        _settings.CACHE_DIR = chosen
 
 
 def _private_folder() -> tuple[Path | None, str]:
@@ -116,7 +117,7 @@ def _safe_parent(status: os.stat_result) -> bool:
 
 def _copy_warmed(folder: Path) -> None:
     """Copy what others have compiled for everybody to the folder of this user, if it lacks it."""
-    provided = numba.config.CACHE_DIR
+    provided = _settings.CACHE_DIR
     if folder == BESIDE or (provided and Path(provided) == folder.parent):
         return  # the place for everybody, or one that was chosen for this very run
     sources = [BESIDE, *([Path(provided) / folder.name] if provided else [])]

@@ -24,8 +24,8 @@ def independent(
 ) -> sp.csr_array:
     """True labels, all independent and equally likely (Schultheis & Babbar, figure simdata).
 
-    >>> independent(1000, seed=0).sum(axis=1).mean().round()
-    np.float32(10.0)
+    >>> float(independent(1000, seed=0).sum(axis=1).mean().round())
+    10.0
     """
     _validation.in_range(probability, "probability", 0, 1)
     drawn = np.random.default_rng(seed).random((n, n_labels)) < probability

@@ -72,10 +72,10 @@ def recapture(
     >>> truth = data.synthetic.independent(2000, 5, seed=0)
     >>> one = data.hide(truth, propensity.constant(5, 0.5), seed=1)
     >>> two = data.hide(truth, propensity.constant(5, 0.3), seed=2)
-    >>> propensity.recapture(one, two).value.mean().round(1)
-    np.float64(0.5)
-    >>> propensity.recapture(one, two, of="either").value.mean().round(1)
-    np.float64(0.6)
+    >>> float(propensity.recapture(one, two).value.mean().round(1))
+    0.5
+    >>> float(propensity.recapture(one, two, of="either").value.mean().round(1))
+    0.6
     """
     _validation.one_of(of, ("first", "either"), "annotation")
     one, two, both = _two(first, second)

@@ -156,7 +156,7 @@ def weighted_line(counted: Any, means: Any, expected: Any) -> tuple[float, float
     """Level and slope of weighted least squares, and the F statistic of the slope."""
     root = np.sqrt(counted)
     design = np.column_stack([root, root * expected])
-    (level, slope), rest, *_ = np.linalg.lstsq(design, root * means)
+    (level, slope), rest, *_ = np.linalg.lstsq(design, root * means, rcond=None)
     alone = np.average(means, weights=counted)
     without = float(counted @ (means - alone) ** 2)
     return level, slope, (without - rest[0]) / (rest[0] / (means.size - 2))
