@@ -46,6 +46,7 @@ from unmask.report import (
     html,
     kinds,
     marks,
+    svg,
     tables,
 )
 from unmask.report.styles import PALETTE, THEME, styles
@@ -1117,6 +1118,32 @@ def test_every_free_look_of_a_series_has_a_marker() -> None:
     assert "none" not in {look.marker for look in looks}
     assert len(set(looks)) == 24
     assert len({(look.marker, look.dash) for look in looks}) == 24
+
+
+def test_looks_of_strangers_keep_away_from_those_that_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """First other colours, then the same colour with another marker or dash."""
+    mine = Style("blue", "circle")
+    monkeypatch.setitem(STYLES, "mine", mine)
+    looks = styles(["mine", *(f"s{i}" for i in range(23))])
+    assert len(set(looks.values())) == 24
+    colors = [look.color for look in looks.values()]
+    assert "blue" not in colors[1:22]
+    assert colors[22:] == ["blue", "blue"]
+
+
+def test_numbers_of_drawings_are_short_and_other_attributes_untouched() -> None:
+    where = svg._attribute("d", "M 1.23456 7.0\n  L -0.00123 100.98765", "p")
+    assert where == "M 1.23 7.0 L -0.00 100.99"
+    assert svg._attribute("transform", "translate(10.123456 2)", "p") == "translate(10.12 2)"
+    assert svg._attribute("width", "1.23456", "p") == "1.23456"
+    assert svg._attribute("clip-path", "url(#a)", "p") == "url(#p-a)"
+    assert svg._attribute("href", "#a", "p") == "#p-a"
+    assert svg._attribute("id", "a", "p") == "p-a"
+    style = svg._attribute("style", "fill: #0072b2; font-family: x; stroke-width: 1.23456", "p")
+    assert "font-family" not in style
+    assert style.endswith("stroke-width: 1.23456")
 
 
 # ---------------------------------------------------------------- what is refused
