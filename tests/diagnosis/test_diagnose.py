@@ -594,6 +594,27 @@ def test_the_tail_is_counted() -> None:
     assert "1 of 4 labels are never observed, 1 fewer than 4 times" in tail.evidence
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((50, 4), None),
+        ((50, 3), "0 of 2 labels are never observed, 1 fewer than 4 times; by these propensities "
+                  "they make up 10.7%"),
+        ((50, 0), "1 of 2 labels are never observed, 0 fewer than 4 times; by these propensities "
+                  "they make up 0.0%"),
+    ],
+)  # fmt: skip
+def test_labels_that_are_rare_or_absent_are_mentioned(
+    counts: tuple[int, int], words: str | None
+) -> None:
+    """Three labels at p = ½ stand for six, beside fifty."""
+    labels = sp.csr_array((np.arange(100)[:, None] < counts).astype(np.float32))
+    found = diagnose(labels, [0.99999, 0.5]).findings
+    tail = [f.evidence for f in found if f.title.startswith("Labels about which")]
+    assert len(tail) == (words is not None)
+    assert all(evidence.startswith(words or "") for evidence in tail)
+
+
 # ---------------------------------------------------------------------------- the whole thing
 
 

@@ -188,6 +188,31 @@ def test_lower_bounds_of_bounded_losses_hold():
     assert EXAMPLES["non_negative"].describe(w).lower_bound == 0
 
 
+@pytest.mark.parametrize("lam", [0.9, 1.2, 1.5, 2.0])
+def test_the_hill_has_its_top_where_it_is_said_to_be(lam):
+    loss, s = related_work.hill(lam=lam), np.linspace(-20, 40, 60001)
+    lowest = loss.lower(np.array([0.0]), np.array([2.0]))
+    assert lowest == pytest.approx(-loss.value(s, 0).max(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("tau", "gamma"), [(0.6, 2.0), (0.2, 1.0), (0.9, 0.0)])
+def test_the_most_that_a_self_paced_negative_can_cost(tau, gamma):
+    loss = related_work.self_paced(epoch=1, tau=tau, gamma=gamma)
+    s = np.log(tau / (1 - tau)) + np.r_[-np.geomspace(1e-9, 30, 5000), np.geomspace(1e-9, 30, 5000)]
+    lowest = loss.lower(np.array([0.0]), np.array([2.0]))
+    assert lowest == pytest.approx(-loss.value(s, 0).max(), rel=1e-6)
+    early = related_work.self_paced(epoch=0, tau=tau, gamma=gamma)
+    assert early.lower(np.array([0.0]), np.array([2.0])) == -np.inf
+
+
+def test_a_negative_part_of_zero_is_not_clamped():
+    """At equal scores −ℓ₋ of the observed row and ℓ₋ of the other cancel; their slopes count."""
+    w = weights.unbiased([[1], [0]], [0.5])
+    slope = losses.gradient(EXAMPLES["non_negative"], [[0.7], [0.7]], w)
+    expected = [[2 * (expit(0.7) - 1) - expit(0.7)], [expit(0.7)]]
+    np.testing.assert_allclose(slope, expected, rtol=1e-12)
+
+
 def test_label_smoothing_is_bce_on_smoothed_targets():
     scores, labels, _ = batch(4)
     ours = losses.total(EXAMPLES["label_smoothing"], scores, weights.vanilla(labels)).sum()
