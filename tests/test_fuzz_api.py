@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.test_input_forms import CALLS
+from tests.helpers.paths import ROOT
+from tests.helpers.public_calls import CALLS
 from unmask import _validation
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))  # no part of the package
+sys.path.insert(0, str(ROOT / "tools"))  # no part of the package
 import fuzz_api
 
 PATTERN = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1], [0, 1]], np.float32))

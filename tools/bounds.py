@@ -19,16 +19,18 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
 WITHOUT = {
-    "test_architecture", "test_cli_propensity", "test_docs", "test_examples", "test_experiments",
-    "test_fuzz_api", "test_fuzz_readers", "test_interruption", "test_metrics_charts", "test_report",
-    "test_report_browser", "test_report_markdown", "test_supply", "test_training_study",
+    "benchmarks", "cli", "pages", "report", "studies", "tools",
+    "test_architecture.py", "test_docs.py", "test_examples.py", "test_fuzz_api.py",
+    "test_supply.py", "test_workflows.py",
 }  # fmt: skip
 """Tests of pages, documents and processes: the kernels that they reach, others reach, too."""
 
 
 def chosen() -> list[str]:
-    """The test files, those that a new kernel brings among them."""
-    return sorted(str(path) for path in TESTS.glob("test_*.py") if path.stem not in WITHOUT)
+    """Folders and files of tests, those that a new kernel brings among them."""
+    paths = [path for path in TESTS.iterdir() if path.is_dir() or path.name.startswith("test_")]
+    helpers = {"helpers", "__pycache__"}
+    return sorted(str(path) for path in paths if path.name not in WITHOUT | helpers)
 
 
 def main() -> int:

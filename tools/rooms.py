@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # A room may import from the floors below it and from itself, never sideways or upwards.
 FLOORS = (
     {"_typing"},
-    {"_validation", "_kernels"},
+    {"_validation", "_kernels", "_text"},
     {"_io", "_mixture"},
     {"report", "parallel"},
     {"data", "predictions"},

@@ -92,3 +92,13 @@ def test_every_free_style_of_a_series_has_a_marker() -> None:
     assert "none" not in {style.marker for style in chosen}
     assert len(set(chosen)) == 24
     assert len({(style.marker, style.dash) for style in chosen}) == 24
+
+
+def test_styles_of_strangers_keep_away_from_those_that_are_taken() -> None:
+    """First other colours, then the same colour with another marker or dash."""
+    mine = Style("blue", "circle")
+    chosen = assign_styles(["mine", *(f"s{i}" for i in range(23))], {"mine": mine})
+    assert len(set(chosen.values())) == 24
+    colors = [style.color for style in chosen.values()]
+    assert "blue" not in colors[1:22]
+    assert colors[22:] == ["blue", "blue"]

@@ -7,15 +7,44 @@ internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C.
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from unmask._text import visible
 from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce, warm
-from unmask.cli.output import complain
+from unmask.cli.output import complain, warn
+
+
+class _Commands(TyperGroup):
+    """The commands; usage errors quote what was typed, with control characters shown as such."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _visible_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _visible_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "message"):  # of click, or typer's
+            error.message = visible(error.message)
+        raise
+
 
 app = typer.Typer(
     name="unmask",
+    cls=_Commands,
     help="Learning and evaluating multilabel models when labels are missing.",
     epilog="Exit codes: 0 done; 1 an internal error; 2 a mistake in the command line or a file; "
     "130 Ctrl-C.",
@@ -70,7 +99,9 @@ def _options(
 def main() -> None:
     """Run the command line; what the library refuses becomes one readable line."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: warn(message)
+            app()
     except (ValueError, OSError) as error:
         complain(error)
         sys.exit(2)

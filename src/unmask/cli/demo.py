@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import results, show_json, show_rows
+from unmask.cli.output import one_line, results, show_json, show_rows
 from unmask.cli.progress import bar
 
 
@@ -53,5 +53,5 @@ def demo(
         ),
     )
     for sentence in demo_page.summary(result):
-        results.print(sentence, markup=False)
-    results.print(f"page: {page}", markup=False)
+        results.print(sentence)
+    results.print(one_line(f"page: {page}"))

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unmask.cli import options
-from unmask.cli.output import command, passing, results, show_json
+from unmask.cli.output import command, one_line, passing, results, show_json
 
 if TYPE_CHECKING:
     from unmask.diagnosis import Diagnosis
@@ -59,14 +59,14 @@ def diagnose(
     if as_json:
         show_json(record)
         return
-    results.print(f"{source}, {found.n:,} rows, {found.L:,} labels, propensities {propensity}",
-                  markup=False)  # fmt: skip
-    results.print(f"[bold]verdict[/]: {found.verdict}")
+    about = f"{found.n:,} rows, {found.L:,} labels, propensities {propensity}"
+    results.print(one_line(f"{source}, {about}"))
+    results.print(Text.assemble(("verdict", "bold"), ": ", one_line(found.verdict)))
     for finding in found.findings:
-        results.print(f"\n[bold]{finding.severity}[/]: ", end="")
-        results.print(finding.title, markup=False)
+        severity = one_line(finding.severity, "bold")
+        results.print(Text.assemble("\n", severity, ": ", one_line(finding.title)))
         for paragraph in (finding.evidence, f"→ {finding.advice}"):
-            results.print(Padding(Text(paragraph), (0, 0, 0, 4)))
+            results.print(Padding(one_line(paragraph), (0, 0, 0, 4)))
 
 
 def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:

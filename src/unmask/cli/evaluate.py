@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.output import command, passing, results, show_json, show_rows, show_text
+from unmask.cli.output import (
+    command,
+    one_line,
+    passing,
+    results,
+    show_json,
+    show_rows,
+    show_text,
+)
 
 if TYPE_CHECKING:
     from unmask.metrics import Ranking, Table, Tables
@@ -116,13 +125,13 @@ def evaluate(
     else:
         _show(table, predictions)
         if others is not None:
-            results.print("\nthe same under other propensities", markup=False)
-            results.print(str(others), markup=False)
+            results.print("\nthe same under other propensities")
+            results.print(str(others))
         if differences is not None:
-            results.print(f"\ndifference to {predictions}, paired over rows", markup=False)
-            results.print(str(differences), markup=False)
+            results.print(f"\ndifference to {visible(str(predictions))}, paired over rows")
+            results.print(str(differences))
         for order in rankings:
-            results.print(f"\n{order.statement}", markup=False)
+            results.print(f"\n{order.statement}")
 
 
 def _decisive(table: Table) -> list[tuple[str, str]]:
@@ -223,21 +232,20 @@ def _show(table: Table, predictions: Path) -> None:
         ([name, *(_cell(cells.get((name, e))) for e in estimators)] for name in names),
     )
     for name in estimators:
-        results.print(f"{name}: {ESTIMATORS[name].meaning}", markup=False)
+        results.print(f"{name}: {ESTIMATORS[name].meaning}")
     for each in table:
         if each.verdict.startswith(("unusable", "wide", "doubtful")):
-            results.print(f"{each.metric} {each.estimator}: {each.verdict}", markup=False)
+            results.print(one_line(f"{each.metric} {each.estimator}: {each.verdict}"))
     shares = [e.details["propensity_share"] for e in table if "propensity_share" in e.details]
     if shares:
         results.print(
             "Intervals carry what is not known of the propensities: "
-            f"{min(shares):.0%} to {max(shares):.0%} of the variance.",
-            markup=False,
+            f"{min(shares):.0%} to {max(shares):.0%} of the variance."
         )
     if any(name.startswith("PS") for name in names):
-        results.print(ABOUT_PSP, markup=False)
+        results.print(ABOUT_PSP)
     if any(not 0 <= each.value <= 1 for each in table if each.estimator == "unbiased"):
-        results.print(ABOUT_EXCESS, markup=False)
+        results.print(ABOUT_EXCESS)
 
 
 def _cell(each: Any) -> str:

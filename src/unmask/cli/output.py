@@ -1,13 +1,15 @@
 """How the command line speaks: tables for people, JSON for machines, one line for mistakes.
 
 Results go to standard output; mistakes (`messages`) and what passes (`passing`: bars and "reading
-…") to standard error. `--quiet` silences only what passes.
+…") to standard error. `--quiet` silences only what passes. What is printed is data: names of files,
+labels and systems are no markup, and control characters in them are shown, not obeyed.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,19 +18,55 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
-results = Console(highlight=False)
-messages = Console(stderr=True, highlight=False)
-passing = Console(stderr=True, highlight=False)
+from unmask._text import visible
+
+
+class PlainConsole(Console):
+    """A console that takes strings as they are: no markup, no emoji codes, nothing obeyed."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        """On standard output, or on standard error."""
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As of any console; a string may have several lines."""
+        super().print(*(lines(o) if isinstance(o, str) else o for o in objects), **options)
+
+    def status(self, status: Any, **options: Any) -> Status:
+        """As of any console, on one line."""
+        return super().status(one_line(status), **options)
+
+
+def one_line(given: Any, style: str = "") -> Text:
+    """What is shown of a name or message."""
+    return Text(visible(str(given)), style=style)
+
+
+def lines(given: str) -> Text:
+    """The same for text of several lines, in which no name holds a line end (`visible`)."""
+    return Text("\n".join(map(visible, given.split("\n"))))
+
+
+results = PlainConsole()
+messages = PlainConsole(stderr=True)
+passing = PlainConsole(stderr=True)
 
 
 def complain(error: Exception) -> None:
     """One line on standard error, without a traceback."""
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
-        text = f"{error.filename}: {error.strerror}"
-    messages.print(f"unmask: {text}", markup=False, soft_wrap=True)
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    messages.print(one_line(f"unmask: {text}"), soft_wrap=True)
+
+
+def warn(message: Any) -> None:
+    """One line on standard error; the work goes on."""
+    messages.print(one_line(f"unmask: warning: {message}"), soft_wrap=True)
 
 
 def command() -> str:
@@ -38,8 +76,8 @@ def command() -> str:
 
 def show_json(record: Any) -> None:
     """`record` as JSON on standard output; numbers that are not finite become null."""
-    json.dump(_plain(record), sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(_plain(record), indent=2, allow_nan=False)  # ASCII; all but DEL is escaped
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
 def _plain(value: Any) -> Any:
@@ -56,35 +94,42 @@ def _plain(value: Any) -> Any:
 
 
 def show_text(text: str) -> None:
-    """Text for machines, as it is."""
-    sys.stdout.write(text.rstrip("\n") + "\n")
+    """Text for machines, as it is but for control characters."""
+    sys.stdout.write(lines(text.rstrip("\n")).plain + "\n")
 
 
 def show_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Names and values, one per line."""
-    table = _table(title, show_header=False)
+    table = _table(show_header=False)
+    for _ in range(2):
+        table.add_column(overflow="fold")  # of a long path nothing is left out
     for name, value in facts.items():
-        table.add_row(name, say(value))
-    results.print(table)
+        table.add_row(one_line(name), one_line(say(value)))
+    _show(title, table)
 
 
 def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """A table with a heading; words stand left, numbers right."""
-    table, cells = _table(title), [list(row) for row in rows]
+    table, cells = _table(), [list(row) for row in rows]
     for position, name in enumerate(columns):
         words = all(isinstance(row[position], str) for row in cells)
-        table.add_column(name, justify="left" if words else "right")
+        table.add_column(one_line(name), justify="left" if words else "right")
     for row in cells:
-        table.add_row(*(say(value) for value in row))
-    results.print(table)
+        table.add_row(*(one_line(say(value)) for value in row))
+    _show(title, table)
 
 
-def _table(title: str, *, show_header: bool = True) -> Table:
+def _table(*, show_header: bool = True) -> Table:
     """Without vertical lines: a terminal of 80 columns holds four estimates side by side."""
     return Table(
-        title=title, title_justify="left", show_header=show_header, box=box.SIMPLE_HEAD,
-        pad_edge=False, collapse_padding=True,
-    )  # fmt: skip
+        show_header=show_header, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+
+
+def _show(title: str, table: Table) -> None:
+    """The title, which may hold a path, stays one line whatever the width of the table."""
+    results.print(one_line(title, "italic"), soft_wrap=True)
+    results.print(table)
 
 
 def say(value: Any) -> str:

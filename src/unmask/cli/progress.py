@@ -16,6 +16,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from unmask._text import visible
 from unmask.cli.output import passing
 
 
@@ -30,6 +31,7 @@ class _Rate(ProgressColumn):
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that the yielded function moves: call it with how many are done, of how many."""
     columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=passing) as shown:
-        task = shown.add_task(what)
+    words = TextColumn("{task.description}", markup=False)
+    with Progress(words, *columns, console=passing) as shown:
+        task = shown.add_task(visible(what))
         yield lambda done, total: shown.update(task, completed=done, total=total)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import results, show_json
+from unmask.cli.output import one_line, results, show_json
 from unmask.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def reproduce(
         show_json(rows)
         return
     for claim in unmask_studies.claims(sections):
-        results.print(f"{claim.words} ({claim.evidence}).", markup=False)
-    results.print(f"page: {output / 'report.html'}", markup=False)
+        results.print(f"{claim.words} ({claim.evidence}).")
+    results.print(one_line(f"page: {output / 'report.html'}"))
 
 
 def _studies(name: str, losses: str | None) -> dict[str, Study]:

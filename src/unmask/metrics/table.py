@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _validation, report
+from unmask._text import visible
 from unmask.metrics import charts
 
 
@@ -88,7 +89,7 @@ class Table:
             for each in self.estimates
             if each.verdict != "trust"
         ]
-        return "\n".join([_aligned(self._grid(str)), *([""] if notes else []), *notes])
+        return _text(self._grid(str), notes)
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
@@ -156,7 +157,7 @@ class Tables:
             for each in table
             if each.verdict != "trust"
         ]
-        return "\n".join([_aligned(self._grid(str)), *([""] if notes else []), *notes])
+        return _text(self._grid(str), notes)
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
@@ -243,7 +244,14 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _text(grid: list[list[str]], notes: list[str]) -> str:
+    """Cells in columns, and below them the notes, a line each, whatever names hold."""
+    told = [visible(note) for note in notes]
+    return "\n".join([_aligned(grid), *([""] if notes else []), *told])
+
+
 def _aligned(grid: list[list[str]]) -> str:
+    grid = [[visible(cell) for cell in line] for line in grid]
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     lines = [
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in grid

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation
 from unmask import propensity as models
+from unmask._text import visible
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.evaluator import evaluate
 from unmask.metrics.registry import METRICS, split
@@ -109,7 +110,7 @@ class Ranking:
     @property
     def statement(self) -> str:
         """One sentence per system: does the order hold, and if not, where does it turn?"""
-        return "\n".join(self._sentence(*each) for each in self.by_system())
+        return "\n".join(visible(self._sentence(*each)) for each in self.by_system())
 
     @property
     def holds(self) -> bool:

@@ -1,0 +1,18 @@
+"""Drawings as SVG: short numbers, own names, the colours of the page."""
+
+from __future__ import annotations
+
+from unmask.report import svg
+
+
+def test_numbers_of_drawings_are_short_and_other_attributes_untouched() -> None:
+    where = svg._attribute("d", "M 1.23456 7.0\n  L -0.00123 100.98765", "p")
+    assert where == "M 1.23 7.0 L -0.00 100.99"
+    assert svg._attribute("transform", "translate(10.123456 2)", "p") == "translate(10.12 2)"
+    assert svg._attribute("width", "1.23456", "p") == "1.23456"
+    assert svg._attribute("clip-path", "url(#a)", "p") == "url(#p-a)"
+    assert svg._attribute("href", "#a", "p") == "#p-a"
+    assert svg._attribute("id", "a", "p") == "p-a"
+    style = svg._attribute("style", "fill: #0072b2; font-family: x; stroke-width: 1.23456", "p")
+    assert "font-family" not in style
+    assert style.endswith("stroke-width: 1.23456")
