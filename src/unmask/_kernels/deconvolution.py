@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask._kernels.block import Block, Rows, bare
 from unmask._kernels.compiling import njit
-from unmask._kernels.ranking import bare
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from unmask._typing import Floats, Ints
 
 STRATA = 10
 """Number of strata; the last one is open above."""
@@ -28,45 +26,57 @@ _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
 
 
-@bare
-def tabulate(
-    spots: Ints, i: int, own: Floats, at: int, size: int, row: int, data: Any, ks: Ints,
-    counts: Any,
-) -> None:  # fmt: skip
-    """Count one row in the tables of every k (`deconvolution.Counts`), in units of 1/FIXED.
+class CountTables(NamedTuple):
+    """Sums per occupied cell (stratum, hits, row length), of all k end to end.
 
-    `data` and `counts` are the bundles of `_kernels.metrics`, `spots` and `own` its membership.
-    A table has a slot for every occupied cell only; `slots` says which, −1 for none so far.
+    `…_starts` say where the cells, slots and hits of each k begin.
     """
-    _, _, top, inverse, per_entry, _ = data
-    columns, width, slots, rows, hits, misses, used, cell_starts, slot_starts, hit_starts = counts
+
+    columns: NDArray[np.int32]  # a column for each row length
+    width: int  # their number
+    slots: NDArray[np.int32]  # the slot of every cell, −1 for none so far
+    rows: Ints  # per slot
+    hits: Ints  # per slot and place, Σ 1/p in units of 1/FIXED
+    misses: Ints  # per slot, the same of observed labels that were not predicted
+    used: Ints  # slots in use, per k
+    cell_starts: Ints  # −1: not deconvolved at this k
+    slot_starts: Ints
+    hit_starts: Ints
+
+
+@bare
+def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
+    """Count row i of a block in the tables of every k, in units of 1/FIXED."""
+    ks, spots, own, begin, row = block.ks, block.spots, block.own, block.begins[i], block.first + i
+    top, inverse, slots, cell_starts = rows.top, rows.inverse, tables.slots, tables.cell_starts
     total = 0
-    for j in range(size):
-        total += fixed(own[at + j])
-    inverse_sum, listed, found, inside, place = 0.0, 0, 0, 0, 0
+    for j in range(block.sizes[i]):
+        total += fixed(own[begin + j])
+    inverse_sum, listed, hit_count, inside, place = 0.0, 0, 0, 0, 0
     for c in range(ks.size):
         k = ks[c]
         while place < k:
-            if place < top.shape[1] and top[row, place] >= 0 and not per_entry:
+            if place < top.shape[1] and top[row, place] >= 0 and not rows.per_entry:
                 inverse_sum += inverse[top[row, place]]
                 listed += 1
             if spots[place, i] >= 0:
-                found += 1
-                inside += fixed(own[at + spots[place, i]])
+                hit_count += 1
+                inside += fixed(own[begin + spots[place, i]])
             place += 1
         if cell_starts[c] < 0:
             continue
-        cell = (stratum(inverse_sum, listed) * (k + 1) + found) * width + columns[size]
-        slot = slots[cell_starts[c] + cell]
+        pair = stratum(inverse_sum, listed) * (k + 1) + hit_count
+        cell = cell_starts[c] + pair * tables.width + tables.columns[block.sizes[i]]
+        slot = slots[cell]
         if slot < 0:
-            slot = used[c]
-            slots[cell_starts[c] + cell] = slot
-            used[c] += 1
-        rows[slot_starts[c] + slot] += 1
-        misses[slot_starts[c] + slot] += total - inside
+            slot = tables.used[c]
+            slots[cell] = slot
+            tables.used[c] += 1
+        tables.rows[tables.slot_starts[c] + slot] += 1
+        tables.misses[tables.slot_starts[c] + slot] += total - inside
         for r in range(k):
             if spots[r, i] >= 0:
-                hits[hit_starts[c] + slot * k + r] += fixed(own[at + spots[r, i]])
+                tables.hits[tables.hit_starts[c] + slot * k + r] += fixed(own[begin + spots[r, i]])
 
 
 @bare

@@ -1,48 +1,45 @@
 """Where is each prediction among the labels of its row? And what is left of those.
 
 This is the one expensive fact of an evaluation. Labels of a row are sorted; their inverse
-propensities stand in `own[at], own[at + 1], …` in the same order. Per block of rows,
+propensities stand in `own[begin], own[begin + 1], …` in the same order. Per block of rows (`block`),
 `spots[r, i]` is the position of the prediction at place r among the labels of row i, −1 if it is
 none of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from unmask._kernels.ranking import bare
+from unmask._kernels.block import Block, Indices, bare
+from unmask._typing import Floats, Ints
 
 NOTHING = np.int32(-2)  # no label, and not the −1 of an empty place
-SHORT = 24  # labels of a row that are simply all looked at
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+SHORT = 24  # labels of a row that are simply all compared
 
 
 @bare
-def locate(indices: Any, begin: int, size: int, top: Any, row: int, spots: Ints, i: int) -> int:
+def locate(
+    indices: Indices, begin: int, size: int, top: Indices, row: int, spots: Ints, i: int
+) -> int:
     """Fill `spots[:, i]` for a row; the number of hits."""
     places = spots.shape[0]
-    listed, found = min(places, top.shape[1]), 0
+    listed, hit_count = min(places, top.shape[1]), 0
     for r in range(listed, places):
         spots[r, i] = -1
     if size > SHORT:
         for r in range(listed):
             spots[r, i] = _position(indices, begin, size, top[row, r])
-            found += spots[r, i] >= 0
+            hit_count += spots[r, i] >= 0
     else:
         for r in range(0, listed, 5):
-            found += _locate_five(indices, begin, size, top, row, r, listed, spots, i)
-    return found
+            hit_count += _locate_five(indices, begin, size, top, row, r, listed, spots, i)
+    return hit_count
 
 
 @bare
 def _locate_five(
-    indices: Any, begin: int, size: int, top: Any, row: int, r: int, listed: int, spots: Ints,
-    i: int,
+    indices: Indices, begin: int, size: int, top: Indices, row: int, r: int, listed: int,
+    spots: Ints, i: int,
 ) -> int:  # fmt: skip
     """Five predictions against all labels of a short row, without a branch to guess."""
     a = top[row, r]
@@ -71,7 +68,7 @@ def _locate_five(
 
 
 @bare
-def _position(indices: Any, begin: int, size: int, label: int) -> int:
+def _position(indices: Indices, begin: int, size: int, label: int) -> int:
     low, high = begin, begin + size - 1
     while low < high:
         middle = (low + high) >> 1
@@ -83,7 +80,7 @@ def _position(indices: Any, begin: int, size: int, label: int) -> int:
 
 
 @bare
-def listed(top: Any, row: int, places: int) -> int:
+def listed(top: Indices, row: int, places: int) -> int:
     """How many of the first places hold a prediction."""
     predicted: int = min(places, top.shape[1])
     while predicted > 0 and top[row, predicted - 1] < 0:
@@ -100,67 +97,70 @@ def view_of(inverse: float, tau: float, clip: float) -> float:
 
 
 @bare
-def hits(
-    spots: Ints, own: Floats, ats: Ints, count: int, tau: float, clip: float, hit: Floats
-) -> None:
+def read_hits(block: Block) -> None:
     """The view's inverse propensity of every prediction that is a label, 0 for the others."""
+    spots, own, begins, hits = block.spots, block.own, block.begins, block.hits
+    tau, clip, count = block.tau, block.clip, block.count
     for r in range(spots.shape[0]):
         if tau == 0.0:
             for i in range(count):
-                hit[r, i] = 1.0 if spots[r, i] >= 0 else 0.0
+                hits[r, i] = 1.0 if spots[r, i] >= 0 else 0.0
         else:
             for i in range(count):  # reads a number even without a hit: no branch to guess
-                q = view_of(own[ats[i] + max(spots[r, i], 0)], tau, clip)
-                hit[r, i] = q if spots[r, i] >= 0 else 0.0
+                q = view_of(own[begins[i] + max(spots[r, i], 0)], tau, clip)
+                hits[r, i] = q if spots[r, i] >= 0 else 0.0
 
 
 @bare
-def unlisted(
-    spots: Ints, i: int, own: Floats, at: int, size: int, tau: float, clip: float, free: Any,
-    rest: Floats,
-) -> int:  # fmt: skip
+def read_rest(block: Block) -> None:
     """The view's inverse propensities of the observed labels that were not predicted."""
-    for j in range(size):
-        free[j] = True
-    for r in range(spots.shape[0]):
-        if spots[r, i] >= 0:
-            free[spots[r, i]] = False
-    left = 0
-    for j in range(size):
-        if free[j]:
-            rest[left] = view_of(own[at + j], tau, clip) if tau else 1.0
-            left += 1
-    return left
+    spots, is_free, rest = block.spots, block.scratch.is_free, block.rest
+    for i in range(block.count):
+        begin, size = block.begins[i], block.sizes[i]
+        for j in range(size):
+            is_free[j] = True
+        for r in range(spots.shape[0]):
+            if spots[r, i] >= 0:
+                is_free[spots[r, i]] = False
+        left, total = 0, 0.0
+        for j in range(size):
+            if is_free[j]:
+                q = view_of(block.own[begin + j], block.tau, block.clip) if block.tau else 1.0
+                rest[begin + left] = q
+                total += q
+                left += 1
+        block.rest_counts[i], block.rest_sums[i] = left, total
 
 
 @bare
-def largest_first(
-    own: Floats, at: int, size: int, tau: float, clip: float, spare: Floats, ordered: Floats, i: int
-) -> None:
-    """The view's largest inverse propensities of a row in `ordered[:, i]`, zeros after the last.
+def largest_first(block: Block) -> None:
+    """The view's largest inverse propensities of a row in place of its hits, zeros after the last.
 
     Five places at a time are held in registers, where a larger number pushes the others on; what
-    falls off the fifth is left in `spare` for the next five.
+    falls off the fifth is left in `rest` for the next five.
     """
-    places = ordered.shape[0]
-    for j in range(size):
-        spare[j] = view_of(own[at + j], tau, clip)
-    for r in range(0, places, 5):
-        a, b, c, d, e = 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(size):
-            x = spare[j]
-            a, x = max(a, x), min(a, x)
-            b, x = max(b, x), min(b, x)
-            c, x = max(c, x), min(c, x)
-            d, x = max(d, x), min(d, x)
-            e, x = max(e, x), min(e, x)
-            spare[j] = x
-        ordered[r, i] = a
-        if r + 1 < places:
-            ordered[r + 1, i] = b
-        if r + 2 < places:
-            ordered[r + 2, i] = c
-        if r + 3 < places:
-            ordered[r + 3, i] = d
-        if r + 4 < places:
-            ordered[r + 4, i] = e
+    hits, rest = block.hits, block.rest
+    places = hits.shape[0]
+    for i in range(block.count):
+        begin, size = block.begins[i], block.sizes[i]
+        for j in range(begin, begin + size):
+            rest[j] = view_of(block.own[j], block.tau, block.clip) if block.tau else 1.0
+        for r in range(0, places, 5):
+            a, b, c, d, e = 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(begin, begin + size):
+                x = rest[j]
+                a, x = max(a, x), min(a, x)
+                b, x = max(b, x), min(b, x)
+                c, x = max(c, x), min(c, x)
+                d, x = max(d, x), min(d, x)
+                e, x = max(e, x), min(e, x)
+                rest[j] = x
+            hits[r, i] = a
+            if r + 1 < places:
+                hits[r + 1, i] = b
+            if r + 2 < places:
+                hits[r + 2, i] = c
+            if r + 3 < places:
+                hits[r + 3, i] = d
+            if r + 4 < places:
+                hits[r + 4, i] = e

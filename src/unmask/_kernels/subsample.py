@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from unmask._kernels import membership, ranking_exact
+from unmask._kernels import ranking_exact
+from unmask._kernels.block import Block
 from unmask._kernels.compiling import njit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from unmask._typing import Floats
 
 
 @njit(cache=True, nogil=True)
-def recall(
-    block: int, count: int, data: Any, ks: Ints, tables: Any, draws: Any, values: Floats, at: int
-) -> None:
+def recall(block: Block, out: Floats, column: int) -> None:
     """Recall of every row after halving its label set until at most `limit` labels are left.
 
     A label survives each halving with probability 1/2, so its propensity is halved as well; rows
     that were thinned take the mean of many draws.
     """
-    indptr, indices, top, inverse, per_entry, first_row = data
-    _, _, nodes, weights, starts = tables
-    limit, repeats, seed = draws
-    spots, after = np.empty((ks[-1], 1), np.int64), np.empty(ks[-1] + 1)
-    one = np.zeros((ks.size, 1))
-    for row in range(block, block + count):
-        begin, size = indptr[row], indptr[row + 1] - indptr[row]
-        if membership.locate(indices, begin, size, top, row, spots, 0) == 0:
+    ks, spots, tables = block.ks, block.spots, block.tables
+    limit, repeats, seed = block.draws.limit, block.draws.repeats, block.draws.seed
+    after, one = np.empty(ks[-1] + 1), np.zeros((ks.size, 1))
+    for i in range(block.count):
+        out[column : column + ks.size, i] = 0.0
+        if block.hit_counts[i] == 0:
             continue
-        labels = indices[begin : begin + size]
-        own = inverse[begin : begin + size] if per_entry else inverse[labels]
+        size = block.sizes[i]
+        own = block.own[block.begins[i] : block.begins[i] + size]
         times = repeats if size > limit else 1
         for draw in range(times):
-            some, left, level = own.copy(), size, 0
+            thinned, left, level = own.copy(), size, 0
             while left > limit:
-                _halve(some, mix(mix(mix(seed, first_row + row), draw), level))
-                left, level = (some > 0.0).sum(), level + 1
-            hit = np.zeros(ks[-1])
-            for r in range(hit.size):
-                if spots[r, 0] >= 0:
-                    hit[r] = some[spots[r, 0]]
-                    some[spots[r, 0]] = 0.0
-            rest, n = some[some > 0.0], (left + 1) // 2
+                _halve(thinned, mix(mix(mix(seed, block.number + i), draw), level))
+                left, level = (thinned > 0.0).sum(), level + 1
+            hits = np.zeros(ks[-1])
+            for place in range(hits.size):
+                if spots[place, i] >= 0:
+                    hits[place] = thinned[spots[place, i]]
+                    thinned[spots[place, i]] = 0.0
+            rest, n = thinned[thinned > 0.0], (left + 1) // 2
+            first = tables.starts[n]
             one[:] = 0.0
             ranking_exact.integrals(
-                hit, rest, rest.size, nodes, weights, starts[n], starts[n] + n, ks, one, 0,
-                0, -1, -1, after,
+                hits, rest, 0, rest.size, tables.nodes, tables.weights, first, first + n,
+                ks, one, 0, 0, -1, -1, after,
             )  # fmt: skip
-            values[at : at + ks.size, row - block] += one[:, 0] / times
+            out[column : column + ks.size, i] += one[:, 0] / times
 
 
 @njit(cache=True, nogil=True)

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unmask._kernels.block import bare
 from unmask._kernels.compiling import njit
-from unmask._kernels.ranking import bare
+from unmask._typing import Floats
 
-BLOCK = 512  # rows summed at a time; a block of a hundred columns stays in the second-level cache
-STRIDE = BLOCK + 8  # from column to column; a power of two would put all in one corner of the cache
+BLOCK = 512  # rows summed at a time
 PARTIALS = 42  # doubles that do not overlap: at most 2098 / 53 of them, plus room to work
 LARGEST = 16  # how many of the largest |x| are remembered per column
 LIMIT = 1e140  # contributions are held within ±LIMIT, so that sums of squares stay finite
@@ -26,42 +25,41 @@ LIMIT = 1e140  # contributions are held within ±LIMIT, so that sums of squares 
 SUM, SQUARES, ABSOLUTE = 0, 1, 2
 NEXT = 2.0 * BLOCK * 2.0**-53  # from one level of high parts to the next
 
-Floats = NDArray[np.float64]
-
 # Sums that are exact, or need not be, may be taken in any order: by vector instructions.
 any_order = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 
 
 @njit(cache=True, nogil=True)
-def survey(values: Floats, count: int, seen: Floats) -> None:
-    """Per column of `count` rows: about Σ|x|, the largest |x|, the smallest x (or 0), in `seen`.
+def survey(values: Floats, start: int, stop: int, ranges: Floats) -> None:
+    """Per column of rows start … stop: about Σ|x|, the largest |x|, the smallest x (or 0).
 
-    Values are held within ±LIMIT; what is not a number (an overflow times zero) becomes LIMIT.
+    They go to `ranges[0], [1], [2]`. Values are held within ±LIMIT; what is not a number (an
+    overflow times zero) becomes LIMIT.
     """
     for c in range(values.shape[0]):
-        seen[0, c] = _size(values, c, count)
-        if not seen[0, c] <= LIMIT:
-            for i in range(count):
+        ranges[0, c] = _size(values, c, start, stop)
+        if not ranges[0, c] <= LIMIT:
+            for i in range(start, stop):
                 x = values[c, i]
                 if not abs(x) <= LIMIT:
                     values[c, i] = -LIMIT if x < 0 else LIMIT
-            seen[0, c] = _size(values, c, count)
-        seen[1, c], seen[2, c] = _extremes(values, c, count)
+            ranges[0, c] = _size(values, c, start, stop)
+        ranges[1, c], ranges[2, c] = _extremes(values, c, start, stop)
 
 
 @any_order
-def _size(values: Floats, c: int, count: int) -> float:
+def _size(values: Floats, c: int, start: int, stop: int) -> float:
     total = 0.0
-    for i in range(count):
+    for i in range(start, stop):
         total += abs(values[c, i])
     return total
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _extremes(values: Floats, c: int, count: int) -> tuple[float, float]:
+def _extremes(values: Floats, c: int, start: int, stop: int) -> tuple[float, float]:
     """The largest |x| and the smallest x or 0; all are numbers by now."""
     high, low = 0.0, 0.0
-    for i in range(count):
+    for i in range(start, stop):
         high = max(high, abs(values[c, i]))
         low = min(low, values[c, i])
     return high, low
@@ -69,80 +67,81 @@ def _extremes(values: Floats, c: int, count: int) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def add_block(
-    values: Floats, count: int, seen: Floats, full: int, partials: Floats, largest: Floats
-) -> None:
-    """Add `count` rows, already surveyed.
+    values: Floats, start: int, stop: int, ranges: Floats, full: int, partials: Floats,
+    largest: Floats,
+) -> None:  # fmt: skip
+    """Add rows start … stop, at most BLOCK, already surveyed.
 
     Every column gets its Σx, the first `full` of them also Σx², Σ|x| and the largest |x|.
     """
     for c in range(values.shape[0]):
-        size, peak, least = seen[0, c], seen[1, c], seen[2, c]
+        size, peak, least = ranges[0, c], ranges[1, c], ranges[2, c]
         if size == 0.0:
             continue
         both = c < full and least >= 0.0  # then x is |x|
-        _extract(values, c, count, size, SUM, ABSOLUTE if both else SUM, partials)
+        _extract(values, c, start, stop, size, SUM, ABSOLUTE if both else SUM, partials)
         if c >= full:
             continue
         if not both:
-            _extract(values, c, count, size, ABSOLUTE, ABSOLUTE, partials)
-        _extract(values, c, count, size * peak, SQUARES, SQUARES, partials)
+            _extract(values, c, start, stop, size, ABSOLUTE, ABSOLUTE, partials)
+        _extract(values, c, start, stop, size * peak, SQUARES, SQUARES, partials)
         if peak > largest[c, LARGEST - 1]:
-            for i in range(count):
+            for i in range(start, stop):
                 insert(abs(values[c, i]), largest[c])
 
 
 @bare
 def insert(x: float, largest: Floats) -> None:
-    """Keep `largest` the descending list of the largest numbers seen."""
-    at = largest.size - 1
-    if x <= largest[at]:
+    """Keep `largest` the descending list of the largest numbers."""
+    place = largest.size - 1
+    if x <= largest[place]:
         return
-    while at > 0 and largest[at - 1] < x:
-        largest[at] = largest[at - 1]
-        at -= 1
-    largest[at] = x
+    while place > 0 and largest[place - 1] < x:
+        largest[place] = largest[place - 1]
+        place -= 1
+    largest[place] = x
 
 
 @njit(cache=True, nogil=True)
 def _extract(
-    values: Floats, c: int, count: int, size: float, kind: int, also: int, partials: Floats
+    values: Floats, c: int, start: int, stop: int, size: float, kind: int, also: int, partials: Floats
 ) -> None:
     """Add the exact sum of a column's x, x² or |x| (of about this size) to one or two kinds.
 
     Two levels of high parts reach 96 bits below σ; a column that needs more goes deeper.
     """
     sigma = 2.0 * _power_of_two(size)
-    first, second, left = _levels(values, c, count, sigma, kind)
+    first, second, left = _levels(values, c, start, stop, sigma, kind)
     for each in range(3):
         if each in (kind, also):
             add(partials, c, each, first)
             add(partials, c, each, second)
             if left > 0.0:
-                _deeper(values, c, count, kind, sigma, each, partials)
+                _deeper(values, c, start, stop, kind, sigma, each, partials)
 
 
 @any_order
 def _levels(
-    values: Floats, c: int, count: int, sigma: float, kind: int
+    values: Floats, c: int, start: int, stop: int, sigma: float, kind: int
 ) -> tuple[float, float, float]:
     """Σ of the first and of the second high parts, both exact, and about what they leave."""
     first, second, left = 0.0, 0.0, 0.0
     if kind == SUM:
-        for i in range(count):
+        for i in range(start, stop):
             high, x = _split(sigma, values[c, i])
             first += high
             high, x = _split(sigma * NEXT, x)
             second += high
             left += abs(x)
     elif kind == SQUARES:
-        for i in range(count):
+        for i in range(start, stop):
             high, x = _split(sigma, values[c, i] * values[c, i])
             first += high
             high, x = _split(sigma * NEXT, x)
             second += high
             left += abs(x)
     else:
-        for i in range(count):
+        for i in range(start, stop):
             high, x = _split(sigma, abs(values[c, i]))
             first += high
             high, x = _split(sigma * NEXT, x)
@@ -160,12 +159,14 @@ def _split(sigma: float, x: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def _deeper(
-    values: Floats, c: int, count: int, kind: int, sigma: float, each: int, partials: Floats
-) -> None:
+    values: Floats, c: int, start: int, stop: int, kind: int, sigma: float, each: int,
+    partials: Floats,
+) -> None:  # fmt: skip
     """Add what two levels leave of one column to its partial sums."""
+    count = stop - start
     rest = np.empty(count)
     for i in range(count):
-        x = values[c, i]
+        x = values[c, start + i]
         x = x * x if kind == SQUARES else (abs(x) if kind == ABSOLUTE else x)
         _, x = _split(sigma, x)
         _, rest[i] = _split(sigma * NEXT, x)
@@ -223,10 +224,10 @@ def merge(partials: Floats, largest: Floats, more: Floats, more_largest: Floats)
 
 
 @bare
-def add_groups(values: Floats, count: int, first_row: int, groups: Floats) -> None:
+def add_groups(values: Floats, start: int, stop: int, first_row: int, groups: Floats) -> None:
     """Add row i to group (first_row + i) mod M, in doubled precision: groups (2, M, columns)."""
     modulus = groups.shape[1]
-    for i in range(count):
+    for i in range(start, stop):
         g = (first_row + i) % modulus
         for c in range(values.shape[0]):
             x = values[c, i]

@@ -253,7 +253,7 @@ class Evaluator:
         )
         if entries is not None:
             _refuse_per_entry(made)
-        new = state.of_rows(
+        new = state.accumulate(
             made,
             observed,
             listed,

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask import _validation
-from unmask._kernels.metrics import FORMS
+from unmask._kernels.block import Kernel
+from unmask._kernels.metrics import Call, Program
+from unmask._kernels.metrics import View as ProgramView
+from unmask._typing import Ints
 from unmask.metrics.registry import ESTIMATORS, METRICS, Metric, split
 
 View = tuple[float, float]
 Key = tuple[View, str]
 
-INTEGRATED = ("recall", "f1", "jaccard", "recall_subsampled")
 TAUS = tuple(np.linspace(0, 1, 9).tolist())  # the grid from which τ is chosen
 
 
@@ -44,13 +45,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """Cells, and the columns they read, as the arrays that a pass takes.
+    """Cells, and the columns they read.
 
     `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios.
     """
 
     cells: tuple[Cell, ...]
-    ks: NDArray[np.int64]
+    ks: Ints
     views: tuple[View, ...]
     starts: dict[Key, int]
     products: dict[tuple[int, int], int]
@@ -61,29 +62,52 @@ class Plan:
         return len(self.starts) * self.ks.size + len(self.products)
 
     @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that fill the columns."""
+        asked = {form for _, form in self.starts}
+        kernels = (kernel for cell in self.cells for kernel in cell.about.kernels)
+        return tuple(dict.fromkeys(each for each in kernels if asked & set(each.forms)))
+
+    @property
     def integrates(self) -> bool:
         """Does any column need quadrature rules for the sizes of rows?"""
-        return any(tau > 0 and form in INTEGRATED for (tau, _), form in self.starts)
+        return any(
+            tau > 0 and form in kernel.forms and "quadrature" in kernel.needs
+            for kernel in self.kernels
+            for (tau, _), form in self.starts
+        )
 
     def column(self, key: Key, k: int) -> int:
         """The column of a (view, form) at k."""
         return self.starts[key] + int(np.searchsorted(self.ks, k))
 
-    def arrays(self) -> tuple[NDArray[np.generic] | int, ...]:
-        """The bundle `plan` of `_kernels.metrics.score_rows`."""
-        where = np.full((len(self.views), len(FORMS)), -1, dtype=np.int64)
-        for (view, form), start in self.starts.items():
-            where[self.views.index(view), FORMS.index(form)] = start
+    def program(self) -> Program:
+        """What a pass over rows must compute."""
         triples = [(x, y, z) for (x, y), z in self.products.items()]
-        views = np.array(self.views, dtype=np.float64).reshape(-1, 2)
-        return (
-            self.ks,
-            np.ascontiguousarray(views[:, 0]),
-            np.ascontiguousarray(views[:, 1]),
-            where,
-            np.array(triples, dtype=np.int64).reshape(-1, 3),
-            self.columns,
+        return Program(
+            ks=self.ks,
+            views=tuple(self._program_view(view) for view in self.views),
+            columns=self.columns,
+            products=np.array(triples, dtype=np.int64).reshape(-1, 3),
+            needs_ideal=any("ideal" in kernel.needs for kernel in self.kernels),
         )
+
+    def _program_view(self, view: View) -> ProgramView:
+        calls: list[Call] = []
+        best_calls: list[Call] = []
+        needs_rest = False
+        for kernel in self.kernels:
+            columns = tuple(self.starts.get((view, form), -1) for form in kernel.forms)
+            if max(columns) < 0:
+                continue
+            if view[0] == 0.0 and kernel.vanilla is not None:
+                calls.append(Call(kernel.vanilla, columns))
+            elif "largest" in kernel.needs:
+                best_calls.append(Call(kernel.function, columns))
+            else:
+                calls.append(Call(kernel.function, columns))
+                needs_rest |= "rest" in kernel.needs
+        return ProgramView(*view, tuple(calls), tuple(best_calls), needs_rest)
 
 
 def make(
@@ -135,12 +159,13 @@ def _cells(
 
 def _chosen(name: str, metric: Metric, estimators: Sequence[str]) -> list[str]:
     """The estimators asked for that the metric supports; a metric with only one needs no asking."""
-    known = metric.estimators
-    chosen = [each for each in estimators if each in known] or list(known[: len(known) == 1])
+    possible = metric.estimators
+    chosen = [each for each in estimators if each in possible]
+    chosen = chosen or list(possible[: len(possible) == 1])
     if not chosen:
         raise ValueError(
             f"{name} cannot be estimated by {', '.join(estimators)}; use one of: "
-            f"{', '.join(known)}."
+            f"{', '.join(possible)}."
         )
     return chosen
 
@@ -162,9 +187,9 @@ def _keys(metric: Metric, estimator: str, tau: float | str, clip: float) -> tupl
 
 def check_names(metrics: Sequence[str], estimators: Sequence[str]) -> None:
     """Refuse an unknown metric or estimator before any work."""
-    for given, kind in ((metrics, "metrics"), (estimators, "estimators")):
-        if isinstance(given, str) or not given:
-            raise ValueError(f"{kind} must be a list of names, like ['R@5']; got {given!r}.")
+    for names, kind in ((metrics, "metrics"), (estimators, "estimators")):
+        if isinstance(names, str) or not names:
+            raise ValueError(f"{kind} must be a list of names, like ['R@5']; got {names!r}.")
     for name in metrics:
         split(name)
     for name in estimators:

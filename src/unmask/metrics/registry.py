@@ -7,15 +7,22 @@ scored as if its empty places held wrong labels: P@k still divides by k.
 
 Most estimators are one formula read with different inverse propensities (a *view*): all 1 for
 `vanilla`, 1/p for `unbiased`, something between for `tempered` and `clipped`. A metric therefore
-names one compiled form for all of these, and separate forms only where the formula differs.
+names one compiled form for all of these, and separate forms only where the formula differs. Its
+`kernels` fill those forms: to add a metric of rows, write one kernel (`unmask._kernels.block` says
+what it is given) and one row of `METRICS`. `reference` is the same in plain NumPy, for one row.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Literal
 
 from unmask import _validation
+from unmask._kernels import ranking, ranking_exact, subsample
+from unmask._kernels.block import Kernel
+from unmask.metrics import reference
+from unmask.metrics.reference import Reference
 
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
@@ -24,16 +31,40 @@ VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 class Metric:
     """What a metric measures and how it can be estimated.
 
-    `form` is the compiled formula that every view shares, `forms` the ones of other estimators;
-    `over` is "rows" (a mean over rows), "ratio" (of two such means) or "labels" (a mean over
-    labels, from counts per label). `at_most` is the largest value the truth can take.
+    Parameters
+    ----------
+    meaning
+        The definition in words.
+    form
+        Name of the formula that every view shares.
+    forms
+        Estimator → name of its formula, for estimators that are no views.
+    views
+        Estimators that read `form` with different inverse propensities.
+    over
+        "rows": a mean over rows; "ratio": of two such means; "labels": a mean over labels, from
+        counts per label.
+    kernels
+        What fills the forms of a metric over rows, or of a ratio.
+    reference
+        The definition for one row in plain NumPy; `None` unless over "rows".
+    at_most
+        The largest value that the truth can take; `None`: it has no limit.
+    deconvolved
+        Whether the estimator of that name knows the metric.
+    whole_list
+        Whether the name may come without `@k`.
+    higher_is_better
+        False for a loss.
     """
 
     meaning: str
     form: str
     forms: dict[str, str] = field(default_factory=dict)
     views: tuple[str, ...] = VIEWS
-    over: str = "rows"
+    over: Literal["rows", "ratio", "labels"] = "rows"
+    kernels: tuple[Kernel, ...] = ()
+    reference: Reference | None = None
     at_most: float | None = 1.0
     deconvolved: bool = False
     whole_list: bool = False
@@ -62,15 +93,15 @@ def split(name: str) -> tuple[str, int | None]:
     Traceback (most recent call last):
     ValueError: 'P@0' is not a metric; write a name and a k of at least 1, like 'R@5'.
     """
-    metric, found, k = name.partition("@")
+    metric, separator, k = name.partition("@")
     _validation.one_of(metric, METRICS, "metric")
-    if found and not re.fullmatch(r"[1-9][0-9]*", k):
+    if separator and not re.fullmatch(r"[1-9][0-9]*", k):
         raise ValueError(
             f"{name!r} is not a metric; write a name and a k of at least 1, like 'R@5'."
         )
-    if not found and not METRICS[metric].whole_list:
+    if not separator and not METRICS[metric].whole_list:
         raise ValueError(f"{name!r} needs a cut-off; write for example '{name}@5'.")
-    return metric, int(k) if found else None
+    return metric, int(k) if separator else None
 
 
 def supported(metric: str) -> tuple[str, ...]:
@@ -84,43 +115,106 @@ def supported(metric: str) -> tuple[str, ...]:
     return METRICS[_validation.one_of(metric, METRICS, "metric")].estimators
 
 
+_PRECISION = Kernel(("precision",), ranking.precision)
+_DCG = Kernel(("dcg",), ranking.discounted)
+_SETS = Kernel(
+    ("recall", "f1", "jaccard"),
+    ranking_exact.sets,
+    vanilla=ranking.observed_sets,
+    needs=("rest", "quadrature"),
+)
+_BY_SIZE = Kernel(
+    ("ndcg", "r_precision"),
+    ranking_exact.by_size,
+    vanilla=ranking.observed_by_size,
+    needs=("rest", "ideal"),
+)
+_BOUNDS = Kernel(
+    ("recall_bound", "f1_bound", "jaccard_bound", "ndcg_bound"),
+    ranking_exact.bounds,
+    needs=("rest",),
+)
+_SELF = Kernel(("recall_self", "f1_self"), ranking_exact.self_normalized, needs=("rest",))
+
 METRICS: dict[str, Metric] = {
-    "P": Metric("hits among the first k, divided by k", "precision", deconvolved=True),
+    "P": Metric(
+        "hits among the first k, divided by k",
+        "precision",
+        kernels=(_PRECISION,),
+        reference=reference.precision,
+        deconvolved=True,
+    ),
     "R": Metric(
         "hits among the first k, divided by N",
         "recall",
         {"bound": "recall_bound", "self_normalized": "recall_self",
          "subsampled": "recall_subsampled"},
+        kernels=(
+            _SETS, _BOUNDS, _SELF,
+            Kernel(("recall_subsampled",), subsample.recall, needs=("quadrature",)),
+        ),
+        reference=reference.recall,
         deconvolved=True,
     ),
     "F1": Metric(
         "2 · hits / (k + N), the harmonic mean of P@k and R@k",
         "f1",
         {"bound": "f1_bound", "self_normalized": "f1_self"},
+        kernels=(_SETS, _BOUNDS, _SELF),
+        reference=reference.f1,
         deconvolved=True,
     ),
     "Jaccard": Metric(
-        "hits / (k + N − hits)", "jaccard", {"bound": "jaccard_bound"}, deconvolved=True
+        "hits / (k + N − hits)",
+        "jaccard",
+        {"bound": "jaccard_bound"},
+        kernels=(_SETS, _BOUNDS),
+        reference=reference.jaccard,
+        deconvolved=True,
     ),
-    "hit": Metric("1 if any of the first k is right (1 − abandonment)", "hit", deconvolved=True),
-    "DCG": Metric("Σ over hits of 1 / log2(1 + rank)", "dcg", at_most=None),
+    "hit": Metric(
+        "1 if any of the first k is right (1 − abandonment)",
+        "hit",
+        kernels=(Kernel(("hit",), ranking.any_hit),),
+        reference=reference.hit,
+        deconvolved=True,
+    ),
+    "DCG": Metric(
+        "Σ over hits of 1 / log2(1 + rank)",
+        "dcg",
+        kernels=(_DCG,),
+        reference=reference.dcg,
+        at_most=None,
+    ),
     "nDCG": Metric(
         "DCG@k divided by its best value, Σ over ranks up to min(k, N)",
         "ndcg",
         {"bound": "ndcg_bound"},
+        kernels=(_BY_SIZE, _BOUNDS),
+        reference=reference.ndcg,
         deconvolved=True,
     ),
     "R-precision": Metric(
         "hits among the first min(k, N), divided by min(k, N)",
         "r_precision",
+        kernels=(_BY_SIZE,),
+        reference=reference.r_precision,
         deconvolved=True,
         whole_list=True,
     ),
-    "MRR": Metric("1 / rank of the first hit within the first k", "mrr", whole_list=True),
+    "MRR": Metric(
+        "1 / rank of the first hit within the first k",
+        "mrr",
+        kernels=(Kernel(("mrr",), ranking.reciprocal_rank),),
+        reference=reference.reciprocal_rank,
+        whole_list=True,
+    ),
     "Kendall-tau": Metric(
         "pairs of a wrong label ranked above a right one (a loss); labels outside the list are "
         "tied behind it",
         "kendall",
+        kernels=(Kernel(("kendall",), ranking_exact.misordered, needs=("rest",)),),
+        reference=reference.kendall_tau,
         at_most=None,
         whole_list=True,
         higher_is_better=False,
@@ -129,6 +223,10 @@ METRICS: dict[str, Metric] = {
         "unbiased P@k divided by its best value on the observed labels (Jain et al. 2016)",
         "precision",
         {"normalized": "best_precision"},
+        kernels=(
+            _PRECISION,
+            Kernel(("best_precision",), ranking.precision, needs=("largest",)),
+        ),
         views=(),
         over="ratio",
     ),
@@ -136,6 +234,7 @@ METRICS: dict[str, Metric] = {
         "unbiased DCG@k divided by its best value on the observed labels",
         "dcg",
         {"normalized": "best_dcg"},
+        kernels=(_DCG, Kernel(("best_dcg",), ranking.discounted, needs=("largest",))),
         views=(),
         over="ratio",
     ),
@@ -143,6 +242,10 @@ METRICS: dict[str, Metric] = {
         "Σ over hits of q / log2(1 + rank) / IDCG(min(k, observed)), divided by its best value",
         "observed_ndcg",
         {"normalized": "best_ndcg"},
+        kernels=(
+            Kernel(("observed_ndcg",), ranking.observed_ndcg, needs=("ideal",)),
+            Kernel(("best_ndcg",), ranking.observed_ndcg, needs=("largest", "ideal")),
+        ),
         views=(),
         over="ratio",
     ),

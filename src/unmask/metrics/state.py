@@ -15,24 +15,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
+from unmask._kernels.block import Draws, Rows, Tables
 from unmask._kernels.weights import quadrature
+from unmask._typing import Floats, Ints
 from unmask.metrics.deconvolution import cell_counts
 from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
 
 GROUPS = 4096
 SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 
 @dataclass
@@ -44,11 +43,11 @@ class State:
     partials: Floats
     largest: Floats
     groups: Floats
-    group_rows: Counts
+    group_rows: Ints
     kept: list[Floats] = field(default_factory=list)
-    observed: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    predicted: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    hits: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    observed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    predicted: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     tables: dict[int, CellCounts] = field(default_factory=dict)
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
 
@@ -82,11 +81,11 @@ class State:
         parts = self.partials[column, kind]
         return sum(map(Fraction, parts[parts != 0].tolist()), Fraction(0))
 
-    def per_group(self, columns: list[int]) -> tuple[Floats, Counts]:
+    def per_group(self, columns: list[int]) -> tuple[Floats, Ints]:
         """Column sums and number of rows of every group that has rows."""
-        seen = self.group_rows > 0
-        both = self.groups[:, seen][:, :, columns]
-        return both[0] + both[1], self.group_rows[seen]
+        is_used = self.group_rows > 0
+        both = self.groups[:, is_used][:, :, columns]
+        return both[0] + both[1], self.group_rows[is_used]
 
 
 def empty(plan: Plan, n_labels: int, *, groups: bool) -> State:
@@ -105,9 +104,9 @@ def empty(plan: Plan, n_labels: int, *, groups: bool) -> State:
     )
 
 
-def of_rows(
+def accumulate(
     plan: Plan,
-    labels: Any,
+    labels: sp.csr_array,
     top: NDArray[np.int32],
     inverse: Floats,
     *,
@@ -123,16 +122,18 @@ def of_rows(
     indptr = labels.indptr.astype(np.int64, copy=False)
     state = empty(plan, n_labels if per_label else 0, groups=groups)
     kept = np.empty((n, len(kept_columns)))
-    flags = np.zeros((n if per_label else 0, int(plan.ks[-1])), np.bool_)
-    data = (indptr, labels.indices, top, inverse, per_entry, first_row)
-    fixed = (plan.arrays(), _tables(plan, indptr), (*SUBSAMPLING, seed))
+    is_hit = np.zeros((n if per_label else 0, int(plan.ks[-1])), np.bool_)
+    rows = Rows(indptr, labels.indices, top, inverse, per_entry, first_row)
+    program, tables = plan.program(), _tables(plan, indptr)
+    draws = Draws(*SUBSAMPLING, seed)
 
     def chunk(start: int, stop: int) -> State:
         part = empty(plan, 0, groups=groups)
-        sinks = (np.array(kept_columns, dtype=np.int64), kept, flags, part.groups)
+        sinks = kernels.Sinks(np.array(kept_columns, np.int64), kept, is_hit, part.groups)
         counts = cell_counts.Sink(plan, indptr[start : stop + 1])
-        sums = kernels.score_rows(start, stop, data, *fixed, sinks, counts.bundle)
-        part.partials, part.largest = sums
+        part.partials, part.largest = kernels.score_rows(
+            start, stop, rows, program, tables, draws, sinks, counts.tables
+        )
         part.tables = counts.counts()
         return part
 
@@ -148,18 +149,18 @@ def of_rows(
         state.kept.append(kept)
     if per_label:
         state.observed += np.bincount(labels.indices, minlength=n_labels)
-        kernels.count_labels(top, flags, plan.ks, state.predicted, state.hits)
+        kernels.count_labels(top, is_hit, plan.ks, state.predicted, state.hits)
     return state
 
 
-def _tables(plan: Plan, indptr: Counts) -> tuple[NDArray[Any], ...]:
+def _tables(plan: Plan, indptr: Ints) -> Tables:
     """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and the quadrature rules that rows need."""
     places = int(plan.ks[-1])
     discount = 1 / np.log2(np.arange(2, places + 2))
     inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
     sizes = np.flatnonzero(np.bincount(np.diff(indptr))) if plan.integrates else np.zeros(0, int)
     limit = np.arange(SUBSAMPLING[0] + 1)
-    return discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit])
+    return Tables(discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit]))
 
 
 def _add_doubled(sums: Floats, more: Floats) -> None:

@@ -8,16 +8,15 @@ whole multiples of 1/FIXED, so shards add up to the same numbers in any order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unmask._kernels.deconvolution import FIXED, HEAVIEST, STRATA
+from unmask._kernels.deconvolution import FIXED, HEAVIEST, STRATA, CountTables
+from unmask._typing import Floats, Ints
 from unmask.metrics.deconvolution.stratum import Counts
 from unmask.metrics.plan import Plan
-
-Ints = NDArray[np.int64]
 
 _SPAN = 1 << 32  # labels of a row are fewer
 
@@ -64,10 +63,10 @@ def as_counts(cells: CellCounts) -> Counts:
 
 
 class Sink:
-    """Resources for the counts of a run of rows, flat, as a pass takes it (`bundle`)."""
+    """Space for the counts of a run of rows, flat, as a pass takes it (`tables`)."""
 
     def __init__(self, plan: Plan, indptr: Ints) -> None:
-        """Resources for what the rows of this piece of `indptr` can occupy."""
+        """Space for what the rows of this piece of `indptr` can occupy."""
         wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
         lengths = np.diff(indptr)
         self._lengths = np.unique(lengths) if wanted else np.zeros(0, np.int64)
@@ -84,10 +83,19 @@ class Sink:
         self._slots = np.full(self._starts[0][-1], -1, np.int32)
         self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1)]
         asked = np.array([k in wanted for k in self._ks])
-        self.bundle: tuple[Any, ...] = (
-            columns, self._lengths.size, self._slots, *self._sums, self._used,
-            np.where(asked, self._starts[0][:-1], -1), self._starts[1][:-1], self._starts[2][:-1],
-        )  # fmt: skip
+        rows, hits_of_slots, misses = self._sums
+        self.tables = CountTables(
+            columns=columns,
+            width=self._lengths.size,
+            slots=self._slots,
+            rows=rows,
+            hits=hits_of_slots,
+            misses=misses,
+            used=self._used,
+            cell_starts=np.where(asked, self._starts[0][:-1], -1),
+            slot_starts=self._starts[1][:-1],
+            hit_starts=self._starts[2][:-1],
+        )
 
     def counts(self) -> dict[int, CellCounts]:
         """What has been counted, by k."""
@@ -104,7 +112,9 @@ class Sink:
         return CellCounts(pair * _SPAN + outside, rows[here], by_place[slots[cells]], misses[here])
 
 
-def inverse_sum(inverse: NDArray[np.float64], entries: Any, counted: dict[int, CellCounts]) -> int:
+def inverse_sum(
+    inverse: Floats, entries: Sequence[int] | Ints, counted: dict[int, CellCounts]
+) -> int:
     """Σ 1/p of all observed labels, in units of 1/FIXED, also where the counts have overflowed.
 
     `entries` index `inverse`, one for each observed label.
