@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ from unmask._typing import Bools, Floats, Ints
 
 Indices = NDArray[np.integer]
 
-Need = Literal["rest", "ideal", "largest", "quadrature"]
+Need = Literal["rest", "every rest", "ideal", "largest", "quadrature"]
 """What a kernel reads beside the hits: see `Kernel`."""
 
 # Without reference counts, which two threads would wait for several times per row; such functions
@@ -43,7 +44,7 @@ class Kernel:
         A shorter way to the same numbers for a view in which every 1/p reads as 1, if there is one.
     needs
         What `function` reads beside the hits. "rest": the observed labels that were not predicted
-        (`block.rest`); "ideal": 1/IDCG (`block.ideal`); "quadrature": rules for rows of every
+        (`block.rest`), of rows with a hit; "every rest": of all rows; "ideal": 1/IDCG (`block.ideal`); "quadrature": rules for rows of every
         length (`block.tables`). With "largest", `block.hits` holds the largest 1/p of every row in
         place of those of its hits: what the best ranking would score.
     """
@@ -118,6 +119,20 @@ class Block(NamedTuple):
     tables: Tables
     draws: Draws
     scratch: Scratch
+
+
+def types_of(*arguments: object) -> tuple[Any, ...]:
+    """How numba sees these arguments."""
+    return tuple(numba.typeof(each) for each in arguments)
+
+
+def machine_code(function: Callable[..., None], types: tuple[Any, ...]) -> Callable[..., None]:
+    """A compiled function for arguments of exactly these types.
+
+    numba would find it anew in every call, which takes ten times as long as the call itself.
+    """
+    compile_for = getattr(function, "compile", None)  # not with NUMBA_DISABLE_JIT
+    return function if compile_for is None else compile_for(types)  # type: ignore[no-any-return]
 
 
 def empty_block(

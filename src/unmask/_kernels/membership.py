@@ -112,23 +112,27 @@ def read_hits(block: Block) -> None:
 
 
 @bare
-def read_rest(block: Block) -> None:
-    """The view's inverse propensities of the observed labels that were not predicted."""
-    spots, is_free, rest = block.spots, block.scratch.is_free, block.rest
+def read_rest(block: Block, without_hits: bool) -> None:
+    """The view's inverse propensities of the observed labels that were not predicted.
+
+    Rows without a hit are left out unless asked for.
+    """
+    spots, own, is_free, rest = block.spots, block.own, block.scratch.is_free, block.rest
+    tau, clip = block.tau, block.clip
     for i in range(block.count):
-        begin, size = block.begins[i], block.sizes[i]
+        if block.hit_counts[i] == 0 and not without_hits:
+            continue
+        begin, size, left, total = block.begins[i], block.sizes[i], 0, 0.0
         for j in range(size):
             is_free[j] = True
         for r in range(spots.shape[0]):
             if spots[r, i] >= 0:
                 is_free[spots[r, i]] = False
-        left, total = 0, 0.0
-        for j in range(size):
-            if is_free[j]:
-                q = view_of(block.own[begin + j], block.tau, block.clip) if block.tau else 1.0
-                rest[begin + left] = q
-                total += q
-                left += 1
+        for j in range(size):  # written even if predicted, then overwritten: no branch to guess
+            q = view_of(own[begin + j], tau, clip) if tau else 1.0
+            rest[begin + left] = q
+            total += q if is_free[j] else 0.0
+            left += is_free[j]
         block.rest_counts[i], block.rest_sums[i] = left, total
 
 
