@@ -112,7 +112,7 @@ def score_rows(
     score = _scorer(program.views, block, out)
     for first in range(start, stop, length):
         number, count = rows.first_row + first, min(length, stop - first)
-        block = block._replace(first=first, number=number, count=count)
+        block = block._replace(first=first, number=number, n_rows=count)
         find(rows, block, *needed, sinks.is_hit, counts)
         score(block)
         if columns:
@@ -183,7 +183,7 @@ def _find_bare(
     rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
     counts: CountTables,
 ) -> None:  # fmt: skip
-    first, count, spots, sizes = block.first, block.count, block.spots, block.sizes
+    first, count, spots, sizes = block.first, block.n_rows, block.spots, block.sizes
     indptr, indices, begin = rows.indptr, rows.indices, rows.indptr[block.first]
     tabulates = False
     for c in range(block.ks.size):
