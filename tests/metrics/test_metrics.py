@@ -22,16 +22,109 @@ from tests.helpers.rankings import (
     ranked_rows,
 )
 from tests.helpers.strategies import label_matrices
+from unmask._kernels.block import Block, Kernel
+from unmask._kernels.compiling import njit
+from unmask._typing import Floats
 from unmask.data import read
 from unmask.metrics import METRICS, contributions, evaluate
+from unmask.metrics.registry import Metric
 from unmask.predictions import TopK
 from unmask.propensity import jain
 
 Row = tuple[Sequence[int], Sequence[int], int]  # ranking, true labels, k
 
 
-def test_every_row_metric_has_a_definition() -> None:
+def test_every_row_metric_has_a_reference() -> None:
+    assert OF_ROWS
     assert set(OF_ROWS) == set(DEFINITIONS)
+    assert len(set(DEFINITIONS.values())) == len(OF_ROWS)
+
+
+def test_every_form_is_filled_by_one_kernel() -> None:
+    kernels: dict[str, set[Kernel]] = {}
+    for metric in METRICS.values():
+        for kernel in metric.kernels:
+            for form in kernel.forms:
+                kernels.setdefault(form, set()).add(kernel)
+        if metric.over != "labels":
+            own = {form for kernel in metric.kernels for form in kernel.forms}
+            assert {metric.form, *metric.forms.values()} <= own
+    assert {form: len(each) for form, each in kernels.items()} == dict.fromkeys(kernels, 1)
+
+
+@njit(nogil=True)
+def last_hit_share(block: Block, out: Floats, column: int) -> None:
+    """The share of hits in the second half of the first k, k even: linear, so weighted by 1/p."""
+    for c in range(block.ks.size):
+        k = block.ks[c]
+        for i in range(block.n_rows):
+            total = 0.0
+            for place in range(k // 2, k):
+                total += block.hits[place, i]
+            out[column + c, i] = total / (k - k // 2)
+
+
+@njit(nogil=True)
+def weighted_misses(block: Block, out: Floats, column: int) -> None:
+    """True labels that are not predicted, whatever k: reads the rest of every row."""
+    for c in range(block.ks.size):
+        for i in range(block.n_rows):
+            out[column + c, i] = block.rest_sums[i]
+
+
+def last_half(ranking: Sequence[int], labels: Sequence[int], k: int) -> float:
+    return float(np.isin(ranking[k // 2 : k], labels).sum() / (k - k // 2))
+
+
+def misses(ranking: Sequence[int], labels: Sequence[int], k: int) -> float:
+    return float((~np.isin(labels, ranking)).sum())
+
+
+def test_a_metric_is_one_kernel_and_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {
+        "last-half": Metric(
+            "hits in the second half of the first k",
+            "last_half",
+            kernels=(Kernel(("last_half",), last_hit_share),),
+            reference=last_half,
+        ),
+        "misses": Metric(
+            "true labels that are not predicted",
+            "misses",
+            kernels=(Kernel(("misses",), weighted_misses, needs=("every rest",)),),
+            reference=misses,
+            at_most=None,
+            higher_is_better=False,
+        ),
+    }
+    for name, metric in own.items():
+        monkeypatch.setitem(METRICS, name, metric)
+    rng = np.random.default_rng(8)
+    labels = rng.random((1500, 9)) < 0.4
+    rankings = [rng.permutation(9)[:4].tolist() for _ in range(1500)]
+    true = [np.flatnonzero(row).tolist() for row in labels]
+    propensity = rng.uniform(0.4, 1, 9)
+    names = [f"{name}@{k}" for name in own for k in (2, 4)]
+    table = evaluate(
+        one_top(rankings), labels.astype(int), propensity, metrics=[*names, "P@4"],
+        estimators=["vanilla", "unbiased"],
+    )  # fmt: skip
+    for name in names:
+        metric, _, k = name.partition("@")
+        rows = list(zip(rankings, true, strict=True))
+        truth = np.mean([own[metric].reference(r, y, int(k)) for r, y in rows])  # type: ignore[misc]
+        exact = np.mean(
+            [
+                sum(own[metric].reference(r, [j], int(k)) / propensity[j] for j in y)  # type: ignore[misc]
+                for r, y in rows
+            ]
+        )  # both metrics add up over the labels, so the unbiased estimate divides each by p
+        assert table[name, "vanilla"].value == pytest.approx(truth, rel=1e-12)
+        assert table[name, "unbiased"].value == pytest.approx(exact, rel=1e-12)
+        assert 0 < truth < exact
+    assert table["P@4", "vanilla"].value == pytest.approx(
+        np.mean([DEFINITIONS["P"](r, y, 4) for r, y in zip(rankings, true, strict=True)])
+    )
 
 
 @pytest.mark.parametrize("metric", OF_ROWS)

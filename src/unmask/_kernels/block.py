@@ -3,7 +3,7 @@
 A pass over the rows (`_kernels.metrics`) goes block by block. It finds the hits of a block once,
 reads the propensities as each *view* does (1/p as min(1 + τ(1/p − 1), clip), so τ = 0 is vanilla
 and τ = 1 unbiased), and then calls `function(block, out, *columns)` of every `Kernel` that was
-asked for. Such a function fills `out[column + c, i]` for every row i < `block.count` of the block
+asked for. Such a function fills `out[column + c, i]` for every row i < `block.n_rows` of the block
 and every cut-off `block.ks[c]`; a form that was not asked for has a negative column.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ from unmask._typing import Bools, Floats, Ints
 
 Indices = NDArray[np.integer]
 
-Need = Literal["rest", "ideal", "largest", "quadrature"]
+Need = Literal["rest", "every rest", "ideal", "largest", "quadrature"]
 """What a kernel reads beside the hits: see `Kernel`."""
 
 # Without reference counts, which two threads would wait for several times per row; such functions
@@ -43,9 +44,10 @@ class Kernel:
         A shorter way to the same numbers for a view in which every 1/p reads as 1, if there is one.
     needs
         What `function` reads beside the hits. "rest": the observed labels that were not predicted
-        (`block.rest`); "ideal": 1/IDCG (`block.ideal`); "quadrature": rules for rows of every
-        length (`block.tables`). With "largest", `block.hits` holds the largest 1/p of every row in
-        place of those of its hits: what the best ranking would score.
+        (`block.rest`), in rows with a hit; "every rest": in all rows; "ideal": 1/IDCG
+        (`block.ideal`); "quadrature": rules for rows of every length (`block.tables`). With
+        "largest", `block.hits` holds the largest 1/p of every row in place of those of its hits:
+        what the best ranking would score.
     """
 
     forms: tuple[str, ...]
@@ -101,7 +103,7 @@ class Block(NamedTuple):
     ks: Ints  # the cut-offs, ascending
     first: int  # first row of the block among the rows of the pass
     number: int  # the same among all rows ever passed
-    count: int  # rows in the block
+    n_rows: int  # rows in the block
     tau: float
     clip: float
     hits: Floats  # [r, i]: 1/p of the prediction at place r if it was observed, else 0
@@ -118,6 +120,20 @@ class Block(NamedTuple):
     tables: Tables
     draws: Draws
     scratch: Scratch
+
+
+def types_of(*arguments: object) -> tuple[Any, ...]:
+    """How numba sees these arguments."""
+    return tuple(numba.typeof(each) for each in arguments)
+
+
+def machine_code(function: Callable[..., None], types: tuple[Any, ...]) -> Callable[..., None]:
+    """A compiled function for arguments of exactly these types.
+
+    numba would find it anew in every call, which takes ten times as long as the call itself.
+    """
+    compile_for = getattr(function, "compile", None)  # not with NUMBA_DISABLE_JIT
+    return function if compile_for is None else compile_for(types)
 
 
 def empty_block(
@@ -139,7 +155,7 @@ def empty_block(
         ks=ks,
         first=0,
         number=0,
-        count=0,
+        n_rows=0,
         tau=0.0,
         clip=np.inf,
         hits=np.empty((places, stride)),

@@ -1,7 +1,7 @@
 """Where is each prediction among the labels of its row? And what is left of those.
 
 This is the one expensive fact of an evaluation. Labels of a row are sorted; their inverse
-propensities stand in `own[begin], own[begin + 1], …` in the same order. Per block of rows (`block`),
+propensities stand in `own[begin], own[begin + 1], …` in the same order. In a block of rows,
 `spots[r, i]` is the position of the prediction at place r among the labels of row i, −1 if it is
 none of them.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from unmask._kernels.block import Block, Indices, bare
-from unmask._typing import Floats, Ints
+from unmask._typing import Ints
 
 NOTHING = np.int32(-2)  # no label, and not the −1 of an empty place
 SHORT = 24  # labels of a row that are simply all compared
@@ -100,7 +100,7 @@ def view_of(inverse: float, tau: float, clip: float) -> float:
 def read_hits(block: Block) -> None:
     """The view's inverse propensity of every prediction that is a label, 0 for the others."""
     spots, own, begins, hits = block.spots, block.own, block.begins, block.hits
-    tau, clip, count = block.tau, block.clip, block.count
+    tau, clip, count = block.tau, block.clip, block.n_rows
     for r in range(spots.shape[0]):
         if tau == 0.0:
             for i in range(count):
@@ -112,23 +112,27 @@ def read_hits(block: Block) -> None:
 
 
 @bare
-def read_rest(block: Block) -> None:
-    """The view's inverse propensities of the observed labels that were not predicted."""
-    spots, is_free, rest = block.spots, block.scratch.is_free, block.rest
-    for i in range(block.count):
-        begin, size = block.begins[i], block.sizes[i]
+def read_rest(block: Block, without_hits: bool) -> None:
+    """The view's inverse propensities of the observed labels that were not predicted.
+
+    Rows without a hit are left out unless asked for.
+    """
+    spots, own, is_free, rest = block.spots, block.own, block.scratch.is_free, block.rest
+    tau, clip = block.tau, block.clip
+    for i in range(block.n_rows):
+        if block.hit_counts[i] == 0 and not without_hits:
+            continue
+        begin, size, left, total = block.begins[i], block.sizes[i], 0, 0.0
         for j in range(size):
             is_free[j] = True
         for r in range(spots.shape[0]):
             if spots[r, i] >= 0:
                 is_free[spots[r, i]] = False
-        left, total = 0, 0.0
-        for j in range(size):
-            if is_free[j]:
-                q = view_of(block.own[begin + j], block.tau, block.clip) if block.tau else 1.0
-                rest[begin + left] = q
-                total += q
-                left += 1
+        for j in range(size):  # written even if predicted, then overwritten: no branch to guess
+            q = view_of(own[begin + j], tau, clip) if tau else 1.0
+            rest[begin + left] = q
+            total += q if is_free[j] else 0.0
+            left += is_free[j]
         block.rest_counts[i], block.rest_sums[i] = left, total
 
 
@@ -141,7 +145,7 @@ def largest_first(block: Block) -> None:
     """
     hits, rest = block.hits, block.rest
     places = hits.shape[0]
-    for i in range(block.count):
+    for i in range(block.n_rows):
         begin, size = block.begins[i], block.sizes[i]
         for j in range(begin, begin + size):
             rest[j] = view_of(block.own[j], block.tau, block.clip) if block.tau else 1.0

@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from unmask._kernels import membership, sums
-from unmask._kernels.block import Block, Draws, Indices, Rows, Tables, bare, empty_block
+from unmask._kernels.block import (
+    Block,
+    Draws,
+    Indices,
+    Rows,
+    Tables,
+    bare,
+    empty_block,
+    machine_code,
+    types_of,
+)
 from unmask._kernels.compiling import njit
 from unmask._kernels.deconvolution import CountTables, tabulate
 from unmask._typing import Bools, Floats, Ints
@@ -22,7 +32,7 @@ from unmask._typing import Bools, Floats, Ints
 NUMBERS = 1 << 17
 """A block holds about so many numbers (1 MB), which stay near the processor."""
 
-MOST_ROWS = 4096
+MOST_ROWS = 2048
 """Rows of a block at most; it has at least `sums.BLOCK`."""
 
 
@@ -41,6 +51,7 @@ class View(NamedTuple):
     calls: tuple[Call, ...]
     best_calls: tuple[Call, ...]  # with the largest 1/p of every row in place of its hits
     needs_rest: bool
+    without_hits: bool  # also of rows without a hit
 
 
 class Program(NamedTuple):
@@ -95,15 +106,17 @@ def score_rows(
         np.zeros((columns, sums.LARGEST)),
         np.empty((3, columns)),
     )
-    needs_own, needs_ideal = program.needs_propensities, program.needs_ideal
+    needed = program.needs_propensities, program.needs_ideal
+    find = machine_code(_find, types_of(rows, block, *needed, sinks.is_hit, counts))
+    add = machine_code(_add, types_of(out, 0, 0, 0, program.products, sinks, into))
+    score = _scorer(program.views, block, out)
     for first in range(start, stop, length):
         number, count = rows.first_row + first, min(length, stop - first)
-        block = block._replace(first=first, number=number, count=count)
-        _find(rows, block, needs_own, needs_ideal, sinks.is_hit, counts)
-        for view in program.views:
-            _score_view(view, block._replace(tau=view.tau, clip=view.clip), out)
+        block = block._replace(first=first, number=number, n_rows=count)
+        find(rows, block, *needed, sinks.is_hit, counts)
+        score(block)
         if columns:
-            _add(out, block.first, block.number, block.count, program.products, sinks, into)
+            add(out, first, number, count, program.products, sinks, into)
     return into.partials, into.largest
 
 
@@ -125,14 +138,35 @@ def _space(
     return empty_block(ks, length, entries, longest, tables, draws)
 
 
-def _score_view(view: View, block: Block, out: Floats) -> None:
-    _read(block, view.needs_rest)
-    for function, columns in view.calls:
-        function(block, out, *columns)
-    if view.best_calls:
-        _read_largest(block)
-        for function, columns in view.best_calls:
-            function(block, out, *columns)
+def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Block], None]:
+    """A function that fills `out` for every view of a block like this one."""
+    (a_block, a_table, number, flag) = types_of(block, out, 0, False)
+    read = machine_code(_read, (a_block, flag, flag))
+    read_largest = machine_code(membership.largest_first, (a_block,))
+
+    def ready(call: Call) -> Call:
+        types = (a_block, a_table, *(number for _ in call.columns))
+        return Call(machine_code(call.function, types), call.columns)
+
+    compiled = [
+        view._replace(
+            calls=tuple(map(ready, view.calls)), best_calls=tuple(map(ready, view.best_calls))
+        )
+        for view in views
+    ]
+
+    def score(block: Block) -> None:
+        for view in compiled:
+            block = block._replace(tau=view.tau, clip=view.clip)
+            read(block, view.needs_rest, view.without_hits)
+            for function, columns in view.calls:
+                function(block, out, *columns)
+            if view.best_calls:
+                read_largest(block)
+            for function, columns in view.best_calls:
+                function(block, out, *columns)
+
+    return score
 
 
 @njit(cache=True, nogil=True)
@@ -149,7 +183,7 @@ def _find_bare(
     rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
     counts: CountTables,
 ) -> None:  # fmt: skip
-    first, count, spots, sizes = block.first, block.count, block.spots, block.sizes
+    first, count, spots, sizes = block.first, block.n_rows, block.spots, block.sizes
     indptr, indices, begin = rows.indptr, rows.indices, rows.indptr[block.first]
     tabulates = False
     for c in range(block.ks.size):
@@ -179,16 +213,11 @@ def _find_bare(
 
 
 @bare
-def _read(block: Block, needs_rest: bool) -> None:
+def _read(block: Block, needs_rest: bool, without_hits: bool) -> None:
     """The hits, and the labels that were not predicted, as a view reads them."""
     membership.read_hits(block)
     if needs_rest:
-        membership.read_rest(block)
-
-
-@bare
-def _read_largest(block: Block) -> None:
-    membership.largest_first(block)
+        membership.read_rest(block, without_hits)
 
 
 @njit(cache=True, nogil=True)

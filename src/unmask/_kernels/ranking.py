@@ -16,7 +16,7 @@ from unmask._typing import Floats
 @bare
 def precision(block: Block, out: Floats, column: int) -> None:
     """P@k = (1/k) Σ_{i∈S} q_i."""
-    ks, hits, count, total = block.ks, block.hits, block.count, block.scratch.total
+    ks, hits, count, total = block.ks, block.hits, block.n_rows, block.scratch.total
     place = _fill(total, count, 0.0)
     for c in range(ks.size):
         while place < ks[c]:
@@ -30,7 +30,7 @@ def precision(block: Block, out: Floats, column: int) -> None:
 @bare
 def discounted(block: Block, out: Floats, column: int) -> None:
     """DCG@k = Σ_{i∈S} q_i d_i."""
-    ks, hits, count, total = block.ks, block.hits, block.count, block.scratch.total
+    ks, hits, count, total = block.ks, block.hits, block.n_rows, block.scratch.total
     discount = block.tables.discount
     place = _fill(total, count, 0.0)
     for c in range(ks.size):
@@ -45,7 +45,7 @@ def discounted(block: Block, out: Floats, column: int) -> None:
 @bare
 def any_hit(block: Block, out: Floats, column: int) -> None:
     """hit@k = 1 − Π_{i∈S} (1 − q_i)."""
-    ks, hits, count, none = block.ks, block.hits, block.count, block.scratch.none
+    ks, hits, count, none = block.ks, block.hits, block.n_rows, block.scratch.none
     place = _fill(none, count, 1.0)
     for c in range(ks.size):
         while place < ks[c]:
@@ -59,7 +59,7 @@ def any_hit(block: Block, out: Floats, column: int) -> None:
 @bare
 def reciprocal_rank(block: Block, out: Floats, column: int) -> None:
     """MRR@k = Σ_{i∈S} (q_i / rank_i) Π_{j∈S before i} (1 − q_j)."""
-    ks, hits, count = block.ks, block.hits, block.count
+    ks, hits, count = block.ks, block.hits, block.n_rows
     total, none = block.scratch.total, block.scratch.none
     place = _fill(total, count, 0.0) + _fill(none, count, 1.0)
     for c in range(ks.size):
@@ -75,7 +75,7 @@ def reciprocal_rank(block: Block, out: Floats, column: int) -> None:
 @bare
 def observed_sets(block: Block, out: Floats, recall: int, f1: int, jaccard: int) -> None:
     """R@k, F1@k, Jaccard@k of the m observed labels: s/m, 2s/(k+m), s/(k+m−s), s = |S|."""
-    ks, hits, count, total = block.ks, block.hits, block.count, block.scratch.total
+    ks, hits, count, total = block.ks, block.hits, block.n_rows, block.scratch.total
     sizes = block.sizes
     place = _fill(total, count, 0.0)
     for c in range(ks.size):
@@ -106,7 +106,7 @@ def observed_by_size(block: Block, out: Floats, ndcg: int, r_precision: int) -> 
 @bare
 def observed_ndcg(block: Block, out: Floats, column: int) -> None:
     """nDCG@k of the observed labels (also the numerator of PSnDCG@k): Σ_{i∈S} q_i d_i / IDCG(m)."""
-    ks, hits, count, total = block.ks, block.hits, block.count, block.scratch.total
+    ks, hits, count, total = block.ks, block.hits, block.n_rows, block.scratch.total
     discount, ideal = block.tables.discount, block.ideal
     place = _fill(total, count, 0.0)
     for c in range(ks.size):
@@ -121,7 +121,7 @@ def observed_ndcg(block: Block, out: Floats, column: int) -> None:
 @bare
 def _observed_r_precision(block: Block, out: Floats, column: int) -> None:
     """R-precision@k of the observed labels: hits among the first min(k, m), over min(k, m)."""
-    ks, hits, count, total = block.ks, block.hits, block.count, block.scratch.total
+    ks, hits, count, total = block.ks, block.hits, block.n_rows, block.scratch.total
     sizes = block.sizes
     place = _fill(total, count, 0.0)
     for c in range(ks.size):

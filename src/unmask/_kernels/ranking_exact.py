@@ -14,7 +14,7 @@ from unmask._typing import Floats, Ints
 @bare
 def misordered(block: Block, out: Floats, column: int) -> None:
     """Kendall-tau loss: Σ_{j∈I} q_j Σ_{i above j} (1 − q_i y_i), unlisted labels tied last."""
-    for i in range(block.count):
+    for i in range(block.n_rows):
         _clear(block.ks, out, column, i)
         if block.sizes[i] > 0:
             _misordered(block, out, column, i)
@@ -38,7 +38,7 @@ def _misordered(block: Block, out: Floats, column: int, i: int) -> None:
 def sets(block: Block, out: Floats, recall: int, f1: int, jaccard: int) -> None:
     """R@k, F1@k and Jaccard@k by Gauss–Legendre quadrature: see `integrals`."""
     hits, tables = block.scratch.row_hits, block.tables
-    for i in range(block.count):
+    for i in range(block.n_rows):
         _clear(block.ks, out, recall, i)
         _clear(block.ks, out, f1, i)
         _clear(block.ks, out, jaccard, i)
@@ -123,7 +123,7 @@ def by_size(block: Block, out: Floats, ndcg: int, r_precision: int) -> None:
     nDCG: g = d_i / IDCG(min(N, k)).  R-precision: g = [rank_i ≤ N] / min(N, k).
     """
     hits, shared, own = block.scratch.row_hits, block.scratch.shared, block.scratch.without_one
-    for i in range(block.count):
+    for i in range(block.n_rows):
         _clear(block.ks, out, ndcg, i)
         _clear(block.ks, out, r_precision, i)
         if block.hit_counts[i] == 0:
@@ -190,7 +190,7 @@ def bounds(block: Block, out: Floats, recall: int, f1: int, jaccard: int, ndcg: 
     R: q_i / (1 + Q − q_i); F1: 2 q_i / (k + 1 + Q − q_i); Jaccard: Σ_S q / (k + Q − Σ_S q);
     nDCG: q_i d_i w(1 + Q − q_i), w linear between the integers. Q = Σ_{j∈I} q_j.
     """
-    for i in range(block.count):
+    for i in range(block.n_rows):
         _clear(block.ks, out, recall, i)
         _clear(block.ks, out, f1, i)
         _clear(block.ks, out, jaccard, i)
@@ -237,7 +237,7 @@ def _between(table: Floats, x: float, last: int) -> float:
 def self_normalized(block: Block, out: Floats, recall: int, f1: int) -> None:
     """R: Σ_S q / Q (within [0, 1]) and F1: 2 Σ_S q / (k + Q), with Q = Σ_{j∈I} q_j."""
     ks, hits = block.ks, block.scratch.row_hits
-    for i in range(block.count):
+    for i in range(block.n_rows):
         _clear(ks, out, recall, i)
         _clear(ks, out, f1, i)
         if block.hit_counts[i] == 0:

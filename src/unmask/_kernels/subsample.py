@@ -20,7 +20,7 @@ def recall(block: Block, out: Floats, column: int) -> None:
     ks, spots, tables = block.ks, block.spots, block.tables
     limit, repeats, seed = block.draws.limit, block.draws.repeats, block.draws.seed
     after, one = np.empty(ks[-1] + 1), np.zeros((ks.size, 1))
-    for i in range(block.count):
+    for i in range(block.n_rows):
         out[column : column + ks.size, i] = 0.0
         if block.hit_counts[i] == 0:
             continue

@@ -104,7 +104,14 @@ def insert(x: float, largest: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _extract(
-    values: Floats, c: int, start: int, stop: int, size: float, kind: int, also: int, partials: Floats
+    values: Floats,
+    c: int,
+    start: int,
+    stop: int,
+    size: float,
+    kind: int,
+    also: int,
+    partials: Floats,
 ) -> None:
     """Add the exact sum of a column's x, x² or |x| (of about this size) to one or two kinds.
 

@@ -95,7 +95,7 @@ class Plan:
     def _program_view(self, view: View) -> ProgramView:
         calls: list[Call] = []
         best_calls: list[Call] = []
-        needs_rest = False
+        needs: set[str] = set()
         for kernel in self.kernels:
             columns = tuple(self.starts.get((view, form), -1) for form in kernel.forms)
             if max(columns) < 0:
@@ -106,8 +106,14 @@ class Plan:
                 best_calls.append(Call(kernel.function, columns))
             else:
                 calls.append(Call(kernel.function, columns))
-                needs_rest |= "rest" in kernel.needs
-        return ProgramView(*view, tuple(calls), tuple(best_calls), needs_rest)
+                needs |= set(kernel.needs)
+        return ProgramView(
+            *view,
+            tuple(calls),
+            tuple(best_calls),
+            needs_rest=bool(needs & {"rest", "every rest"}),
+            without_hits="every rest" in needs,
+        )
 
 
 def make(

@@ -213,7 +213,7 @@ METRICS: dict[str, Metric] = {
         "pairs of a wrong label ranked above a right one (a loss); labels outside the list are "
         "tied behind it",
         "kendall",
-        kernels=(Kernel(("kendall",), ranking_exact.misordered, needs=("rest",)),),
+        kernels=(Kernel(("kendall",), ranking_exact.misordered, needs=("every rest",)),),
         reference=reference.kendall_tau,
         at_most=None,
         whole_list=True,
