@@ -23,16 +23,22 @@ from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask.metrics import intervals
 from unmask.metrics.deconvolution import cell_counts, fitting
 from unmask.metrics.plan import Cell, Plan
-from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.state import State
-from unmask.metrics.table import Estimate, verdict
+from unmask.metrics.table import Estimate
+from unmask.metrics.verdict import (
+    CONDITIONAL,
+    MEASURED,
+    Advice,
+    Level,
+    Reason,
+    Verdict,
+    claim,
+    judge,
+)
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
-OVERFLOW = (
-    "unusable: single rows contribute more than 1e140, the propensities are too low for this "
-    "estimator; raise them with `propensity.clip`"
-)
+OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
 
 Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
 
@@ -116,9 +122,8 @@ def overflows(state: State, *columns: int) -> bool:
 def refused(cell: Cell, summary: Summary, details: dict[str, Any]) -> Estimate:
     """No number, and why."""
     none = math.nan
-    advice = _advice(cell, summary.state)
     return Estimate(cell.name, cell.estimator, none, none, (none, none), none, none,
-                    summary.state.rows, OVERFLOW + advice, details)  # fmt: skip
+                    summary.state.rows, OVERFLOW, details)  # fmt: skip
 
 
 def _ratio(cell: Cell, summary: Summary) -> Estimate:
@@ -244,14 +249,14 @@ def _finish(
         effective_sample_size=absolute * (absolute / squares) if squares else 0.0,
         largest_contribution=float(heaviest[0]) / absolute if absolute else 0.0,
         rows=state.rows,
-        verdict=verdict(
+        verdict=judge(
             value,
             ends,
             rows=labels or state.rows,
             of="labels" if labels else "rows",
             heaviest=_heaviest(heaviest, absolute),
             at_most=cell.about.at_most,
-            caution="" if state.complete else ESTIMATORS[cell.estimator].caution,
+            claimed=claim(cell.estimator, complete=state.complete),
             advice=_advice(cell, state),
         ),
         details=details,
@@ -267,8 +272,9 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     return few, float(shares[few - 1])
 
 
-def _advice(cell: Cell, state: State) -> str:
-    return "; use deconvolved" if cell.about.deconvolved and not state.complete else ""
+def _advice(cell: Cell, state: State) -> Advice:
+    useful = cell.about.deconvolved and not state.complete
+    return Advice.USE_DECONVOLVED if useful else Advice.NONE
 
 
 def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
@@ -279,6 +285,9 @@ def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
         replicates=0 if summary.interval == "normal" else min(summary.replicates, 200),
         seed=summary.seed,
     )
+    verdict = found.verdict
+    if summary.state.complete and verdict == CONDITIONAL:
+        verdict = MEASURED
     return Estimate(
         metric=cell.name,
         estimator=cell.estimator,
@@ -288,7 +297,7 @@ def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
         effective_sample_size=math.nan,
         largest_contribution=math.nan,
         rows=summary.state.rows,
-        verdict=found.verdict,
+        verdict=verdict,
     )
 
 
