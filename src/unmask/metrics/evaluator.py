@@ -248,24 +248,41 @@ class Evaluator:
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
         self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
-        self._seen: _Seen | None = None
+        self._sums: _Sums | None = None
 
     def update(
         self,
-        top: Any,
-        labels: Any,
+        top: TopK | ScoresLike,
+        labels: LabelsLike,
         *,
         first_row: int | None = None,
-        entry_propensity: Any = None,
+        entry_propensity: PropensityLike | None = None,
     ) -> Evaluator:
-        """Take in rows: predictions (`TopK` or scores) and observed labels. Returns itself."""
-        rows = 0 if self._seen is None else self._seen.state.rows
+        """Take in rows.
+
+        Parameters
+        ----------
+        top : TopK or (rows, L) scores
+            Predictions.
+        labels : (rows, L) matrix of 0 and 1
+            The observed labels.
+        first_row : int, optional
+            The number of the first of these rows; by default they follow those before.
+        entry_propensity : (rows, L) sparse matrix, optional
+            A propensity per observed label, in place of those per label.
+
+        Returns
+        -------
+        Evaluator
+            Itself.
+        """
+        rows = 0 if self._sums is None else self._sums.state.rows
         first = rows if first_row is None else first_row
         self._take(*self._pass(top, labels, entry_propensity, first, keep_all=False))
         return self
 
     def merge(self, other: Evaluator) -> Evaluator:
-        """Take in all rows of another evaluator with the same settings. Returns itself."""
+        """Take in all rows of another evaluator with the same options. Returns itself."""
         if other._settings() != self._settings():
             raise ValueError(
                 f"evaluators must have the same settings to merge; got {self._settings()} "
@@ -273,8 +290,8 @@ class Evaluator:
             )
         if not np.array_equal(self._inverse, other._inverse):  # type: ignore[arg-type]
             raise ValueError("evaluators must have the same propensities to merge; give all one.")
-        if other._seen is not None:
-            self._take(other._seen.plan, other._seen.n_labels, other._seen.state)
+        if other._sums is not None:
+            self._take(other._sums.plan, other._sums.n_labels, other._sums.state)
         return self
 
     def compute(self) -> Table:
@@ -284,11 +301,11 @@ class Evaluator:
 
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
-        if self._seen is None or self._seen.state.rows == 0:
+        if self._sums is None or self._sums.state.rows == 0:
             raise ValueError("there are no rows to evaluate; call `update` with at least one.")
         return estimates.Summary(
-            self._seen.plan,
-            self._seen.state,
+            self._sums.plan,
+            self._sums.state,
             self._inverse,
             self._confidence,
             self._interval,
@@ -298,17 +315,23 @@ class Evaluator:
         )
 
     def _settings(self) -> dict[str, Any]:
-        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_seen", "_inverse")}
+        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_sums", "_inverse")}
 
     def _take(self, made: Plan, n_labels: int, new: state.State) -> None:
-        if self._seen is None:
+        if self._sums is None:
             counted, groups = n_labels if _per_label(made) else 0, self._interval != "normal"
-            self._seen = _Seen(made, n_labels, state.empty(made, counted, groups=groups))
-        self._seen.refuse_other(made, n_labels)
-        self._seen.state.add(new)
+            self._sums = _Sums(made, n_labels, state.empty(made, counted, groups=groups))
+        self._sums.refuse_other(made, n_labels)
+        self._sums.state.add(new)
 
     def _pass(
-        self, top: Any, labels: Any, entries: Any, first_row: int, *, keep_all: bool
+        self,
+        top: TopK | ScoresLike,
+        labels: LabelsLike,
+        entries: PropensityLike | None,
+        first_row: int,
+        *,
+        keep_all: bool,
     ) -> tuple[Plan, int, state.State]:
         """The plan that these rows need, the number of labels, and the sums over the rows."""
         observed = _validation.labels(labels)
@@ -338,7 +361,7 @@ class Evaluator:
         )
         return made, observed.shape[1], new
 
-    def _inverse_of(self, observed: sp.csr_array, entries: Any) -> NDArray[np.float64]:
+    def _inverse_of(self, observed: sp.csr_array, entries: PropensityLike | None) -> Floats:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
         if entries is not None:
             return reciprocal(_validation.entry_propensity(entries, observed))
@@ -354,7 +377,7 @@ class Evaluator:
             )
         return self._inverse
 
-    def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
+    def _listed(self, top: TopK | ScoresLike, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
         top = as_top(top, self._metrics)
         _validation.same_rows(top.labels, observed, "predictions", "labels")
@@ -368,7 +391,7 @@ class Evaluator:
 
 
 @dataclass
-class _Seen:
+class _Sums:
     """The plan that the first rows fixed, and what has been summed under it."""
 
     plan: Plan
@@ -385,7 +408,7 @@ class _Seen:
             )
 
 
-def as_top(top: Any, metrics: Sequence[str]) -> TopK:
+def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:
     """`top`, or of scores as many of the best as the metrics look at."""
     if isinstance(top, TopK):
         return top

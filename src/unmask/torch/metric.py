@@ -26,11 +26,23 @@ from unmask.torch.targets import label_index
 class RankingMetrics(nn.Module):
     """P@k, R@k, nDCG@k … of logits, estimated from incomplete targets.
 
-    Choices as in `unmask.evaluate`; targets as in `MissingLabelLoss`. The top `k` logits are found
-    on their own device, equal ones by smaller label; −inf is never predicted, NaN and +inf are
-    refused. `compute` gathers over the process group where there is one, and returns
-    the table of estimates; `values` the same as a flat dict of numbers for a logger.
+    Targets are as in `MissingLabelLoss`. The top `k` logits are found on their own device, equal
+    ones by smaller label; −inf is never predicted, NaN and +inf are refused. `compute` gathers over
+    the process group where there is one, and returns the table of estimates; `values` the same as
+    a flat dict of numbers for a logger.
 
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        Needed by all estimators but vanilla.
+    metrics : sequence of str
+        Such as "R@5".
+    estimators : sequence of str, default ("vanilla",)
+    **options : EvaluatorOptions
+        As in `unmask.Evaluator`.
+
+    Examples
+    --------
     >>> import torch
     >>> metric = RankingMetrics([0.5, 0.5], metrics=["P@1"], estimators=["vanilla", "unbiased"])
     >>> metric.update(torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
