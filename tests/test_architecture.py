@@ -110,4 +110,4 @@ def test_records_hold_still() -> None:
                     ours = found.__module__.startswith("unmask")
                     if ours and not found.__dataclass_params__.frozen:
                         changing.add(found.__name__)
-    assert changing == {"State", "_Seen"}
+    assert changing == {"State", "_Sums"}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from unmask import propensity, report
-from unmask.metrics import evaluate
+from unmask.metrics import Level, evaluate
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
 
@@ -87,7 +87,7 @@ def measure(
     )
     return [
         {"metric": e.metric, "estimator": e.estimator, "value": e.value, "low": e.interval[0],
-         "high": e.interval[1], "verdict": e.verdict}
+         "high": e.interval[1], "level": e.verdict.level.value, "verdict": e.verdict.sentence}
         for e in table
     ]  # fmt: skip
 
@@ -120,7 +120,7 @@ def _table(rows: list[Row]) -> report.Table:
         first = [row for row in part if row["split"] in (None, 0)]
         for (estimator,), cells in tidy(first, "estimator").items():
             values = [_percent(cell) for cell in cells]
-            note = next((c["verdict"] for c in cells if c["verdict"].startswith("unusable")), "")
+            note = next((c["verdict"] for c in cells if c["level"] == Level.UNUSABLE), "")
             body.append([name, estimator, *values, _printed(dataset, training, estimator), note])
     caption = (
         f"In percent, 95 % intervals. The filtered column leaves out {FRACTION:.0%} of the rows."

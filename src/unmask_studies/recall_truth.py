@@ -66,7 +66,8 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
             "low": e.interval[0],
             "high": e.interval[1],
             "truth": true[e.metric, "vanilla"].value,
-            "verdict": e.verdict,
+            "level": e.verdict.level.value,
+            "verdict": e.verdict.sentence,
         }
 
 

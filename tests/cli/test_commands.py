@@ -386,7 +386,12 @@ def test_a_refused_estimate_has_a_place_on_the_page(stored: dict[str, Path]) -> 
     record = json.loads(stored["evaluation.json"].read_text())
     for row in record["estimates"]:
         if row["metric"] == "R@5" and row["estimator"] != "vanilla":
-            row.update(value=None, low=None, high=None, verdict="unusable: no thinning fits")
+            row.update(
+                value=None,
+                low=None,
+                high=None,
+                verdict={"level": "unusable", "text": "unusable: no thinning fits"},
+            )
     told = " ".join(pages.page([record]).summary)
     assert "Taken at face value P@1" in told
     assert "the deconvolved estimate was refused: unusable: no thinning fits" in told

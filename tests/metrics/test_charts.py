@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,16 @@ from typer.testing import CliRunner
 
 from unmask import predictions, report
 from unmask.cli import app
-from unmask.metrics import ESTIMATORS, Table, Tables, charts, compare, evaluate, powers, sensitivity
+from unmask.metrics import (
+    ESTIMATORS,
+    Table,
+    Tables,
+    charts,
+    compare,
+    evaluate,
+    powers,
+    sensitivity,
+)
 from unmask.predictions import TopK
 
 P = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
@@ -91,7 +102,7 @@ def test_models_with_a_parameter_stand_on_an_axis_of_numbers(
 ) -> None:
     """Whatever they are called; by name if one of them has none."""
     rows = [
-        {"propensity": name, "parameter": parameter, **row}
+        {"propensity": name, "parameters": {} if parameter is None else {"c": parameter}, **row}
         for name, parameter in zip(("γ = 7", "b"), parameters, strict=True)
         for row in table.to_dicts()
     ]
@@ -134,3 +145,43 @@ def test_the_command_varies_propensities(
 def test_the_command_refuses_what_it_cannot_vary(command: list[str]) -> None:
     found = CliRunner().invoke(app, [*command, "--sensitivity", "seeds"])
     assert "unknown sensitivity 'seeds'; use one of: jain, powers" in str(found.exception)
+
+
+def drawn(metric: str, value: float, estimator: str = "vanilla", **more: Any) -> dict[str, Any]:
+    return {"metric": metric, "estimator": estimator, "value": value, "low": value, "high": value,
+            **more}  # fmt: skip
+
+
+def test_axes_run_to_one_or_as_far_as_estimates_go() -> None:
+    def ends(*values: float | None) -> tuple[Any, Any]:
+        axis = charts.scale(values)
+        return axis.low, axis.high
+
+    assert ends(0.0) == ends(0.2, None, math.nan) == ends(1.0, -3.0) == (0, 1)
+    assert ends(1.001, 0.4) == ends(1.5) == ends(1.2, 40.0) == (0, 1.5)
+    assert ends(1.501) == ends(-0.1) == ends() == ends(None) == (None, None)
+
+
+def test_metrics_with_one_estimate_give_way_to_those_with_several() -> None:
+    rows = [drawn("P@1", 0.5), drawn("R@1", 0.4), drawn("R@1", 1.2, "unbiased")]
+    found = charts.estimates(rows)
+    assert [chart.title for chart in found.charts] == ["R@1"]
+    assert (found.charts[0].kind, found.charts[0].y.high, found.columns) == ("dots", 1.5, 3)
+    assert [series.x for series in found.charts[0].series] == [("vanilla",), ("unbiased",)]
+    assert [chart.title for chart in charts.estimates(rows[:2]).charts] == ["P@1", "R@1"]
+
+
+def test_systems_by_name_and_powers_by_number() -> None:
+    rows = [drawn(f"P@{k}", 0.5, propensity=f"p^{g}", parameters={"γ": g})
+            for k in (1, 3, 5, 7) for g in (0.5, 2)]  # fmt: skip
+    found = charts.along(rows, rules={"P@3": 0.6})
+    assert found.columns == 3
+    assert [chart.series[0].x for chart in found.charts] == [(0.5, 2.0)] * 4
+    assert [[rule.value for rule in chart.rules] for chart in found.charts] == [[], [0.6], [], []]
+    assert all((chart.kind, chart.y.high) == ("lines", 1) for chart in found.charts)
+    mixed = charts.along([*rows[:2], drawn("P@1", 0.5, propensity="jain")])
+    assert (mixed.columns, mixed.charts[0].kind) == (1, "dots")
+    assert mixed.charts[0].series[0].x == ("p^0.5", "p^2", "jain")
+    others = charts.along([drawn("P@1", 0.5, propensity=f"a = {a}", parameters={"a": a, "b": 1})
+                           for a in (0.5, 2)])  # fmt: skip
+    assert (others.charts[0].kind, others.charts[0].series[0].x) == ("dots", ("a = 0.5", "a = 2"))

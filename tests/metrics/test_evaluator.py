@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import unmask
+from tests.helpers.evaluations import L, one, part, rows_of, same
 from tests.helpers.rankings import DEFINITIONS, one_top
 from unmask._kernels import sums as exact
 from unmask.metrics import (
@@ -21,10 +23,18 @@ from unmask.metrics import (
     compare,
     contributions,
     evaluate,
+    intervals,
     jain_grid,
     make_scorer,
     powers,
     sensitivity,
+    state,
+)
+from unmask.metrics.verdict import (
+    MEASURED,
+    Advice,
+    Outcome,
+    Reason,
 )
 from unmask.predictions import TopK
 
@@ -51,17 +61,6 @@ def case(n: int, seed: int = 0, n_labels: int = 30) -> tuple[TopK, sp.csr_array,
     )
 
 
-def part(top: TopK, rows: Any) -> TopK:
-    return TopK(top.labels[rows], top.scores[rows])
-
-
-def same(left: Any, right: Any) -> bool:
-    def plain(table: Any) -> list:
-        return [{k: str(v) for k, v in row.items()} for row in table.to_dicts()]
-
-    return plain(left) == plain(right)
-
-
 @pytest.mark.parametrize("interval", ["normal", "percentile", "bca"])
 def test_shards_add_up_to_exactly_one_call(interval: str) -> None:
     top, labels, propensity = case(1000)
@@ -83,7 +82,6 @@ def test_shards_add_up_to_exactly_one_call(interval: str) -> None:
 
 
 def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unmask.metrics import state
 
     top, labels, propensity = case(3000)
     cut = state.row_bounds
@@ -139,8 +137,8 @@ def test_overflow_is_called_unusable() -> None:
     labels = np.ones((100, 400))
     table = evaluate(one_top([[0, 1]] * 100), labels, [0.01] * 400, metrics=["R@2", "hit@2"])
     assert math.isnan(table["R@2", "unbiased"].value)
-    assert table["R@2", "unbiased"].verdict.startswith("unusable: single rows contribute more than")
-    assert table["R@2", "unbiased"].verdict.endswith("; use deconvolved")
+    assert table["R@2", "unbiased"].verdict.reason is Reason.OVERFLOW
+    assert table["R@2", "unbiased"].verdict.advice is Advice.RAISE_PROPENSITIES
     assert math.isfinite(table["hit@2", "unbiased"].value)
 
 
@@ -280,11 +278,11 @@ def test_comparison_finds_the_better_system_and_not_a_copy() -> None:
     assert each.value == pytest.approx(one.value - other.value)
     assert each.details["values"] == pytest.approx([one.value, other.value])
     assert each.details["p_value"] == pytest.approx(1 / 501)
-    assert each.verdict == "ours is better than random (p = 0.002)"
+    assert str(each.verdict).startswith("measured: ours is better than random (p = 0.002)")
     for each in found["copy"]:
         assert each.value == 0
         assert each.details["p_value"] == 1
-        assert each.verdict.startswith("no clear difference")
+        assert each.verdict.details["outcome"] is Outcome.UNCLEAR
     for each in found["ours"]:
         assert each.interval[0] > 0
 
@@ -431,3 +429,181 @@ def test_deconvolved_recall_with_propensities_that_differ_and_correlated_counts(
             errors[each.estimator].append(each.value - truth)
     rmse = {name: float(np.sqrt(np.mean(np.square(found)))) for name, found in errors.items()}
     assert rmse.pop("deconvolved") <= 0.5 * min(rmse.values())
+
+
+def test_metrics_per_label_need_propensities_per_label() -> None:
+    top, labels, _ = rows_of(20)
+    entries = sp.csr_array(labels * 0.5)
+    with pytest.raises(ValueError, match=r"macro-P@3 unbiased needs one propensity per label"):
+        evaluate(top, labels, entries, metrics=["macro-P@3"])
+    table = evaluate(top, labels, entries, metrics=["macro-P@3", "P@1"], estimators=["vanilla"])
+    assert same(table, evaluate(top, labels, [0.5] * L, metrics=["macro-P@3", "P@1"],
+                                estimators=["vanilla"]))  # fmt: skip
+
+
+def test_one_propensity_below_one_is_enough_to_be_cautious() -> None:
+    top, labels, _ = rows_of(400)
+    nearly = np.r_[np.ones(L - 1), 0.999]
+    used = Evaluator(metrics=["P@3"]).update(top, labels)
+    assert used.compute()["P@3", "vanilla"].verdict == MEASURED
+    each = one(top, labels, nearly, "P@3", "vanilla")
+    assert str(each.verdict) == "doubtful: measures the observed labels only"
+    assert (each.verdict.level, each.verdict.reason) == ("doubtful", "biased-by-design")
+    part_by_part = Evaluator(metrics=["P@3"]).update(top, labels)
+    part_by_part.update(top, labels, entry_propensity=sp.csr_array(labels * 0.999))
+    part_by_part.update(top, labels)
+    assert part_by_part.compute()["P@3", "vanilla"].verdict == each.verdict
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    top, labels, propensity = rows_of(120)
+    asked: dict[str, Any] = {
+        "metrics": ["R@3", "PSP@3"],
+        "estimators": ["vanilla", "unbiased", "tempered", "clipped", "filtered"],
+    }
+    small = propensity / 20  # so that clipping matters
+    for interval in ("normal", "bca"):
+        plain = evaluate(top, labels, small, **asked, interval=interval)
+        told = evaluate(
+            top, labels, small, **asked, interval=interval, confidence=0.95, replicates=1000,
+            seed=0, tau="auto", clip=10, fraction=0.01,
+        )  # fmt: skip
+        assert same(plain, told)
+        assert same(
+            Evaluator(small, **asked, interval=interval).update(top, labels).compute(), told
+        )
+    assert plain["R@3", "clipped"].details == {"clip": 10.0}
+    assert same(evaluate(top, labels, small, **asked), Evaluator(small, **asked)
+                .update(top, labels).compute())  # fmt: skip
+
+
+def test_metrics_by_default_are_those_the_predictions_reach() -> None:
+    top, labels, propensity = rows_of(20)
+    scores = np.random.default_rng(0).random((20, L))
+    for predicted, ks in ((top, (1, 3)), (part(top, slice(20)), (1, 3)), (scores, (1, 3, 5)),
+                      (scores.tolist(), (1, 3, 5)), (sp.csr_array(scores), (1, 3, 5)),
+                      (TopK(top.labels[:, :1], top.scores[:, :1]), (1,))):  # fmt: skip
+        names = [f"{name}@{k}" for k in ks for name in ("P", "R", "nDCG")]
+        found = evaluate(predicted, labels, propensity)
+        assert [(e.metric, e.estimator) for e in found] == list(
+            itertools.product(names, ["vanilla", "unbiased"])
+        )
+        assert {e.estimator for e in evaluate(predicted, labels)} == {"vanilla"}
+
+
+def test_scores_serve_as_far_as_metrics_look() -> None:
+    rng = np.random.default_rng(1)
+    labels, scores = (rng.random((30, L)) < 0.3).astype(int), rng.random((30, L))
+    asked = ["P@1", "R@4", "MRR@2"]
+    assert same(evaluate(scores, labels, metrics=asked),
+                evaluate(TopK.from_scores(scores, 4), labels, metrics=asked))  # fmt: skip
+    for asked in (["P@2", "MRR"], ["P@2", "P@20"]):
+        whole = evaluate(TopK.from_scores(scores, L), labels, metrics=asked)
+        assert same(evaluate(scores, labels, metrics=asked), whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside", "message"),
+    [
+        ("confidence", (0.5, 1 - 1e-9), (0.49, 1.0, math.nan), "confidence must lie in"),
+        ("clip", (1, math.inf), (0.99, math.nan), "clip must lie in"),
+        ("fraction", (0, 0.99), (-0.01, 0.995), "fraction must lie in"),
+        ("tau", (0, 1, 0.5, "auto"), (-0.01, 1.01), "tau must lie in"),
+        ("tau", (), ("0.5", "car"), "unknown tau"),
+        ("replicates", (2, 1000), (0, -1, 2.5, True), "replicates must be a whole number"),
+        ("replicates", (), (1,), r"replicates must lie in \[2, inf\]; got 1"),
+        ("interval", tuple(intervals.INTERVALS), ("Normal",), "unknown interval"),
+    ],
+)
+def test_settings_are_refused_where_they_end(
+    name: str, inside: tuple, outside: tuple, message: str
+) -> None:
+    for value in inside:
+        Evaluator(metrics=["P@1"], **{name: value})
+    for value in outside:
+        with pytest.raises(ValueError, match=message):
+            Evaluator(metrics=["P@1"], **{name: value})
+
+
+@pytest.mark.parametrize("names", ["P@1", [], ()])
+def test_names_come_as_a_list(names: Any) -> None:
+    with pytest.raises(ValueError, match="metrics must be a list of names"):
+        Evaluator(metrics=names)
+    with pytest.raises(ValueError, match="estimators must be a list of names"):
+        Evaluator(metrics=["P@1"], estimators=names)
+
+
+def test_a_cut_off_may_exceed_the_list_only_if_that_holds_every_label() -> None:
+    top, labels, _ = rows_of(10)
+    with pytest.raises(ValueError, match="R@4 needs the first 4 predictions of every row"):
+        evaluate(top, labels, metrics=["R@4"])
+    all_of_them = TopK.from_scores(np.random.default_rng(0).random((10, L)), L)
+    nine = evaluate(all_of_them, labels, metrics=[f"R@{L}", f"R@{L + 1}", f"P@{L}", f"P@{L + 1}"])
+    assert nine[f"R@{L}", "vanilla"].value == nine[f"R@{L + 1}", "vanilla"].value
+    ratio = nine[f"P@{L}", "vanilla"].value / nine[f"P@{L + 1}", "vanilla"].value
+    assert ratio == pytest.approx((L + 1) / L)
+
+
+def test_predicted_labels_must_exist() -> None:
+    with pytest.raises(ValueError, match="label 2 is predicted, but there are 2 labels"):
+        evaluate(one_top([[2]]), [[1, 0]], metrics=["P@1"])
+    assert one(one_top([[1]]), [[1, 0]], None, "P@1", "vanilla").value == 0
+
+
+def test_only_what_was_made_alike_is_merged() -> None:
+    top, labels, propensity = rows_of(20)
+    asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"]}
+    used = Evaluator(propensity, **asked).update(top, labels)
+    before = repr(used.compute())
+    for other in (propensity / 2, propensity[:-1], None):
+        with pytest.raises(ValueError, match="must have the same propensities to merge"):
+            used.merge(Evaluator(other, **asked))
+    with pytest.raises(ValueError, match="must have the same settings"):
+        used.merge(Evaluator(propensity, **asked, seed=1))
+    assert repr(used.merge(Evaluator(propensity.copy(), **asked)).compute()) == before
+
+
+@pytest.mark.parametrize("metrics", [["P@1"], ["MRR", "P@1"]])
+def test_all_rows_have_the_labels_of_the_first(metrics: list[str]) -> None:
+    top, labels, _ = rows_of(20)
+    used = Evaluator(metrics=metrics).update(top, labels)
+    before = repr(used.compute())
+    with pytest.raises(ValueError, match="got 9 labels after 8, and up to"):
+        used.update(top, np.pad(labels, [(0, 0), (0, 1)]))
+    shorter = TopK(top.labels[:, :2], top.scores[:, :2])
+    if "MRR" in metrics:
+        with pytest.raises(ValueError, match="up to 2 predictions after 3"):
+            used.update(shorter, labels)
+    assert repr(used.compute()) == before  # what was refused left no trace
+    if "MRR" not in metrics:  # P@1 is the same in any list
+        assert used.update(shorter, labels).compute()["P@1", "vanilla"].rows == 40
+
+
+def test_an_evaluator_without_rows_says_so() -> None:
+    top, labels, _ = rows_of(4)
+    for used in (
+        Evaluator(metrics=["P@1"]),
+        Evaluator(metrics=["P@1"]).update(part(top, slice(0)), labels[:0]),
+    ):
+        with pytest.raises(ValueError, match="there are no rows to evaluate"):
+            used.compute()
+
+
+def test_contributions_take_propensities_per_entry() -> None:
+    top, labels, propensity = rows_of(25)
+    entries = sp.csr_array(labels * propensity)
+    asked: dict[str, Any] = {
+        "metrics": ["R@3", "PSP@3", "macro-R@3", "P@1"],
+        "estimators": ["unbiased", "vanilla", "tempered"],
+        "tau": 0.5,
+    }
+    both = [contributions(top, labels, p, **asked) for p in (propensity, entries)]
+    assert both[0].keys() == both[1].keys() == set(
+        itertools.product(["R@3", "P@1"], ["unbiased", "vanilla", "tempered"])
+    )  # fmt: skip
+    for key, x in both[0].items():
+        assert x.tolist() == both[1][key].tolist()
+        assert x.mean() == pytest.approx(one(top, labels, propensity, *key, tau=0.5).value)
+    long = (one_top([[0, 1]] * 9), np.ones((9, 30)), np.full(30, 0.9))  # thinned by row number
+    thinned = contributions(*long, metrics=["R@2"], estimators=["subsampled"])["R@2", "subsampled"]
+    assert thinned.mean() == pytest.approx(one(*long, "R@2", "subsampled").value, rel=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import oracles
+from tests.helpers.evaluations import L, one, rows_of
 from tests.helpers.rankings import (
     DEFINITIONS,
     OF_ROWS,
@@ -26,7 +28,13 @@ from unmask._kernels.block import Block, Kernel
 from unmask._kernels.compiling import njit
 from unmask._typing import Floats
 from unmask.data import read
-from unmask.metrics import METRICS, contributions, evaluate
+from unmask.metrics import (
+    METRICS,
+    contributions,
+    evaluate,
+    registry,
+    supported,
+)
 from unmask.metrics.registry import Metric
 from unmask.predictions import TopK
 from unmask.propensity import jain
@@ -390,3 +398,60 @@ def test_unbiased_recall_of_all_of_delicious(real_data: Path) -> None:
     rng = np.random.default_rng(0)
     rankings = [rng.permutation(983)[:50] for _ in range(test.labels.shape[0])]
     check_against_mp(rankings, test.labels, jain(train.labels))
+
+
+def test_values_are_at_most_what_the_registry_says_and_reach_it() -> None:
+    """Every ranking of two among three labels, every set of true ones."""
+    rankings = list(itertools.permutations(range(3), 2))
+    truths = [t for size in range(4) for t in itertools.combinations(range(3), size)]
+    for name in OF_ROWS:
+        reached = max(
+            DEFINITIONS[name](r, t, 2) for r, t in itertools.product(rankings, truths)
+        )  # fmt: skip
+        at_most = METRICS[name].at_most
+        assert reached == at_most if at_most is not None else reached > 1
+
+
+def test_every_metric_but_a_loss_is_higher_for_the_better_ranking() -> None:
+    labels = np.eye(4, dtype=int)
+    good, bad = labels + np.linspace(0, 0.1, 4), 1 - labels + np.linspace(0, 0.1, 4)
+    for name, about in METRICS.items():
+        metric, estimator = f"{name}@2", supported(name)[0]
+        better, worse = (one(s, labels, [1.0] * 4, metric, estimator).value for s in (good, bad))
+        assert better > worse if about.higher_is_better else better < worse
+    assert [name for name, about in METRICS.items() if not about.higher_is_better] == [
+        "Kendall-tau"
+    ]
+
+
+def test_only_metrics_of_the_whole_list_do_without_a_cut_off() -> None:
+    """As the module says: R-precision, MRR and Kendall-tau."""
+    for name in METRICS:
+        if name in ("R-precision", "MRR", "Kendall-tau"):
+            assert registry.split(name) == (name, None)
+        else:
+            with pytest.raises(ValueError, match="needs a cut-off; write for example"):
+                registry.split(name)
+        assert registry.split(f"{name}@12") == (name, 12)
+        for wrong in ("@0", "@", "@-1", "@1.5", "@05", "@x"):
+            with pytest.raises(ValueError, match="is not a metric; write a name and a k"):
+                registry.split(name + wrong)
+
+
+def test_deconvolution_is_offered_exactly_where_label_counts_tell_the_metric() -> None:
+    offered = {name for name, about in METRICS.items() if "deconvolved" in about.estimators}
+    assert offered == {"P", "R", "F1", "Jaccard", "hit", "nDCG", "R-precision"}
+    top, labels, _ = rows_of(300)
+    for name in sorted(offered):  # without missing labels it is the plain value
+        each = one(top, labels, np.ones(L), f"{name}@3", "deconvolved")
+        plain = one(top, labels, None, f"{name}@3", "vanilla")
+        assert each.value == pytest.approx(plain.value, abs=1e-6)
+
+
+def test_a_metric_with_one_estimator_needs_no_asking() -> None:
+    top, labels, propensity = rows_of(20)
+    found = evaluate(top, labels, propensity, metrics=["PSP@1", "macro-R@1"],
+                     estimators=["unbiased"])  # fmt: skip
+    assert [e.estimator for e in found] == ["normalized", "vanilla"]
+    with pytest.raises(ValueError, match="macro-P@1 cannot be estimated by bound"):
+        evaluate(top, labels, propensity, metrics=["macro-P@1"], estimators=["bound"])

@@ -5,14 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.helpers.rankings import one_top
-from unmask.metrics import ESTIMATORS, METRICS, Estimate, Table, Tables, evaluate, supported
-from unmask.metrics.table import WRITERS, verdict
+from unmask.metrics import (
+    ESTIMATORS,
+    METRICS,
+    Estimate,
+    Table,
+    Tables,
+    evaluate,
+    supported,
+)
+from unmask.metrics.table import WRITERS
+from unmask.metrics.verdict import MEASURED, Level, Reason, Verdict
 
 
 @pytest.fixture(scope="module")
@@ -78,35 +90,17 @@ def test_json_has_no_infinities() -> None:
     assert json.loads(alone.to("json"))[0]["standard_error"] is None
 
 
-def said(**changes: object) -> str:
-    usual: dict = {
-        "value": 0.5, "interval": (0.49, 0.51), "rows": 1000, "heaviest": (16, 0.05),
-        "at_most": 1.0, "caution": "", "advice": "; use deconvolved",
-    }  # fmt: skip
-    usual |= changes
-    return verdict(usual.pop("value"), usual.pop("interval"), **usual)
-
-
-def test_verdicts() -> None:
-    assert said() == "trust"
-    assert said(caution="an upper bound") == "precise, but an upper bound"
-    assert said(interval=(0.3, 0.7)) == "wide: ± 0.2000"
-    assert said(interval=(-1.0, 2.0)).startswith("unusable: the interval is as wide as the range")
-    carried = said(heaviest=(3, 0.8), rows=2515)
-    assert carried == "unusable: 3 of 2,515 rows carry 80 % of the estimate; use deconvolved"
-    assert said(heaviest=(3, 0.8), rows=5) == "trust"
-
-
 def test_one_row_that_carries_everything_is_called_out() -> None:
     labels = np.zeros((500, 30), dtype=int)
     labels[:, 0] = 1
     labels[7] = 1
     propensity = np.full(30, 0.1)
     table = evaluate(one_top([[0]] * 500), labels, propensity, metrics=["R@1"])
-    said = table["R@1", "unbiased"].verdict
-    assert said.startswith("unusable: 1 of 500 rows carry 100 % of the estimate")
+    verdict = table["R@1", "unbiased"].verdict
+    assert verdict.reason is Reason.FEW_ROWS
+    assert str(verdict).startswith("unusable: 1 of 500 rows carry 100% of the estimate")
     assert table["R@1", "unbiased"].largest_contribution > 0.99
-    assert "observed labels only" in table["R@1", "vanilla"].verdict
+    assert "observed labels only" in str(table["R@1", "vanilla"].verdict)
 
 
 def test_registry_names_only_known_estimators() -> None:
@@ -126,13 +120,90 @@ def test_tables_are_addressed_by_key(table: Table) -> None:
 
 
 def test_estimates_print_value_and_interval() -> None:
-    large = Estimate("R@1", "unbiased", -12345.6, 1e5, (-2e5, 2e5), 1.0, 1.0, 9, "unusable")
-    assert str(large) == "-1.23e+04 [-2e+05, 2e+05]"
+    large = Estimate("R@1", "unbiased", -12345.6, 1e5, (-2e5, 2e5), 1.0, 1.0, 9, WIDE)
+    assert str(large) == "−1.235e+04 [−200,000, 200,000]"
 
 
 def test_names_cannot_become_markup() -> None:
-    each = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 9.0, 0.1, 99, "trust")
+    each = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 9.0, 0.1, 99, MEASURED)
     tables = Tables("system", {"a|b": Table([each]), r"5% & \x_{2}": Table([each])})
     marked = tables.to("markdown").splitlines()
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in marked] == [5] * len(marked)
     assert r"5\% \& \textbackslash{}x\_\{2\}" in tables.to("latex")
+
+
+ONE = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
+
+
+WIDE = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": 0.2})
+
+
+def test_text_is_the_grid_and_then_what_to_be_careful_about() -> None:
+    doubtful = replace(ONE, metric="R@10", estimator="bound", verdict=WIDE)
+    assert str(Table([ONE, doubtful])) == (
+        "metric  vanilla                  bound\n"
+        "P@1     0.5000 [0.3000, 0.7000]\n"
+        "R@10                             0.5000 [0.3000, 0.7000]\n"
+        "\n"
+        "R@10 bound: wide: ± 0.2000"
+    )
+    tables = Tables("system", {"ours": Table([ONE]), "theirs": Table([doubtful])})
+    assert str(tables) == (
+        "metric  estimator  ours                     theirs\n"
+        "P@1     vanilla    0.5000 [0.3000, 0.7000]\n"
+        "R@10    bound                               0.5000 [0.3000, 0.7000]\n"
+        "\n"
+        "theirs: R@10 bound: wide: ± 0.2000"
+    )
+    assert len(Table([ONE, doubtful])) == 2
+    assert len(tables) == 2
+
+
+def test_numbers_are_short() -> None:
+    large = replace(ONE, value=9999.0, interval=(-9999.99, 10_000.0))
+    assert str(large) == "9999.0000 [−9999.9900, 10,000]"
+
+
+def test_markdown_and_latex_hold_half_the_interval() -> None:
+    both = Table([ONE, replace(ONE, estimator="self_normalized", interval=(0.4, 0.8))])
+    assert both.to("markdown") == (
+        "| metric | vanilla | self_normalized |\n|---|---|---|\n"
+        "| P@1 | 0.5000 ± 0.2000 | 0.5000 ± 0.2000 |"
+    )
+    assert both.to("latex") == (
+        "\\begin{tabular}{lrr}\nmetric & vanilla & self\\_normalized \\\\\n\\hline\n"
+        "P@1 & $0.5000 \\pm 0.2000$ & $0.5000 \\pm 0.2000$ \\\\\n\\end{tabular}"
+    )
+
+
+def test_a_name_that_looks_like_a_number_is_no_markup() -> None:
+    tables = Tables("system", {r"$\input{x}$": Table([ONE])})
+    assert r"\$\textbackslash{}input\{x\}\$" in tables.to("latex")
+
+
+def test_what_is_not_finite_is_null_however_deep() -> None:
+    deep = replace(
+        ONE, value=math.nan, interval=(-math.inf, math.inf),
+        details={"rows_only": [-math.inf, 0.5], "more": {"p": (math.nan, 1)}, "word": "x"},
+    )  # fmt: skip
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    wanted = {"rows_only": [None, 0.5], "more": {"p": [None, 1]}, "word": "x"}
+    (row,) = json.loads(Table([deep]).to("json"), parse_constant=refuse)
+    assert (row["value"], row["low"], row["high"]) == (None, None, None)
+    assert row["details"] == wanted
+    (line,) = csv.DictReader(Table([deep]).to("csv").splitlines())
+    assert json.loads(line["details"], parse_constant=refuse) == wanted
+
+
+@pytest.mark.parametrize("empty", [Table(()), Tables("system", {})])
+def test_tables_without_estimates_are_written_all_the_same(empty: Any) -> None:
+    assert empty.to("text").startswith("metric")
+    assert json.loads(empty.to("json")) == []
+    assert empty.to("csv").strip() == ""
+    assert empty.to("markdown").startswith("| metric |")
+    assert "metric" in empty.to("latex")
+    with pytest.raises(ValueError, match="unknown format 'html'; use one of"):
+        empty.to("html")

@@ -8,7 +8,7 @@ from unmask import report
 from unmask.metrics import Ranking
 from unmask.pages.comparison import differences_section, estimate_cell, ranking_section
 
-VERDICT = {"level": "measured", "reason": "", "advice": ""}
+VERDICT = {"level": "measured", "reason": "observed-labels", "advice": "", "text": "measured: so"}
 
 
 def test_differences_stand_with_their_intervals_and_p_values() -> None:

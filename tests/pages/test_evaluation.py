@@ -12,8 +12,10 @@ from unmask.metrics import ESTIMATORS, charts, evaluate, powers, sensitivity
 from unmask.pages import evaluation, label_figures
 from unmask.pages.stored import EstimateRow, EvaluationRecord
 
-GOOD = {"level": "conditional", "reason": "", "advice": ""}
-BAD = {"level": "unusable", "reason": "3 of 200 rows carry 60 %", "advice": "use deconvolved"}
+GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",
+        "text": "conditional: if the propensities are right"}  # fmt: skip
+BAD = {"level": "unusable", "reason": "few-rows", "advice": "use-deconvolved",
+       "text": "unusable: 3 of 200 rows carry 60%; use deconvolved"}  # fmt: skip
 
 
 def row(
@@ -45,11 +47,11 @@ def test_the_summary_shows_the_preferred_estimate_of_the_last_k() -> None:
     first, second = evaluation.summary(record(*rows))
     assert first == (
         "Taken at face value P@5 is 0.500; corrected for missing labels (unbiased) it is 0.510, "
-        "interval 0.410 to 0.610 (conditional)."
+        "interval 0.410 to 0.610 (conditional: if the propensities are right)."
     )
     assert second == (
         "Taken at face value R@5 is 0.500; corrected for missing labels (deconvolved) it is 0.520, "
-        "interval 0.420 to 0.620 (conditional)."
+        "interval 0.420 to 0.620 (conditional: if the propensities are right)."
     )
 
 
@@ -64,7 +66,7 @@ def test_the_summary_says_why_an_estimate_was_refused() -> None:
     rows = [row("R@5", "vanilla"), row("R@5", "deconvolved", None, BAD)]
     first, second = evaluation.summary(record(*rows))
     assert first.endswith(
-        "the deconvolved estimate was refused: unusable: 3 of 200 rows carry 60 %; use deconvolved."
+        "the deconvolved estimate was refused: unusable: 3 of 200 rows carry 60%; use deconvolved."
     )
     assert second.startswith("1 of 2 estimates")
 

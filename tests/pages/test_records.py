@@ -9,7 +9,12 @@ import pytest
 
 from unmask import pages, report
 
-VERDICT = {"level": "conditional", "reason": "", "advice": ""}
+VERDICT = {
+    "level": "conditional",
+    "reason": "stated-propensities",
+    "advice": "",
+    "text": "conditional: so",
+}
 ESTIMATE = {"metric": "P@1", "estimator": "vanilla", "value": 0.5, "low": 0.4, "high": 0.6,
             "verdict": VERDICT}  # fmt: skip
 EVALUATION = {"kind": "evaluation", "source": "a/system.txt", "command": "unmask evaluate",

@@ -221,7 +221,8 @@ def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(table: Table, predictions: Path) -> None:
-    from unmask.metrics import ESTIMATORS
+    from unmask.metrics import ESTIMATORS, METRICS
+    from unmask.metrics.registry import split
 
     estimators = list(dict.fromkeys(each.estimator for each in table))
     cells = {(each.metric, each.estimator): each for each in table}
@@ -233,16 +234,15 @@ def _show(table: Table, predictions: Path) -> None:
     )
     for name in estimators:
         results.print(f"{name}: {ESTIMATORS[name].meaning}")
-    for each in table:
-        if each.verdict.startswith(("unusable", "wide", "doubtful")):
-            results.print(one_line(f"{each.metric} {each.estimator}: {each.verdict}"))
+    for note in table.notes:
+        results.print(one_line(note))
     shares = [e.details["propensity_share"] for e in table if "propensity_share" in e.details]
     if shares:
         results.print(
             "Intervals carry what is not known of the propensities: "
             f"{min(shares):.0%} to {max(shares):.0%} of the variance."
         )
-    if any(name.startswith("PS") for name in names):
+    if any(METRICS[split(name)[0]].over == "ratio" for name in names):
         results.print(ABOUT_PSP)
     if any(not 0 <= each.value <= 1 for each in table if each.estimator == "unbiased"):
         results.print(ABOUT_EXCESS)

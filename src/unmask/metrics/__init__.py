@@ -6,9 +6,9 @@
 The one expensive fact, which predictions are among the observed labels, is found once per row;
 every metric and estimator is a formula in it. Read on in `registry` (what there is), `evaluator`
 (one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
-interval), `deconvolution` (when single rows are too noisy), `compare` (two systems), `uncertain`
-(estimated propensities), `sensitivity` (other propensities), `scorer` (model selection), `table`
-(the result), `charts` (the result as a picture).
+interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
+propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
+`verdict` (what a number may claim), `table` (the result), `charts` (the result as a picture).
 """
 
 from unmask.metrics.comparison.paired import compare
@@ -25,15 +25,21 @@ from unmask.metrics.registry import ESTIMATORS, METRICS, supported
 from unmask.metrics.scorer import make_scorer
 from unmask.metrics.shards import evaluate_shards
 from unmask.metrics.table import Estimate, Table, Tables
+from unmask.metrics.verdict import Advice, Level, Outcome, Reason, Verdict
 
 __all__ = [
     "ESTIMATORS",
     "METRICS",
+    "Advice",
     "Estimate",
     "Evaluator",
+    "Level",
+    "Outcome",
     "Ranking",
+    "Reason",
     "Table",
     "Tables",
+    "Verdict",
     "compare",
     "contributions",
     "evaluate",

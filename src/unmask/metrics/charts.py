@@ -67,7 +67,7 @@ def along(
     axis: str = "propensity",
     *,
     rules: Mapping[str, float] | None = None,
-    label: str = "γ: propensities p^γ",
+    label: str | None = None,
 ) -> report.Panels:
     """The same estimates of several systems or under several propensity models.
 
@@ -75,13 +75,13 @@ def along(
     ----------
     rows : iterable of mappings
         With the keys metric, estimator, value, low, high and `axis`. If all rows of a metric also
-        have a number under "parameter", they stand at these numbers, else by name.
+        have the same single entry in "parameters", they stand at its numbers, else by name.
     axis : str, default "propensity"
         The key that tells systems or models apart.
     rules : mapping of metric to float, optional
         The truth of a metric, where it is known.
-    label : str
-        What the parameter is; by default the power to which propensities are raised.
+    label : str, optional
+        What the parameter is; by default its name, or what `PARAMETERS` says of it.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def along(
     Examples
     --------
     >>> row = {"metric": "P@1", "estimator": "unbiased", "value": 0.5, "low": 0.4, "high": 0.6}
-    >>> models = [{"propensity": f"p^{power}", "parameter": power, **row} for power in (0, 1)]
+    >>> models = [{"propensity": f"p^{γ}", "parameters": {"γ": γ}, **row} for γ in (0, 1)]
     >>> along(models).charts[0].kind, along(models).charts[0].series[0].x
     ('lines', (0.0, 1.0))
     """
@@ -101,30 +101,37 @@ def along(
 
 
 def _along(
-    rows: list[Row], metric: str, axis: str, rules: Mapping[str, float], label: str
+    rows: list[Row], metric: str, axis: str, rules: Mapping[str, float], label: str | None
 ) -> report.Chart:
-    numeric = all(_parameter(row, axis) is not None for row in rows)
+    parameter = _only_parameter(rows)
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["estimator"], []).append(row)
     series = [
-        _series(name, [_parameter(row, axis) if numeric else row[axis] for row in group], group)
+        _series(
+            name,
+            [row["parameters"][parameter] if parameter else row[axis] for row in group],
+            group,
+        )
         for name, group in groups.items()
     ]
     truth = [report.Rule("truth", rules[metric], style=STYLES["truth"])] if metric in rules else []
-    if not numeric:
+    if parameter is None:
         return report.Chart("dots", series, title=metric, rules=truth)
-    x, y = report.Axis(label), scale(row["value"] for row in rows)
+    x = report.Axis(label or PARAMETERS.get(parameter, parameter))
+    y = scale(row["value"] for row in rows)
     return report.Chart("lines", series, title=metric, x=x, y=y, rules=truth)
 
 
-def _parameter(row: Row, axis: str) -> float | None:
-    """The number that a model is known by, if it has one."""
-    if "parameter" not in row:  # DELETE when sensitivity rows carry "parameter"
-        name, prefix = str(row[axis]), "γ = "
-        return float(name.removeprefix(prefix)) if name.startswith(prefix) else None
-    parameter: float | None = row["parameter"]
-    return parameter
+PARAMETERS = {"γ": "γ: propensities p^γ"}
+"""What the parameters of propensity models are."""
+
+
+def _only_parameter(rows: list[Row]) -> str | None:
+    """The name of the parameter that all rows have alone, if there is one."""
+    names = {tuple(row.get("parameters", ())) for row in rows}
+    (only, *others) = names
+    return str(only[0]) if not others and len(only) == 1 else None
 
 
 def scale(values: Iterable[float | None]) -> report.Axis:

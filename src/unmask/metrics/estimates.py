@@ -16,23 +16,28 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask._kernels.deconvolution import FIXED, HEAVIEST
 from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
+from unmask._typing import Floats
 from unmask.metrics import intervals
 from unmask.metrics.deconvolution import cell_counts, fitting
 from unmask.metrics.plan import Cell, Plan
-from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.state import State
-from unmask.metrics.table import Estimate, verdict
-
-Floats = NDArray[np.float64]
-Interval = tuple[float, float]
-OVERFLOW = (
-    "unusable: single rows contribute more than 1e140, the propensities are too low for this "
-    "estimator; raise them with `propensity.clip`"
+from unmask.metrics.table import Estimate
+from unmask.metrics.verdict import (
+    CONDITIONAL,
+    MEASURED,
+    Advice,
+    Level,
+    Reason,
+    Verdict,
+    claim,
+    judge,
 )
+
+Interval = tuple[float, float]
+OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
 
 Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
 
@@ -116,9 +121,8 @@ def overflows(state: State, *columns: int) -> bool:
 def refused(cell: Cell, summary: Summary, details: dict[str, Any]) -> Estimate:
     """No number, and why."""
     none = math.nan
-    advice = _advice(cell, summary.state)
     return Estimate(cell.name, cell.estimator, none, none, (none, none), none, none,
-                    summary.state.rows, OVERFLOW + advice, details)  # fmt: skip
+                    summary.state.rows, OVERFLOW, details)  # fmt: skip
 
 
 def _ratio(cell: Cell, summary: Summary) -> Estimate:
@@ -190,8 +194,8 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     (winsorised), divided by the share kept and √n.
     """
     column = summary.columns(cell)[0]
-    at = kept_columns(summary.plan).index(column)
-    values = np.sort(np.concatenate([part[:, at] for part in summary.state.kept]))
+    position = kept_columns(summary.plan).index(column)
+    values = np.sort(np.concatenate([part[:, position] for part in summary.state.kept]))
     n, cut = values.size, int(summary.fraction / 2 * values.size)
     middle = values[cut : n - cut]
     details = {"fraction": 2 * cut / n, "rows_left_out": 2 * cut}
@@ -244,14 +248,14 @@ def _finish(
         effective_sample_size=absolute * (absolute / squares) if squares else 0.0,
         largest_contribution=float(heaviest[0]) / absolute if absolute else 0.0,
         rows=state.rows,
-        verdict=verdict(
+        verdict=judge(
             value,
             ends,
             rows=labels or state.rows,
             of="labels" if labels else "rows",
             heaviest=_heaviest(heaviest, absolute),
             at_most=cell.about.at_most,
-            caution="" if state.complete else ESTIMATORS[cell.estimator].caution,
+            claimed=claim(cell.estimator, complete=state.complete),
             advice=_advice(cell, state),
         ),
         details=details,
@@ -267,28 +271,32 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     return few, float(shares[few - 1])
 
 
-def _advice(cell: Cell, state: State) -> str:
-    return "; use deconvolved" if cell.about.deconvolved and not state.complete else ""
+def _advice(cell: Cell, state: State) -> Advice:
+    useful = cell.about.deconvolved and not state.complete
+    return Advice.USE_DECONVOLVED if useful else Advice.NONE
 
 
 def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
     """From the fitted counts of true labels; rows have no contributions of their own."""
-    found = summary.fits[cell.k].estimate(
+    fitted = summary.fits[cell.k].estimate(
         cell.metric,
         confidence=summary.confidence,
         replicates=0 if summary.interval == "normal" else min(summary.replicates, 200),
         seed=summary.seed,
     )
+    verdict = fitted.verdict
+    if summary.state.complete and verdict == CONDITIONAL:
+        verdict = MEASURED
     return Estimate(
         metric=cell.name,
         estimator=cell.estimator,
-        value=found.value,
-        standard_error=found.standard_error,
-        interval=found.interval,
+        value=fitted.value,
+        standard_error=fitted.standard_error,
+        interval=fitted.interval,
         effective_sample_size=math.nan,
         largest_contribution=math.nan,
         rows=summary.state.rows,
-        verdict=found.verdict,
+        verdict=verdict,
     )
 
 
@@ -298,12 +306,12 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     The counts of hits, wrong predictions and misses of a label are taken as independent Poisson
     numbers, and labels as independent of each other, for the standard error.
     """
-    state, at = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
-    q: Any = np.ones(state.observed.size)
+    state, position = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
+    q: Floats = np.ones(state.observed.size)
     if cell.estimator != "vanilla" and summary.inverse is not None:
         q = np.where(state.observed > 0, summary.inverse, 1.0)  # others have nothing to weigh
-    hits = state.hits[:, at].astype(np.float64)
-    wrong, missed = state.predicted[:, at] - hits, state.observed - hits
+    hits = state.hits[:, position].astype(np.float64)
+    wrong, missed = state.predicted[:, position] - hits, state.observed - hits
     if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / state.rows):  # fourth powers are summed
         return refused(cell, summary, {"labels": hits.size})
     values, variances = PER_LABEL[cell.about.form](hits, wrong, missed, q)
@@ -313,29 +321,31 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     return _finish(cell, summary, value, error, ends, {"labels": values.size}, _spread_of(values))
 
 
-def _label_precision(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+def _label_precision(
+    hits: Floats, wrong: Floats, missed: Floats, q: Floats
+) -> tuple[Floats, Floats]:
     predicted = np.maximum(hits + wrong, 1)
     return q * hits / predicted, q * q * hits * wrong / predicted**3
 
 
-def _label_recall(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+def _label_recall(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
     right = np.maximum(hits + missed, 1)
     return hits / right, hits * missed / right**3
 
 
-def _label_f1(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+def _label_f1(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
     below = np.maximum(hits + wrong + q * (hits + missed), 1)
     by_hit = 2 * q * (wrong + q * missed) / below**2
     by_wrong = 2 * q * hits / below**2
     return 2 * q * hits / below, by_hit**2 * hits + by_wrong**2 * (wrong + q * q * missed)
 
 
-def _label_covered(hits: Floats, wrong: Floats, missed: Floats, q: Any) -> tuple[Floats, Floats]:
+def _label_covered(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
     covered = (hits > 0).astype(np.float64)
     return covered, covered * np.exp(-hits) * (1 - np.exp(-hits))
 
 
-PER_LABEL: dict[str, Callable[[Floats, Floats, Floats, Any], tuple[Floats, Floats]]] = {
+PER_LABEL: dict[str, Callable[[Floats, Floats, Floats, Floats], tuple[Floats, Floats]]] = {
     "precision": _label_precision,
     "recall": _label_recall,
     "f1": _label_f1,

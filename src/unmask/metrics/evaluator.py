@@ -7,17 +7,19 @@ order, give to the last bit what one call on all rows gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import estimates, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
+from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
 from unmask.metrics.registry import split
 from unmask.metrics.table import Table
@@ -27,37 +29,61 @@ from unmask.propensity.models import reciprocal
 
 
 def evaluate(
-    top: Any,
-    labels: Any,
-    propensity: Any = None,
+    top: TopK | ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | PropensityEstimate | None = None,
     *,
     metrics: Sequence[str] | None = None,
     estimators: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    interval: str = "normal",
     draws: int = propensity_uncertainty.DRAWS,
-    **settings: Any,
+    **options: Unpack[EvaluatorOptions],
 ) -> Table:
     """Estimate ranking metrics from observed labels, with their uncertainty.
 
-    `top` is a `TopK`, or a matrix of scores (rows × labels, dense or sparse) of which the top is
-    taken. `labels` is the observed label matrix, `propensity` one number per label, or a sparse
-    matrix with one per observed label. Metrics and estimators: `METRICS`, `ESTIMATORS`; an
-    estimator is used for the metrics that it can estimate. By default P, R and nDCG at 1, 3, 5,
-    vanilla and (with propensities) unbiased. Further settings: see `Evaluator`.
+    Parameters
+    ----------
+    top : TopK or (n, L) scores
+        Predictions; of scores, dense or sparse, the top is taken.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels, dense or sparse.
+    propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
+        How likely a true label is observed: per label, or per observed label. An estimate (from
+        an audit, say) widens errors and intervals by what is not known of it: the rows are
+        evaluated with `draws` more vectors (`propensity_uncertainty`). Pass its `.value` to leave
+        that out.
+    metrics : sequence of str, optional
+        Names in `METRICS` with a cut-off; by default P, R and nDCG at 1, 3 and 5.
+    estimators : sequence of str, optional
+        Names in `ESTIMATORS`, each used for the metrics that it can estimate; by default vanilla
+        and, with propensities, unbiased.
+    draws : int, default 100
+        How many vectors are drawn from an estimate.
+    **options : EvaluatorOptions
+        confidence, interval, replicates, seed, tau, clip and fraction, as in `Evaluator`.
 
-    Propensities that are a `PropensityEstimate` (from an audit, say) widen errors and intervals by
-    what is not known of them: the rows are evaluated with `draws` more vectors (`uncertain`). Pass
-    its `.value` to leave that out.
+    Returns
+    -------
+    Table
+        By (metric, estimator): value, standard error, interval and verdict.
 
+    Raises
+    ------
+    ValueError
+        If names, shapes or numbers are not as above, or there are no rows.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing
+    labels*, 2021.
+
+    Examples
+    --------
     Two true labels, each seen with probability 1/3, the first predicted: the true recall is 1/2.
-    When both are seen, unbiased recall is −3/2, when only the first is, 3
-    (Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing
-    labels*, 2021).
+    When both are seen, unbiased recall is −3/2, when only the first is, 3.
 
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
-    >>> seen = [[1, 1, 0], [1, 0, 0]]
-    >>> table = evaluate(top, seen, [1 / 3] * 3, metrics=["R@1"])
+    >>> observed = [[1, 1, 0], [1, 0, 0]]
+    >>> table = evaluate(top, observed, [1 / 3] * 3, metrics=["R@1"])
     >>> table["R@1", "vanilla"].value, round(table["R@1", "unbiased"].value, 12)
     (0.75, 0.75)
     """
@@ -66,45 +92,68 @@ def evaluate(
         if width < 1:
             raise ValueError("there are no predictions to evaluate; give at least one per row.")
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
-    asked = {
-        "metrics": metrics,
-        "estimators": estimators
-        or (["vanilla"] if propensity is None else ["vanilla", "unbiased"]),
-        "confidence": confidence,
-        **settings,
-    }
+    chosen = estimators or (["vanilla"] if propensity is None else ["vanilla", "unbiased"])
     if isinstance(propensity, PropensityEstimate):
         top = as_top(top, metrics)
-        vectors = propensity.draw(
-            seed=settings.get("seed", 0), size=_validation.positive_int(draws, "draws")
-        )
-        table = propensity_uncertainty.widen(
-            evaluate(top, labels, propensity.value, interval=interval, **asked),
-            (evaluate(top, labels, p, **asked) for p in vectors),
-            confidence=confidence,
-            interval=interval,
-        )
-        return propensity_uncertainty.doubted(table, propensity.effect)
+    quick: EvaluatorOptions = {**options, "interval": "normal"}
+
+    def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
+        yield {"": evaluate_once(top, labels, p, metrics, chosen, options).compute()}
+        for vector in drawn:
+            yield {"": evaluate_once(top, labels, vector, metrics, chosen, quick).compute()}
+
+    return propensity_uncertainty.with_uncertainty(
+        evaluation,
+        propensity,
+        draws=draws,
+        seed=options.get("seed", 0),
+        confidence=options.get("confidence", 0.95),
+        interval=options.get("interval", "normal"),
+    )[""]
+
+
+def evaluate_once(
+    top: TopK | ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None,
+    metrics: Sequence[str],
+    estimators: Sequence[str],
+    options: EvaluatorOptions,
+) -> Evaluator:
+    """An `Evaluator` that has taken in all rows, whatever form the propensities have."""
     sparse = sp.issparse(propensity)
-    evaluator = Evaluator(None if sparse else propensity, interval=interval, **asked)
-    evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
-    return evaluator.compute()
+    evaluator = Evaluator(
+        None if sparse else propensity, metrics=metrics, estimators=estimators, **options
+    )
+    return evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
 
 
 def contributions(
-    top: Any,
-    labels: Any,
-    propensity: Any = None,
+    top: TopK | ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
     *,
     metrics: Sequence[str],
     estimators: Sequence[str] = ("vanilla",),
-    **settings: Any,
-) -> dict[tuple[str, str], NDArray[np.float64]]:
+    **options: Unpack[EvaluatorOptions],
+) -> dict[tuple[str, str], Floats]:
     """What every row contributes: the number whose mean over rows `evaluate` reports.
 
-    For estimates that are such means; not for ratios, metrics per label, `filtered`, or a chosen τ.
-    A number beyond ±1e140 is given as that (and `evaluate` then refuses the estimate).
+    Parameters
+    ----------
+    top, labels, propensity, metrics, **options
+        As in `evaluate`.
+    estimators : sequence of str, default ("vanilla",)
+        Only estimates that are means over rows are given: not ratios, metrics per label,
+        `filtered`, or a chosen τ.
 
+    Returns
+    -------
+    dict of (metric, estimator) to (n,) floats
+        A number beyond ±1e140 is given as that (and `evaluate` then refuses the estimate).
+
+    Examples
+    --------
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
     >>> rows = contributions(top, [[1, 1], [1, 0]], [1 / 3, 1 / 3], metrics=["R@1"],
     ...                      estimators=["unbiased"])
@@ -115,12 +164,12 @@ def contributions(
         None if sp.issparse(propensity) else propensity,
         metrics=metrics,
         estimators=estimators,
-        **settings,
+        **options,
     )
     entries = propensity if sp.issparse(propensity) else None
-    made, _, seen = evaluator._pass(top, labels, entries, 0, keep_all=True)
+    made, _, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
     return {
-        (cell.name, cell.estimator): seen.kept[0][:, made.column(cell.keys[0], cell.k)]
+        (cell.name, cell.estimator): sums.kept[0][:, made.column(cell.keys[0], cell.k)]
         for cell in made.cells
         if len(cell.keys) == 1 and cell.estimator != "filtered"
     }
@@ -129,16 +178,38 @@ def contributions(
 class Evaluator:
     """The same, one batch of rows at a time.
 
-    - `interval`: "normal", or "percentile" or "bca" from `replicates` bootstrap replicates;
-    - `tau`: for `tempered`, a number in [0, 1], or "auto" to let the data choose;
-    - `clip`: for `clipped`, the largest 1/p used;
-    - `fraction`: for `filtered`, the share of rows left out, half at either end;
-    - `seed`: of the bootstrap and of `subsampled`.
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        One per label; needed by all estimators but vanilla. Propensities per observed label go
+        to `update`.
+    metrics : sequence of str
+        Such as "R@5"; see `METRICS`.
+    estimators : sequence of str, default ("vanilla",)
+        See `ESTIMATORS`.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 1).
+    interval : str, default "normal"
+        "normal", or "percentile" or "bca" from bootstrap replicates.
+    replicates : int, default 1000
+        How many.
+    seed : int, default 0
+        Of the bootstrap and of `subsampled`.
+    tau : float or "auto", default "auto"
+        For `tempered`, a number in [0, 1], or "auto" to let the data choose.
+    clip : float, default 10
+        For `clipped`, the largest 1/p used.
+    fraction : float, default 0.01
+        For `filtered`, the share of rows left out, half at either end.
 
+    Notes
+    -----
     Rows are numbered in the order in which they come. Only bootstrap intervals and `subsampled`
     depend on the numbers; a worker that has rows 1000 … 1999 says so by `first_row=1000`, and then
     the merged answer is that of one call. All other numbers are exact in any order.
 
+    Examples
+    --------
     >>> half = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[1, 0]])
     >>> rest = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[0, 1]])
     >>> half.merge(rest).compute()["P@1", "vanilla"].value
@@ -147,7 +218,7 @@ class Evaluator:
 
     def __init__(
         self,
-        propensity: ArrayLike | None = None,
+        propensity: PropensityLike | None = None,
         *,
         metrics: Sequence[str],
         estimators: Sequence[str] = ("vanilla",),
@@ -177,24 +248,41 @@ class Evaluator:
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
         self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
-        self._seen: _Seen | None = None
+        self._sums: _Sums | None = None
 
     def update(
         self,
-        top: Any,
-        labels: Any,
+        top: TopK | ScoresLike,
+        labels: LabelsLike,
         *,
         first_row: int | None = None,
-        entry_propensity: Any = None,
+        entry_propensity: PropensityLike | None = None,
     ) -> Evaluator:
-        """Take in rows: predictions (`TopK` or scores) and observed labels. Returns itself."""
-        rows = 0 if self._seen is None else self._seen.state.rows
+        """Take in rows.
+
+        Parameters
+        ----------
+        top : TopK or (rows, L) scores
+            Predictions.
+        labels : (rows, L) matrix of 0 and 1
+            The observed labels.
+        first_row : int, optional
+            The number of the first of these rows; by default they follow those before.
+        entry_propensity : (rows, L) sparse matrix, optional
+            A propensity per observed label, in place of those per label.
+
+        Returns
+        -------
+        Evaluator
+            Itself.
+        """
+        rows = 0 if self._sums is None else self._sums.state.rows
         first = rows if first_row is None else first_row
         self._take(*self._pass(top, labels, entry_propensity, first, keep_all=False))
         return self
 
     def merge(self, other: Evaluator) -> Evaluator:
-        """Take in all rows of another evaluator with the same settings. Returns itself."""
+        """Take in all rows of another evaluator with the same options. Returns itself."""
         if other._settings() != self._settings():
             raise ValueError(
                 f"evaluators must have the same settings to merge; got {self._settings()} "
@@ -202,8 +290,8 @@ class Evaluator:
             )
         if not np.array_equal(self._inverse, other._inverse):  # type: ignore[arg-type]
             raise ValueError("evaluators must have the same propensities to merge; give all one.")
-        if other._seen is not None:
-            self._take(other._seen.plan, other._seen.n_labels, other._seen.state)
+        if other._sums is not None:
+            self._take(other._sums.plan, other._sums.n_labels, other._sums.state)
         return self
 
     def compute(self) -> Table:
@@ -213,11 +301,11 @@ class Evaluator:
 
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
-        if self._seen is None or self._seen.state.rows == 0:
+        if self._sums is None or self._sums.state.rows == 0:
             raise ValueError("there are no rows to evaluate; call `update` with at least one.")
         return estimates.Summary(
-            self._seen.plan,
-            self._seen.state,
+            self._sums.plan,
+            self._sums.state,
             self._inverse,
             self._confidence,
             self._interval,
@@ -227,17 +315,23 @@ class Evaluator:
         )
 
     def _settings(self) -> dict[str, Any]:
-        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_seen", "_inverse")}
+        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_sums", "_inverse")}
 
     def _take(self, made: Plan, n_labels: int, new: state.State) -> None:
-        if self._seen is None:
+        if self._sums is None:
             counted, groups = n_labels if _per_label(made) else 0, self._interval != "normal"
-            self._seen = _Seen(made, n_labels, state.empty(made, counted, groups=groups))
-        self._seen.refuse_other(made, n_labels)
-        self._seen.state.add(new)
+            self._sums = _Sums(made, n_labels, state.empty(made, counted, groups=groups))
+        self._sums.refuse_other(made, n_labels)
+        self._sums.state.add(new)
 
     def _pass(
-        self, top: Any, labels: Any, entries: Any, first_row: int, *, keep_all: bool
+        self,
+        top: TopK | ScoresLike,
+        labels: LabelsLike,
+        entries: PropensityLike | None,
+        first_row: int,
+        *,
+        keep_all: bool,
     ) -> tuple[Plan, int, state.State]:
         """The plan that these rows need, the number of labels, and the sums over the rows."""
         observed = _validation.labels(labels)
@@ -267,7 +361,7 @@ class Evaluator:
         )
         return made, observed.shape[1], new
 
-    def _inverse_of(self, observed: sp.csr_array, entries: Any) -> NDArray[np.float64]:
+    def _inverse_of(self, observed: sp.csr_array, entries: PropensityLike | None) -> Floats:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
         if entries is not None:
             return reciprocal(_validation.entry_propensity(entries, observed))
@@ -283,7 +377,7 @@ class Evaluator:
             )
         return self._inverse
 
-    def _listed(self, top: Any, observed: sp.csr_array) -> NDArray[np.int32]:
+    def _listed(self, top: TopK | ScoresLike, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
         top = as_top(top, self._metrics)
         _validation.same_rows(top.labels, observed, "predictions", "labels")
@@ -297,7 +391,7 @@ class Evaluator:
 
 
 @dataclass
-class _Seen:
+class _Sums:
     """The plan that the first rows fixed, and what has been summed under it."""
 
     plan: Plan
@@ -314,7 +408,7 @@ class _Seen:
             )
 
 
-def as_top(top: Any, metrics: Sequence[str]) -> TopK:
+def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:
     """`top`, or of scores as many of the best as the metrics look at."""
     if isinstance(top, TopK):
         return top

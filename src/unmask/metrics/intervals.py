@@ -13,15 +13,27 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from unmask._typing import Floats
+
 Interval = tuple[float, float]
 
 
 def normal(value: float, standard_error: float, confidence: float) -> Interval:
     """value ± z · standard error.
 
+    Parameters
+    ----------
+    value, standard_error : float
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
     >>> [round(end, 3) for end in normal(0.5, 0.1, 0.95)]
     [0.304, 0.696]
     """
@@ -32,6 +44,19 @@ def normal(value: float, standard_error: float, confidence: float) -> Interval:
 def percentile(replicates: Floats, confidence: float, **_: object) -> Interval:
     """The middle of the replicates.
 
+    Parameters
+    ----------
+    replicates : (B,) floats
+        The statistic on resampled rows.
+    confidence : float
+        The share of replicates between the ends.
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
     >>> percentile(np.arange(101.0), 0.5)
     (25.0, 75.0)
     """
@@ -43,8 +68,22 @@ def percentile(replicates: Floats, confidence: float, **_: object) -> Interval:
 def bca(replicates: Floats, confidence: float, *, value: float, left_out: Floats) -> Interval:
     """Bias-corrected and accelerated: percentiles moved for median bias and skewness.
 
-    `left_out` are the statistics without each group in turn (the jackknife).
+    Parameters
+    ----------
+    replicates : (B,) floats
+        The statistic on resampled rows.
+    confidence : float
+    value : float
+        The statistic itself.
+    left_out : (groups,) floats
+        The statistic without each group in turn (the jackknife).
 
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
     >>> symmetric = np.linspace(-1, 1, 201)
     >>> [round(end, 3) for end in bca(symmetric, 0.9, value=0.0, left_out=symmetric)]
     [-0.9, 0.9]

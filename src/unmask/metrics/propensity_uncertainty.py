@@ -14,28 +14,88 @@ combined with the quantiles of θ(p_b),
 
 and high alike (Zou & Donner, *Construction of confidence intervals about effect measures: a general
 approach*, Statistics in Medicine 2008). Cost: as many evaluations as draws, without bootstrap.
+
+`with_uncertainty` is the one path that `evaluate`, `evaluate_shards` and `compare` take.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unmask import _validation
+from unmask._typing import Floats, PropensityLike
 from unmask.metrics import intervals
-from unmask.metrics.registry import ESTIMATORS, METRICS, split
-from unmask.metrics.table import Estimate, Table, verdict
-from unmask.propensity.estimate import TOGETHER
+from unmask.metrics.registry import METRICS, split
+from unmask.metrics.table import Estimate, Table
+from unmask.metrics.verdict import Level, Reason, Verdict, claim, judge
+from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 
-Floats = NDArray[np.float64]
+Evaluation: TypeAlias = "Callable[[PropensityLike | None, Floats], Iterable[Mapping[str, Table]]]"
+"""From propensities and (draws, L) drawn vectors to named tables: of the former, then of each."""
 
 DRAWS = 100
 """Enough to know a standard error to 7 %."""
 REFUSED = 0.1
 """A share of draws that the data contradict, from which on it is worth a word."""
+
+
+def with_uncertainty(
+    evaluation: Evaluation,
+    propensity: PropensityLike | None,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    confidence: float = 0.95,
+    interval: str = "normal",
+    bounded: bool = True,
+) -> dict[str, Table]:
+    """Tables by name, widened by what is not known of the propensities if they are an estimate.
+
+    Parameters
+    ----------
+    evaluation : function
+        Called once, with propensities and the drawn vectors (none for stated propensities);
+        returns mappings from name to table, the first of the propensities themselves.
+    propensity : PropensityLike, PropensityEstimate or None
+        An estimate is drawn from; anything else is passed on as it is.
+    draws : int, default 100
+        How many vectors are drawn.
+    seed : int, default 0
+        Of the draws.
+    confidence : float, default 0.95
+        Of the intervals.
+    interval : str, default "normal"
+        How the first tables' intervals were made.
+    bounded : bool, default True
+        Whether deconvolved estimates lie within [0, 1] (differences do not).
+
+    Returns
+    -------
+    dict of str to Table
+    """
+    if not isinstance(propensity, PropensityEstimate):
+        (tables,) = evaluation(propensity, np.empty((0, 0)))
+        return dict(tables)
+    vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
+    plain, *drawn = evaluation(propensity.value, vectors)
+    return {
+        name: doubted(
+            widen(
+                table,
+                [tables[name] for tables in drawn],
+                confidence=confidence,
+                interval=interval,
+                bounded=bounded,
+            ),
+            propensity.effect,
+        )
+        for name, table in plain.items()
+    }
 
 
 def widen(
@@ -48,12 +108,31 @@ def widen(
 ) -> Table:
     """`plain`, with the spread of the same estimates in the `drawn` tables added to its errors.
 
-    `bounded`: deconvolved estimates stay within [0, 1] (their differences do not).
+    Parameters
+    ----------
+    plain : Table
+        The estimates at the propensities' own values.
+    drawn : iterable of Table
+        The same under drawn propensities.
+    confidence : float
+        Of the intervals.
+    interval : str
+        How the intervals of `plain` were made.
+    bounded : bool, default True
+        Whether deconvolved estimates stay within [0, 1] (their differences do not).
 
-    >>> def at(value):
-    ...     return Table([Estimate("P@1", "unbiased", value, 0.03, (0, 1), 9.0, 0.1, 99, "trust")])
-    >>> found = widen(at(0.5), [at(0.46), at(0.54)], confidence=0.95, interval="normal")
-    >>> round(found["P@1", "unbiased"].standard_error ** 2, 6)  # 0.03² + (0.08² / 2)
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> from unmask.metrics.verdict import CONDITIONAL
+    >>> def table(value):
+    ...     numbers = value, 0.03, (0, 1), 9.0, 0.1, 99, CONDITIONAL
+    ...     return Table([Estimate("P@1", "unbiased", *numbers)])
+    >>> wider = widen(table(0.5), [table(0.46), table(0.54)], confidence=0.95, interval="normal")
+    >>> round(wider["P@1", "unbiased"].standard_error ** 2, 6)  # 0.03² + (0.08² / 2)
     0.0041
     """
     tables = list(drawn)
@@ -67,41 +146,47 @@ def widen(
 
 
 def doubted(table: Table, effect: float) -> Table:
-    """`table`, with a word on estimates that need labels of a row to go missing independently.
+    """`table`, doubtful where estimates need labels of a row to go missing independently.
 
     P@k and DCG@k add up labels, so what labels do together does not matter to them; all others by
     a corrected estimator are biased where a row's labels are kept or lost together.
     """
     if effect <= TOGETHER:
         return table
-    words = (
-        "doubtful: labels of a row are kept or lost together (design effect "
-        f"{effect:.1f}), and corrections assume that they are not"
-    )
     return Table(
-        tuple(replace(each, verdict=words) if _needs_independence(each) else each for each in table)
+        tuple(
+            replace(each, verdict=_dependent(each.verdict, effect))
+            if _needs_independence(each)
+            else each
+            for each in table
+        )
     )
+
+
+def _dependent(verdict: Verdict, effect: float) -> Verdict:
+    details = {**verdict.details, "design_effect": effect}
+    return Verdict(Level.DOUBTFUL, Reason.DEPENDENT_LABELS, details=details)
 
 
 def _needs_independence(each: Estimate) -> bool:
     corrected = each.estimator not in ("vanilla", "normalized")
     adds_up = split(each.metric)[0] in ("P", "DCG", "macro-P", "macro-R")
-    return corrected and not adds_up and not each.verdict.startswith("unusable")
+    return corrected and not adds_up and each.verdict.usable
 
 
 def _widened(
     plain: Estimate, drawn: list[Estimate], confidence: float, interval: str, bounded: bool
 ) -> Estimate:
     values = np.array([each.value for each in drawn])
-    told = values[np.isfinite(values)]
-    if not math.isfinite(plain.value) or told.size < 2 or np.ptp(told) == 0:
+    finite = values[np.isfinite(values)]
+    if not math.isfinite(plain.value) or finite.size < 2 or np.ptp(finite) == 0:
         return plain
-    rows, propensities = _rows_part(plain, drawn), float(told.var(ddof=1))
+    rows, propensities = _rows_part(plain, drawn), float(finite.var(ddof=1))
     total = rows + propensities
     if interval == "normal":
         ends = intervals.normal(plain.value, math.sqrt(total), confidence)
     else:
-        ends = _combined(plain.value, plain.interval, intervals.percentile(told, confidence))
+        ends = _combined(plain.value, plain.interval, intervals.percentile(finite, confidence))
     if bounded and plain.estimator == "deconvolved":
         ends = max(0.0, ends[0]), min(1.0, ends[1])
     share = propensities / total
@@ -111,7 +196,7 @@ def _widened(
         interval=ends,
         details={**plain.details, "rows_only": list(plain.interval), "propensity_share": share},
     )
-    return replace(wider, verdict=_verdict(plain, wider, share, 1 - told.size / values.size))
+    return replace(wider, verdict=_verdict(plain, wider, share, 1 - finite.size / values.size))
 
 
 def _rows_part(plain: Estimate, drawn: list[Estimate]) -> float:
@@ -127,22 +212,24 @@ def _combined(value: float, *both: tuple[float, float]) -> tuple[float, float]:
     return value - below, value + above
 
 
-def _verdict(plain: Estimate, wider: Estimate, share: float, refused: float) -> str:
-    if plain.verdict.startswith(("unusable", "doubtful")):
+def _verdict(plain: Estimate, wider: Estimate, share: float, refused: float) -> Verdict:
+    biased = plain.verdict.reason is Reason.BIASED_BY_DESIGN
+    if plain.verdict.level >= Level.DOUBTFUL and not biased:
         return plain.verdict
     if refused > REFUSED:
-        return (
-            f"doubtful: the data contradict {refused:.0%} of the propensities that the estimate "
-            "allows"
-        )
-    words = verdict(
+        details = {**plain.verdict.details, "refused": refused}
+        return Verdict(Level.DOUBTFUL, Reason.DRAWS_REFUSED, details=details)
+    if "outcome" in plain.verdict.details:  # whether a difference is wide, its interval says
+        return plain.verdict
+    verdict = judge(
         wider.value,
         wider.interval,
         rows=wider.rows,
         heaviest=(wider.rows, 0.0),
         at_most=METRICS[split(wider.metric)[0]].at_most,
-        caution=ESTIMATORS[wider.estimator].caution,
-        advice="",
+        claimed=claim(wider.estimator, complete=False),
     )
-    because = f"; {share:.0%} of the variance is due to the propensities"
-    return words + because if share > 0.5 and words.startswith(("wide", "unusable")) else words
+    too_wide = "half_width" in verdict.details or not verdict.usable
+    if share > 0.5 and too_wide:
+        return replace(verdict, details={**verdict.details, "propensity_share": share})
+    return verdict

@@ -8,16 +8,17 @@ paths of both files, which are then read by whoever evaluates them. Workers retu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from copy import copy
-from typing import Any
-
-import numpy as np
+from itertools import accumulate
+from typing import Any, TypedDict, Unpack
 
 from unmask import _validation, data, parallel, predictions
+from unmask._typing import Floats, Progress, PropensityLike
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
+from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.table import Table
 from unmask.propensity import PropensityEstimate
 
@@ -26,68 +27,109 @@ Shard = tuple[Any, Any]
 
 def evaluate_shards(
     shards: Sequence[Shard],
-    propensity: Any = None,
+    propensity: PropensityLike | PropensityEstimate | None = None,
     *,
+    metrics: Sequence[str],
+    estimators: Sequence[str] = ("vanilla",),
     backend: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     draws: int = propensity_uncertainty.DRAWS,
-    **settings: Any,
+    **options: Unpack[EvaluatorOptions],
 ) -> Table:
     """The table that `evaluate` gives for all rows at once, to the last bit.
 
-    `settings` are those of an `Evaluator`, `metrics` among them; `backend` is where shards are
-    evaluated (`unmask.parallel`). Paths must lead to the files there; where they do not, give the
-    shards themselves.
+    Parameters
+    ----------
+    shards : sequence of (predictions, labels)
+        A `TopK` or scores with a label matrix, or the paths of both files. Paths must lead to the
+        files where shards are evaluated; where they do not, give the shards themselves.
+    propensity : (L,) floats in (0, 1] or PropensityEstimate, optional
+        As in `evaluate`.
+    metrics : sequence of str
+        Such as "R@5".
+    estimators : sequence of str, default ("vanilla",)
+    backend : optional
+        Where shards are evaluated (`unmask.parallel.connect`); by default here.
+    progress : function of (done, total), optional
+        Called after every shard.
+    draws : int, default 100
+        How many vectors are drawn from an estimate of propensities.
+    **options : EvaluatorOptions
+        As in `Evaluator`.
 
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
     >>> from unmask import TopK
     >>> first = TopK([[0]], [[1.0]]), [[1, 0]]
     >>> second = TopK([[0]], [[1.0]]), [[0, 1]]
     >>> evaluate_shards([first, second], metrics=["P@1"])["P@1", "vanilla"].value
     0.5
     """
-    evaluators = _evaluators(propensity, draws, settings)
-    found: dict[int, list[Evaluator]] = {}
+    quick: EvaluatorOptions = {**options, "interval": "normal"}
     with parallel.connect(backend) as runner:
-        tasks = list(zip(shards, _first_rows(runner, shards, settings), strict=True))
-        with closing(runner.run(_evaluated, tasks, evaluators)) as parts:
-            for at, part in parts:
-                found[at] = part
-                if progress is not None:
-                    progress(len(found), len(shards))
-    for at in sorted(found):
-        for whole, sums in zip(evaluators, found[at], strict=True):
+
+        def evaluation(p: PropensityLike | None, drawn: Floats) -> list[dict[str, Table]]:
+            names: _Names = {"metrics": metrics, "estimators": estimators}
+            evaluators = [
+                Evaluator(p, **names, **options),
+                *(Evaluator(vector, **names, **quick) for vector in drawn),
+            ]
+            first_rows = _first_rows(runner, shards, options, estimators)
+            tasks = list(zip(shards, first_rows, strict=True))
+            merged = _merged(runner, tasks, evaluators, progress)
+            return [{"": each.compute()} for each in merged]
+
+        return propensity_uncertainty.with_uncertainty(
+            evaluation,
+            propensity,
+            draws=draws,
+            seed=options.get("seed", 0),
+            confidence=options.get("confidence", 0.95),
+            interval=options.get("interval", "normal"),
+        )[""]
+
+
+class _Names(TypedDict):
+    metrics: Sequence[str]
+    estimators: Sequence[str]
+
+
+def _merged(
+    runner: parallel.Runner,
+    tasks: list[tuple[Shard, int]],
+    evaluators: list[Evaluator],
+    progress: Progress | None,
+) -> list[Evaluator]:
+    """The evaluators (without rows) with the sums of all shards, added in the order of shards."""
+    by_shard: dict[int, list[Evaluator]] = {}
+    with closing(runner.run(_evaluated, tasks, evaluators)) as parts:
+        for index, part in parts:
+            by_shard[index] = part
+            if progress is not None:
+                progress(len(by_shard), len(tasks))
+    for index in sorted(by_shard):
+        for whole, sums in zip(evaluators, by_shard[index], strict=True):
             whole.merge(sums)
-    table, *drawn = (whole.compute() for whole in evaluators)
-    if not drawn:
-        return table
-    kept = {"confidence": settings.get("confidence", 0.95)}
-    wider = propensity_uncertainty.widen(
-        table, drawn, interval=settings.get("interval", "normal"), **kept
-    )
-    return propensity_uncertainty.doubted(wider, propensity.effect)
-
-
-def _evaluators(propensity: Any, draws: int, settings: dict[str, Any]) -> list[Evaluator]:
-    """One without rows; for estimated propensities, one more for each drawn vector."""
-    if not isinstance(propensity, PropensityEstimate):
-        return [Evaluator(propensity, **settings)]
-    vectors = propensity.draw(
-        seed=settings.get("seed", 0), size=_validation.positive_int(draws, "draws")
-    )
-    plain = {name: value for name, value in settings.items() if name != "interval"}
-    return [Evaluator(propensity.value, **settings), *(Evaluator(p, **plain) for p in vectors)]
+    return evaluators
 
 
 def _first_rows(
-    runner: parallel.Runner, shards: Sequence[Shard], settings: dict[str, Any]
+    runner: parallel.Runner,
+    shards: Sequence[Shard],
+    options: EvaluatorOptions,
+    estimators: Sequence[str],
 ) -> Sequence[int]:
     """The number of the first row of each shard, where anything depends on it."""
-    by_number = "subsampled" in settings.get("estimators", ())
-    if settings.get("interval", "normal") == "normal" and not by_number:
+    if options.get("interval", "normal") == "normal" and "subsampled" not in estimators:
         return [0] * len(shards)
     with closing(runner.run(_rows_of, shards)) as counted:
         counts = dict(counted)
-    return np.cumsum([0, *(counts[at] for at in range(len(shards) - 1))]).tolist()  # type: ignore[no-any-return]
+    sizes = [counts[index] for index in range(len(shards))]
+    return list(accumulate(sizes, initial=0))[:-1]
 
 
 def _rows_of(_: None, shard: Shard) -> int:

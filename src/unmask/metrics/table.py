@@ -1,35 +1,43 @@
 """What an evaluation returns: estimates, and a table of them that prints and converts.
 
-Every estimate carries its uncertainty and a verdict in words; one that cannot be trusted says why.
+Every estimate carries its uncertainty and a `Verdict`: what the number may claim, and why.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from unmask import _validation, report
-from unmask._text import visible
 from unmask.metrics import charts
+from unmask.metrics.verdict import MEASURED, Verdict
 
 
 @dataclass(frozen=True)
 class Estimate:
     """One metric by one estimator.
 
-    - `value`, `standard_error`, `interval`: over rows, as if they were drawn at random;
-    - `effective_sample_size`: (Σ|x|)² / Σx² of the rows' contributions x: how many rows carry it;
-    - `largest_contribution`: the share of the single largest row in Σ|x|;
-    - `rows`: how many rows there were;
-    - `verdict`: "trust", "wide: …" or "unusable: …", and what the estimator is not;
-    - `details`: what else was found, such as the chosen τ or the fraction filtered.
+    Parameters
+    ----------
+    metric, estimator : str
+        Names such as "R@5" and "unbiased".
+    value, standard_error : float
+        Over rows, as if they were drawn at random.
+    interval : pair of float
+        The ends of the confidence interval.
+    effective_sample_size : float
+        (Σ|x|)² / Σx² of the rows' contributions x: how many rows carry the estimate.
+    largest_contribution : float
+        The share of the single largest row in Σ|x|.
+    rows : int
+        How many rows there were.
+    verdict : Verdict
+        What the number may claim: `verdict.level`, `verdict.reason`, `verdict.advice`.
+    details : mapping
+        What else was found, such as the chosen τ or the fraction filtered.
     """
 
     metric: str
@@ -40,20 +48,37 @@ class Estimate:
     effective_sample_size: float
     largest_contribution: float
     rows: int
-    verdict: str
+    verdict: Verdict
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Value and interval, as in `0.4210 [0.4019, 0.4401]`."""
         low, high = self.interval
-        return f"{_short(self.value)} [{_short(low)}, {_short(high)}]"
+        return f"{_number(self.value)} [{_number(low)}, {_number(high)}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """A flat dict; the interval is `low` and `high`, the verdict that of `Verdict.to_dict`."""
+        return {
+            "metric": self.metric,
+            "estimator": self.estimator,
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "effective_sample_size": self.effective_sample_size,
+            "largest_contribution": self.largest_contribution,
+            "rows": self.rows,
+            "verdict": self.verdict.to_dict(),
+            "low": self.interval[0],
+            "high": self.interval[1],
+            "details": dict(self.details),
+        }
 
 
 @dataclass(frozen=True)
 class Table:
     """Estimates by (metric, estimator), in the order they were asked for.
 
-    >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, "trust")
+    >>> from unmask.metrics.verdict import MEASURED
+    >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> table = Table([one])
     >>> table["P@1", "vanilla"].value
     0.5
@@ -71,8 +96,8 @@ class Table:
         for estimate in self.estimates:
             if (estimate.metric, estimate.estimator) == cell:
                 return estimate
-        known = ", ".join(str((each.metric, each.estimator)) for each in self.estimates)
-        raise KeyError(f"no estimate {cell}; there are: {known}")
+        names = ", ".join(str((each.metric, each.estimator)) for each in self.estimates)
+        raise KeyError(f"no estimate {cell}; there are: {names}")
 
     def __iter__(self) -> Iterator[Estimate]:
         """The estimates in turn."""
@@ -84,12 +109,12 @@ class Table:
 
     def __str__(self) -> str:
         """Readable text: value and interval of every estimate, then what to be careful about."""
-        notes = [
-            f"{each.metric} {each.estimator}: {each.verdict}"
-            for each in self.estimates
-            if each.verdict != "trust"
-        ]
-        return _text(self._grid(str), notes)
+        return _text(self._grid(str), self.notes)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to be careful about, one sentence for all estimates that share it."""
+        return _notes(("", each) for each in self.estimates)
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
@@ -97,7 +122,7 @@ class Table:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
-        return [_flat(each) for each in self.estimates]
+        return [each.to_dict() for each in self.estimates]
 
     def chart(self) -> report.Panels:
         """Every metric's estimates with their intervals, for a page of `unmask.report`."""
@@ -107,7 +132,8 @@ class Table:
         """Save the chart as .png, .svg, .csv or .json, by the name's end.
 
         >>> import tempfile
-        >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, "trust")
+        >>> from unmask.metrics.verdict import MEASURED
+        >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
         >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
         'estimates.svg'
         """
@@ -121,14 +147,27 @@ class Table:
         body = [[m, *(cells.get((m, e), "") for e in estimators)] for m in metrics]
         return [["metric", *estimators], *body]
 
+    @property
+    def _number_columns(self) -> int:
+        return len({each.estimator for each in self.estimates})
+
 
 @dataclass(frozen=True)
 class Tables:
     """Several tables of the same estimates: one per system compared, or per propensity model.
 
-    `axis` says what the keys are.
+    Parameters
+    ----------
+    axis : str
+        What the keys are: "system" or "propensity".
+    tables : mapping of str to Table
+    parameters : mapping of str to mapping, optional
+        The parameters of the propensity models, such as {"γ = 2": {"γ": 2.0}}.
 
-    >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, "trust")
+    Examples
+    --------
+    >>> from unmask.metrics.verdict import MEASURED
+    >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> print(Tables("system", {"ours": Table([one]), "theirs": Table([one])}))
     metric  estimator  ours                     theirs
     P@1     vanilla    0.5000 [0.3000, 0.7000]  0.5000 [0.3000, 0.7000]
@@ -136,6 +175,7 @@ class Tables:
 
     axis: str
     tables: Mapping[str, Table]
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""
@@ -151,22 +191,26 @@ class Tables:
 
     def __str__(self) -> str:
         """Readable text: estimates down, tables across, then the verdicts."""
-        notes = [
-            f"{key}: {each.metric} {each.estimator}: {each.verdict}"
-            for key, table in self.tables.items()
-            for each in table
-            if each.verdict != "trust"
-        ]
-        return _text(self._grid(str), notes)
+        return _text(self._grid(str), self.notes)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to be careful about, or who is better: one sentence for all that share it."""
+        return _notes((f"{key}: ", each) for key, table in self.tables.items() for each in table)
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
         return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One flat dict per estimate of every table."""
+        """One flat dict per estimate of every table, with the model's `parameters` if any has."""
         rows = [(key, row) for key, table in self.tables.items() for row in table.to_dicts()]
-        return [{self.axis: key, **row} for key, row in rows]
+        if not self.parameters:
+            return [{self.axis: key, **row} for key, row in rows]
+        return [
+            {self.axis: key, "parameters": dict(self.parameters.get(key, {})), **row}
+            for key, row in rows
+        ]
 
     def chart(self) -> report.Panels:
         """How every estimate moves from table to table, a panel per metric."""
@@ -186,122 +230,60 @@ class Tables:
         body = [[*name, *(cells.get((*name, key), "") for key in self.tables)] for name in names]
         return [["metric", "estimator", *self.tables], *body]
 
-
-def verdict(
-    value: float,
-    interval: tuple[float, float],
-    *,
-    rows: int,
-    heaviest: tuple[int, float],
-    at_most: float | None,
-    caution: str,
-    advice: str,
-    of: str = "rows",
-) -> str:
-    """Can the number be used? In words.
-
-    `heaviest` is how many of the largest rows carry which share of Σ|x|; a mean `of` labels has
-    labels for rows. Unusable: a handful of rows (at most 16, and fewer than one in 50) carry half
-    of it, or the interval is as wide as the range of the metric or lies outside it. Wide: the
-    interval's half-width exceeds a tenth of that range or half of the value.
-    """
-    half = (interval[1] - interval[0]) / 2
-    few, share = heaviest
-    scale = at_most if at_most is not None else max(abs(value), 1e-300)
-    if few * 50 < rows and share >= 0.5:
-        carried = f"unusable: {few:,} of {rows:,} {of} carry {share:.0%} of the estimate"
-        return carried.replace("%", " %") + advice
-    if at_most is not None and (interval[0] > at_most or interval[1] < 0):
-        return f"unusable: {_short(value)} lies outside the range of the metric{advice}"
-    if not half < scale / 2 and at_most is not None:
-        return f"unusable: the interval is as wide as the range of the metric{advice}"
-    if half > scale / 10 or half > abs(value) / 2 > 0:
-        return f"wide: ± {_short(half)}" + (f"; {caution}" if caution else "")
-    return f"precise, but {caution}" if caution else "trust"
+    @property
+    def _number_columns(self) -> int:
+        return len(self.tables)
 
 
-def _short(x: float) -> str:
-    return f"{x:.4f}" if abs(x) < 1e4 else f"{x:.3g}"
-
-
-def _plus_minus(each: Estimate) -> str:
-    return f"{_short(each.value)} ± {_short((each.interval[1] - each.interval[0]) / 2)}"
-
-
-def _flat(each: Estimate) -> dict[str, Any]:
-    row = asdict(each)
-    low, high = row.pop("interval")
-    details = row.pop("details")
-    return {**row, "low": low, "high": high, "details": dict(details)}
-
-
-def _finite(value: Any) -> Any:
-    """The same, with None for every number in it that is not finite: JSON has no word for those."""
-    if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _notes(estimates: Iterable[tuple[str, Estimate]]) -> list[str]:
+    """What to be careful about: every verdict that is more than a measurement, said once."""
+    names: dict[str, list[str]] = {}
+    for prefix, each in estimates:
+        if each.verdict != MEASURED:
+            name = f"{prefix}{each.metric} {each.estimator}"
+            names.setdefault(each.verdict.sentence, []).append(name)
+    return [f"{', '.join(which)}: {sentence}" for sentence, which in names.items()]
 
 
 def _text(grid: list[list[str]], notes: list[str]) -> str:
     """Cells in columns, and below them the notes, a line each, whatever names hold."""
-    told = [visible(note) for note in notes]
-    return "\n".join([_aligned(grid), *([""] if notes else []), *told])
+    cells = [[visible(cell) for cell in line] for line in grid]
+    lines = [visible(note) for note in notes]
+    return "\n".join([report.text_of(cells), *([""] if notes else []), *lines])
 
 
-def _aligned(grid: list[list[str]]) -> str:
-    grid = [[visible(cell) for cell in line] for line in grid]
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in grid
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+def _number(x: float) -> str:
+    return report.format_value(x, ".4f" if abs(x) < 1e4 else "")
+
+
+def _plus_minus(each: Estimate) -> str:
+    return f"{_number(each.value)} ± {_number((each.interval[1] - each.interval[0]) / 2)}"
 
 
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
-    head, *body = table._grid(_plus_minus)
-    lines = [[cell.replace("|", r"\|") for cell in line] for line in (head, *body)]
-    rule = ["---"] * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+    grid = table._grid(_plus_minus)
+    return report.markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
 
 
 def _to_latex(table: Table | Tables) -> str:
     """The same as a `tabular`."""
-    head, *body = table._grid(lambda each: "$" + _plus_minus(each).replace("±", r"\pm") + "$")
-    cells = [[each.translate(_LATEX) for each in head], *(map(_in_latex, line) for line in body)]
-    lines = [" & ".join(line) + r" \\" for line in cells]
-    columns = "".join("r" if cell.startswith("$") else "l" for cell in (body or [head])[0])
-    lines = [rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:]]
-    return "\n".join([*lines, r"\end{tabular}"])
-
-
-def _in_latex(cell: str) -> str:
-    """A cell of the body: its names cannot become markup; numbers between $ are ours and stay."""
-    return cell if cell.startswith("$") else cell.translate(_LATEX)
-
-
-_LATEX = str.maketrans(
-    {character: "\\" + character for character in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-)
+    return report.latex_of(table._grid(_plus_minus), table._number_columns)
 
 
 def _to_csv(table: Table | Tables) -> str:
-    """One line per estimate, under a header; a system called =1+1 is text, not a formula."""
-    rows = [{**row, "details": json.dumps(_finite(row["details"]))} for row in table.to_dicts()]
-    rows = [{name: report.harmless(value) for name, value in row.items()} for row in rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    """One line per estimate, under a header; a verdict has a column for each of its parts."""
+    return report.csv_of([_with_flat_verdict(row) for row in table.to_dicts()])
+
+
+def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
+    verdict = {key: value for key, value in row["verdict"].items() if key != "text"}
+    return {**row, "verdict": row["verdict"]["text"], **verdict}
 
 
 def _to_json(table: Table | Tables) -> str:
     """A list of `to_dicts`; numbers that are not finite become null."""
-    return json.dumps(_finite(table.to_dicts()))
+    return report.json_of(table.to_dicts())
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {

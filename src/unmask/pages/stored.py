@@ -25,10 +25,10 @@ class EstimateRow(TypedDict):
 
 
 class SensitivityRow(EstimateRow):
-    """The same under another propensity model; `parameter` is its number, if it has one."""
+    """The same under another propensity model, with its parameters."""
 
     propensity: str
-    parameter: NotRequired[float | None]
+    parameters: NotRequired[dict[str, float]]
 
 
 class DifferenceDetails(TypedDict):

@@ -16,6 +16,7 @@ from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit
 from unmask.propensity.marginals import from_marginals
+from unmask.propensity.model import PropensityModel
 from unmask.propensity.models import (
     Propensity,
     clip,
@@ -46,6 +47,7 @@ __all__ = [
     "Preset",
     "Propensity",
     "PropensityEstimate",
+    "PropensityModel",
     "audit",
     "audit_plan",
     "chapman",

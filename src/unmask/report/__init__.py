@@ -32,7 +32,7 @@ from unmask.report.page import (
     Verdicts,
 )
 from unmask.report.styles import PALETTE, Style, Styles, assign_styles
-from unmask.report.tables import harmless, rows
+from unmask.report.tables import csv_of, harmless, json_of, latex_of, markdown_of, rows, text_of
 
 __all__ = [
     "KINDS",
@@ -59,12 +59,17 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "assign_styles",
+    "csv_of",
     "format_value",
     "harmless",
+    "json_of",
+    "latex_of",
+    "markdown_of",
     "printable",
     "render",
     "rows",
     "save",
+    "text_of",
     "write",
     "write_markdown",
 ]

@@ -16,6 +16,7 @@ from unmask.report.charts import Chart, Drawing, Panels
 from unmask.report.files import save
 from unmask.report.html import cell_view
 from unmask.report.page import LEVELS, Cell, Commands, Facts, Page, Table, Text, Verdicts
+from unmask.report.tables import markdown_of
 
 SUFFIXES = ("svg", "csv")
 """The files that are written for one drawing."""
@@ -99,14 +100,12 @@ def _facts(part: Facts, _: str) -> str:
 
 
 def _table(part: Table, _: str) -> str:
-    head = "| " + " | ".join(_plain(column.name) for column in part.heads) + " |"
-    rule = "|" + "---|" * len(part.heads)
-    rows = (
-        "| " + " | ".join(_cell(cell, column.format) for cell, column in
-                          zip(row, part.heads, strict=True)) + " |"
+    head = [_plain(column.name) for column in part.heads]
+    rows = [
+        [_cell(cell, column.format) for cell, column in zip(row, part.heads, strict=True)]
         for row in part.rows
-    )  # fmt: skip
-    lines = "\n".join([head, rule, *rows])
+    ]
+    lines = markdown_of([head, *rows])
     return "\n\n".join(
         block for block in (_strong(part.title), lines, _plain(part.caption)) if block
     )

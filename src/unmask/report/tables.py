@@ -4,6 +4,9 @@ A chart gives one row per point: `panel` (of several), `series`, `x` (and `x_end
 bar), `y`, `low`, `high`; a rule gives a row with its value only. Columns that nothing fills are
 left out. A table gives its columns; an estimate becomes the columns `name`, `name low`,
 `name high` or `name error`.
+
+Below stand the writers that all tables of the package share: rows (dicts) as CSV and JSON, grids
+(a header and lines of text) as aligned text, Markdown and LaTeX.
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from unmask.report.charts import Chart, Panels, Series
 from unmask.report.format import printable
@@ -125,16 +128,43 @@ def as_csv(part: Data) -> str:
     name,n
     '=1+1,2
     """
-    lines = rows(part)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([harmless(name) for name in (lines[0] if lines else _header(part))])
-    writer.writerows([harmless(value) for value in line.values()] for line in lines)
-    return text.getvalue()
+    return csv_of(rows(part), _header(part))
 
 
 def _header(part: Data) -> list[str]:
     return [column.name for column in part.heads] if isinstance(part, Table) else []
+
+
+def csv_of(lines: Sequence[Mapping[str, object]], header: Iterable[str] = ()) -> str:
+    """Rows as CSV.
+
+    Parameters
+    ----------
+    lines : sequence of mappings
+        All with the same keys. A mapping or list in a cell is written as JSON, and text that a
+        spreadsheet would run as a formula gets a ' before it.
+    header : iterable of str, default ()
+        The columns, if there are no rows.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(csv_of([{"name": "=1+1", "more": {"n": 2}}]), end="")
+    name,more
+    '=1+1,"{""n"": 2}"
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([harmless(name) for name in (lines[0] if lines else header)])
+    writer.writerows([harmless(_flat(value)) for value in line.values()] for line in lines)
+    return text.getvalue()
+
+
+def _flat(value: object) -> object:
+    return json.dumps(finite(value)) if isinstance(value, Mapping | list | tuple) else value
 
 
 def harmless(value: T) -> T | str:
@@ -176,5 +206,102 @@ def as_json(part: Data) -> str:
     {"name": "a", "n": 2}
     ]
     """
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows(part))
-    return f"[\n{lines}\n]\n"
+    return json_of(rows(part))
+
+
+def json_of(lines: Sequence[Mapping[str, object]]) -> str:
+    """Rows as a JSON list of objects, one per line; numbers that are not finite become null.
+
+    >>> print(json_of([{"name": "a", "n": float("nan")}]), end="")
+    [
+    {"name": "a", "n": null}
+    ]
+    """
+    objects = (json.dumps(finite(row), ensure_ascii=False, allow_nan=False) for row in lines)
+    return "[\n" + ",\n".join(objects) + "\n]\n"
+
+
+def finite(value: Any) -> Any:
+    """The same, with None for every number in it that is not finite: JSON has no word for those.
+
+    >>> finite({"ends": (0.5, float("inf"))})
+    {'ends': [0.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def text_of(grid: Sequence[Sequence[str]]) -> str:
+    """A grid as text in columns.
+
+    >>> print(text_of([["metric", "value"], ["P@1", "0.5"]]))
+    metric  value
+    P@1     0.5
+    """
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in grid
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown_of(grid: Sequence[Sequence[str]]) -> str:
+    """A grid as a Markdown table; its cells are Markdown already.
+
+    >>> print(markdown_of([["metric", "value"], ["P@1", "0.5"]]))
+    | metric | value |
+    |---|---|
+    | P@1 | 0.5 |
+    """
+    lines = ["| " + " | ".join(line) + " |" for line in grid]
+    return "\n".join([lines[0], "|" + "---|" * len(grid[0]), *lines[1:]])
+
+
+def latex_of(grid: Sequence[Sequence[str]], numbers: int) -> str:
+    """A grid as a LaTeX tabular; names in it cannot become markup.
+
+    Parameters
+    ----------
+    grid : sequence of rows of text
+        The header first.
+    numbers : int
+        How many columns, counted from the right, hold numbers; they are set as mathematics.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(latex_of([["metric", "at_most"], ["P@1", "0.5 ± 0.1"]], 1))
+    \\begin{tabular}{lr}
+    metric & at\\_most \\\\
+    \\hline
+    P@1 & $0.5 \\pm 0.1$ \\\\
+    \\end{tabular}
+    """
+    names = len(grid[0]) - numbers
+    body = [
+        [*(cell.translate(_LATEX) for cell in line[:names]), *map(_formula, line[names:])]
+        for line in grid[1:]
+    ]
+    cells = [[cell.translate(_LATEX) for cell in grid[0]], *body]
+    head, *lines = [" & ".join(line) + r" \\" for line in cells]
+    columns = "l" * names + "r" * numbers
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", head, r"\hline", *lines, r"\end{tabular}"]
+    )
+
+
+def _formula(cell: str) -> str:
+    text = cell.replace("±", r"\pm").replace("−", "-").replace("∞", r"\infty")
+    return f"${text}$" if text else ""
+
+
+_LATEX = str.maketrans(
+    {character: "\\" + character for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)

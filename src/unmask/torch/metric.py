@@ -8,15 +8,17 @@ returns the value of the batch), without depending on that package. The state is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
+from unmask._typing import PropensityLike
 from unmask.metrics import Evaluator, Table
+from unmask.metrics.options import EvaluatorOptions
+from unmask.metrics.registry import split
 from unmask.predictions import TopK
 from unmask.torch.targets import label_index
 
@@ -24,11 +26,23 @@ from unmask.torch.targets import label_index
 class RankingMetrics(nn.Module):
     """P@k, R@k, nDCG@k … of logits, estimated from incomplete targets.
 
-    Choices as in `unmask.evaluate`; targets as in `MissingLabelLoss`. The top `k` logits are found
-    on their own device, equal ones by smaller label; −inf is never predicted, NaN and +inf are
-    refused. `compute` gathers over the process group where there is one, and returns
-    the table of estimates; `values` the same as a flat dict of numbers for a logger.
+    Targets are as in `MissingLabelLoss`. The top `k` logits are found on their own device, equal
+    ones by smaller label; −inf is never predicted, NaN and +inf are refused. `compute` gathers over
+    the process group where there is one, and returns the table of estimates; `values` the same as
+    a flat dict of numbers for a logger.
 
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        Needed by all estimators but vanilla.
+    metrics : sequence of str
+        Such as "R@5".
+    estimators : sequence of str, default ("vanilla",)
+    **options : EvaluatorOptions
+        As in `unmask.Evaluator`.
+
+    Examples
+    --------
     >>> import torch
     >>> metric = RankingMetrics([0.5, 0.5], metrics=["P@1"], estimators=["vanilla", "unbiased"])
     >>> metric.update(torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
@@ -38,22 +52,31 @@ class RankingMetrics(nn.Module):
 
     def __init__(
         self,
-        propensity: ArrayLike | None = None,
+        propensity: PropensityLike | None = None,
         *,
         metrics: Sequence[str],
         estimators: Sequence[str] = ("vanilla",),
-        **settings: Any,
+        **options: Unpack[EvaluatorOptions],
     ) -> None:
         """See the class."""
         super().__init__()
-        self._choices = {"metrics": list(metrics), "estimators": list(estimators), **settings}
+        self._metrics, self._estimators = list(metrics), list(estimators)
+        self._options = options
         self._propensity = propensity
-        self._places = [int(name.partition("@")[2] or 0) for name in metrics]
+        self._cutoffs = [split(name)[1] for name in metrics]
         self.reset()
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._state = Evaluator(self._propensity, **self._choices)
+        self._state = self._empty()
+
+    def _empty(self) -> Evaluator:
+        return Evaluator(
+            self._propensity,
+            metrics=self._metrics,
+            estimators=self._estimators,
+            **self._options,
+        )
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Take in the rows of a batch."""
@@ -63,7 +86,7 @@ class RankingMetrics(nn.Module):
         """Take in a batch and return the estimates of that batch alone."""
         top, labels = self._top(logits), _labels(targets, logits.shape)
         self._state.update(top, labels)
-        return Evaluator(self._propensity, **self._choices).update(top, labels).compute()
+        return self._empty().update(top, labels).compute()
 
     def compute(self) -> Table:
         """The estimates over all rows of all ranks."""
@@ -71,7 +94,7 @@ class RankingMetrics(nn.Module):
             return self._state.compute()
         states: list[Any] = [None] * distributed.get_world_size()
         distributed.all_gather_object(states, self._state)
-        whole = Evaluator(self._propensity, **self._choices)
+        whole = self._empty()
         for state in states:
             whole.merge(state)
         return whole.compute()
@@ -84,7 +107,7 @@ class RankingMetrics(nn.Module):
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
             raise ValueError("logits must be a tensor of real numbers, rows × labels.")
         n_labels = logits.shape[1]
-        k = min(max(self._places), n_labels) if all(self._places) else n_labels
+        k = min(max(cutoff or n_labels for cutoff in self._cutoffs), n_labels)
         scores, labels = _best(logits.detach().float(), k)
         labels = labels.where(scores != -torch.inf, -1)
         return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())

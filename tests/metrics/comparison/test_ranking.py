@@ -7,30 +7,23 @@ import json
 import numpy as np
 import pytest
 
+from tests.helpers.evaluations import ranking_of
 from unmask import report
-from unmask.metrics import Ranking, jain_around, powers, ranking
+from unmask.metrics import Ranking, jain_around, powers, ranking, sensitivity
 from unmask.pages.comparison import ranking_section
 from unmask.predictions import TopK
-from unmask.propensity import jain
+from unmask.propensity import PropensityModel, jain
 
 HEAD, TAIL = (TopK([[label]] * 18, [[1.0]] * 18) for label in (0, 1))
 LABELS = np.array([[1, 0]] * 10 + [[0, 1]] * 8)
 """Label 0 in 10 rows, label 1 in 8: with p = (1, 1/2) the order turns where 2^γ = 10/8."""
 
 
-def made(differences: dict[str, float], metric: str = "P@1") -> Ranking:
-    rows = [
-        {"model": name, "system": "new", "value": d, "first": 0.0, "difference": d,
-         "low": d - 0.1, "high": d + 0.1}
-        for name, d in differences.items()
-    ]  # fmt: skip
-    return Ranking(metric, "unbiased", "old", tuple(rows))
-
-
 def test_differences_are_those_of_the_propensities() -> None:
     found = ranking({"head": HEAD, "tail": TAIL}, LABELS, powers([1.0, 0.5]), metric="P@1")
     for row in found.rows:
-        gamma = float(row["model"].split("= ")[1])
+        gamma = row["parameters"]["γ"]
+        assert row["model"] == f"γ = {gamma:g}"
         assert row["difference"] == pytest.approx((8 * 2**gamma - 10) / 18)
         assert (row["value"], row["first"]) == pytest.approx((8 * 2**gamma / 18, 10 / 18))
 
@@ -45,22 +38,22 @@ def test_a_fine_grid_brackets_the_turning_point() -> None:
 
 
 def test_an_order_that_holds_says_so() -> None:
-    found = made({"γ = 0": 0.2, "γ = 1": 0.05, "γ = 2": 0.3})
+    found = ranking_of({"γ = 0": 0.2, "γ = 1": 0.05, "γ = 2": 0.3})
     assert found.holds
     assert found.statement == (
         "new beats old in P@1 (unbiased) under all 3 propensity models, by 0.0500 to 0.3000. "
         "The interval of the difference excludes 0 under 2 of 3."
     )
-    assert made({"x": -0.2}).statement.startswith("old beats new")
+    assert ranking_of({"x": -0.2}).statement.startswith("old beats new")
 
 
 def test_less_is_more_for_losses() -> None:
-    assert made({"x": -0.2}, metric="Kendall-tau").statement.startswith("new beats old")
+    assert ranking_of({"x": -0.2}, metric="Kendall-tau").statement.startswith("new beats old")
 
 
 def test_a_grid_turns_along_single_constants_only() -> None:
     """(a, b): new leads where b is large; a alone never turns it at b = 1, and no diagonal does."""
-    found = made(
+    found = ranking_of(
         {"a = 1, b = 1": -1.0, "a = 2, b = 1": -1.0, "a = 1, b = 3": 3.0, "a = 2, b = 3": 1.0}
     )
     assert "is ahead under 2 of 4 models" in found.statement
@@ -69,7 +62,7 @@ def test_a_grid_turns_along_single_constants_only() -> None:
 
 
 def test_refused_models_are_counted_and_judge_nothing() -> None:
-    found = made({"γ = 0": 0.2, "γ = 1": 0.3})
+    found = ranking_of({"γ = 0": 0.2, "γ = 1": 0.3})
     gap = {**found.rows[0], "model": "γ = 2", "difference": None, "low": None, "high": None}
     with_gap = Ranking("R@5", "deconvolved", "old", (*found.rows, gap))
     assert with_gap.holds
@@ -80,13 +73,13 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
 
 
 def test_many_turns_are_not_all_listed() -> None:
-    found = made({f"γ = {i}": (-1.0) ** i for i in range(8)})
+    found = ranking_of({f"γ = {i}": (-1.0) ** i for i in range(8)})
     assert found.statement.count("between γ") == 3
     assert "and elsewhere" in found.statement
 
 
 def test_names_without_numbers_turn_nowhere() -> None:
-    found = made({"ours": 1.0, "theirs": -1.0})
+    found = ranking_of({"ours": 1.0, "theirs": -1.0})
     assert "turns" not in found.statement
     assert "1 of 2 models." in found.statement
 
@@ -99,7 +92,7 @@ def test_every_system_has_its_sentence_and_json_carries_it() -> None:
     section = ranking_section(found)
     assert [chart.rules for chart in section.parts if isinstance(chart, report.Chart)] == [
         (report.Rule("no difference", 0.0),)
-    ]
+    ] * 2
     assert "tail − head" in report.render(report.Page("ranking", [], [section]))
 
 
@@ -120,3 +113,20 @@ def test_nine_models_around_the_constants() -> None:
 def test_bad_input_is_refused_in_words(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_models_are_values_with_parameters() -> None:
+    """Nothing is read from a model's name; models come by name or as a list."""
+    odd = [PropensityModel("common", [1.0, 1.0], {"γ": 0.0}),
+           PropensityModel("γ = 7", [1.0, 0.5], {"γ": 1.0})]  # fmt: skip
+    systems = {"head": HEAD, "tail": TAIL}
+    order = ranking(systems, LABELS, odd, metric="P@1")
+    assert [row["parameters"] for row in order.rows] == [{"γ": 0.0}, {"γ": 1.0}]
+    assert "it turns between γ = 0 and 1" in order.statement
+    bare = {model.name: model.values for model in odd}
+    assert "turns" not in ranking(systems, LABELS, bare, metric="P@1").statement
+    tables = sensitivity(HEAD, LABELS, odd, metrics=["P@1"])
+    assert tables.to_dicts()[-1]["parameters"] == {"γ": 1.0}
+    assert tables.chart().charts[0].series[0].x == (0.0, 1.0)
+    with pytest.raises(ValueError, match=r"propensities must lie in \(0, 1\]"):
+        PropensityModel("x", [1.5])

@@ -18,11 +18,11 @@ from scipy import stats
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.helpers.count_tables import POPULATION, expected_counts
+from tests.helpers.evaluations import ranking_of
 from unmask import _mixture, report
 from unmask.metrics import METRICS as METRICS_OF_TABLES
 from unmask.metrics import (
     Estimate,
-    Ranking,
     Table,
     intervals,
     jain_around,
@@ -37,6 +37,7 @@ from unmask.metrics.deconvolution.fitting import Deconvolution, fit
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
 from unmask.metrics.deconvolution.stratum import Counts, Stratum, enough_labels, occupied_cells
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
+from unmask.metrics.verdict import CONDITIONAL, Level, Reason, Verdict
 from unmask.pages.comparison import ranking_section
 from unmask.predictions import TopK
 from unmask.propensity.estimate import TOGETHER
@@ -531,11 +532,12 @@ def test_misfit_is_a_share_of_all_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.01, "trust"), (0.03, "doubtful: 3% of the rows"), (0.07, "unusable: ")]
+    ("share", "words"),
+    [(0.01, "conditional: "), (0.03, "doubtful: 3% of the rows"), (0.07, "unusable: ")],
 )
 def test_misfit_makes_doubtful_then_unusable(share: float, words: str) -> None:
     found = fit_of(off_by(share))
-    assert found.estimate("P").verdict.startswith(words)
+    assert str(found.estimate("P").verdict).startswith(words)
     assert (found.refusal is not None) == (share > 0.05)
 
 
@@ -558,30 +560,30 @@ def test_an_estimate_is_wide_beyond_a_fifth_or_its_own_value(
     n, share = empty + hits, hits / (empty + hits)
     half = 1.959964 * math.sqrt(share * (1 - share) / n)
     found = fit(table_of({(0, 0): empty, (1, 0): hits}, 1.0)).estimate("P")
-    assert found.verdict == (f"wide: ± {half:.4f}" if wide else "trust")
+    assert str(found.verdict) == (f"wide: ± {half:.4f}" if wide else str(CONDITIONAL))
 
 
 @pytest.mark.parametrize(
     ("p", "words"),
-    [(0.4, "doubtful: R-precision needs more than 40% of the labels"), (0.5, "trust")],
+    [(0.4, "doubtful: R-precision needs more than 40% of the labels"), (0.5, str(CONDITIONAL))],
 )
 def test_sharp_metrics_need_half_of_the_labels(p: float, words: str) -> None:
     n = 20_000
     found = fit(table_of({(1, 0): n * p, (0, 0): n * (1 - p)}, p))
-    assert found.estimate("R-precision").verdict == words
-    assert found.estimate("R").verdict == "trust"
+    assert str(found.estimate("R-precision").verdict) == words
+    assert found.estimate("R").verdict == CONDITIONAL
 
 
 def test_no_labels_at_all_are_nothing_to_doubt() -> None:
     found = fit(table_of({(0, 0): 30}, 0.5))
-    assert found.estimate("R-precision") == (0.0, 0.0, (0.0, 0.0), "trust")
+    assert found.estimate("R-precision") == (0.0, 0.0, (0.0, 0.0), CONDITIONAL)
     assert found.misfit == 0.0
 
 
 def test_strata_that_agree_are_no_reason_for_doubt() -> None:
     one, two = (table_of({(0, 0): 4000, (1, 1): 4000}, 1.0, stratum=g) for g in (0, 6))
     both = Counts(one.rows + two.rows, one.hits + two.hits, one.misses + two.misses)
-    assert fit(both).estimate("R").verdict == "trust"
+    assert fit(both).estimate("R").verdict == CONDITIONAL
     assert (len(fit(both).strata), len(fit(both, stratified=False).strata)) == (2, 1)
 
 
@@ -649,9 +651,16 @@ def test_linear_algebra_of_fits_takes_one_thread() -> None:
 # --- doubt about propensities ---------------------------------------------------------------------
 
 
+CARRIED = Verdict(
+    Level.UNUSABLE, Reason.FEW_ROWS,
+    details={"count": 3, "rows": 900, "of": "rows", "share": 0.8},
+)  # fmt: skip
+DEPENDENT = Verdict(Level.DOUBTFUL, Reason.DEPENDENT_LABELS, details={"design_effect": 2.0})
+
+
 def cell(
     value: float, error: float = 0.01, *, metric: str = "R@5", estimator: str = "unbiased",
-    interval: tuple[float, float] = (0.4, 0.5), verdict: str = "trust",
+    interval: tuple[float, float] = (0.4, 0.5), verdict: Verdict = CONDITIONAL,
 ) -> Estimate:  # fmt: skip
     return Estimate(metric, estimator, value, error, interval, 9.0, 0.1, 99, verdict)
 
@@ -673,8 +682,8 @@ def test_one_draw_or_equal_draws_or_no_value_leave_it_as_it_was() -> None:
     assert widened(plain, 0.3, math.nan) == plain
     assert widened(plain, 0.3, 0.3, math.nan) == plain
     assert widened(plain, 0.3, 0.4) != plain
-    refused = cell(math.nan, math.nan, verdict="unusable: refused")
-    assert widened(refused, 0.3, 0.4).verdict == "unusable: refused"
+    refused = cell(math.nan, math.nan, verdict=CARRIED)
+    assert widened(refused, 0.3, 0.4).verdict == CARRIED
     assert "rows_only" not in widened(refused, 0.3, 0.4).details
 
 
@@ -701,30 +710,30 @@ def test_an_end_on_the_wrong_side_of_the_value_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "words"), [(1, "trust"), (2, "doubtful: the data contradict 20%")]
+    ("refused", "words"), [(1, "conditional"), (2, "doubtful: the data contradict 20%")]
 )
 def test_more_than_a_tenth_of_refused_draws_is_worth_a_word(refused: int, words: str) -> None:
     values = [0.44, 0.45, *[0.445] * (8 - refused), *[math.nan] * refused]
-    assert widened(cell(0.45), *values).verdict.startswith(words)
+    assert str(widened(cell(0.45), *values).verdict).startswith(words)
 
 
 def test_worse_verdicts_stay() -> None:
-    for words in ("unusable: three rows carry it", "doubtful: labels go together"):
-        found = widened(cell(0.45, verdict=words), 0.1, 0.9, math.nan)
-        assert found.verdict == words
+    for verdict in (CARRIED, DEPENDENT):
+        found = widened(cell(0.45, verdict=verdict), 0.1, 0.9, math.nan)
+        assert found.verdict == verdict
         assert found.standard_error > 0.5
 
 
 def test_wide_says_propensities_only_if_they_are_most_of_the_variance() -> None:
     """Rows: 0.1²; draws ± d have variance 2d²: most of it from d = 0.0708 on."""
     plain = cell(0.5, 0.1)
-    less, more = (widened(plain, 0.5 - d, 0.5 + d).verdict for d in (0.07, 0.072))
+    less, more = (str(widened(plain, 0.5 - d, 0.5 + d).verdict) for d in (0.07, 0.072))
     assert less.startswith("wide: ± 0.27")
     assert "due to" not in less
     assert more.endswith("; 51% of the variance is due to the propensities")
     narrow = widened(cell(0.5, 0.001), 0.49, 0.51)
     assert narrow.details["propensity_share"] > 0.9
-    assert narrow.verdict == "trust"
+    assert narrow.verdict == CONDITIONAL
 
 
 ADD_UP = {"P", "DCG", "macro-P", "macro-R"}
@@ -738,35 +747,26 @@ def test_only_corrections_of_what_does_not_add_up_need_independence(estimator: s
     for each in propensity_uncertainty.doubted(table, 2.34):
         doubt = corrected and each.metric.split("@")[0] not in ADD_UP
         words = "doubtful: labels of a row are kept or lost together (design effect 2.3)"
-        assert each.verdict.startswith(words if doubt else "trust")
+        assert str(each.verdict).startswith(words if doubt else "conditional: ")
+        assert (each.verdict.reason is Reason.DEPENDENT_LABELS) == doubt
     assert propensity_uncertainty.doubted(table, TOGETHER) is table
 
 
 def test_what_is_unusable_stays_unusable_whatever_labels_do_together() -> None:
-    table = Table([cell(0.4, verdict="unusable: a handful of rows")])
+    table = Table([cell(0.4, verdict=CARRIED)])
     (found,) = propensity_uncertainty.doubted(table, 9.0)
-    assert found.verdict == "unusable: a handful of rows"
+    assert found.verdict == CARRIED
 
 
 # --- other propensities ---------------------------------------------------------------------------
 
 
-def order(differences: dict[str, float], *, half: float = 0.1, metric: str = "P@1") -> Ranking:
-    """ "new" is this much ahead of "old" under these models."""
-    rows = [
-        {"model": name, "system": "new", "value": d, "first": 0.0, "difference": d,
-         "low": d - half, "high": d + half}
-        for name, d in differences.items()
-    ]  # fmt: skip
-    return Ranking(metric, "unbiased", "old", tuple(rows))
-
-
 def test_equal_systems_beat_nobody() -> None:
-    assert order({"γ = 0": 0.0, "γ = 1": 0.0}).statement == (
+    assert ranking_of({"γ = 0": 0.0, "γ = 1": 0.0}).statement == (
         "new and old are equal in P@1 (unbiased) under all 2 models. The interval of the "
         "difference excludes 0 under 0 of 2."
     )
-    behind = order({"γ = 0": 0.0, "γ = 1": -0.2, "γ = 2": -0.3})
+    behind = ranking_of({"γ = 0": 0.0, "γ = 1": -0.2, "γ = 2": -0.3})
     assert behind.holds
     assert behind.statement == (
         "old beats new in P@1 (unbiased) under 2 of 3 propensity models, by 0.2000 to 0.3000. "
@@ -775,44 +775,44 @@ def test_equal_systems_beat_nobody() -> None:
 
 
 def test_an_order_may_turn_exactly_at_a_model() -> None:
-    said = order({"γ = 0": -1.0, "γ = 0.5": 0.0, "γ = 2": 1.0}).statement
+    said = ranking_of({"γ = 0": -1.0, "γ = 0.5": 0.0, "γ = 2": 1.0}).statement
     assert "it turns between γ = 0 and 2, at about 0.5." in said
-    touched = order({"γ = 0": 1.0, "γ = 1": 0.0, "γ = 2": 1.0, "γ = 4": -1.0}).statement
+    touched = ranking_of({"γ = 0": 1.0, "γ = 1": 0.0, "γ = 2": 1.0, "γ = 4": -1.0}).statement
     assert "it turns between γ = 2 and 4, at about 3." in touched
 
 
 def test_models_of_several_kinds_turn_within_their_kind() -> None:
-    """Names with numbers beside names without, or with other numbers; words tell them apart."""
-    said = order(
-        {"γ = 0": 1.0, "ours": 1.0, "γ = 1": -1.0, "a = 1, b = 2": 1.0, "kind = Elkan": -1.0,
-         "jain, c = 1": 1.0, "other, c = 2": -1.0, "jain, c = 1e1": 2.0}
+    """Models with parameters beside models without, or with others."""
+    said = ranking_of(
+        {"γ = 0": 1.0, "ours": 1.0, "γ = 1": -1.0, "a = 1, b = 2": 1.0, "Elkan": -1.0,
+         "jain, c = 1": 1.0, "other, d = 2": -1.0, "jain, c = 1e1": 2.0}
     ).statement  # fmt: skip
     assert "ahead under 5 of 8 models; it turns between γ = 0 and 1, at about 0.5. The" in said
-    powers_of_ten = order({"c = 1e-2": -1.0, "c = 1e+2": 1.0, "c = .5": -1.0}).statement
+    powers_of_ten = ranking_of({"c = 1e-2": -1.0, "c = 1e+2": 1.0, "c = .5": -1.0}).statement
     assert "turns between c = 0.5 and 100, at about 50.2." in powers_of_ten
 
 
 def test_three_turns_are_all() -> None:
-    three = order({f"γ = {i}": (-1.0) ** i for i in range(4)}).statement
+    three = ranking_of({f"γ = {i}": (-1.0) ** i for i in range(4)}).statement
     assert three.count("between γ") == 3
     assert "elsewhere" not in three
-    assert ", and elsewhere." in order({f"γ = {i}": (-1.0) ** i for i in range(5)}).statement
+    assert ", and elsewhere." in ranking_of({f"γ = {i}": (-1.0) ** i for i in range(5)}).statement
 
 
 def test_an_interval_that_touches_nil_does_not_exclude_it() -> None:
     for d, clear in ((0.5, 0), (0.51, 1), (-0.5, 0), (-0.51, 1)):
-        said = order({"x": d}, half=0.5).statement
+        said = ranking_of({"x": d}, half=0.5).statement
         assert said.endswith(f"The interval of the difference excludes 0 under {clear} of 1.")
 
 
 def test_losses_are_better_below() -> None:
-    found = order({"γ = 0": -0.5, "γ = 1": -0.1, "γ = 2": 0.2}, metric="Kendall-tau")
+    found = ranking_of({"γ = 0": -0.5, "γ = 1": -0.1, "γ = 2": 0.2}, metric="Kendall-tau")
     assert "new is ahead under 2 of 3 models" in found.statement
 
 
 def test_a_section_shows_what_the_statement_says() -> None:
     for differences, level in (({"γ = 0": 0.2}, "good"), ({"x": 0.2, "y": -0.2}, "warning")):
-        found = order(differences)
+        found = ranking_of(differences)
         verdicts, chart, table = ranking_section(found).parts
         assert isinstance(verdicts, report.Verdicts)
         assert [(v.level, v.words) for v in verdicts.verdicts] == [(level, found.statement)]
@@ -831,7 +831,9 @@ def test_powers_go_from_nothing_missing_to_the_tenth() -> None:
     np.testing.assert_array_equal(found["γ = 0"], 1.0)
     usual = powers([0.5])
     assert {"γ = 0", "γ = 1", "γ = 2"} <= set(usual)
-    assert list(usual) == sorted(usual)
+    assert [usual[name].parameters["γ"] for name in usual] == sorted(
+        model.parameters["γ"] for model in usual.values()
+    )
     for beyond in (-0.01, 10.01, math.nan):
         with pytest.raises(ValueError, match=r"γ must lie in \[0, 10\]"):
             powers([0.5], [beyond])

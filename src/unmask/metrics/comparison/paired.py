@@ -10,34 +10,35 @@ rows (up to 4096 rows a group is one row, `state`):
 - a deconvolved difference has no contributions of rows: its standard error is the jackknife that
   leaves out each of 20 interleaved twentieths of the rows, and interval and p-value follow
   Student's t with 19 degrees of freedom;
-- what is not known of estimated propensities is added as in an evaluation (`uncertain`), and the
-  p-value is then that of the normal distribution with both errors, if it is larger.
+- what is not known of estimated propensities is added as in an evaluation
+  (`propensity_uncertainty`), and the p-value is then that of the normal distribution with both
+  errors, if it is larger.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import Evaluator, as_top
+from unmask.metrics.evaluator import as_top, evaluate_once
+from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.plan import Cell
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
+from unmask.metrics.verdict import Level, Verdict, claim, outcome
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
-
-Floats = NDArray[np.float64]
 
 TWENTIETHS = 20
 CHUNK = 500  # sign patterns at a time
@@ -45,64 +46,109 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, i
 
 
 def compare(
-    systems: Mapping[str, Any],
-    labels: Any,
-    propensity: Any = None,
+    systems: Mapping[str, TopK | ScoresLike],
+    labels: LabelsLike,
+    propensity: PropensityLike | PropensityEstimate | None = None,
     *,
     metrics: Sequence[str],
     estimators: Sequence[str] = ("vanilla",),
-    confidence: float = 0.95,
-    replicates: int = 2000,
-    seed: int = 0,
     draws: int = propensity_uncertainty.DRAWS,
-    **settings: Any,
+    **options: Unpack[SharedOptions],
 ) -> Tables:
     """How much better every system is than the first one, on the same rows.
 
-    Returns `Tables` by name of system: `found["new"]["R@5", "unbiased"].value` is the difference
-    to the first system, with standard error, interval and verdict; `.details["p_value"]` and
-    `.details["values"]` (this system, first system). Not for `filtered` (each system would leave
-    out rows of its own) or metrics per label, and not for a single row, which says nothing of how
-    rows differ. Propensities that are an estimate widen errors and intervals as in `evaluate`.
+    Parameters
+    ----------
+    systems : mapping of str to TopK or (n, L) scores
+        At least two; the first is what the others are compared with.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels of at least two rows.
+    propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
+        As in `evaluate`; an estimate widens errors and intervals.
+    metrics : sequence of str
+        Not metrics per label.
+    estimators : sequence of str, default ("vanilla",)
+        Not `filtered`: each system would leave out rows of its own.
+    draws : int, default 100
+        How many vectors are drawn from an estimate.
+    **options : SharedOptions
+        confidence (0.95), replicates (2000), seed (0), tau and clip.
 
+    Returns
+    -------
+    Tables
+        By name of system: `tables["new"]["R@5", "unbiased"].value` is the difference to the first
+        system, with standard error, interval and verdict (`verdict.details["outcome"]`);
+        `.details["p_value"]` and `.details["values"]` (this system, first system).
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two systems or rows, or an estimate has no value per row.
+
+    Examples
+    --------
     >>> good, bad = TopK([[0]] * 9, [[1.0]] * 9), TopK([[1]] * 9, [[1.0]] * 9)
     >>> labels = [[1, 0]] * 8 + [[0, 1]]
-    >>> found = compare({"bad": bad, "good": good}, labels, metrics=["P@1"])
-    >>> round(found["good"]["P@1", "vanilla"].value, 4)
+    >>> tables = compare({"bad": bad, "good": good}, labels, metrics=["P@1"])
+    >>> round(tables["good"]["P@1", "vanilla"].value, 4)
     0.7778
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
-    options = {"metrics": metrics, "estimators": estimators, "confidence": confidence, **settings}
-    options |= {"interval": "percentile", "replicates": replicates, "seed": seed}
-    estimated = isinstance(propensity, PropensityEstimate)
-    p = propensity.value if estimated else propensity
-    if sp.issparse(p):
-        p = _validation.matrix(p, name="propensities", column="label")
-    systems = {name: as_top(top, metrics) for name, top in systems.items()}
-    found = _differences(systems, labels, p, options, _Twentieths(systems, labels, p, options))
-    if estimated:
-        quick = {**options, "replicates": 2}
-        vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
-        drawn = [_differences(systems, labels, p, quick, None) for p in vectors]
-        first = next(iter(systems))
-        found = {
-            name: _widened(table, [each[name] for each in drawn], (name, first), confidence)
-            for name, table in found.items()
-        }
-    return Tables("system", found)
+    if sp.issparse(propensity):
+        propensity = _validation.matrix(propensity, name="propensities", column="label")
+    asked = _Question(
+        {name: as_top(top, metrics) for name, top in systems.items()},
+        labels,
+        metrics,
+        estimators,
+        {"replicates": 2000, **cast(EvaluatorOptions, options), "interval": "percentile"},
+    )
+    quick = replace(asked, options={**asked.options, "replicates": 2})
+
+    def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
+        yield _differences(asked, p, _Twentieths(asked, p))
+        for vector in drawn:
+            yield _differences(quick, vector, None)
+
+    tables = propensity_uncertainty.with_uncertainty(
+        evaluation,
+        propensity,
+        draws=draws,
+        seed=options.get("seed", 0),
+        confidence=options.get("confidence", 0.95),
+        interval="percentile",
+        bounded=False,
+    )
+    judged = {name: Table(tuple(map(_judged_again, table))) for name, table in tables.items()}
+    return Tables("system", judged)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is compared, without the propensities."""
+
+    systems: Mapping[str, TopK]
+    labels: LabelsLike
+    metrics: Sequence[str]
+    estimators: Sequence[str]
+    options: EvaluatorOptions
+
+    def summary(self, top: TopK, labels: LabelsLike, p: PropensityLike | None) -> estimates.Summary:
+        """The sums of one system over some rows."""
+        evaluator = evaluate_once(top, labels, p, self.metrics, self.estimators, self.options)
+        return evaluator.summary()
 
 
 def _differences(
-    systems: Mapping[str, Any],
-    labels: Any,
-    propensity: Any,
-    options: dict[str, Any],
-    twentieths: _Twentieths | None,
+    asked: _Question, propensity: PropensityLike | None, twentieths: _Twentieths | None
 ) -> dict[str, Table]:
     """Every system but the first, less the first."""
-    first, *others = systems
-    summaries = {name: _summary(top, labels, propensity, options) for name, top in systems.items()}
+    first, *others = asked.systems
+    summaries = {
+        name: asked.summary(top, asked.labels, propensity) for name, top in asked.systems.items()
+    }
     for name in others:
         _refuse_incomparable(summaries[name], summaries[first], (name, first))
     return {
@@ -130,32 +176,22 @@ def _refuse_incomparable(
         )
 
 
-def _widened(plain: Table, drawn: list[Table], names: tuple[str, str], confidence: float) -> Table:
-    """Errors, intervals and verdicts with the spread over drawn propensities."""
-    wider = propensity_uncertainty.widen(
-        plain, drawn, confidence=confidence, interval="percentile", bounded=False
-    )
-    return Table(tuple(_judged_again(each, names) for each in wider))
-
-
-def _judged_again(each: Estimate, names: tuple[str, str]) -> Estimate:
+def _judged_again(each: Estimate) -> Estimate:
+    """With the p-value and the outcome that both errors leave, where propensities were drawn."""
     if "propensity_share" not in each.details:
         return each
     with_both = float(2 * norm.sf(abs(each.value) / each.standard_error))
     p_value = max(each.details["p_value"], with_both)
-    upwards = METRICS[split(each.metric)[0]].higher_is_better
-    return replace(
-        each,
-        verdict=_words(each.value, each.interval, p_value, upwards, names),
-        details={**each.details, "p_value": p_value},
+    about = each.verdict.details
+    verdict = outcome(
+        each.verdict,
+        each.value,
+        each.interval,
+        p_value,
+        higher_is_better=METRICS[split(each.metric)[0]].higher_is_better,
+        names=(about["system"], about["first"]),
     )
-
-
-def _summary(top: Any, labels: Any, propensity: Any, options: dict[str, Any]) -> estimates.Summary:
-    sparse = sp.issparse(propensity)
-    evaluator = Evaluator(None if sparse else propensity, **options)
-    evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
-    return evaluator.summary()
+    return replace(each, verdict=verdict, details={**each.details, "p_value": p_value})
 
 
 def _difference(
@@ -191,9 +227,9 @@ def _difference(
     if error or np.ptp(per_row) > ROUNDING * per_row.max():
         drawn = old.counts @ np.c_[sums, below]
         ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
-    return _finish(
-        cell, before, value, error, ends, sign_flip_p(sums, old.replicates, old.seed), names
-    )
+    p_value = sign_flip_p(sums, old.replicates, old.seed)
+    claimed = claim(cell.estimator, complete=old.state.complete)
+    return _finish(cell, replace(before, verdict=claimed), value, error, ends, p_value, names)
 
 
 def _paired(
@@ -213,13 +249,13 @@ def sign_flip_p(differences: Floats, replicates: int, seed: int) -> float:
     (True, 1.0)
     """
     rng = np.random.default_rng(seed)
-    seen = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # ties in spite of rounding
+    least = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # ties despite rounding
     as_large = 0
     for start in range(0, replicates, CHUNK):
         shape = (min(CHUNK, replicates - start), differences.size)
         signs = rng.integers(0, 2, size=shape, dtype=np.int8)
         flipped = 2 * (signs @ differences) - differences.sum()
-        as_large += int((np.abs(flipped) >= seen).sum())
+        as_large += int((np.abs(flipped) >= least).sum())
     return (as_large + 1) / (replicates + 1)
 
 
@@ -237,23 +273,16 @@ def _finish(
         value=value,
         standard_error=error,
         interval=ends,
-        verdict=_words(value, ends, p_value, cell.about.higher_is_better, names),
+        verdict=outcome(
+            before.verdict,
+            value,
+            ends,
+            p_value,
+            higher_is_better=cell.about.higher_is_better,
+            names=names,
+        ),
         details={"p_value": p_value, "values": [before.value + value, before.value]},
     )
-
-
-def _words(
-    value: float,
-    ends: tuple[float, float],
-    p_value: float,
-    higher_is_better: bool,
-    names: tuple[str, str],
-) -> str:
-    better = value > 0 if higher_is_better else value < 0
-    word = "better" if better else "worse"
-    clear = ends[0] > 0 or ends[1] < 0
-    said = f"{names[0]} is {word} than {names[1]}" if clear else "no clear difference"
-    return f"{said} (p = {p_value:.2g})"
 
 
 def _by_jackknife(
@@ -279,16 +308,23 @@ def _by_jackknife(
     p_value = float(value == 0)
     if error:
         p_value = float(2 * student.sf(abs(value) / error, groups - 1))
-    return _finish(cell, before, value, error, (value - half, value + half), p_value, names)
+    claimed = max(before.verdict, after.verdict, key=_claim_rank)
+    if claimed.level is Level.WIDE:  # of the values; the difference has an interval of its own
+        claimed = claim(cell.estimator, complete=old.state.complete)
+    ends = value - half, value + half
+    return _finish(cell, replace(before, verdict=claimed), value, error, ends, p_value, names)
+
+
+def _claim_rank(verdict: Verdict) -> int:
+    return verdict.level.rank
 
 
 class _Twentieths:
     """Deconvolved values without each twentieth of the rows, made when first asked for."""
 
-    def __init__(
-        self, systems: Mapping[str, Any], labels: Any, propensity: Any, options: dict[str, Any]
-    ) -> None:
-        self._given = systems, labels, propensity, {**options, "interval": "normal"}
+    def __init__(self, asked: _Question, propensity: PropensityLike | None) -> None:
+        self._asked = replace(asked, options={**asked.options, "interval": "normal"})
+        self._propensity = propensity
         self._summaries: dict[str, list[estimates.Summary]] = {}
 
     def values(self, name: str, cell: Cell) -> Floats:
@@ -298,30 +334,26 @@ class _Twentieths:
         return np.array(each)
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
-        systems, labels, propensity, options = self._given
-        observed = _validation.labels(labels)
-        top = systems[name]
+        observed = _validation.labels(self._asked.labels)
+        top = self._asked.systems[name]
         folds = min(TWENTIETHS, observed.shape[0])
-        parts = [slice(fold, None, folds) for fold in range(folds)]
         made = [
-            _summary(
-                _rows(top, part),
-                observed[part],
-                _rows(propensity, part) if sp.issparse(propensity) else propensity,
-                options,
+            self._asked.summary(
+                TopK(top.labels[fold::folds], top.scores[fold::folds]),
+                observed[fold::folds],
+                self._rows_of_propensity(slice(fold, None, folds)),
             )
-            for part in parts
+            for fold in range(folds)
         ]
         return [
             replace(made[fold], state=_together([m.state for i, m in enumerate(made) if i != fold]))
             for fold in range(folds)
         ]
 
-
-def _rows(given: Any, part: slice) -> Any:
-    if isinstance(given, TopK):
-        return TopK(given.labels[part], given.scores[part])
-    return given[part]
+    def _rows_of_propensity(self, rows: slice) -> PropensityLike | None:
+        if isinstance(self._propensity, sp.csr_array):
+            return self._propensity[rows]
+        return self._propensity
 
 
 def _together(parts: list[State]) -> State:

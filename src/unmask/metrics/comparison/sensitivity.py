@@ -8,98 +8,145 @@ that `powers`, `jain_grid` or `jain_around` make, or that is given.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask import propensity as models
 from unmask._text import visible
+from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.evaluator import evaluate
+from unmask.metrics.options import CompareOptions, EvaluateOptions
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Tables
+from unmask.predictions import TopK
+from unmask.propensity import PropensityModel
+
+Models: TypeAlias = "Mapping[str, PropensityModel | PropensityLike] | Sequence[PropensityModel]"
+"""Models, or propensities by name."""
 
 GAMMAS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0)
 SHOWN = 3
 """Turning points that a sentence names."""
 
-_CONSTANT = re.compile(r"(\w+) = ([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
-
 
 def sensitivity(
-    top: Any, labels: Any, propensities: Mapping[str, ArrayLike], **settings: Any
+    top: TopK | ScoresLike,
+    labels: LabelsLike,
+    propensities: Models,
+    **options: Unpack[EvaluateOptions],
 ) -> Tables:
     """The same estimates under each of several propensity models, by name.
 
-    Make the models with `powers`, `jain_grid` or `jain_around`, or give any vectors. Settings: as
-    in `evaluate`.
+    Parameters
+    ----------
+    top : TopK or (n, L) scores
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensities : mapping of str to PropensityModel or propensities, or sequence of PropensityModel
+        Make models with `powers`, `jain_grid` or `jain_around`, or give any vectors.
+    **options : EvaluateOptions
+        As in `evaluate`.
 
-    >>> from unmask.predictions import TopK
+    Returns
+    -------
+    Tables
+        By name of model, with the models' parameters.
+
+    Examples
+    --------
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
     >>> models = powers([0.5, 0.5], [0, 1])
-    >>> found = sensitivity(top, [[1, 0], [0, 1]], models, metrics=["P@1"], estimators=["unbiased"])
-    >>> [found[name]["P@1", "unbiased"].value for name in found]
+    >>> tables = sensitivity(top, [[1, 0], [0, 1]], models, metrics=["P@1"])
+    >>> [tables[name]["P@1", "unbiased"].value for name in tables]
     [0.5, 1.0]
     """
-    _some(propensities)
+    stated = _stated(propensities)
     return Tables(
         "propensity",
-        {name: evaluate(top, labels, p, **settings) for name, p in propensities.items()},
+        {name: evaluate(top, labels, p, **options) for name, (p, _) in stated.items()},
+        {name: parameters for name, (_, parameters) in stated.items()},
     )
 
 
 def ranking(
-    systems: Mapping[str, Any],
-    labels: Any,
-    propensities: Mapping[str, ArrayLike],
+    systems: Mapping[str, TopK | ScoresLike],
+    labels: LabelsLike,
+    propensities: Models,
     *,
     metric: str,
     estimator: str = "unbiased",
-    **settings: Any,
+    **options: Unpack[CompareOptions],
 ) -> Ranking:
     """Does the order of systems survive another propensity model? Paired, under each of them.
 
-    Every system is compared with the first one (settings: as in `compare`). The result says it in
-    words, and where names tell numbers ("a = 0.55, b = 1.5", "γ = 2"), at which the order turns.
+    Parameters
+    ----------
+    systems : mapping of str to TopK or (n, L) scores
+        At least two; every system is compared with the first one.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensities : mapping of str to PropensityModel or propensities, or sequence of PropensityModel
+        Where models have parameters, the result says at which the order turns.
+    metric : str
+        Such as "R@5".
+    estimator : str, default "unbiased"
+    **options : CompareOptions
+        As in `compare`.
 
+    Returns
+    -------
+    Ranking
+
+    Examples
+    --------
     One system finds label 0, which is common, the other label 1, of which half is missing:
 
-    >>> from unmask.predictions import TopK
     >>> systems = {"head": TopK([[0]] * 9, [[1.0]] * 9), "tail": TopK([[1]] * 9, [[1.0]] * 9)}
     >>> labels = [[1, 0]] * 5 + [[0, 1]] * 4
-    >>> found = ranking(systems, labels, powers([1.0, 0.5], [0, 0.2, 1]), metric="P@1")
-    >>> print(found.statement)
+    >>> order = ranking(systems, labels, powers([1.0, 0.5], [0, 0.2, 1]), metric="P@1")
+    >>> print(order.statement)
     The order of tail and head in P@1 (unbiased) depends on the propensities: tail is ahead under \
 1 of 3 models; it turns between γ = 0.2 and 1, at about 0.295. The interval of the difference \
 excludes 0 under 0 of 3.
     """
-    _some(propensities)
     rows = []
-    for model, p in propensities.items():
-        found = compare(
-            systems, labels, p, metrics=[metric], estimators=[estimator], **settings
-        )  # fmt: skip
-        for name in found:
-            each = found[name][metric, estimator]
+    for model, (p, parameters) in _stated(propensities).items():
+        tables = compare(systems, labels, p, metrics=[metric], estimators=[estimator], **options)
+        for name in tables:
+            each = tables[name][metric, estimator]
             numbers = (each.value, *each.interval, *each.details["values"])
-            shown = (float(x) if np.isfinite(x) else None for x in numbers)
-            named = zip(("difference", "low", "high", "value", "first"), shown, strict=True)
-            rows.append({"model": model, "system": name, **dict(named)})
+            finite = (float(x) if np.isfinite(x) else None for x in numbers)
+            named = zip(("difference", "low", "high", "value", "first"), finite, strict=True)
+            rows.append({"model": model, "parameters": parameters, "system": name, **dict(named)})
     return Ranking(metric, estimator, next(iter(systems)), tuple(rows))
+
+
+def _stated(propensities: Models) -> dict[str, tuple[PropensityLike, dict[str, float]]]:
+    """Propensities and parameters by name of model."""
+    if not len(propensities):
+        raise ValueError("give at least one propensity model, as a mapping from name to vector.")
+    if not isinstance(propensities, Mapping):
+        propensities = {model.name: model for model in propensities}
+    return {
+        name: (p.values, dict(p.parameters)) if isinstance(p, PropensityModel) else (p, {})
+        for name, p in propensities.items()
+    }
 
 
 @dataclass(frozen=True)
 class Ranking:
     """How far every system is ahead of the first under every propensity model.
 
-    `rows` are plain dicts: model, system, value, first (the value of the first system), difference,
-    low, high (the interval of the difference); None where the data refuse the model.
+    `rows` are plain dicts: model, parameters (of the model, by name), system, value, first (the
+    value of the first system), difference, low, high (the interval of the difference); None where
+    the data refuse the model.
     """
 
     metric: str
@@ -130,22 +177,22 @@ class Ranking:
     def _signs(self, rows: list[dict[str, Any]]) -> list[int]:
         """1 where the system is better than the first, −1 where it is worse."""
         upwards = 1 if METRICS[split(self.metric)[0]].higher_is_better else -1
-        return [upwards * int(np.sign(row["difference"])) for row in _told(rows)]
+        return [upwards * int(np.sign(row["difference"])) for row in _accepted(rows)]
 
     def _sentence(self, system: str, rows: list[dict[str, Any]]) -> str:
-        told, what = _told(rows), f"in {self.metric} ({self.estimator})"
-        if not told:
+        accepted, what = _accepted(rows), f"in {self.metric} ({self.estimator})"
+        if not accepted:
             return f"No propensity model gives {system} and {self.first} an order {what}."
-        signs, of = self._signs(rows), len(told)
+        signs, of = self._signs(rows), len(accepted)
         ahead, behind = signs.count(1), signs.count(-1)
-        clear = sum(row["low"] > 0 or row["high"] < 0 for row in told)
+        clear = sum(row["low"] > 0 or row["high"] < 0 for row in accepted)
         refused = f" The data refuse the other {len(rows) - of}." if of < len(rows) else ""
         sure = f"The interval of the difference excludes 0 under {clear} of {of}.{refused}"
         if not ahead and not behind:
             return f"{system} and {self.first} are equal {what} under all {of} models. {sure}"
         if not ahead or not behind:
             winner, loser = (system, self.first) if ahead else (self.first, system)
-            sizes = [abs(row["difference"]) for row in told if row["difference"]]
+            sizes = [abs(row["difference"]) for row in accepted if row["difference"]]
             under = f"all {of}" if len(sizes) == of else f"{len(sizes)} of {of}"
             equal = f" They are equal under {of - len(sizes)}." if len(sizes) < of else ""
             return (
@@ -154,11 +201,11 @@ class Ranking:
             )
         return (
             f"The order of {system} and {self.first} {what} depends on the propensities: {system} "
-            f"is ahead under {ahead} of {of} models{_where(list(_turns(told)))}. {sure}"
+            f"is ahead under {ahead} of {of} models{_where(list(_turns(accepted)))}. {sure}"
         )
 
 
-def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _accepted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows whose model the data did not refuse (deconvolved estimates may be)."""
     return [row for row in rows if row["difference"] is not None]
 
@@ -170,18 +217,18 @@ def _where(turns: list[str]) -> str:
 
 
 def _turns(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Where the difference crosses 0 between models whose names differ in one constant alone."""
-    names = dict.fromkeys(name for row in rows for name in _constants(row["model"]))
+    """Where the difference crosses 0 between models that differ in one parameter alone."""
+    names = dict.fromkeys(name for row in rows for name in _parameters(row))
     for name in names:
         for held, line in _lines(rows, name):
-            signed = [(at, difference) for at, difference in line if difference]
+            signed = [(x, difference) for x, difference in line if difference]
             for (left, before), (right, after) in pairwise(signed):
                 if np.sign(before) != np.sign(after):
                     between = left + (right - left) * before / (before - after)
-                    at = next((x for x, _ in line if left < x < right), between)  # 0 right there
+                    zero = next((x for x, _ in line if left < x < right), between)  # or there
                     rest = ", ".join(f"{key} = {value:g}" for key, value in held)
                     yield (
-                        f"between {name} = {left:g} and {right:g}, at about {at:.3g}"
+                        f"between {name} = {left:g} and {right:g}, at about {zero:.3g}"
                         + (f" (for {rest})" if rest else "")
                     )
 
@@ -189,64 +236,109 @@ def _turns(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _lines(
     rows: list[dict[str, Any]], name: str
 ) -> Iterator[tuple[tuple[tuple[str, float], ...], list[tuple[float, float]]]]:
-    """(Constant, difference) of the models that share all but this constant, in its order."""
-    lines: dict[Any, list[tuple[float, float]]] = {}
+    """(Parameter, difference) of the models that share all other parameters, in its order."""
+    lines: dict[tuple[tuple[str, float], ...], list[tuple[float, float]]] = {}
     for row in rows:
-        at = _constants(row["model"])
-        if name in at:
-            held = tuple((key, value) for key, value in at.items() if key != name)
-            words = _CONSTANT.sub("", row["model"])
-            lines.setdefault((words, held), []).append((at[name], row["difference"]))
-    return ((held, sorted(line)) for (_, held), line in lines.items())
+        parameters = _parameters(row)
+        if name in parameters:
+            held = tuple((key, value) for key, value in parameters.items() if key != name)
+            lines.setdefault(held, []).append((parameters[name], row["difference"]))
+    return ((held, sorted(line)) for held, line in lines.items())
 
 
-def _constants(model: str) -> dict[str, float]:
-    """The numbers in a name such as "a = 0.55, b = 1.5"."""
-    return {key: float(value) for key, value in _CONSTANT.findall(model)}
+def _parameters(row: dict[str, Any]) -> Mapping[str, float]:
+    parameters: Mapping[str, float] = row.get("parameters", {})
+    return parameters
 
 
-def powers(
-    propensity: ArrayLike, gammas: Iterable[float] = GAMMAS
-) -> dict[str, NDArray[np.float64]]:
+def powers(propensity: ArrayLike, gammas: Iterable[float] = GAMMAS) -> dict[str, PropensityModel]:
     """Propensities p^γ: γ = 0 says that nothing is missing, γ = 1 is the model, γ = 2 its square.
 
-    >>> {name: p.tolist() for name, p in powers([0.5], [0, 1, 2]).items()}
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1]
+    gammas : iterable of float, default (0, 0.5, 0.8, 1, 1.2, 1.5, 2)
+        Powers in [0, 10].
+
+    Returns
+    -------
+    dict of str to PropensityModel
+        By name, each with the parameter γ.
+
+    Raises
+    ------
+    ValueError
+        If a power is 0 in float64.
+
+    Examples
+    --------
+    >>> {name: model.values.tolist() for name, model in powers([0.5], [0, 1, 2]).items()}
     {'γ = 0': [1.0], 'γ = 1': [0.5], 'γ = 2': [0.25]}
     """
     checked = _validation.propensity(propensity)
-    return {f"γ = {gamma:g}": _power(checked, gamma) for gamma in gammas}
+    return _by_name(({"γ": float(gamma)}, _power(checked, gamma)) for gamma in gammas)
 
 
-def _power(p: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
+def _power(p: Floats, gamma: float) -> Floats:
     with np.errstate(under="ignore"):
-        raised: NDArray[np.float64] = p ** _validation.in_range(gamma, "γ", 0, 10)
+        raised: Floats = p ** _validation.in_range(gamma, "γ", 0, 10)
     if not raised.all():
-        at = int(np.argmin(p))
+        label = int(np.argmin(p))
         raise ValueError(
-            f"p^{gamma:g} is 0 in float64 for p = {p[at]:g} at label {at}; leave that γ out, or "
-            "raise the propensities with `propensity.clip`."
+            f"p^{gamma:g} is 0 in float64 for p = {p[label]:g} at label {label}; leave that γ out, "
+            "or raise the propensities with `propensity.clip`."
         )
     return raised
 
 
 def jain_grid(
-    train_labels: Any, constants: Iterable[tuple[float, float]] | None = None
-) -> dict[str, NDArray[np.float64]]:
-    """Jain propensities of training labels for several (a, b); by default those in common use.
+    train_labels: LabelsLike, constants: Iterable[tuple[float, float]] | None = None
+) -> dict[str, PropensityModel]:
+    """Jain propensities of training labels for several (a, b).
 
+    Parameters
+    ----------
+    train_labels : (n, L) matrix of 0 and 1
+    constants : iterable of (a, b), optional
+        By default those in common use: (0.5, 0.4), (0.55, 1.5), (0.6, 2.6).
+
+    Returns
+    -------
+    dict of str to PropensityModel
+        By name, each with the parameters a and b.
+
+    Examples
+    --------
     >>> list(jain_grid([[1, 0]] * 25 + [[0, 1]] * 25, [(0.55, 1.5), (0.5, 0.4)]))
     ['a = 0.55, b = 1.5', 'a = 0.5, b = 0.4']
     """
     pairs = constants or ((0.5, 0.4), (0.55, 1.5), (0.6, 2.6))
     checked = _validation.labels(train_labels)
-    return {f"a = {a:g}, b = {b:g}": models.jain(checked, a=a, b=b) for a, b in pairs}
+    return _by_name(
+        ({"a": float(a), "b": float(b)}, models.jain(checked, a=a, b=b)) for a, b in pairs
+    )
 
 
 def jain_around(
-    train_labels: Any, *, a: float = 0.55, b: float = 1.5, spread: float = 0.5
-) -> dict[str, NDArray[np.float64]]:
+    train_labels: LabelsLike, *, a: float = 0.55, b: float = 1.5, spread: float = 0.5
+) -> dict[str, PropensityModel]:
     """The nine Jain models with a and b lower by the share `spread`, as given, and higher by it.
 
+    Parameters
+    ----------
+    train_labels : (n, L) matrix of 0 and 1
+    a, b : float, default 0.55 and 1.5
+        The constants in the middle.
+    spread : float, default 0.5
+        A share in [0.01, 0.99].
+
+    Returns
+    -------
+    dict of str to PropensityModel
+        By name, each with the parameters a and b.
+
+    Examples
+    --------
     >>> list(jain_around([[1, 0]] * 25 + [[0, 1]] * 25))[::4]
     ['a = 0.275, b = 0.75', 'a = 0.55, b = 1.5', 'a = 0.825, b = 2.25']
     """
@@ -255,6 +347,12 @@ def jain_around(
     return jain_grid(train_labels, [(a * up, b * across) for up in steps for across in steps])
 
 
-def _some(propensities: Mapping[str, ArrayLike]) -> None:
-    if not propensities:
-        raise ValueError("give at least one propensity model, as a mapping from name to vector.")
+def _by_name(family: Iterable[tuple[dict[str, float], Floats]]) -> dict[str, PropensityModel]:
+    """Models of (parameters, propensities), named after their parameters."""
+    made = [
+        PropensityModel(
+            ", ".join(f"{key} = {value:g}" for key, value in parameters.items()), p, parameters
+        )
+        for parameters, p in family
+    ]
+    return {model.name: model for model in made}

@@ -49,19 +49,20 @@ from unmask.metrics.deconvolution.stratum import (
     occupied_cells,
 )
 from unmask.metrics.deconvolution.thinning import MOST_ENTRIES
+from unmask.metrics.verdict import (
+    CONDITIONAL,
+    Advice,
+    Level,
+    Reason,
+    Verdict,
+    refused,
+)
 
 __all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]
 
 Floats = NDArray[np.float64]
 
-TOO_MANY = (
-    "{:,} different counts of observed labels are too many to deconvolve at k = {}; use a smaller "
-    "k, or another estimator"
-)
-TOO_LOW = (
-    "propensities are so low that label counts say nothing of the true ones (Σ 1/p of the observed "
-    "labels is beyond 2³⁸); raise them with `propensity.clip`"
-)
+TOO_LOW = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROPENSITIES)
 
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
 
@@ -92,9 +93,14 @@ def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
             entries=MOST_ENTRIES / len(groups),
         )  # fmt: skip
         if stratum is None:
-            return Deconvolution(counts, (), (), TOO_MANY.format(cells.rows.size, counts.k))
+            return Deconvolution(counts, (), (), _too_many(cells.rows.size, counts.k))
         strata.append(stratum)
     return Deconvolution(counts, groups, tuple(strata))
+
+
+def _too_many(cells: int, k: int) -> Verdict:
+    details = {"counts": cells, "k": k}
+    return Verdict(Level.UNUSABLE, Reason.TOO_MANY_COUNTS, Advice.SMALLER_K, details)
 
 
 class Deconvolved(NamedTuple):
@@ -103,7 +109,7 @@ class Deconvolved(NamedTuple):
     value: float
     standard_error: float
     interval: tuple[float, float]
-    verdict: str
+    verdict: Verdict
 
 
 class Goodness(NamedTuple):
@@ -131,8 +137,8 @@ class Deconvolution:
     >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 300 / 0.5
     >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
     >>> value, error, interval, verdict = found.estimate("R")
-    >>> round(value, 3), round(error, 3), verdict
-    (0.667, 0.031, 'trust')
+    >>> round(value, 3), round(error, 3), verdict.level.value
+    (0.667, 0.031, 'conditional')
     >>> found.misfit, found.refusal, found.goodness().p_value > 0.5
     (0.0, None, True)
     """
@@ -140,7 +146,7 @@ class Deconvolution:
     counts: Counts
     groups: tuple[tuple[int, ...], ...]
     strata: tuple[Stratum, ...]
-    not_fitted: str = ""
+    not_fitted: Verdict | None = None
 
     @property
     def rows(self) -> float:
@@ -169,7 +175,7 @@ class Deconvolution:
         many bootstrap data sets (rows per cell drawn again, mixture fitted again).
         """
         if self.refusal:
-            return Deconvolved(np.nan, np.nan, (np.nan, np.nan), f"unusable: {self.refusal}")
+            return Deconvolved(np.nan, np.nan, (np.nan, np.nan), self.refusal)
         value = self.value(metric)
         if replicates:
             again = self.resampled(metric, replicates=replicates, seed=seed)
@@ -224,21 +230,14 @@ class Deconvolution:
         return max(0.0, sum(each.rows * _misfit(each) for each in self.strata) / self.rows)
 
     @property
-    def refusal(self) -> str | None:
+    def refusal(self) -> Verdict | None:
         """Why there is no estimate; None when there is one."""
         if self.not_fitted:
             return self.not_fitted
         if self.misfit <= _REFUSAL:
             return None
         mean, variance = self._observed_per_row
-        least = mean * (1 - self._mean_propensity)
-        symptom = (
-            f"observed labels per row vary too little (variance {variance:.2f}; missing labels "
-            f"alone would make it {least:.2f})"
-            if variance < least
-            else f"{self.misfit:.0%} of the rows have label counts that no truth explains"
-        )
-        return f"the observed labels cannot come from the stated propensities: {symptom}"
+        return refused(variance, mean * (1 - self._mean_propensity), self.misfit)
 
     @property
     def _observed_per_row(self) -> tuple[float, float]:
@@ -253,18 +252,17 @@ class Deconvolution:
         true = float(self.counts.hits.sum() + self.counts.misses.sum())
         return float(self.counts.occupied.labels.sum() / true) if true else 1.0
 
-    def _verdict(self, metric: str, value: float, error: float, width: float) -> str:
-        pooled = self._pooled.value(metric)
+    def _verdict(self, metric: str, value: float, error: float, width: float) -> Verdict:
+        pooled, observed = self._pooled.value(metric), self._mean_propensity
         if self.misfit > _DOUBT:
-            return f"doubtful: {self.misfit:.0%} of the rows do not fit the stated propensities"
+            return _doubtful(Reason.MISFIT, misfit=self.misfit)
         if abs(value - pooled) > max(0.02, 4 * error):
-            return (
-                "doubtful: propensities differ between rows; ignoring that, the estimate would "
-                f"be {pooled:.4f}"
-            )
-        if METRICS[metric].sharp and self._mean_propensity < 0.5:
-            return f"doubtful: {metric} needs more than {self._mean_propensity:.0%} of the labels"
-        return f"wide: ± {width / 2:.4f}" if width > min(0.2, max(value, 1e-300)) else "trust"
+            return _doubtful(Reason.UNEQUAL_ROWS, pooled=pooled)
+        if METRICS[metric].sharp and observed < 0.5:
+            return _doubtful(Reason.FEW_OBSERVED, metric=metric, observed=observed)
+        if width > min(0.2, max(value, 1e-300)):
+            return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": width / 2})
+        return CONDITIONAL
 
     @cached_property
     def _pooled(self) -> Deconvolution:
@@ -283,6 +281,10 @@ class Deconvolution:
             rows = random.multinomial(int(each.rows), shares, size=draws).T.astype(float)
             drawn += _deviance(rows, each.kernel @ each.refitted(rows))
         return Goodness(found, float((1 + (drawn >= found).sum()) / (1 + draws)))
+
+
+def _doubtful(reason: Reason, **details: float | str) -> Verdict:
+    return Verdict(Level.DOUBTFUL, reason, details=details)
 
 
 def _misfit(stratum: Stratum) -> float:

@@ -1,0 +1,52 @@
+"""The options that evaluations share, typed once.
+
+Functions that pass options on take `**options: Unpack[…]` of these; defaults are those of
+`Evaluator` (and of `compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+
+class SharedOptions(TypedDict, total=False):
+    """What evaluations and comparisons have in common."""
+
+    confidence: float
+    """Of intervals, in [0.5, 1); 0.95 by default."""
+    replicates: int
+    """Bootstrap replicates."""
+    seed: int
+    """Of the bootstrap, of drawn propensities and of `subsampled`; 0 by default."""
+    tau: float | str
+    """For `tempered`: a number in [0, 1], or "auto" (default) to let the data choose."""
+    clip: float
+    """For `clipped`: the largest 1/p used; 10 by default."""
+
+
+class EvaluatorOptions(SharedOptions, total=False):
+    """The choices of an `Evaluator` beside metrics and estimators."""
+
+    interval: str
+    """"normal" (default), "percentile" or "bca"."""
+    fraction: float
+    """For `filtered`: the share of rows left out, half at either end; 0.01 by default."""
+
+
+class EvaluateOptions(EvaluatorOptions, total=False):
+    """The options of `evaluate`."""
+
+    metrics: Sequence[str] | None
+    """Such as "R@5"; by default P, R and nDCG at 1, 3 and 5."""
+    estimators: Sequence[str] | None
+    """By default vanilla and, with propensities, unbiased."""
+    draws: int
+    """How many propensity vectors are drawn from an estimate; 100 by default."""
+
+
+class CompareOptions(SharedOptions, total=False):
+    """The options of `compare` beside metrics and estimators."""
+
+    draws: int
+    """How many propensity vectors are drawn from an estimate; 100 by default."""

@@ -1,0 +1,422 @@
+"""What an estimate may claim: a level, the reason for it, and what to do.
+
+A `Verdict` is a value that code decides on; its English is made last, in `Verdict.sentence`.
+
+- `measured`: complete labels were measured;
+- `conditional`: right if the stated propensities are and labels go missing independently;
+- `wide`: as above, but the interval is too wide to use;
+- `doubtful`: biased by design, or something in this run speaks against the assumptions;
+- `unusable`: refuted, carried by a handful of rows, or beyond what the metric can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from unmask.metrics.registry import ESTIMATORS
+from unmask.report.format import format_value
+
+Interval = tuple[float, float]
+Details = Mapping[str, Any]
+
+
+class Level(StrEnum):
+    """What a number may claim, most first; levels compare by that order.
+
+    >>> Level.MEASURED < Level.CONDITIONAL < Level.WIDE < Level.DOUBTFUL < Level.UNUSABLE
+    True
+    >>> max(Level.WIDE, Level.CONDITIONAL).value, Level.WIDE == "wide"
+    ('wide', True)
+    """
+
+    MEASURED = "measured"
+    CONDITIONAL = "conditional"
+    WIDE = "wide"
+    DOUBTFUL = "doubtful"
+    UNUSABLE = "unusable"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order, 0 for `measured`."""
+        return list(Level).index(self)
+
+    def __lt__(self, other: str) -> bool:
+        """Whether this level claims more."""
+        return self.rank < Level(other).rank
+
+    def __le__(self, other: str) -> bool:
+        """Whether this level claims as much or more."""
+        return self.rank <= Level(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        """Whether this level claims less."""
+        return self.rank > Level(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        """Whether this level claims as little or less."""
+        return self.rank >= Level(other).rank
+
+
+class Reason(StrEnum):
+    """Why an estimate has its level; what the numbers in `Verdict.details` are about."""
+
+    OBSERVED_LABELS = "observed-labels"
+    STATED_PROPENSITIES = "stated-propensities"
+    WIDE = "wide"
+    BIASED_BY_DESIGN = "biased-by-design"
+    FEW_ROWS = "few-rows"
+    OUTSIDE_RANGE = "outside-range"
+    AS_WIDE_AS_RANGE = "as-wide-as-range"
+    OVERFLOW = "overflow"
+    REFUSED = "refused"
+    MISFIT = "misfit"
+    UNEQUAL_ROWS = "unequal-rows"
+    FEW_OBSERVED = "few-observed"
+    TOO_MANY_COUNTS = "too-many-counts"
+    PROPENSITIES_TOO_LOW = "propensities-too-low"
+    DEPENDENT_LABELS = "dependent-labels"
+    DRAWS_REFUSED = "draws-refused"
+
+
+class Advice(StrEnum):
+    """What to do about it."""
+
+    NONE = ""
+    USE_DECONVOLVED = "use-deconvolved"
+    RAISE_PROPENSITIES = "raise-propensities"
+    SMALLER_K = "smaller-k"
+
+
+class Outcome(StrEnum):
+    """What a comparison found: `details["outcome"]` of its verdict."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an estimate may claim.
+
+    Parameters
+    ----------
+    level : Level
+        What the number may claim.
+    reason : Reason
+        Why, as a code.
+    advice : Advice, default Advice.NONE
+        What to do, as a code.
+    details : mapping of str to number or name
+        What the reason is about, such as `half_width` or `design_effect`. The verdict of a
+        comparison also has `outcome`, `system`, `first` and `p_value`.
+
+    Examples
+    --------
+    >>> carried = {"count": 3, "rows": 5000, "of": "rows", "share": 0.8}
+    >>> verdict = Verdict(Level.UNUSABLE, Reason.FEW_ROWS, Advice.USE_DECONVOLVED, carried)
+    >>> print(verdict)
+    unusable: 3 of 5,000 rows carry 80% of the estimate; use deconvolved
+    >>> verdict.to_dict()["reason"], verdict.level > "wide"
+    ('few-rows', True)
+    """
+
+    level: Level
+    reason: Reason
+    advice: Advice = Advice.NONE
+    details: Details = field(default_factory=dict, hash=False)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the number may be used at all: any level but `unusable`."""
+        return self.level < Level.UNUSABLE
+
+    @property
+    def sentence(self) -> str:
+        """Level, reason and advice in English."""
+        clauses = (
+            _outcome(self.details),
+            _SENTENCES[self.reason](self.details),
+            _share(self.details),
+            _ADVICE[self.advice],
+        )
+        return f"{self.level.value}: " + "; ".join(clause for clause in clauses if clause)
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def to_dict(self) -> dict[str, str]:
+        """Level, reason and advice as codes, and the sentence as `text`."""
+        return {
+            "level": self.level.value,
+            "reason": self.reason.value,
+            "advice": self.advice.value,
+            "text": self.sentence,
+        }
+
+
+MEASURED = Verdict(Level.MEASURED, Reason.OBSERVED_LABELS)
+CONDITIONAL = Verdict(Level.CONDITIONAL, Reason.STATED_PROPENSITIES)
+
+
+def claim(estimator: str, *, complete: bool) -> Verdict:
+    """What an estimator may claim before its numbers are looked at.
+
+    Parameters
+    ----------
+    estimator : str
+        A name in `ESTIMATORS`.
+    complete : bool
+        Whether labels are complete: no propensity was given, or all are 1.
+
+    Returns
+    -------
+    Verdict
+        `measured` for complete labels; else `doubtful` for an estimator that is biased by design
+        and `conditional` for the others.
+
+    Examples
+    --------
+    >>> print(claim("vanilla", complete=False))
+    doubtful: measures the observed labels only
+    >>> claim("vanilla", complete=True).level.value, claim("unbiased", complete=False).level.value
+    ('measured', 'conditional')
+    """
+    if complete:
+        return MEASURED
+    if ESTIMATORS[estimator].caution:
+        details = {"estimator": estimator}
+        return Verdict(Level.DOUBTFUL, Reason.BIASED_BY_DESIGN, details=details)
+    return CONDITIONAL
+
+
+def judge(
+    value: float,
+    interval: Interval,
+    *,
+    rows: int,
+    heaviest: tuple[int, float],
+    at_most: float | None,
+    claimed: Verdict,
+    advice: Advice = Advice.NONE,
+    of: str = "rows",
+) -> Verdict:
+    """Whether a number can be used, by its interval and by the rows that carry it.
+
+    Unusable: a handful of rows (at most 16, and fewer than one in 50) carry half of it, or the
+    interval is as wide as the range of the metric or lies outside it. Wide: the interval's
+    half-width exceeds a tenth of that range or half of the value.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    interval : pair of float
+        Its ends.
+    rows : int
+        How many rows (or labels, see `of`) there are.
+    heaviest : pair of int and float
+        How many of the largest rows carry which share of Σ|x|.
+    at_most : float or None
+        The largest value of the metric; None if it has none, and widths are relative to `value`.
+    claimed : Verdict
+        The verdict if nothing speaks against the number (`claim`).
+    advice : Advice, default Advice.NONE
+        What to do if it is unusable.
+    of : str, default "rows"
+        What the estimate is a mean of: "rows" or "labels".
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> usual = {"rows": 900, "heaviest": (16, 0.1), "at_most": 1.0, "claimed": CONDITIONAL}
+    >>> print(judge(0.5, (0.3, 0.7), **usual))
+    wide: ± 0.2000
+    >>> print(judge(1.2, (1.1, 1.3), **usual))
+    unusable: 1.2000 lies outside the range of the metric
+    """
+    half = (interval[1] - interval[0]) / 2
+    count, share = heaviest
+    scale = at_most if at_most is not None else max(abs(value), 1e-300)
+    if count * 50 < rows and share >= 0.5:
+        carried = {"count": count, "rows": rows, "of": of, "share": share}
+        return Verdict(Level.UNUSABLE, Reason.FEW_ROWS, advice, carried)
+    if at_most is not None and (interval[0] > at_most or interval[1] < 0):
+        return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, {"value": value})
+    if not half < scale / 2 and at_most is not None:
+        return Verdict(Level.UNUSABLE, Reason.AS_WIDE_AS_RANGE, advice, {"half_width": half})
+    if half > scale / 10 or half > abs(value) / 2 > 0:
+        if claimed.level > Level.WIDE:
+            return replace(claimed, details={**claimed.details, "half_width": half})
+        return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": half})
+    return claimed
+
+
+def refused(variance: float, least_variance: float, misfit: float) -> Verdict:
+    """Unusable: the observed label counts contradict the propensities.
+
+    Parameters
+    ----------
+    variance : float
+        Of the number of observed labels per row.
+    least_variance : float
+        What missing labels alone would make it.
+    misfit : float
+        Share of rows whose counts no truth explains.
+
+    Returns
+    -------
+    Verdict
+    """
+    details = {"variance": variance, "least_variance": least_variance, "misfit": misfit}
+    return Verdict(Level.UNUSABLE, Reason.REFUSED, details=details)
+
+
+def outcome(
+    claimed: Verdict,
+    value: float,
+    interval: Interval,
+    p_value: float,
+    *,
+    higher_is_better: bool,
+    names: tuple[str, str],
+) -> Verdict:
+    """The verdict on a difference: what it may claim, and which system is better.
+
+    Parameters
+    ----------
+    claimed : Verdict
+        What the difference may claim.
+    value : float
+        The difference, the second system taken from the first.
+    interval : pair of float
+        Its ends; a difference is clear if both are on one side of 0.
+    p_value : float
+    higher_is_better : bool
+        Of the metric.
+    names : pair of str
+        Of the two systems.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> ours = outcome(MEASURED, 0.1, (0.05, 0.15), 0.002, higher_is_better=True, names=("a", "b"))
+    >>> print(ours)
+    measured: a is better than b (p = 0.002); on the observed labels, taken as complete
+    """
+    better = value > 0 if higher_is_better else value < 0
+    clear = interval[0] > 0 or interval[1] < 0
+    result = (Outcome.BETTER if better else Outcome.WORSE) if clear else Outcome.UNCLEAR
+    about = {"outcome": result, "system": names[0], "first": names[1], "p_value": p_value}
+    return replace(claimed, details={**claimed.details, **about})
+
+
+def _outcome(details: Details) -> str:
+    if "outcome" not in details:
+        return ""
+    p_value = f"(p = {format_value(details['p_value'], '.2g')})"
+    if details["outcome"] == Outcome.UNCLEAR:
+        return f"no clear difference {p_value}"
+    word = Outcome(details["outcome"]).value
+    return f"{details['system']} is {word} than {details['first']} {p_value}"
+
+
+def _share(details: Details) -> str:
+    if "propensity_share" not in details:
+        return ""
+    return f"{_percent(details['propensity_share'])} of the variance is due to the propensities"
+
+
+def _biased(details: Details) -> str:
+    caution = ESTIMATORS[details["estimator"]].caution
+    width = f"; wide: {_half(details)}" if "half_width" in details else ""
+    return caution + width
+
+
+def _carried(details: Details) -> str:
+    count, rows = format_value(details["count"]), format_value(details["rows"])
+    return f"{count} of {rows} {details['of']} carry {_percent(details['share'])} of the estimate"
+
+
+def _refused(details: Details) -> str:
+    variance, least = details["variance"], details["least_variance"]
+    symptom = (
+        f"observed labels per row vary too little (variance {format_value(variance, '.2f')}; "
+        f"missing labels alone would make it {format_value(least, '.2f')})"
+        if variance < least
+        else f"{_percent(details['misfit'])} of the rows have label counts that no truth explains"
+    )
+    return f"the observed labels cannot come from the stated propensities: {symptom}"
+
+
+def _half(details: Details) -> str:
+    half = details["half_width"]
+    return f"± {format_value(half, '.4f')}" if math.isfinite(half) else "± ∞"
+
+
+def _percent(share: float) -> str:
+    return format_value(share, ".0%")
+
+
+_SENTENCES: dict[Reason, Callable[[Details], str]] = {
+    Reason.OBSERVED_LABELS: lambda _: "on the observed labels, taken as complete",
+    Reason.STATED_PROPENSITIES: lambda _: (
+        "right if the propensities are, and labels go missing independently"
+    ),
+    Reason.WIDE: _half,
+    Reason.BIASED_BY_DESIGN: _biased,
+    Reason.FEW_ROWS: _carried,
+    Reason.OUTSIDE_RANGE: lambda details: (
+        f"{format_value(details['value'], '.4f')} lies outside the range of the metric"
+    ),
+    Reason.AS_WIDE_AS_RANGE: lambda _: "the interval is as wide as the range of the metric",
+    Reason.OVERFLOW: lambda _: (
+        "single rows contribute more than 1e140, the propensities are too low for this estimator"
+    ),
+    Reason.REFUSED: _refused,
+    Reason.MISFIT: lambda details: (
+        f"{_percent(details['misfit'])} of the rows do not fit the stated propensities"
+    ),
+    Reason.UNEQUAL_ROWS: lambda details: (
+        "propensities differ between rows; ignoring that, the estimate would be "
+        f"{format_value(details['pooled'], '.4f')}"
+    ),
+    Reason.FEW_OBSERVED: lambda details: (
+        f"{details['metric']} needs more than {_percent(details['observed'])} of the labels"
+    ),
+    Reason.TOO_MANY_COUNTS: lambda details: (
+        f"{format_value(details['counts'])} different counts of observed labels are too many to "
+        f"deconvolve at k = {details['k']}"
+    ),
+    Reason.PROPENSITIES_TOO_LOW: lambda _: (
+        "propensities are so low that label counts say nothing of the true ones (Σ 1/p of the "
+        "observed labels is beyond 2³⁸)"
+    ),
+    Reason.DEPENDENT_LABELS: lambda details: (
+        "labels of a row are kept or lost together (design effect "
+        f"{format_value(details['design_effect'], '.1f')}), and corrections assume that they are "
+        "not"
+    ),
+    Reason.DRAWS_REFUSED: lambda details: (
+        f"the data contradict {_percent(details['refused'])} of the propensities that the "
+        "estimate allows"
+    ),
+}
+
+_ADVICE: dict[Advice, str] = {
+    Advice.NONE: "",
+    Advice.USE_DECONVOLVED: "use deconvolved",
+    Advice.RAISE_PROPENSITIES: "raise them with `propensity.clip`",
+    Advice.SMALLER_K: "use a smaller k, or another estimator",
+}

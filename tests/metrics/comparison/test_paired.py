@@ -1,0 +1,213 @@
+"""Paired comparisons: sign flips, ratios, jackknife, propensities in doubt, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from tests.helpers.evaluations import L, Spread, one, part, rows_of, same
+from tests.helpers.rankings import one_top
+from unmask.metrics import (
+    compare,
+    evaluate,
+    intervals,
+)
+from unmask.metrics.comparison.paired import sign_flip_p
+from unmask.metrics.verdict import (
+    Level,
+    Outcome,
+    Reason,
+)
+from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
+
+
+def other_top(top: TopK, every: int) -> TopK:
+    """The same lists, every so many turned round."""
+    turned = top.labels.copy()
+    turned[::every] = turned[::every, ::-1]
+    return TopK(turned, np.broadcast_to(-np.arange(3.0), turned.shape))
+
+
+def test_sign_flips_by_enumeration() -> None:
+    """P(|Σ ±d| ≥ |Σ d|) over all signs, approached by drawn ones."""
+    for d in ([1.0, 1, 1, 1, 1, 1], [3.0, 1, 1, -1], [0.1, 0.2, 0.3, -0.6], [2.0, -1.0, 0.5]):
+        flips = np.array(list(itertools.product((-1, 1), repeat=len(d)))) @ d
+        exactly = np.mean(np.abs(flips) >= abs(sum(d)) - 1e-12)
+        p = sign_flip_p(np.array(d), 20_001, seed=4)
+        assert p == pytest.approx(exactly, abs=4 * math.sqrt(0.25 / 20_000))
+    for replicates in (1, 499, 500, 501, 1234):  # each drawn pattern counts once
+        assert sign_flip_p(np.zeros(3), replicates, seed=0) == 1
+        assert sign_flip_p(np.ones(60), replicates, seed=0) == 1 / (replicates + 1)
+
+
+def test_a_paired_ratio_divides_by_what_there_was_to_find() -> None:
+    top, labels, propensity = rows_of(80)
+    other = other_top(top, 3)
+    q = 1 / propensity
+    x, x0 = (np.array([labels[i, t[0]] * q[t[0]] for i, t in enumerate(each.labels)])
+             for each in (other, top))  # fmt: skip
+    y = (labels * q).max(axis=1)
+    found = compare({"a": top, "b": other}, labels, propensity, metrics=["PSP@1"], replicates=400,
+                    seed=2, confidence=0.8)["b"]["PSP@1", "normalized"]  # fmt: skip
+    d = x - x0
+    value = d.sum() / y.sum()
+    assert found.value == pytest.approx(value)
+    residual = d - value * y
+    error = math.sqrt(residual @ residual * 80 / 79) / y.sum()
+    assert found.standard_error == pytest.approx(error)
+    counts = intervals.resampling_counts(80, 400, seed=2)
+    ends = intervals.percentile((counts @ d) / (counts @ y), 0.8)
+    assert found.interval == pytest.approx(ends)
+    assert found.details["values"] == pytest.approx([x.sum() / y.sum(), x0.sum() / y.sum()])
+
+
+def test_a_comparison_where_nothing_can_be_found() -> None:
+    tops = {"a": one_top([[0]] * 3), "b": one_top([[1]] * 3)}
+    for labels in (np.zeros((3, 2)), np.eye(3, 2) * [1, 0]):
+        each = compare(tops, labels, [0.5, 0.5], metrics=["PSP@1"])["b"]["PSP@1", "normalized"]
+        assert each.value == -labels.sum()
+        assert each.interval == (-labels.sum(), 0)
+
+
+def test_tempered_systems_are_compared_at_the_same_tau() -> None:
+    top, labels, propensity = rows_of(300)
+    tops = {"a": top, "b": other_top(top, 2)}
+    asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["tempered"]}
+    tau = evaluate(top, labels, propensity, **asked)["P@1", "tempered"].details["tau"]
+    free = compare(tops, labels, propensity, **asked)
+    assert same(free, compare(tops, labels, propensity, **asked, tau=tau))
+
+
+@pytest.mark.parametrize("n", [7, 20, 130])
+def test_deconvolved_differences_by_leaving_out_every_twentieth_row(n: int) -> None:
+    rng = np.random.default_rng(n)
+    true = rng.random((n, L)) < np.r_[np.full(n // 2, 0.15), np.full(n - n // 2, 0.6)][:, None]
+    labels, p = (true & (rng.random((n, L)) < 0.9)).astype(int), np.full(L, 0.9)
+    tops = {name: TopK.from_scores(true + s * rng.random((n, L)), 2)
+            for name, s in (("a", 1.2), ("b", 2.5))}  # fmt: skip
+
+    def value(keep: np.ndarray) -> float:
+        a, b = (one(TopK(t.labels[keep], t.scores[keep]), labels[keep], p, "R@2", "deconvolved")
+                for t in tops.values())  # fmt: skip
+        return b.value - a.value
+
+    found = compare(tops, labels, p, metrics=["R@2"], estimators=["deconvolved"],
+                    confidence=0.9)["b"]["R@2", "deconvolved"]  # fmt: skip
+    folds = min(20, n)
+    left = np.array([value(np.arange(n) % folds != fold) for fold in range(folds)])
+    if np.isnan(left).any():
+        left = left[:0]
+    assert left.size == folds
+    error = math.sqrt((folds - 1) / folds * ((left - left.mean()) ** 2).sum())
+    assert found.value == pytest.approx(value(np.arange(n) >= 0), rel=1e-9)
+    assert found.standard_error == pytest.approx(error, rel=1e-6)
+    half = student.ppf(0.95, folds - 1) * error
+    assert found.interval == pytest.approx((found.value - half, found.value + half), rel=1e-6)
+    p_value = 2 * student.sf(abs(found.value) / error, folds - 1)
+    assert found.details["p_value"] == pytest.approx(p_value, rel=1e-6)
+
+
+def test_a_difference_that_the_data_refuse_says_why() -> None:
+    """Every row has exactly two labels: impossible if three in four went missing at random."""
+    labels = np.tile([1, 1, 0, 0], (50, 1))
+    tops = {"a": one_top([[0, 2]] * 50), "b": one_top([[2, 3]] * 50)}
+    found = compare(tops, labels, [0.25] * 4, metrics=["R@2"], estimators=["deconvolved"])
+    each = found["b"]["R@2", "deconvolved"]
+    assert math.isnan(each.value)
+    assert each.verdict.reason is Reason.REFUSED
+    assert json.loads(found.to("json"))[0]["value"] is None
+
+
+def test_words_of_a_comparison() -> None:
+    labels = np.eye(30, 40, dtype=int)
+    good = TopK.from_scores(labels + 0.0, 2)
+    bad = TopK.from_scores(np.roll(labels, 1, axis=1) + 0.0, 2)
+    for metric in ("P@1", "Kendall-tau@2"):
+        for first, word in ((bad, "better"), (good, "worse")):
+            second = good if first is bad else bad
+            each = compare({"x": first, "y": second}, labels, metrics=[metric])
+            verdict = each["y"][metric, "vanilla"].verdict
+            assert str(verdict).startswith(f"measured: y is {word} than x (p = 0.00")
+            assert (verdict.level, verdict.details["outcome"]) == ("measured", word)
+    half = TopK(np.r_[bad.labels[:15], good.labels[15:]], good.scores)
+    for metric in ("P@1", "Kendall-tau@2"):
+        for first, second, word in ((half, good, "better"), (good, half, "worse")):
+            each = compare({"x": first, "y": second}, labels, metrics=[metric])["y"]
+            assert 0 < abs(each[metric, "vanilla"].value) < 1
+            assert each[metric, "vanilla"].verdict.details["outcome"] == word
+    once = TopK(np.r_[bad.labels[:1], good.labels[1:]], good.scores)
+    for first, second in ((good, good), (once, good), (good, once)):
+        each = compare({"x": first, "y": second}, labels, metrics=["P@1"])["y"]["P@1", "vanilla"]
+        assert str(each.verdict).startswith("measured: no clear difference (p = 1)")
+        assert each.verdict.details["outcome"] is Outcome.UNCLEAR
+
+
+def test_comparison_defaults() -> None:
+    top, labels, propensity = rows_of(60)
+    tops = {"a": top, "b": other_top(top, 2)}
+    told = compare(tops, labels, propensity, metrics=["P@1"], estimators=["vanilla"],
+                   confidence=0.95, replicates=2000, seed=0)  # fmt: skip
+    assert same(compare(tops, labels, propensity, metrics=["P@1"]), told)
+
+
+def test_doubts_about_propensities_only_raise_p_values() -> None:
+    top, labels, p = rows_of(150)
+    tops = {"a": top, "b": other_top(top, 3)}
+    estimate = PropensityEstimate(p, p, p, 0.95, "test", p, Spread(p))
+    asked: dict[str, Any] = {
+        "metrics": ["P@1", "Kendall-tau@3"], "estimators": ["vanilla", "unbiased"],
+        "replicates": 200, "confidence": 0.5,
+    }  # fmt: skip
+    plain = compare(tops, labels, p, **asked)["b"]
+    doubted = compare(tops, labels, estimate, **asked, draws=8)["b"]
+    for before, after in zip(plain, doubted, strict=True):
+        if after.estimator == "vanilla":
+            assert after == before
+            continue
+        least = before.details["p_value"]
+        wanted = max(least, 2 * norm.sf(abs(after.value) / after.standard_error))
+        assert after.details["p_value"] == pytest.approx(wanted)
+        assert after.verdict.details["p_value"] == after.details["p_value"]
+        word = "better" if (after.value > 0) == (after.metric == "P@1") else "worse"
+        clear = not after.interval[0] <= 0 <= after.interval[1]
+        assert after.verdict.details["outcome"] == (word if clear else Outcome.UNCLEAR)
+        assert after.verdict.level is Level.CONDITIONAL
+    again = compare(tops, labels, estimate, **asked)["b"]["P@1", "unbiased"]
+    hundred = compare(tops, labels, estimate, **asked, draws=100)["b"]["P@1", "unbiased"]
+    assert again == hundred
+
+
+def test_comparison_takes_propensities_per_entry() -> None:
+    top, labels, propensity = rows_of(60)
+    tops = {"a": top, "b": other_top(top, 2)}
+    asked: dict[str, Any] = {"metrics": ["R@2"], "estimators": ["unbiased", "deconvolved"]}
+    per_label = compare(tops, labels, propensity, **asked)
+    entries = sp.csr_array(labels * propensity)
+    assert same(compare(tops, labels, entries, **asked), per_label)
+
+
+def test_comparison_refuses_lists_of_other_lengths_and_single_rows() -> None:
+    top, labels, propensity = rows_of(60)
+    short = TopK(top.labels[:, :2], top.scores[:, :2])
+    with pytest.raises(ValueError, match=r"b has 2 predictions a row and a 3; .* like MRR@2"):
+        compare({"a": top, "b": short}, labels, metrics=["MRR", "P@1", "P@2"])
+    found = compare({"a": top, "b": short}, labels, metrics=["MRR@2", "P@1", "P@2"])
+    assert all(each.value == 0 for each in found["b"])
+    few: Any = {name: part(t, slice(1)) for name, t in (("a", top), ("b", short))}
+    with pytest.raises(ValueError, match="a comparison needs at least two rows; got 1"):
+        compare(few, labels[:1], metrics=["P@1"])
+    two: Any = {name: part(t, slice(2)) for name, t in (("a", top), ("b", short))}
+    assert compare(two, labels[:2], metrics=["P@1"])["b"]["P@1", "vanilla"].rows == 2
+    for metric, estimator in (("coverage@1", "vanilla"), ("P@1", "filtered")):
+        with pytest.raises(ValueError, match=f"{metric} {estimator} has no value per row"):
+            compare({"a": top, "b": top}, labels, propensity, metrics=[metric],
+                    estimators=[estimator])  # fmt: skip

@@ -1,0 +1,227 @@
+"""Values, errors and effective sizes of every kind of estimate, against oracles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import mstats
+
+from tests.helpers.evaluations import L, one, part, rows_of
+from tests.helpers.rankings import one_top
+from unmask.metrics import (
+    contributions,
+    estimates,
+    evaluate,
+    intervals,
+    supported,
+)
+from unmask.metrics.verdict import (
+    MEASURED,
+    Advice,
+    Reason,
+)
+from unmask.predictions import TopK
+
+
+def counts_per_label(top: TopK, labels: np.ndarray) -> np.ndarray:
+    """Hits, wrong predictions and misses of every label, (3, L)."""
+    listed = np.zeros(labels.shape, bool)
+    np.put_along_axis(listed, top.labels.astype(int), True, axis=1)
+    hits = (listed & (labels > 0)).sum(axis=0)
+    return np.array([hits, listed.sum(axis=0) - hits, labels.sum(axis=0) - hits], float)
+
+
+PER_LABEL: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "macro-P": lambda c, q: q * c[0] / (c[0] + c[1]),
+    "macro-R": lambda c, q: c[0] / (c[0] + c[2]),
+    "macro-F1": lambda c, q: 2 * q * c[0] / (c[0] + c[1] + q * (c[0] + c[2])),
+}
+
+
+@pytest.mark.parametrize(
+    ("metric", "estimator"),
+    [(metric, name) for metric in PER_LABEL for name in supported(metric)],
+)
+def test_errors_per_label_are_the_delta_method_on_poisson_counts(
+    metric: str, estimator: str
+) -> None:
+    """Var f = Σ (∂f/∂c)² c over the counts c, the derivatives by differences; labels add up."""
+    top, labels, propensity = rows_of(400)
+    counts, seen = counts_per_label(top, labels)[:, :-1], L - 1
+    q = np.ones(seen) if estimator == "vanilla" else 1 / propensity[:seen]
+    value = PER_LABEL[metric]
+    variances = np.zeros(seen)
+    for kind in range(3):
+        step = np.zeros((3, seen))
+        step[kind] = 1e-3
+        slope = (value(counts + step, q) - value(counts - step, q)) / 2e-3
+        variances += slope**2 * counts[kind]
+    each = one(top, labels, propensity, f"{metric}@3", estimator)
+    values = value(counts, q)
+    assert each.value == pytest.approx(values.sum() / L, rel=1e-12)
+    assert each.standard_error == pytest.approx(math.sqrt(variances.sum()) / L, rel=1e-5)
+    assert each.details == {"labels": L}
+    assert each.effective_sample_size == pytest.approx(values.sum() ** 2 / (values @ values))
+    assert each.largest_contribution == pytest.approx(values.max() / values.sum())
+
+
+def test_a_label_without_anything_to_count_contributes_nothing() -> None:
+    """One row, label 0 hit, 1 predicted wrongly, 2 missed, 3 and 4 untouched."""
+    for metric, value in (("macro-P", 1), ("macro-R", 1), ("macro-F1", 1), ("coverage", 1)):
+        each = one(one_top([[0, 1]]), [[1, 0, 1, 0, 0]], None, f"{metric}@2", "vanilla")
+        assert each.value == pytest.approx(value / 5)
+
+
+@pytest.mark.parametrize("metric", ["macro-P@1", "macro-R@1", "macro-F1@1", "coverage@1", "R@1"])
+def test_without_labels_there_is_nothing_to_find(metric: str) -> None:
+    nothing = TopK([[-1]] * 2, [[-math.inf]] * 2)
+    each = one(nothing, np.zeros((2, 0)), None, metric, "vanilla")
+    assert (each.value, each.standard_error) == (0, 0)
+
+
+def test_coverage_varies_as_a_label_with_a_poisson_number_of_hits() -> None:
+    top, labels = one_top([[0], [0], [1], [2]]), [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]]
+    each = one(top, labels, None, "coverage@1", "vanilla")
+    none = np.exp(-np.array([2.0, 1.0]))
+    assert each.value == pytest.approx(2 / 3)
+    assert each.standard_error == pytest.approx(math.sqrt((none * (1 - none)).sum()) / 3)
+
+
+def test_a_mean_over_labels_is_judged_by_its_labels() -> None:
+    """Eight of ten labels are no handful, however many rows there are."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((2000, 10)) < 0.3).astype(int)
+    scores = labels + rng.random((2000, 10))
+    for name in ("macro-P@3", "macro-R@3", "macro-F1@3", "coverage@3"):
+        assert one(scores, labels, None, name, "vanilla").verdict == MEASURED
+    wide = np.eye(1, 1000, dtype=int)  # the first of a thousand labels carries all
+    said = one(one_top([[0]]), wide, None, "macro-P@1", "vanilla").verdict
+    assert str(said) == "unusable: 1 of 1,000 labels carry 100% of the estimate"
+
+
+def test_the_error_of_two_rows_and_of_one() -> None:
+    pair = one(one_top([[0], [0]]), [[1, 0], [0, 1]], None, "P@1", "vanilla")
+    assert (pair.value, pair.standard_error) == (0.5, 0.5)
+    for metric, estimator in (("P@1", "vanilla"), ("P@1", "filtered"), ("PSP@1", "normalized")):
+        for interval in intervals.INTERVALS:
+            alone = one(one_top([[0]]), [[1, 1]], [0.5, 0.5], metric, estimator, interval=interval)
+            assert alone.standard_error == math.inf
+            assert alone.interval == (-math.inf, math.inf)
+            assert alone.verdict.reason is Reason.AS_WIDE_AS_RANGE
+
+
+@pytest.mark.parametrize("interval", intervals.INTERVALS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_ratios_without_anything_to_find_are_nothing(n: int, interval: str) -> None:
+    each = one(one_top([[0]] * n), np.zeros((n, 2)), [0.5, 0.5], "PSP@1", "normalized",
+               interval=interval)  # fmt: skip
+    assert (each.value, each.standard_error) == (0, math.inf if n == 1 else 0)
+    assert (each.effective_sample_size, each.largest_contribution) == (0, 0)
+    if n > 1:
+        assert each.interval == (0, 0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 50])
+def test_the_error_of_a_ratio_is_that_of_its_residuals(n: int) -> None:
+    top, labels, propensity = rows_of(n, 1)
+    q = 1 / propensity
+    x = np.array([(labels[i, t] * q[t]).sum() for i, t in enumerate(top.labels)]) / 3
+    y = np.sort(labels * q, axis=1)[:, -3:].sum(axis=1) / 3
+    each = one(top, labels, propensity, "PSP@3", "normalized")
+    residual = x - x.sum() / y.sum() * y
+    error = math.sqrt(residual @ residual * n / (n - 1)) / y.sum()
+    assert each.standard_error == pytest.approx(error, rel=1e-9, abs=1e-15)
+    assert each.interval == pytest.approx(intervals.normal(each.value, each.standard_error, 0.95))
+    assert estimates.quotient(np.array([1.0, 0, 2]), np.array([0.5, 0, 4])).tolist() == [2, 0, 0.5]
+
+
+def test_the_fewest_rows_that_carry_four_fifths() -> None:
+    assert estimates._heaviest(np.array([5.0, 3.0, 1.0, 1.0]), 10.0) == (2, 0.8)
+    assert estimates._heaviest(np.array([5.0, 2.9, 1.1, 1.0]), 10.0) == (3, pytest.approx(0.9))
+    assert estimates._heaviest(np.array([2.0, 1.0]), 10.0) == (2, pytest.approx(0.3))
+    assert estimates._heaviest(np.zeros(4), 0.0) == (0, 0)
+
+
+def test_advice_only_where_it_can_be_followed() -> None:
+    top, labels, propensity = rows_of(3)
+    metrics = {"metrics": ["P@1", "MRR"], "confidence": 0.999}
+    for each in evaluate(top, labels, propensity, **metrics):
+        advised = each.verdict.advice is Advice.USE_DECONVOLVED
+        assert advised == (each.metric == "P@1")
+    for p in (None, np.ones(L)):
+        assert not any(each.verdict.advice for each in evaluate(top, labels, p, **metrics))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tau_is_the_smallest_whose_interval_meets_all_larger_ones(seed: int) -> None:
+    top, labels, propensity = rows_of([40, 400, 3000][seed % 3], seed)
+    propensity = propensity * [0.3, 0.9][seed % 2]
+    ends, best = [], 1.0
+    for tau in np.linspace(1, 0, 9):
+        each = one(top, labels, propensity, "R@3", "tempered", tau=tau)
+        ends.append((each.value - 2 * each.standard_error, each.value + 2 * each.standard_error))
+        assert each.details == {"tau": tau}
+        if max(low for low, _ in ends) > min(high for _, high in ends):
+            break
+        best = tau
+    chosen = one(top, labels, propensity, "R@3", "tempered")
+    assert chosen.details == {"tau": best}
+    assert chosen.value == one(top, labels, propensity, "R@3", "tempered", tau=best).value
+
+
+def test_where_nothing_is_found_nothing_speaks_for_noise() -> None:
+    each = one(one_top([[1]] * 4), [[1, 0]] * 4, [0.5, 0.5], "P@1", "tempered")
+    assert (each.value, each.details) == (0, {"tau": 0})
+
+
+def test_clipping_is_a_least_propensity() -> None:
+    top, labels, propensity = rows_of(200)
+    small = propensity / 8
+    for clip in (1, 4.0, math.inf):
+        each = one(top, labels, small, "R@3", "clipped", clip=clip)
+        raised = one(top, labels, np.maximum(small, 1 / clip), "R@3", "unbiased")
+        assert each.value == pytest.approx(raised.value, rel=1e-12)
+        assert each.details == {"clip": clip}
+
+
+def test_filtered_is_the_trimmed_mean() -> None:
+    top, labels, propensity = rows_of(200)
+    x = contributions(top, labels, propensity, metrics=["R@3"], estimators=["unbiased"])
+    x = x["R@3", "unbiased"]
+    each = one(top, labels, propensity, "R@3", "filtered", fraction=0.2)
+    limits = (0.1, 0.1)
+    assert each.value == pytest.approx(mstats.trimmed_mean(x, limits=limits), rel=1e-12)
+    error = mstats.trimmed_stde(x, limits=limits)
+    assert each.standard_error == pytest.approx(error, rel=1e-12)
+    middle = np.abs(np.sort(x)[20:180])
+    assert each.effective_sample_size == pytest.approx(middle.sum() ** 2 / (middle @ middle))
+    assert each.largest_contribution == pytest.approx(middle.max() / middle.sum())
+    assert each.interval == pytest.approx(intervals.normal(each.value, error, 0.95))
+
+
+def test_filtering_nothing_changes_nothing_and_leaves_at_least_a_row() -> None:
+    top, labels, propensity = rows_of(60)
+    plain = one(top, labels, propensity, "R@3", "unbiased")
+    whole = one(top, labels, propensity, "R@3", "filtered", fraction=0)
+    assert whole.details == {"fraction": 0, "rows_left_out": 0}
+    for name in ("value", "standard_error", "effective_sample_size", "largest_contribution"):
+        assert getattr(whole, name) == pytest.approx(getattr(plain, name), rel=1e-12)
+    least = one(top, labels, propensity, "R@3", "filtered", fraction=0.99)
+    assert least.details["rows_left_out"] == 58
+    pair = (part(top, slice(2)), labels[:2], propensity, "R@3")
+    few = one(*pair, "filtered", fraction=0.9)
+    assert few.details["rows_left_out"] == 0
+    assert few.standard_error == pytest.approx(one(*pair, "unbiased").standard_error)
+
+
+def test_filtered_metrics_do_not_get_in_each_others_way() -> None:
+    top, labels, propensity = rows_of(50)
+    names = ["R@3", "P@1", "R@1", "P@1"]
+    both = evaluate(top, labels, propensity, metrics=names, estimators=["filtered", "unbiased"])
+    for name in names:
+        assert both[name, "filtered"] == one(top, labels, propensity, name, "filtered")
+    rows = contributions(top, labels, propensity, metrics=names, estimators=["filtered"])
+    assert rows == {}  # its value is not the mean of rows

@@ -1,0 +1,57 @@
+"""Columns of a plan: what is asked for together is what is asked for alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.helpers.evaluations import one, rows_of
+from tests.helpers.rankings import one_top
+from unmask.metrics import (
+    METRICS,
+    contributions,
+    evaluate,
+    plan,
+)
+
+
+def test_what_is_asked_for_together_is_what_is_asked_for_alone() -> None:
+    """Every metric at two cut-offs by every estimator, in one pass and in passes of its own."""
+    top, labels, propensity = rows_of(70)
+    names = [f"{name}@{k}" for name in METRICS for k in (3, 1)]
+    chosen = ["vanilla", "unbiased", "bound", "clipped", "self_normalized", "filtered",
+              "deconvolved", "subsampled", "tempered"]  # fmt: skip
+    together = evaluate(top, labels, propensity, metrics=names, estimators=chosen)
+    for each in together:
+        alone = one(top, labels, propensity, each.metric, each.estimator)
+        for name in ("value", "standard_error", "effective_sample_size", "largest_contribution"):
+            wanted = pytest.approx(getattr(alone, name), rel=1e-9, nan_ok=True)
+            assert getattr(each, name) == wanted, (each.metric, each.estimator, name)
+        assert (str(each.verdict), each.details) == (str(alone.verdict), alone.details)
+
+
+def test_bounds_of_rows_with_one_label_stay_within_their_tables() -> None:
+    """N = 1: every bound at k = 1 is 1/p, also where 1 + q − q is below 1 (it once read beyond)."""
+    propensity = np.linspace(0.05, 1, 400)
+    for name in ("nDCG@1", "R@1", "F1@1", "Jaccard@1"):
+        for _ in range(5):  # memory differs from call to call
+            found = contributions(one_top([[j] for j in range(400)]), np.eye(400), propensity,
+                                  metrics=[name], estimators=["bound"])  # fmt: skip
+            assert found[name, "bound"] == pytest.approx(1 / propensity, rel=1e-12)
+
+
+def test_estimates_that_need_the_same_column_share_it() -> None:
+    made = plan.make(["P@5", "PSP@5", "PSP@5", "P@3", "macro-P@5", "DCG@5"],
+                     ["vanilla", "unbiased", "deconvolved"],
+                     width=5, n_labels=9, tau="auto", clip=10.0)  # fmt: skip
+    cells = {(cell.name, cell.estimator): cell for cell in made.cells}
+    columns = [made.column(cells[name].keys[0], 5)
+               for name in (("P@5", "unbiased"), ("PSP@5", "normalized"))]  # fmt: skip
+    assert columns[0] == columns[1]
+    used = {made.column(key, k) for key in made.starts for k in (3, 5)}
+    used |= set(made.products.values())
+    assert used == set(range(made.columns))  # none twice, none missing
+    assert len(made.products) == 1
+    assert not made.integrates
+    assert plan.make(["R@1"], ["vanilla"], width=5, n_labels=9, tau=0, clip=1).integrates is False
+    assert plan.make(["R@1"], ["unbiased"], width=5, n_labels=9, tau=0, clip=1).integrates

@@ -1,0 +1,147 @@
+"""Verdicts: where levels change, and their order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import unmask
+from tests.helpers.evaluations import L, one, rows_of
+from unmask.metrics import ESTIMATORS, evaluate
+from unmask.metrics.verdict import (
+    CONDITIONAL,
+    Advice,
+    Level,
+    Reason,
+    Verdict,
+    claim,
+    judge,
+)
+
+
+def judged(value: float, low: float, high: float, **changes: Any) -> str:
+    usual: dict[str, Any] = {"rows": 1000, "heaviest": (16, 0.05), "at_most": 1.0,
+                             "claimed": CONDITIONAL}  # fmt: skip
+    return judge(value, (low, high), **(usual | changes)).level
+
+
+def test_verdicts_change_where_they_say() -> None:
+    """A handful: fewer than one in 50 with half the sum. Wide: over a tenth, or half the value."""
+    assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.5)) == "unusable"
+    assert judged(0.5, 0.45, 0.55, heaviest=(20, 0.5)) == "conditional"
+    assert judged(0.5, 0.45, 0.55, heaviest=(1, 0.5), rows=51) == "unusable"
+    assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.4999)) == "conditional"
+    assert judged(0.5, 0.4, 0.6) == "conditional"
+    assert judged(0.5, 0.3999, 0.6) == "wide"
+    assert judged(0.125, 0.0625, 0.1875) == "conditional"
+    assert judged(0.125, 0.0624, 0.1876) == judged(-0.125, -0.1876, 0.0) == "wide"
+    assert judged(0.0, 0.0, 0.0) == "conditional"
+    assert judged(0.5, 0.001, 1.0) == "wide"
+    assert judged(0.5, 0.0, 1.0) == "unusable"
+    assert (judged(1.1, 1.0, 1.19), judged(-0.05, -0.1, 0.0)) == ("conditional", "wide")
+    assert judged(1.1, 1.001, 1.19) == judged(-0.05, -0.1, -0.001) == "unusable"
+    assert judged(math.nan, math.nan, math.nan) == "unusable"
+
+
+def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
+    assert judged(50.0, 46.0, 54.0, at_most=None) == "conditional"
+    assert judged(50.0, 44.0, 56.0, at_most=None) == "wide"
+    assert judged(50.0, -60.0, 160.0, at_most=None) == "wide"
+    assert judged(0.0, 0.0, 0.0, at_most=None) == "conditional"
+    assert judged(0.0, -0.05, 0.05, at_most=None) == "wide"
+    assert judged(0.25, 0.125, 0.375) == judged(0.01, -0.0001, 0.0201) == "wide"
+    bound = claim("bound", complete=False)
+    verdict = judge(0.5, (0.3, 0.7), rows=9, heaviest=(9, 0.1), at_most=1.0, claimed=bound)
+    assert str(verdict) == "doubtful: an upper bound; wide: ± 0.2000"
+    assert verdict.reason is Reason.BIASED_BY_DESIGN
+    assert judged(2.0, 1.9, 2.1, at_most=3.0) == "conditional"
+    assert judged(5.0, 4.0, 6.0, at_most=10.0) == "conditional"
+    assert judged(2.0, 1.6, 2.4, at_most=3.0) == "wide"
+    assert judged(2.0, 0.4, 3.6, at_most=3.0) == "unusable"
+
+
+def sentence(**changes: Any) -> str:
+    usual: dict[str, Any] = {
+        "value": 0.5, "interval": (0.49, 0.51), "rows": 1000, "heaviest": (16, 0.05),
+        "at_most": 1.0, "claimed": CONDITIONAL, "advice": Advice.USE_DECONVOLVED,
+    }  # fmt: skip
+    usual |= changes
+    return judge(usual.pop("value"), usual.pop("interval"), **usual).sentence
+
+
+def test_verdicts_are_said_in_words() -> None:
+    assert sentence() == CONDITIONAL.sentence
+    bound = claim("bound", complete=False)
+    assert sentence(claimed=bound) == "doubtful: an upper bound"
+    assert sentence(interval=(0.3, 0.7)) == "wide: ± 0.2000"
+    as_wide = sentence(interval=(-1.0, 2.0))
+    assert as_wide == (
+        "unusable: the interval is as wide as the range of the metric; use deconvolved"
+    )
+    carried = sentence(heaviest=(3, 0.8), rows=2515)
+    assert carried == "unusable: 3 of 2,515 rows carry 80% of the estimate; use deconvolved"
+    assert sentence(heaviest=(3, 0.8), rows=5) == CONDITIONAL.sentence
+
+
+def test_levels_are_ordered_by_what_they_claim() -> None:
+    levels = ["measured", "conditional", "wide", "doubtful", "unusable"]
+    assert [level.value for level in Level] == levels
+    for (i, left), (j, right) in itertools.product(enumerate(Level), repeat=2):
+        assert ((left < right), (left <= right)) == (i < j, i <= j)
+        assert ((left > right), (left >= right)) == (i > j, i >= j)
+        assert (left == right) == (i == j)
+        assert left < right.value if i < j else left >= right.value
+    assert sorted(levels, key=Level) == levels
+    assert json.dumps(Level.WIDE) == '"wide"'
+
+
+def test_complete_labels_are_measured_and_others_not() -> None:
+    """Vanilla under p < 1, and what is biased by design, cannot look like the truth."""
+    for name in ESTIMATORS:
+        assert claim(name, complete=True).level is Level.MEASURED
+        level = "doubtful" if ESTIMATORS[name].caution else "conditional"
+        assert claim(name, complete=False).level == level
+    top, labels, propensity = rows_of(400)
+    for p in (None, np.ones(L)):
+        measured = one(top, labels, p, "P@3", "vanilla").verdict
+        assert (measured.level, measured.reason) == ("measured", "observed-labels")
+    levels = {
+        each.estimator: each.verdict.level
+        for each in evaluate(top, labels, propensity, metrics=["P@3"],
+                             estimators=["vanilla", "unbiased", "clipped", "deconvolved"])
+    }  # fmt: skip
+    assert levels == {"vanilla": "doubtful", "unbiased": "conditional", "clipped": "doubtful",
+                      "deconvolved": "conditional"}  # fmt: skip
+
+
+def test_every_reason_and_advice_has_a_sentence() -> None:
+    details: dict[str, Any] = {
+        "count": 3, "rows": 900, "of": "rows", "share": 0.8, "value": 1.2, "half_width": 0.2,
+        "variance": 1.0, "least_variance": 2.0, "misfit": 0.1, "pooled": 0.3, "metric": "R",
+        "observed": 0.4, "counts": 5000, "k": 5, "design_effect": 2.0, "refused": 0.3,
+        "estimator": "bound",
+    }  # fmt: skip
+    said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}
+    assert len(said) == len(Reason)
+    for advice in Advice:
+        verdict = Verdict(Level.DOUBTFUL, Reason.MISFIT, advice, details)
+        assert verdict.sentence.startswith("doubtful: 10% of the rows do not fit")
+        assert verdict.to_dict() == {"level": "doubtful", "reason": "misfit",
+                                     "advice": advice.value, "text": str(verdict)}  # fmt: skip
+        assert hash(verdict) == hash(Verdict(Level.DOUBTFUL, Reason.MISFIT, advice))
+
+
+def test_no_code_reads_the_words_of_a_verdict() -> None:
+    """Levels and reasons are fields; a sentence is for people."""
+    words = ("unusable", "doubtful", "wide", "trust", "precise", "conditional", "measured", "γ = ")
+    reading = re.compile(rf"""(startswith|endswith|removeprefix)\([("']+({"|".join(words)})""")
+    source = Path(unmask.__file__).parent.parent
+    for path in source.rglob("*.py"):
+        assert not reading.search(path.read_text()), path
+    assert reading.search('each.verdict.startswith(("unusable", "wide"))')
