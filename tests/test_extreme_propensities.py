@@ -105,6 +105,7 @@ def test_refused_only_where_numbers_end(metric: str, estimator: str, lowest: flo
     assert math.isnan(refused.value)
     assert "propensities are" in refused.verdict
     assert "`propensity.clip`" in refused.verdict
+    assert "use deconvolved" not in refused.verdict  # that is refused as well
     if estimator != "filtered" and not metric.startswith("macro"):
         pair = compare({"a": top, "b": other}, labels, low(1e-160), **asked)["b"]
         assert pair[metric, estimator].verdict == refused.verdict

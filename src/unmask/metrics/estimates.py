@@ -115,8 +115,9 @@ def overflows(state: State, *columns: int) -> bool:
 
 def refused(cell: Cell, summary: Summary, details: dict[str, Any]) -> Estimate:
     """No number, and why."""
-    none = math.nan
-    advice = _advice(cell, summary.state)
+    none, inverse = math.nan, summary.inverse
+    beyond = inverse is not None and float(inverse.max(initial=1.0)) > HEAVIEST
+    advice = "" if beyond else _advice(cell, summary.state)  # it would be refused, too
     return Estimate(cell.name, cell.estimator, none, none, (none, none), none, none,
                     summary.state.rows, OVERFLOW + advice, details)  # fmt: skip
 
