@@ -244,7 +244,7 @@ def _show(table: Table, predictions: Path) -> None:
         )
     if any(METRICS[split(name)[0]].over == "ratio" for name in names):
         results.print(ABOUT_PSP)
-    if any(not 0 <= each.value <= 1 for each in table if each.estimator == "unbiased"):
+    if any(each.value < 0 or each.value > 1 for each in table if each.estimator == "unbiased"):
         results.print(ABOUT_EXCESS)
 
 

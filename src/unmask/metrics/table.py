@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _validation, report
+from unmask._text import visible
 from unmask.metrics import charts
 from unmask.metrics.verdict import MEASURED, Verdict
 
