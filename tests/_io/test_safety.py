@@ -581,6 +581,40 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
+@pytest.mark.parametrize("name", ["pipe", "pipe.gz", "pipe.zst"])
+def test_writing_to_a_full_pipe_can_be_interrupted(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    reader = os.open(tmp_path / name, os.O_RDONLY | os.O_NONBLOCK)
+    noise = np.random.default_rng(0).bytes(1 << 20)
+
+    def interrupted() -> None:
+        with _io.atomic_write(tmp_path / name) as file:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            while True:  # until the pipe is full
+                file.write(noise)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        os.close(reader)
+
+
+def test_a_reader_that_goes_away_is_noticed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def left_alone() -> None:
+        with _io.atomic_write(tmp_path / "pipe") as file:
+            os.close(reader)
+            file.write(b"hello")
+
+    with pytest.raises(BrokenPipeError):
+        left_alone()
+
+
 def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     signal.alarm(100)

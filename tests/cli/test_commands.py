@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -229,10 +230,12 @@ def test_a_command_line_that_is_not_understood_is_code_2(arguments: list[str]) -
 
 
 def test_ctrl_c_is_code_130(tmp_path: Path) -> None:
-    """A real signal, sent while the command waits on a pipe that says nothing."""
+    """A real signal, sent while the command waits on a pipe that is full."""
     waiting = tmp_path / "pipe"
     os.mkfifo(waiting)
-    command = [sys.executable, "-m", "unmask", "info", str(waiting)]
+    data.write(tmp_path / "x.txt", data.synthetic.planted(5000, n_labels=50, seed=0))
+    command = [sys.executable, "-m", "unmask", "convert", tmp_path / "x.txt", waiting]
+    reader = os.open(waiting, os.O_RDONLY | os.O_NONBLOCK)
     started = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -240,10 +243,13 @@ def test_ctrl_c_is_code_130(tmp_path: Path) -> None:
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background
     )
-    with waiting.open("wb"):  # returns as soon as the command opens the other end
+    try:
+        assert select.select([reader], [], [], 60)[0]  # the command has begun to write
         time.sleep(0.2)
         started.send_signal(signal.SIGINT)
         out, err = started.communicate(timeout=60)
+    finally:
+        os.close(reader)
     assert (started.returncode, out) == (130, "")
     assert "Traceback" not in err
 

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from threading import get_ident
 from typing import IO, Any, BinaryIO
@@ -221,7 +221,7 @@ def _mode(target: Path, follow: bool) -> int:
 
 
 @contextmanager
-def _streaming(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
+def _streaming(named: Path, target: Path, old: int) -> Iterator[Any]:
     """Send bytes to what cannot be replaced."""
     shared = _descriptor(target)
     for is_kind, what in _UNWRITABLE:
@@ -235,8 +235,31 @@ def _streaming(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
                 f"{named}: nobody reads from this pipe; start the reader first."
             ) from None
         raise OSError(error.errno, error.strerror, os.fspath(named)) from None
-    with open(number, "wb") as file:
-        yield file
+    try:
+        yield _Sender(number)
+    finally:
+        os.close(number)
+
+
+class _Sender(RawIOBase):
+    """Sends at once; nothing more after a failure, so that closing never waits for a reader."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.failed = number, False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and not self.failed:
+                left = left[os.write(self.number, left) :]
+        except BaseException:
+            self.failed = True
+            raise
+        return size
 
 
 _UNWRITABLE = ((stat.S_ISDIR, "folder"), (stat.S_ISBLK, "disk"), (stat.S_ISSOCK, "socket"))
