@@ -821,6 +821,8 @@ def test_a_ring_is_dark_on_light_and_its_words_stand_above() -> None:
     assert {ring.get_zorder() for ring in ax.lines} == {5}
     words = ax.texts[-1]
     assert (words.get_text(), words.xy, words.xyann) == ("best", (2.5, 1.5), (0, 12))
+    long = axes_with(Chart("heat", grid(2, 3), notes=[Note(2, "r1", "n" * 60)])).texts[-1]
+    assert long.get_text() == "n" * 25 + "…"
     assert words.get_fontsize() == 7.5
 
 
@@ -871,7 +873,7 @@ def test_log_axes_of_few_decades_have_steps_between_powers(
     )
     chosen = ax.xaxis.get_major_locator()
     assert type(chosen).__name__ == locator
-    assert subs is None or list(chosen._subs) == subs
+    assert list(chosen._subs) == subs if subs else chosen._nbins == 5
 
 
 def test_log_axes_of_many_decades_have_powers_of_ten() -> None:
@@ -900,6 +902,12 @@ def test_a_note_stands_beside_its_point() -> None:
         Chart("lines", [Series("a", [1, 2], [1, 9])], notes=[Note(1, 2, "here")])
     ).texts
     assert (words.xy, words.xyann, words.get_text()) == ((1, 2), (4, 4), "here")
+
+
+def test_notes_take_half_of_the_width() -> None:
+    for to in (None, 9.0):
+        chart = Chart("lines", [Series("a", [1, 2], [1, 9])], notes=[Note(1, 2, "n" * 60, to)])
+        assert axes_with(chart).texts[-1].get_text() == "n" * 42 + "…"
 
 
 def test_rules_are_dashed_above_the_lines() -> None:
@@ -939,6 +947,19 @@ def test_panels_of_dots_share_an_axis_that_counts_downwards() -> None:
     drawing._draw_all(Panels(wide, share_x=True), axes, styles(["a"]))
     assert axes[0].get_xlim() == axes[1].get_xlim()
     assert axes[0].get_xlim()[1] >= 5
+
+
+@pytest.mark.parametrize(("columns", "inches"), [(1, 5.6), (2, 3.5), (3, 2.5), (4, 2.1)])
+def test_charts_side_by_side_are_narrower(columns: int, inches: float) -> None:
+    charts = Panels([Chart("lines", [Series("a", [0, 1], [0, 1])])] * columns, columns=columns)
+    for picture in drawing.panels_as_svg(charts, styles(["a"])):
+        box = ElementTree.fromstring(picture).get("viewBox", "").split()  # noqa: S314
+        assert [float(side) for side in box] == [
+            0,
+            0,
+            pytest.approx(72 * inches),
+            pytest.approx(72 * (1.5 + 0.28 * inches)),
+        ]
 
 
 def test_columns_are_no_more_than_charts() -> None:
@@ -1118,6 +1139,10 @@ def test_every_free_look_of_a_series_has_a_marker() -> None:
     assert "none" not in {look.marker for look in looks}
     assert len(set(looks)) == 24
     assert len({(look.marker, look.dash) for look in looks}) == 24
+    firsts = [(look.color, look.marker, look.dash) for look in looks[::8]]
+    assert firsts == [
+        ("blue", "circle", "solid"), ("blue", "diamond", "dashed"), ("blue", "cross", "dotted"),
+    ]  # fmt: skip
 
 
 def test_looks_of_strangers_keep_away_from_those_that_are_taken(
