@@ -19,7 +19,8 @@ it.
 
 A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
 or takes far longer than it did (both are counted apart). Results go to `--results`, one JSON line
-each; a second run with the same file goes on where the first one ended. What survives is printed
+each (what test files make while they are collected is made by the code without the change); a
+second run with the same file goes on where the first one ended. What survives is printed
 with its place, to be looked at: a missing test, or a change that changes nothing.
 """
 

@@ -607,7 +607,10 @@ def test_the_tail_is_counted() -> None:
 def test_labels_that_are_rare_or_absent_are_mentioned(
     counts: tuple[int, int], words: str | None
 ) -> None:
-    """Three labels at p = ½ stand for six, beside fifty."""
+    """Three labels at p = ½ stand for six, beside fifty; four in all rows are no longer rare."""
+    both = diagnose(np.arange(8)[:, None] < np.array([4, 3]), [0.99999, 0.99999]).findings
+    (share,) = [f.evidence for f in both if f.title.startswith("Labels about which")]
+    assert "make up 42.9% of the true labels" in share
     labels = sp.csr_array((np.arange(100)[:, None] < counts).astype(np.float32))
     found = diagnose(labels, [0.99999, 0.5]).findings
     tail = [f.evidence for f in found if f.title.startswith("Labels about which")]
@@ -702,6 +705,22 @@ def test_rows_of_equal_size_say_nothing_of_their_size() -> None:
     found = dependence.on_number_of_labels(residuals(kept, true))
     assert (found.p_value, found.severity) == (1.0, "warning")
     assert "by the factor 1.00" in found.effect
+
+
+@pytest.mark.parametrize(
+    ("kept", "factor", "severity"), [(102, "1.04", "warning"), (120, "1.50", "error")]
+)
+def test_odds_that_hardly_change_with_the_number_of_labels_are_no_error(
+    kept: int, factor: str, severity: str
+) -> None:
+    """Label 0 is kept in 100 of 200 rows by itself, and in `kept` of 200 beside label 1."""
+    rows = np.arange(400)
+    true = sp.csr_array(np.column_stack([np.ones(400), rows >= 200]).astype(np.float32))
+    both = np.column_stack([np.where(rows < 200, rows < 100, rows < 200 + kept), rows >= 200])
+    left = residuals(sp.csr_array(both.astype(np.float32)), true)
+    found = dependence.on_number_of_labels(left)
+    assert f"by the factor {factor}" in found.effect
+    assert found.severity == severity
 
 
 @pytest.mark.parametrize(("adjusted", "words"), [(1e-15, "p = 1e-15"), (9e-16, "p below 1e-15")])

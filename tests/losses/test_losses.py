@@ -255,6 +255,17 @@ def test_where_convexity_ends(name, pos, cut, convex):
     assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
 
 
+def test_without_labels_no_weight_is_large():
+    assert losses.logistic.describe(weights.vanilla(np.zeros((2, 3)))).largest_weight == 0
+
+
+def test_a_parabola_that_is_none_is_bounded_only_if_nothing_is_left_of_it():
+    """pos (1 − s)² + (1 − cut) s²: a vertex, a constant, a line, a parabola upside down."""
+    pos, cut = np.array([2.0, 0.0, 1.0, 1.0]), np.array([1.5, 1.0, 2.0, 3.0])
+    lowest = losses.squared_error.lower(pos, cut)
+    np.testing.assert_allclose(lowest, [2 - 4 / 1.5, 0.0, -np.inf, -np.inf])
+
+
 def test_descriptions_know_the_facts_of_the_theory():
     assert losses.logistic.describe("unbiased", normalized=True).convex
     assert losses.squared_error.describe("unbiased", normalized=True).bounded_below

@@ -73,6 +73,24 @@ def test_gradient_equals_autograd_and_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+def test_curvatures_are_slopes_of_slopes(name):
+    loss, s = EXAMPLES[name], np.tile(np.linspace(-4.1, 4.1, 9)[:, None], 6)
+    for label in (0, 1) if loss.curvature else ():
+        rise = loss.slope(s + 1e-5, label) - loss.slope(s - 1e-5, label)
+        np.testing.assert_allclose(loss.curvature(s, label), rise / 2e-5, rtol=1e-5, atol=1e-8)
+
+
+def test_only_mixtures_of_proper_losses_and_plain_ones_are_proper():
+    proper = {name for name, loss in EXAMPLES.items() if loss.proper}
+    assert proper == {
+        "label_smoothing",
+        "class_conditional",
+        "class_conditional per label",
+        "large_loss_rejection first",
+    }
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_extreme_scores_stay_finite(name):
     scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0, 3.0]])
     w = weights.vanilla([[1, 1, 0, 0, 1, 0]])
@@ -143,6 +161,8 @@ def test_nothing_is_rejected_in_the_first_epoch():
         assert loss.describe("vanilla").convex
     later = related_work.large_loss_rejection(epoch=2, percent=50.0)
     assert losses.total(later, scores, weights.vanilla(labels)).sum() < plain.sum()
+    assert not later.proper
+    assert not later.describe("vanilla").convex
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "unhinged"])
