@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -299,6 +300,8 @@ def test_a_ring_is_dark_on_light_and_its_words_stand_above() -> None:
     assert {ring.get_zorder() for ring in ax.lines} == {5}
     words = ax.texts[-1]
     assert (words.get_text(), words.xy, words.xyann) == ("best", (2.5, 1.5), (0, 12))
+    long = axes_with(Chart("heat", grid(2, 3), notes=[Note(2, "r1", "n" * 60)])).texts[-1]
+    assert long.get_text() == "n" * 25 + "…"
     assert words.get_fontsize() == 7.5
 
 
@@ -349,7 +352,7 @@ def test_log_axes_of_few_decades_have_steps_between_powers(
     )
     chosen = ax.xaxis.get_major_locator()
     assert type(chosen).__name__ == locator
-    assert subs is None or list(chosen._subs) == subs
+    assert list(chosen._subs) == subs if subs else chosen._nbins == 5
 
 
 def test_log_axes_of_many_decades_have_powers_of_ten() -> None:
@@ -481,3 +484,18 @@ def test_numbers_are_shown_and_linked_up_to_a_size(points: int, table: bool, lin
     chart = Chart("lines", [Series("a", range(points), range(points))])
     view = html.VIEWS[Chart](chart, "c", assign_styles(["a"]))
     assert (view["numbers"] is not None, view["csv"] is not None) == (table, link)
+
+
+def test_notes_take_half_of_the_width() -> None:
+    for to in (None, 9.0):
+        chart = Chart("lines", [Series("a", [1, 2], [1, 9])], notes=[Note(1, 2, "n" * 60, to)])
+        assert axes_with(chart).texts[-1].get_text() == "n" * 42 + "…"
+
+
+@pytest.mark.parametrize(("columns", "inches"), [(1, 5.6), (2, 3.5), (3, 2.5), (4, 2.1)])
+def test_charts_side_by_side_are_narrower(columns: int, inches: float) -> None:
+    charts = Panels([Chart("lines", [Series("a", [0, 1], [0, 1])])] * columns, columns=columns)
+    for picture in drawing.panels_as_svg(charts, assign_styles(["a"])):
+        box = ElementTree.fromstring(picture).get("viewBox", "").split()  # noqa: S314
+        expected = [0, 0, 72 * inches, 72 * (1.5 + 0.28 * inches)]
+        assert [float(side) for side in box] == pytest.approx(expected)

@@ -92,6 +92,9 @@ def test_every_free_style_of_a_series_has_a_marker() -> None:
     assert "none" not in {style.marker for style in chosen}
     assert len(set(chosen)) == 24
     assert len({(style.marker, style.dash) for style in chosen}) == 24
+    assert [(style.color, style.marker, style.dash) for style in chosen[::8]] == [
+        ("blue", "circle", "solid"), ("blue", "diamond", "dashed"), ("blue", "cross", "dotted"),
+    ]  # fmt: skip
 
 
 def test_styles_of_strangers_keep_away_from_those_that_are_taken() -> None:
