@@ -45,7 +45,7 @@ def train(
     bias: Annotated[str, typer.Option(help="regularized, free or none.")] = "regularized",
     tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 4e-4,
     prune_below: Annotated[
-        float, typer.Option(help="Drop smaller weights; DiSMEC uses 0.01.")
+        float, typer.Option("--prune", help="Drop smaller weights; DiSMEC uses 0.01.")
     ] = 0.0,
     tfidf: Annotated[
         bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
