@@ -19,6 +19,7 @@ from tests.cli.test_cli import Result, run
 from unmask import TopK, data, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output, progress
+from unmask.metrics.verdict import Level, Reason, Verdict
 
 HOSTILE = {
     "markup": "te[/x]st",
@@ -296,12 +297,13 @@ def test_warnings_are_one_harmless_line(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_text_of_tables_is_harmless() -> None:
-    one = metrics.Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, "wide: \x1b[31m")
+    wide = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": 0.2})
+    one = metrics.Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, wide)
     for name in HOSTILE.values():
         text = str(metrics.Tables(name, {name: metrics.Table([one]), "b": metrics.Table([one])}))
         assert harmless(Result(0, text, ""))
         assert visible(name) in text
-        assert len(text.splitlines()) == 5
+        assert len(text.splitlines()) == 4  # head, row, blank, one note for both
         row = {"model": name, "system": name, "value": 0.5, "first": 0.4, "difference": 0.1,
                "low": 0.0, "high": 0.2}  # fmt: skip
         statement = metrics.Ranking("P@1", "unbiased", name, (row,)).statement

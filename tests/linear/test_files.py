@@ -178,7 +178,7 @@ def test_other_data_are_not_resumed(tmp_path: Path) -> None:
     assert train_to(tmp_path, X, Y, Recipe(C=2.0), resume=False).parameters["C"] == 2.0
 
 
-LEFT_OVER = (".shard-00000000.safetensors.7-7.part", ".placed-7", ".seen-7")
+LEFT_OVER = (".shard-00000000.safetensors.7-7.part", ".shared-7", ".seen-7")
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
