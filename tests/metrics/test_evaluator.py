@@ -278,7 +278,9 @@ def test_comparison_finds_the_better_system_and_not_a_copy() -> None:
     assert each.value == pytest.approx(one.value - other.value)
     assert each.details["values"] == pytest.approx([one.value, other.value])
     assert each.details["p_value"] == pytest.approx(1 / 501)
-    assert str(each.verdict).startswith("measured: ours is better than random (p = 0.002)")
+    better = "ours is better than random (p = 0.002)"
+    assert str(each.verdict) == f"doubtful: {better}; measures the observed labels only"
+    assert found["ours"]["P@3", "unbiased"].verdict.level == "conditional"
     for each in found["copy"]:
         assert each.value == 0
         assert each.details["p_value"] == 1
