@@ -123,9 +123,9 @@ def test_sums_are_exact(values: list[float]) -> None:
     partials, largest = np.zeros((1, 3, exact.PARTIALS)), np.zeros((1, exact.LARGEST))
     for start in range(0, len(values), exact.BLOCK):
         block = np.array(values[start : start + exact.BLOCK])[None]
-        seen = np.zeros((3, 1))
-        exact.survey(block, block.size, seen)
-        exact.add_block(block, block.size, seen, 1, partials, largest)
+        ranges = np.zeros((3, 1))
+        exact.survey(block, 0, block.size, ranges)
+        exact.add_block(block, 0, block.size, ranges, 1, partials, largest)
     assert math.fsum(partials[0, exact.SUM]) == math.fsum(values)
     assert math.fsum(partials[0, exact.SQUARES]) == math.fsum(x * x for x in values)
     assert math.fsum(partials[0, exact.ABSOLUTE]) == math.fsum(map(abs, values))

@@ -182,9 +182,9 @@ def test_sharded_evaluation_with_estimated_propensities() -> None:
 def test_spread_prediction_is_that_of_one_process(
     by: str, rank_by: str, client: Any, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import spread
+    from unmask.linear import prediction
 
-    monkeypatch.setattr(spread, "PIECE", 40)
+    monkeypatch.setattr(prediction, "PIECE", 40)
     model, p = load(whole), jain(Y)
     expected = predict_top(model, X, 7, rank_by=rank_by, propensity=p)
     for given, backend in ((model, client), (whole, client), (model, None)):
@@ -350,9 +350,9 @@ def test_everything_may_be_lost_three_times_in_a_row(
             yield 0, waiting.pop(0)
         raise CancelledError
 
-    monkeypatch.setattr(dask_runner.Cluster, "_round", lose)
-    monkeypatch.setattr(dask_runner.Cluster, "_check_workers", lambda self: None)
-    runner = dask_runner.Cluster(SimpleNamespace(status="running"), patience=1)
+    monkeypatch.setattr(dask_runner.DaskRunner, "_round", lose)
+    monkeypatch.setattr(dask_runner.DaskRunner, "_check_workers", lambda self: None)
+    runner = dask_runner.DaskRunner(SimpleNamespace(status="running"), patience=1)
     with pytest.raises(OSError, match=r"lost 4 times in a row with \d tasks unfinished"):
         list(runner.run(_slowly, range(2)))
     assert len(tried) == rounds
@@ -580,7 +580,7 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_workers_of_another_version(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel.workers, "__version__", "0.0.1")
+    monkeypatch.setattr(dask_runner, "__version__", "0.0.1")
     with pytest.raises(ValueError, match=r"has unmask .* and this process 0.0.1"):
         train(X, Y, backend=client)
 
