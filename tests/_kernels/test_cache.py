@@ -165,6 +165,29 @@ def test_without_any_temporary_folder_nothing_is_kept(monkeypatch: pytest.Monkey
     assert compiling._private_folder() == (None, "No usable temporary directory found")
 
 
+TRAINING = """
+from hashlib import sha256
+from unmask import data, linear
+rows = data.synthetic.planted(300, n_features=40, n_labels=150, seed=3)
+for loss in linear.ova.SOLVERS:
+    model, course = linear.train(rows.features, rows.labels, linear.Recipe(loss))
+    print(sha256(model.weights.tobytes() + course.objective.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_kernels_compute_the_same_whether_compiled_or_loaded(tmp_path: Path) -> None:
+    """numba 0.60 does not: its compiled code is not the code that it stores."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", TRAINING]
+    compiled, loaded = (
+        subprocess.run(command, env=environment, capture_output=True, text=True) for _ in range(2)
+    )
+    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.stdout.count("\n") == 3
+    assert compiled.stdout == loaded.stdout
+
+
 def test_kernels_are_compiled_by_one_decorator() -> None:
     """Others would fail where nothing can be written."""
     for path in (SOURCE / "unmask" / "_kernels").glob("*.py"):
