@@ -311,7 +311,7 @@ def test_result_pages_say_what_the_packed_rows_say(
         raise AssertionError("measured again")
 
     monkeypatch.setattr(runs, "_measure", refuse)
-    monkeypatch.setattr(markdown, "DRAWN_AS", ("csv",))
+    monkeypatch.setattr(markdown, "SUFFIXES", ("csv",))
     monkeypatch.setattr(report, "write", lambda page, path: path)
     results = DOCS / "results"
     (tmp_path / "rows").mkdir()

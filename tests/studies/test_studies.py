@@ -16,7 +16,6 @@ from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
 from unmask import report
 from unmask._io import atomic_write
-from unmask.report import markdown
 from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
 from unmask_studies.styles import STYLES
@@ -83,27 +82,6 @@ def stored(study: runs.Study, size: str, data: Path | None = None) -> list[runs.
 
     reading = runs.Study(study.name, study.about, study.units, refuse, study.draw)
     return runs.run(reading, RESULTS / "rows", size=size, seed=0, data=data)
-
-
-@pytest.mark.parametrize("name", unmask_studies.STUDIES)
-def test_published_pages_are_what_the_stored_rows_show(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All units of the paper's size are stored; drawn, they give the documentation's words and
-    numbers (pictures are left out, they take long)."""
-
-    monkeypatch.setattr(markdown, "DRAWN_AS", ("csv",))
-    study = unmask_studies.STUDIES[name]
-    for folder in PRESENT:
-        (tmp_path / "data" / folder).mkdir(parents=True)
-    rows = stored(study, "paper", tmp_path / "data")
-    page = unmask_studies.study_page(name, study.draw(rows), "paper", 0)
-    drawn = report.write_markdown(page, tmp_path / f"{name}.md")
-    assert drawn.read_text() == (RESULTS / f"{name}.md").read_text()
-    published = [file for file in (RESULTS / name).glob("*.csv") if file.name != "rows.csv"]
-    assert len(list((tmp_path / name).glob("*.csv"))) == len(published)
-    for file in published:
-        assert (tmp_path / name / file.name).read_text() == file.read_text(), file.name
 
 
 def _close(value: Any) -> Any:

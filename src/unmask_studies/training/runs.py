@@ -98,7 +98,7 @@ def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     model = adam.of_arrays(found.weights, found.bias)
     row |= _objective(given, loss, weights, model, l2, bias=row["bias"])
     row["unfinished"] = len(course.exhausted)
-    row["turns"] = int(course.turns.max())
+    row["turns"] = int(course.iterations.max())
     if row["status"] == "finished":
         row["status"] = "unfinished" if row["unfinished"] else "converged"
     return _rows(given, problem, setting, model, row)
