@@ -75,7 +75,7 @@ def test_propensities(shape: tuple[int, int]) -> None:
     for vector in (propensity.inverse_linear(labels), propensity.constant(shape[1], 0.5),
                    propensity.clip(p, 0.1), propensity.temper(p, 0.5), *powers(p, [1]).values(),
                    *propensity.chapman(labels, labels)):  # fmt: skip
-        assert vector.shape == (shape[1],)
+        assert np.shape(vector) == (shape[1],)
         assert np.isfinite(vector).all()
     for call in (
         lambda: propensity.audit(labels, labels),

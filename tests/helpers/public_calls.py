@@ -124,9 +124,9 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
             replicates=50,
         )
     ),
-    "metrics.jain_around": lambda g: list(metrics.jain_around(g["labels"]).values()),
-    "metrics.jain_grid": lambda g: list(metrics.jain_grid(g["labels"]).values()),
-    "metrics.powers": lambda g: list(metrics.powers(g["p"]).values()),
+    "metrics.jain_around": lambda g: [m.values for m in metrics.jain_around(g["labels"]).values()],
+    "metrics.jain_grid": lambda g: [m.values for m in metrics.jain_grid(g["labels"]).values()],
+    "metrics.powers": lambda g: [m.values for m in metrics.powers(g["p"]).values()],
     "metrics.ranking": lambda g: (
         metrics.ranking(
             {"a": g["top"], "b": TopK.from_scores(-GIVEN["scores"], 3)},

@@ -417,7 +417,7 @@ def processes(tmp_path: Path, *workers: list[str]) -> Iterator[tuple[str, subpro
         while not (about.exists() and about.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.1)
         address = json.loads(about.read_text())["address"]
-        for number, prefix in enumerate(dask_runner):
+        for number, prefix in enumerate(workers):
             start(f"worker{number}", prefix, address, "--nthreads", "1", "--no-nanny",
                   "--memory-limit", "2GB")  # fmt: skip
         yield address, scheduler

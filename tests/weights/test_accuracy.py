@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.paths import ROOT
 from unmask import linear, losses, metrics, propensity, weights
+from unmask.metrics.verdict import Reason
 from unmask.predictions import TopK
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -183,7 +184,7 @@ ROW_METRICS = ["R@5", "nDCG@5", "F1@5", "Jaccard@5", "hit@5", "P@5"]
 @pytest.mark.parametrize("p", [1e-6, 1e-3, 0.3])
 @pytest.mark.parametrize("rows", [3, 400])
 def test_estimates_beyond_all_numbers_are_called_unusable(p: float, rows: int) -> None:
-    """One row of 2,000 labels among others: the sum is held, and the verdict says so."""
+    """One row of 2,000 labels among others: no number beyond what sums can hold, and it says so."""
     labels = np.zeros((rows, 2000))
     labels[0], labels[1:, 0] = 1, 1
     top = TopK.from_scores(np.tile(np.arange(2000.0)[::-1], (rows, 1)), 5)
@@ -191,10 +192,11 @@ def test_estimates_beyond_all_numbers_are_called_unusable(p: float, rows: int) -
         top, labels, np.full(2000, p), metrics=ROW_METRICS, estimators=["unbiased"]
     )
     for each in table:
-        assert math.isfinite(each.value)
-        assert math.isfinite(each.standard_error)
-        if abs(each.value) > 2:
+        assert math.isfinite(each.value) == math.isfinite(each.standard_error)
+        assert math.isnan(each.value) == (each.verdict.reason is Reason.OVERFLOW)
+        if not abs(each.value) <= 2:
             assert not each.verdict.usable, each
+    assert math.isnan(table["R@5", "unbiased"].value)
 
 
 @pytest.mark.parametrize("correction", ["unbiased", "tempered"])
@@ -211,12 +213,12 @@ def test_weights_that_no_model_can_carry_are_refused(correction: str) -> None:
 
 def test_the_page_names_tests_that_exist() -> None:
     page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    named = re.findall(r"(test_\w+)\.py`?: `(test_\w+)`", page)
+    named = re.findall(r"tests/([\w/]+)\.py`?: `(test_\w+)`", page)
     assert len(named) >= 15
     for file, name in named:
         tree = ast.parse((ROOT / "tests" / f"{file}.py").read_text(encoding="utf-8"))
         assert name in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}, name
     here = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    promised = {name for file, name in named if file == "test_accuracy"}
+    promised = {name for file, name in named if file == "weights/test_accuracy"}
     ours = {n.name for n in here.body if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"}
     assert promised == ours - {"test_the_page_names_tests_that_exist"}
