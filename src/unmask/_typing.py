@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,23 @@ Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+Array: TypeAlias = NDArray[Any]
+"""An array of numbers of any type."""
+
+Integers: TypeAlias = NDArray[np.integer[Any]]
+"""An array of whole numbers of any width."""
+
+Json: TypeAlias = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
+"""What a JSON file holds."""
+
+Record: TypeAlias = dict[str, Any]
+"""A stored JSON object; its fields are those of its kind and are read without further checks."""
 
 
 class SupportsArray(Protocol):
     """What numpy can read as an array: an estimate of propensities, a data frame, a tensor."""
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[Any]:
+    def __array__(self) -> Array:
         """The values."""
         ...
 

@@ -19,19 +19,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Protocol, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from unmask._typing import Array, Floats, Integers
 
 T = TypeVar("T")
-Floats = NDArray[np.floating[Any]]
+Reals = TypeVar("Reals", bound=np.floating)
 Shape = tuple[int, int]
+Matrix: TypeAlias = "sp.sparray | Array"
 _UNREADABLE = (ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError)
 
 
-def labels(values: Any, *, name: str = "labels") -> sp.csr_array:
+def labels(values: object, *, name: str = "labels") -> sp.csr_array:
     """Binary label matrix (rows × labels) as a canonical `csr_array`.
 
     >>> labels([[0, 1], [1, 1]]).indices
@@ -59,19 +62,19 @@ def _as_ones(checked: sp.csr_array) -> sp.csr_array:
     return _with_data(checked, np.ones(checked.nnz, dtype=np.float32))
 
 
-def _with_data(pattern: sp.csr_array, data: NDArray[Any]) -> sp.csr_array:
+def _with_data(pattern: sp.csr_array, data: Array) -> sp.csr_array:
     made = sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
     made.has_canonical_format = True  # as that of `pattern`, which was checked
     return made
 
 
-def matrix(values: Any, *, name: str, column: str = "column") -> sp.csr_array:
+def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array:
     """Any matrix of real numbers, dense or sparse, as CSR with sorted, unique indices.
 
     The result may share memory with `values`; stored zeros are kept. `column` is what a column is
     called in messages.
     """
-    if not sp.issparse(values):
+    if not is_sparse(values):
         return narrow(sp.csr_array(dense(values, name)))
     if len(values.shape) != 2:
         raise ValueError(f"{name} must be a matrix, rows × columns; got shape {values.shape}.")
@@ -85,7 +88,7 @@ def matrix(values: Any, *, name: str, column: str = "column") -> sp.csr_array:
 
 
 def compressed(
-    data: Any, indices: Any, indptr: Any, shape: Shape, *, name: str, axes: tuple[str, str]
+    data: object, indices: object, indptr: object, shape: Shape, *, name: str, axes: tuple[str, str]
 ) -> sp.csr_array:
     """CSR from a stranger's arrays, every index in range; not sorted, and perhaps repeated.
 
@@ -102,8 +105,8 @@ def compressed(
 
 
 def _pattern(
-    indices: Any, indptr: Any, shape: Shape, stored: int, name: str, axes: tuple[str, str]
-) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.signedinteger[Any]]]:
+    indices: object, indptr: object, shape: Shape, stored: int, name: str, axes: tuple[str, str]
+) -> tuple[Integers, Integers]:
     """The indices in use and the starts of rows, both fit for a kernel."""
     columns = _whole(indices, f"{axes[1]} indices of {name}")
     starts = _whole(indptr, f"{axes[0]} starts (indptr) of {name}")
@@ -127,9 +130,7 @@ def _pattern(
     return columns, starts
 
 
-def _bad_starts(
-    starts: NDArray[Any], falling: NDArray[np.intp], stored: int, name: str, axis: str
-) -> str:
+def _bad_starts(starts: Array, falling: NDArray[np.intp], stored: int, name: str, axis: str) -> str:
     if starts[0] != 0:
         return f"the {axis} starts (indptr) of {name} must begin at 0; got {starts[0]}."
     if falling.size:
@@ -174,18 +175,18 @@ def _twice(name: str, row: int, column: int) -> str:
     )
 
 
-def _of_csr(values: Any, name: str, column: str) -> sp.csr_array:
+def _of_csr(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     arrays = values.data, values.indices, values.indptr
     return compressed(*arrays, values.shape, name=name, axes=("row", column))
 
 
-def _of_csc(values: Any, name: str, column: str) -> sp.csr_array:
+def _of_csc(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     arrays = values.data, values.indices, values.indptr
     turned = compressed(*arrays, values.shape[::-1], name=name, axes=(column, "row"))
     return sp.csr_array(turned.T.tocsr())
 
 
-def _of_coo(values: Any, name: str, column: str) -> sp.csr_array:
+def _of_coo(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     """A repeated entry is refused before scipy adds it up, which may overflow."""
     data = _vector(numbers(values.data, f"values of {name}"), f"values of {name}")
     rows = _coordinates(values.row, values.shape[0], "row", name)
@@ -203,7 +204,7 @@ def _of_coo(values: Any, name: str, column: str) -> sp.csr_array:
     return made
 
 
-def _coordinates(indices: Any, size: int, noun: str, name: str) -> NDArray[Any]:
+def _coordinates(indices: object, size: int, noun: str, name: str) -> Array:
     checked = _whole(indices, f"{noun} indices of {name}")
     if checked.size and not 0 <= checked.min() <= checked.max() < size:
         entry = int(np.argmax((checked < 0) | (checked >= size)))
@@ -212,8 +213,8 @@ def _coordinates(indices: Any, size: int, noun: str, name: str) -> NDArray[Any]:
     return checked
 
 
-def _of_lil(values: Any, name: str, column: str) -> sp.csr_array:
-    def convert() -> Any:
+def _of_lil(values: sp.sparray, name: str, column: str) -> sp.csr_array:
+    def convert() -> sp.csr_array:
         sizes = [[len(row) for row in part] for part in (values.rows, values.data)]
         if sizes[0] != sizes[1] or len(sizes[0]) != values.shape[0]:
             raise ValueError("other numbers of values than of indices")
@@ -222,18 +223,18 @@ def _of_lil(values: Any, name: str, column: str) -> sp.csr_array:
     return _of_csr(_converted(convert, values, name), name, column)
 
 
-def _of_bsr(values: Any, name: str, column: str) -> sp.csr_array:
+def _of_bsr(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     (rows, columns), (high, wide) = values.shape, values.blocksize
     blocks, axes = (rows // high, columns // wide), ("row block", f"{column} block")
     _pattern(values.indices, values.indptr, blocks, len(values.data), name, axes)
     return _of_other(values, name, column)
 
 
-def _of_other(values: Any, name: str, column: str) -> sp.csr_array:
+def _of_other(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     return _of_coo(_converted(values.tocoo, values, name), name, column)
 
 
-def _converted(convert: Callable[[], Any], values: Any, name: str) -> Any:
+def _converted(convert: Callable[[], sp.sparray], values: sp.sparray, name: str) -> sp.sparray:
     """What scipy makes of a matrix; its complaints in our words."""
     try:
         return convert()
@@ -241,7 +242,7 @@ def _converted(convert: Callable[[], Any], values: Any, name: str) -> Any:
         raise ValueError(f"{name} are damaged in their {values.format} form: {error}.") from None
 
 
-_CONVERTERS: dict[str, Callable[[Any, str, str], sp.csr_array]] = {
+_CONVERTERS: dict[str, Callable[[sp.sparray, str, str], sp.csr_array]] = {
     "csr": _of_csr,
     "csc": _of_csc,
     "coo": _of_coo,
@@ -250,7 +251,7 @@ _CONVERTERS: dict[str, Callable[[Any, str, str], sp.csr_array]] = {
 }
 
 
-def dense(values: Any, name: str, column: str = "column") -> NDArray[Any]:
+def dense(values: object, name: str, column: str = "column") -> Array:
     """A matrix of real numbers as an array, none of them checked; may share memory."""
     array = _plain(values, name)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -261,7 +262,7 @@ def dense(values: Any, name: str, column: str = "column") -> NDArray[Any]:
     return _native(array)
 
 
-def numbers(values: Any, name: str) -> NDArray[Any]:
+def numbers(values: object, name: str) -> Array:
     """`values` as an array of real numbers that scipy and kernels can read; may share memory.
 
     Tensors are detached and brought to the CPU; a masked array is taken if nothing is masked.
@@ -276,14 +277,14 @@ def numbers(values: Any, name: str) -> NDArray[Any]:
     return _native(array)
 
 
-def _native(array: NDArray[Any]) -> NDArray[Any]:
+def _native(array: Array) -> Array:
     """In the byte order of this machine, and no halves, of which scipy and numba have none."""
     if array.dtype == np.float16:
         return array.astype(np.float32)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _whole(values: Any, name: str) -> NDArray[Any]:
+def _whole(values: object, name: str) -> Array:
     """A vector of int32 or int64."""
     array = _vector(_plain(values, name), name)
     if array.dtype.kind not in "iu" and array.size:
@@ -295,24 +296,25 @@ def _whole(values: Any, name: str) -> NDArray[Any]:
     return array.astype(np.int64)
 
 
-def _vector(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _vector(array: Array, name: str) -> Array:
     if array.ndim != 1:
         raise ValueError(f"{name} must stand in one row; got shape {array.shape}.")
     return np.ascontiguousarray(array)
 
 
-def _plain(values: Any, name: str) -> NDArray[Any]:
+def _plain(values: object, name: str) -> Array:
     """`values` as a numpy array of whatever type, with nothing hidden in it."""
     _refuse_mask(values, name)
     try:
-        return _of_tensor(values) if is_tensor(values) else np.asarray(values)
+        return _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
     except _UNREADABLE as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be read as an array of numbers: {reason}") from None
 
 
-def _refuse_mask(values: Any, name: str) -> None:
-    for part in values if isinstance(values, list | tuple) else (values,):
+def _refuse_mask(values: object, name: str) -> None:
+    parts: Iterable[object] = values if isinstance(values, list | tuple) else (values,)
+    for part in parts:
         if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
             raise ValueError(
                 f"{name} have masked entries ({int(np.ma.getmaskarray(part).sum())}), which have "
@@ -320,13 +322,28 @@ def _refuse_mask(values: Any, name: str) -> None:
             )
 
 
-def is_tensor(values: Any) -> bool:
+def is_sparse(values: object) -> TypeGuard[sp.sparray]:
+    """Whether this is a sparse matrix or array of scipy."""
+    return bool(sp.issparse(values))
+
+
+class _Tensor(Protocol):
+    """What is used of a torch tensor, which this room does not import."""
+
+    layout: object
+
+    def numpy(self, *, force: bool) -> Array: ...
+
+    def float(self) -> _Tensor: ...
+
+
+def is_tensor(values: object) -> bool:
     """Whether this is a torch tensor, asked without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
 
-def _of_tensor(tensor: Any) -> NDArray[Any]:
+def _of_tensor(tensor: _Tensor) -> Array:
     if tensor.layout is not sys.modules["torch"].strided:
         raise ValueError("it is a sparse tensor; give a dense one, or a scipy.sparse matrix.")
     try:
@@ -335,9 +352,9 @@ def _of_tensor(tensor: Any) -> NDArray[Any]:
         return np.asarray(tensor.float().numpy(force=True))
 
 
-def width(values: Any, name: str) -> int:
+def width(values: object, name: str) -> int:
     """The columns of what may be a matrix; its contents are checked by whoever reads them."""
-    shape = values.shape if sp.issparse(values) else _plain(values, name).shape
+    shape = values.shape if is_sparse(values) else _plain(values, name).shape
     if len(shape) != 2:
         raise ValueError(f"{name} must be a matrix of numbers, rows × columns; got shape {shape}.")
     return int(shape[1])
@@ -348,7 +365,7 @@ def row_of(checked: sp.csr_array, entry: int) -> int:
     return int(np.searchsorted(checked.indptr, entry, side="right")) - 1
 
 
-def propensity(values: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
+def propensity(values: object, n_labels: int | None = None) -> Floats:
     """One propensity per label, float64 in (0, 1].
 
     >>> propensity([0.5, 1.7])
@@ -364,12 +381,12 @@ def propensity(values: ArrayLike, n_labels: int | None = None) -> NDArray[np.flo
     return checked
 
 
-def entry_propensity(values: Any, of_labels: sp.csr_array) -> NDArray[np.float64]:
+def entry_propensity(values: object, of_labels: sp.csr_array) -> Floats:
     """The propensity of every stored entry of `of_labels` (already checked), in storage order.
 
     `values` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
     """
-    if not sp.issparse(values):
+    if not is_sparse(values):
         return np.asarray(propensity(values, of_labels.shape[1])[of_labels.indices])
     checked = matrix(values, name="propensities", column="label")
     if not same_pattern(checked, of_labels):
@@ -377,7 +394,7 @@ def entry_propensity(values: Any, of_labels: sp.csr_array) -> NDArray[np.float64
             "sparse propensities must store exactly the entries that the labels store; got "
             f"{checked.nnz} in {checked.shape} for {of_labels.nnz} labels in {of_labels.shape}."
         )
-    chances: NDArray[np.float64] = checked.data.astype(np.float64)
+    chances: Floats = checked.data.astype(np.float64)
     _in_unit_interval(
         chances,
         lambda entry: f"in row {row_of(checked, entry)}, label {checked.indices[entry]}",
@@ -385,7 +402,7 @@ def entry_propensity(values: Any, of_labels: sp.csr_array) -> NDArray[np.float64
     return chances
 
 
-def inverse_by_entry(indptr: Any, values: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def inverse_by_entry(indptr: object, values: object) -> tuple[Array, Floats]:
     """Row starts, and 1/p of every entry: finite numbers of at least 1."""
     name = "inverse propensities"
     inverse = _vector(numbers(values, name), name).astype(np.float64, copy=False)
@@ -411,14 +428,14 @@ def same_pattern(left: sp.csr_array, right: sp.csr_array) -> bool:
     )
 
 
-def _in_unit_interval(values: NDArray[np.float64], where: Callable[[int], str]) -> None:
+def _in_unit_interval(values: Floats, where: Callable[[int], str]) -> None:
     bad = np.flatnonzero(~((values > 0) & (values <= 1)))
     if bad.size:
         entry = int(bad[0])
         raise ValueError(f"propensities must lie in (0, 1]; got {values[entry]:g} {where(entry)}.")
 
 
-def finite(values: Floats, name: str) -> Floats:
+def finite(values: NDArray[Reals], name: str) -> NDArray[Reals]:
     """`values` unchanged, if every number in it is finite."""
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -428,31 +445,31 @@ def finite(values: Floats, name: str) -> Floats:
     return values
 
 
-def in_range(given: float, name: str, low: float, high: float) -> float:
-    """`given`, if it lies in [low, high].
+def in_range(value: float, name: str, low: float, high: float) -> float:
+    """`value`, if it lies in [low, high].
 
     >>> in_range(1.5, "tau", 0, 1)
     Traceback (most recent call last):
     ValueError: tau must lie in [0, 1]; got 1.5.
     """
-    if not low <= given <= high:
-        raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; got {given:g}.")
-    return given
+    if not low <= value <= high:
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; got {value:g}.")
+    return value
 
 
-def one_of(given: str, known: Mapping[str, T] | Iterable[str], name: str) -> str:
-    """`given`, if it is one of the `known` names; the message lists them.
+def one_of(choice: str, choices: Mapping[str, T] | Iterable[str], name: str) -> str:
+    """`choice`, if it is one of the `choices`; the message lists them.
 
     >>> one_of("hing", ["hinge", "logistic"], "loss")
     Traceback (most recent call last):
     ValueError: unknown loss 'hing'; use one of: hinge, logistic.
     """
-    if given not in known:
-        raise ValueError(f"unknown {name} {given!r}; use one of: {', '.join(sorted(known))}.")
-    return given
+    if choice not in choices:
+        raise ValueError(f"unknown {name} {choice!r}; use one of: {', '.join(sorted(choices))}.")
+    return choice
 
 
-def same_rows(left: Any, right: Any, left_name: str, right_name: str) -> None:
+def same_rows(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
     """Both matrices describe the same instances."""
     if left.shape[0] != right.shape[0]:
         raise ValueError(
@@ -461,7 +478,7 @@ def same_rows(left: Any, right: Any, left_name: str, right_name: str) -> None:
         )
 
 
-def columns(values: Any, *, name: str = "features", column: str = "feature") -> sp.csr_array:
+def columns(values: object, *, name: str = "features", column: str = "feature") -> sp.csr_array:
     """A sparse matrix of finite float32 values, indices sorted and unique, stored zeros kept.
 
     Features and scores come through here: a stored zero is a statement there ("scored 0").
@@ -495,16 +512,16 @@ def narrow(checked: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((checked.data, indices, indptr), shape=checked.shape)
 
 
-def positive_int(given: Any, name: str) -> int:
-    """`given` as an int, if it is a whole number of at least 1.
+def positive_int(value: object, name: str) -> int:
+    """`value` as an int, if it is a whole number of at least 1.
 
     >>> positive_int(0, "k")
     Traceback (most recent call last):
     ValueError: k must be a whole number of at least 1; got 0.
     """
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {given!r}.")
-    return int(given)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    return int(value)
 
 
 def training_rows(n: float) -> None:
@@ -518,7 +535,7 @@ def training_rows(n: float) -> None:
         raise ValueError(f"the Jain model needs at least 3 training rows (ln n > 1); got {n}.")
 
 
-def per_label(values: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64]:
+def per_label(values: object, n_labels: int, name: str) -> Floats:
     """One finite number ≥ 0 per label, as float64.
 
     >>> per_label([3, -1], 2, "label counts")
@@ -535,7 +552,7 @@ def per_label(values: ArrayLike, n_labels: int, name: str) -> NDArray[np.float64
     return checked
 
 
-def same_shape(left: Any, right: Any, left_name: str, right_name: str) -> None:
+def same_shape(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
     """Both matrices describe the same instances and the same labels."""
     if left.shape != right.shape:
         raise ValueError(

@@ -8,31 +8,54 @@ UTF-8 bytes, one name per line. Nothing in either kind is unpickled.
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Protocol, cast
+from zipfile import ZipFile
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib.npyio import NpzFile
 
 from unmask import _validation
 from unmask._io.file_limits import current_limits, refuse_columns, refuse_expansion
 from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
+from unmask._typing import Array, PathLike
 
-Pathlike = str | os.PathLike[str]
+Parts = dict[str, sp.csr_array | tuple[str, ...] | None]
+"""Matrices and names of a data set; None: the file has none."""
+
+
+class Stored(Protocol):
+    """A data set, as far as it is stored."""
+
+    @property
+    def features(self) -> sp.csr_array | None: ...
+
+    @property
+    def labels(self) -> sp.csr_array | None: ...
+
+    @property
+    def filtered(self) -> sp.csr_array | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None: ...
+
 
 _MATRICES = ("features", "labels", "filtered")
 _NAMES = ("feature_names", "label_names")
 _ARRAYS = ("data", "indices", "indptr", "shape")
 
 
-def recognised(path: Pathlike) -> bool:
+def recognised(path: PathLike) -> bool:
     """Whether the (decompressed) file is a zip archive."""
     return next(blocks(path, size=1 << 10), b"").startswith(b"PK\x03\x04")
 
 
-def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
+def load(path: PathLike) -> sp.csr_array | Parts:
     """One matrix, or the parts of a data set by name."""
     with opened(path) as stored:
         if "labels_indptr" in stored or "features_indptr" in stored:
@@ -41,7 +64,7 @@ def load(path: Pathlike) -> sp.csr_array | dict[str, Any]:
 
 
 @contextmanager
-def opened(path: Pathlike) -> Iterator[Any]:
+def opened(path: PathLike) -> Iterator[NpzFile]:
     """The arrays of an archive by name; whatever is wrong with them is a ValueError.
 
     The parsers of zip, deflate and array headers raise what they like, from `zlib.error` to
@@ -50,7 +73,7 @@ def opened(path: Pathlike) -> Iterator[Any]:
     with _file(path) as file:
         try:
             with np.load(file, allow_pickle=False) as stored:
-                if not isinstance(stored, np.lib.npyio.NpzFile):
+                if not isinstance(stored, NpzFile):
                     raise ValueError("not an .npz file.")
                 _refuse_bomb(path, stored)
                 yield stored
@@ -62,20 +85,20 @@ def opened(path: Pathlike) -> Iterator[Any]:
             raise ValueError(f"{path}: not a sparse matrix in .npz form ({says}).") from error
 
 
-def _file(path: Pathlike) -> Any:
+def _file(path: PathLike) -> IO[bytes]:
     return open_readable(path) if compression(path) == "none" else io.BytesIO(contents(path))
 
 
-def _refuse_bomb(path: Pathlike, stored: Any) -> None:
+def _refuse_bomb(path: PathLike, stored: NpzFile) -> None:
     """Raise if the archive's arrays are far larger than the archive."""
-    members = stored.zip.infolist()
+    members = cast(ZipFile, stored.zip).infolist()
     packed = sum(member.compress_size for member in members)
     unpacked = sum(member.file_size for member in members)
     refuse_expansion(path, packed, unpacked, current_limits())
 
 
-def _dataset(stored: Any) -> dict[str, Any]:
-    parts: dict[str, Any] = {"features": None, "labels": None}
+def _dataset(stored: NpzFile) -> Parts:
+    parts: Parts = {"features": None, "labels": None}
     for name in _MATRICES:
         if f"{name}_indptr" in stored:
             parts[name] = sparse(*(stored[f"{name}_{part}"] for part in _ARRAYS))
@@ -85,7 +108,7 @@ def _dataset(stored: Any) -> dict[str, Any]:
     return parts
 
 
-def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
+def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
     """A matrix as `scipy.sparse.save_npz` keeps it."""
     kind = stored["format"].item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
@@ -105,7 +128,7 @@ def _matrix(path: Pathlike, stored: Any) -> sp.csr_array:
     return _validation.matrix(made, name="values")
 
 
-def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
+def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> sp.csr_array:
     """CSR from the arrays of a file, all of which must be in use: else it was damaged.
 
     >>> sparse(np.ones(1), np.array([5]), np.array([0, 1]), (1, 4))
@@ -122,20 +145,22 @@ def sparse(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
     return made
 
 
-def of_kinds(data: Any, *indices: Any) -> None:
+def of_kinds(data: Array, *indices: Array) -> None:
     """Raise unless these are vectors of numbers, and of whole numbers."""
     kinds = [data.dtype.kind in "biuf", *(each.dtype.kind in "iu" for each in indices)]
     if not all(kinds) or any(each.ndim != 1 for each in (data, *indices)):
-        told = ", ".join(f"{each.dtype} in shape {each.shape}" for each in (data, *indices))
-        raise ValueError(f"values must be numbers and indices whole numbers, in a row; got {told}.")
+        types = ", ".join(f"{each.dtype} in shape {each.shape}" for each in (data, *indices))
+        raise ValueError(
+            f"values must be numbers and indices whole numbers, in a row; got {types}."
+        )
 
 
-def save_matrix(path: Pathlike, matrix: sp.csr_array) -> None:
+def save_matrix(path: PathLike, matrix: sp.csr_array) -> None:
     """One matrix, readable by `scipy.sparse.load_npz` of any version."""
     _save(path, lambda file: sp.save_npz(file, sp.csr_matrix(matrix)))
 
 
-def save_dataset(path: Pathlike, dataset: Any) -> None:
+def save_dataset(path: PathLike, dataset: Stored) -> None:
     """Everything that a data set holds."""
     arrays = {}
     for name in _MATRICES:
@@ -150,7 +175,7 @@ def save_dataset(path: Pathlike, dataset: Any) -> None:
     _save(path, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _save(path: Pathlike, save: Callable[[IO[bytes]], None]) -> None:
+def _save(path: PathLike, save: Callable[[IO[bytes]], None]) -> None:
     """By way of memory: a zip archive is written back and forth, which no compressor follows."""
     archive = io.BytesIO()
     save(archive)

@@ -49,10 +49,10 @@ def message(path: str, line: int, fault: Fault, block: bytes, rules: Rules) -> s
     return f"{path}, line {line}: {says[fault.code]}."
 
 
-def token_at(block: bytes, at: int, ends: bytes = b" \t\n") -> bytes:
-    """The bytes from `at` to the next of `ends`, without the \\r of a line end."""
-    found = re.compile(b"[^" + ends + b"]*").match(block, at)
-    token, end = (found.group(), found.end()) if found else (b"", at)
+def token_at(block: bytes, start: int, ends: bytes = b" \t\n") -> bytes:
+    """The bytes from `start` to the next of `ends`, without the \\r of a line end."""
+    match = re.compile(b"[^" + ends + b"]*").match(block, start)
+    token, end = (match.group(), match.end()) if match else (b"", start)
     return token.removesuffix(b"\r") if block[end : end + 1] in (b"\n", b"") else token
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 FREE = 64 << 20
 """Bytes that any file may grow to."""
@@ -45,8 +44,12 @@ def limits(
     ...     raised.columns, raised.expansion
     (1099511627776, 200)
     """
-    given: dict[str, Any] = {"expansion": expansion, "columns": columns, "json": json}
-    chosen = replace(current_limits(), **{k: v for k, v in given.items() if v is not None})
+    before = current_limits()
+    chosen = Limits(
+        expansion=before.expansion if expansion is None else expansion,
+        columns=before.columns if columns is None else columns,
+        json=before.json if json is None else json,
+    )
     token = _current.set(chosen)
     try:
         yield chosen

@@ -1,7 +1,7 @@
 """JSON files, and the names of other files in them: neither is trusted.
 
 Whatever is wrong with a JSON file is a ValueError that names it. It is not read if it is longer
-than `allowance` permits.
+than `limits` permit.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from unmask._io.file_limits import refuse_json
 from unmask._io.streams import open_readable
+from unmask._typing import PathLike
 
 
-def read_json(
-    path: str | os.PathLike[str], contents: bytes | None = None, *, follow: bool = True
-) -> Any:
+def read_json(path: PathLike, contents: bytes | None = None, *, follow: bool = True) -> Any:
     """What a JSON file holds; `contents` are its bytes, if those are known.
 
     >>> read_json("a.json", b'{"n": 1}')
@@ -35,13 +34,13 @@ def read_json(
         raise ValueError(f"{os.fspath(path)} is not JSON ({error}).") from None
 
 
-def read_json_bytes(path: str | os.PathLike[str], file: BinaryIO, size: int) -> bytes:
+def read_json_bytes(path: PathLike, file: BinaryIO, size: int) -> bytes:
     """The next `size` bytes of a file, if they are not too many to be JSON."""
     refuse_json(path, size)
     return file.read(size)
 
 
-def is_name(name: Any) -> bool:
+def is_name(name: object) -> TypeGuard[str]:
     """Whether a name in a manifest can be that of a file in the folder itself.
 
     >>> is_name("shard-1"), is_name("../shard-1"), is_name("/etc/a"), is_name(".."), is_name(None)
@@ -52,7 +51,7 @@ def is_name(name: Any) -> bool:
     return name.isprintable()
 
 
-def is_inside(folder: Path, name: Any) -> bool:
+def is_inside(folder: Path, name: object) -> bool:
     """Whether a name in a manifest means a file in the folder itself, links followed.
 
     >>> is_inside(Path("."), "shard-1"), is_inside(Path("."), "../shard-1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,10 @@ from numpy.typing import NDArray
 from unmask._io.errors import quoted, token_at
 from unmask._io.rows import open_text
 from unmask._io.streams import contents
+from unmask._typing import PathLike
 
 
-def integers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
+def integers(path: PathLike) -> NDArray[np.int64]:
     r"""A table of whole numbers without header, as many in every line; empty lines may follow.
 
     >>> import tempfile
@@ -28,20 +28,20 @@ def integers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
     opened = open_text(path).headerless()
     numbers, widths, line = [], [], 1
     for block in opened.lines():
-        found = np.empty(len(block) // 2 + 1, dtype=np.int64)
+        row_numbers = np.empty(len(block) // 2 + 1, dtype=np.int64)
         counts = np.empty(len(block) + 1, dtype=np.int32)
         buffer = np.frombuffer(block, dtype=np.uint8)
-        code, where, lines, n_found = text.whole_numbers(buffer, 0, len(block), found, counts)
+        code, where, lines, count = text.whole_numbers(buffer, 0, len(block), row_numbers, counts)
         if code:
             token = quoted(token_at(block, where))
             raise ValueError(f"{path}, line {line + lines}: expected a whole number, got {token}.")
-        numbers.append(found[:n_found].copy())
+        numbers.append(row_numbers[:count].copy())
         widths.append(counts[:lines].copy())
         line += lines
     return _table(np.concatenate(numbers), np.concatenate(widths), path)
 
 
-def numbers(path: str | os.PathLike[str], content: bytes | None = None) -> NDArray[np.float64]:
+def numbers(path: PathLike, content: bytes | None = None) -> NDArray[np.float64]:
     """One number per line of a file; `content` is what the file holds, if that is known.
 
     >>> numbers("p.txt", b"0.5\\n1e-3\\n")
@@ -53,9 +53,9 @@ def numbers(path: str | os.PathLike[str], content: bytes | None = None) -> NDArr
     try:
         return np.array([float(line) for line in lines])
     except ValueError:
-        at = next(i for i, line in enumerate(lines) if not _is_number(line))
+        bad = next(i for i, line in enumerate(lines) if not _is_number(line))
         raise ValueError(
-            f"{os.fspath(path)}, line {at + 1}: expected a number, got {quoted(lines[at])}."
+            f"{os.fspath(path)}, line {bad + 1}: expected a number, got {quoted(lines[bad])}."
         ) from None
 
 
@@ -67,7 +67,9 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-def _table(numbers: NDArray[np.int64], widths: NDArray[np.int32], path: Any) -> NDArray[np.int64]:
+def _table(
+    numbers: NDArray[np.int64], widths: NDArray[np.int32], path: PathLike
+) -> NDArray[np.int64]:
     filled = np.flatnonzero(widths)
     if not filled.size:
         raise ValueError(f"{path}: the file holds no numbers.")

@@ -16,19 +16,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from unmask._io.json_files import read_json
 from unmask._io.streams import atomic_write, contents
-
-Record = dict[str, Any]
+from unmask._typing import PathLike, Record
 
 PACKED, JOURNAL = ".jsonl.zst", ".jsonl"
 LEVEL = 19
 """Of zstd: results are packed once, and kept under version control."""
 
 
-def key_text(key: Any) -> str:
+def key_text(key: object) -> str:
     """A key as text; equal keys have equal texts, whatever the order of their fields.
 
     >>> key_text({"seed": 0, "case": "a"})
@@ -37,7 +36,7 @@ def key_text(key: Any) -> str:
     return json.dumps(key, sort_keys=True, separators=(",", ":"))
 
 
-def read_records(path: str | os.PathLike[str]) -> list[Record]:
+def read_records(path: PathLike) -> list[Record]:
     """All records, packed or in the journal; none if there is no file of either kind.
 
     `path` is that of the packed file, `name.jsonl.zst`, whether it is there yet or not.
@@ -49,7 +48,7 @@ def read_records(path: str | os.PathLike[str]) -> list[Record]:
         return _read(packed)
 
 
-def append_record(path: str | os.PathLike[str], record: Record) -> None:
+def append_record(path: PathLike, record: Record) -> None:
     """Add a record to the journal of the packed file `path`.
 
     >>> import tempfile
@@ -71,7 +70,7 @@ def append_record(path: str | os.PathLike[str], record: Record) -> None:
         os.fsync(file.fileno())
 
 
-def pack_records(path: str | os.PathLike[str]) -> None:
+def pack_records(path: PathLike) -> None:
     """Move the records of the journal into the packed file; without a journal nothing changes."""
     packed = Path(path)
     journal = _journal(packed)
@@ -91,7 +90,7 @@ def pack_records(path: str | os.PathLike[str]) -> None:
         journal.unlink(missing_ok=True)
 
 
-def remove_records(path: str | os.PathLike[str]) -> None:
+def remove_records(path: PathLike) -> None:
     """Remove the packed file and its journal, if they are there."""
     packed = Path(path)
     if packed.parent.is_dir():

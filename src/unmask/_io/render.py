@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from unmask._io.streams import atomic_write
 from unmask._kernels import in_chunks, row_bounds
+from unmask._typing import PathLike, Singles
 
 _CHUNKS_HELD = 16
 
 
 def write_rows(
-    path: str | os.PathLike[str],
+    path: PathLike,
     header: tuple[int, ...],
     entries: sp.csr_array,
     labels: sp.csr_array | None = None,
@@ -34,7 +34,9 @@ def write_rows(
                 file.write(rendered)
 
 
-def _rendered(entries: sp.csr_array, labels: sp.csr_array | None, start: int, stop: int) -> Any:
+def _rendered(
+    entries: sp.csr_array, labels: sp.csr_array | None, start: int, stop: int
+) -> memoryview:
     from unmask._kernels import render
 
     indptr, values = entries.indptr, entries.data
@@ -48,7 +50,7 @@ def _rendered(entries: sp.csr_array, labels: sp.csr_array | None, start: int, st
     return out[:length].data
 
 
-def _by_python(values: Any) -> Any:
+def _by_python(values: Singles) -> NDArray[np.uint8]:
     """The values that the kernel leaves to Python, one per row, as zero-padded ASCII."""
     from unmask._kernels.render import HIGHEST, LOWEST
 

@@ -13,13 +13,12 @@ No memory is set aside on the word of a header.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from unmask._io.errors import Fault, Rules, message, token_at
 from unmask._io.streams import blocks, compression
 from unmask._kernels import in_chunks
+from unmask._typing import Array, Integers, Ints, PathLike, Singles
 
 INT32 = int(np.iinfo(np.int32).max)
 _CHUNK = 1 << 20
@@ -53,7 +53,7 @@ class Text:
         return self.rest if self.header else chain([self.first_line], self.rest)
 
 
-def open_text(path: str | os.PathLike[str]) -> Text:
+def open_text(path: PathLike) -> Text:
     r"""Open a (compressed) text file and look at its first line.
 
     >>> import tempfile
@@ -90,9 +90,9 @@ class Block(NamedTuple):
     """What a file's lines hold: rows of labels and rows of (column, value)."""
 
     label_counts: NDArray[np.int32]
-    labels: NDArray[np.integer[Any]]
+    labels: Integers
     counts: NDArray[np.int32]
-    columns: NDArray[np.integer[Any]]
+    columns: Integers
     values: NDArray[np.float32]
 
     @property
@@ -110,7 +110,9 @@ class Block(NamedTuple):
         return _csr(ones, self.labels, self.label_counts, n_labels)
 
 
-def _csr(values: Any, indices: Any, counts: Any, n_columns: int) -> sp.csr_array:
+def _csr(
+    values: Singles, indices: Integers, counts: NDArray[np.int32], n_columns: int
+) -> sp.csr_array:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
     small = max(n_columns, int(indptr[-1])) <= INT32
@@ -156,7 +158,7 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
     from unmask._kernels import text
 
     most = (stop - start) // 2 + 1  # no entry is shorter than a digit and a separator
-    room: Any = Block(
+    space = Block(
         np.empty(stop - start + 1, dtype=np.int32),
         np.empty(most, dtype=np.int32 if rules.n_labels <= INT32 else np.int64),
         np.empty(stop - start + 1, dtype=np.int32),
@@ -165,30 +167,32 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
     )
     slow = np.empty((most, 3), dtype=np.int64)
     buffer = np.frombuffer(block, dtype=np.uint8)
-    kernel: Any = text.parse
-    code, where, lines, rows, n_labels, n_entries, n_slow = kernel(
-        buffer, start, stop, *rules, *room, slow
+    code, where, lines, rows, n_labels, n_entries, n_slow = text.parse(
+        buffer, start, stop, *rules, *space, slow
     )
     lengths = (rows, n_labels, rows, n_entries, n_entries)
-    found = Block(*(array[:length].copy() for array, length in zip(room, lengths, strict=True)))
-    fault = Fault(code, where) if code else _read_slow(block, rules, found, slow[:n_slow])
-    return (fault, block.count(b"\n", start, fault.where)) if fault else (found, lines)
+    arrays: list[Array] = [
+        array[:length].copy() for array, length in zip(space, lengths, strict=True)
+    ]
+    rows_read = Block(*arrays)
+    fault = Fault(code, where) if code else _read_slow(block, rules, rows_read, slow[:n_slow])
+    return (fault, block.count(b"\n", start, fault.where)) if fault else (rows_read, lines)
 
 
-def _read_slow(block: bytes, rules: Rules, found: Block, slow: Any) -> Fault | None:
+def _read_slow(block: bytes, rules: Rules, rows: Block, slow: Ints) -> Fault | None:
     """Let Python read the values that need more than float64 to be rounded properly."""
     from unmask._kernels import text
 
-    first = np.cumsum(found.counts) - found.counts if len(slow) else found.counts
-    for row, column, at in slow.tolist():
+    first = np.cumsum(rows.counts) - rows.counts if len(slow) else rows.counts
+    for row, column, position in slow.tolist():
         with np.errstate(over="ignore"):
-            value = np.float32(float(token_at(block, at, b" \t\r\n,#")))
+            value = np.float32(float(token_at(block, position, b" \t\r\n,#")))
         if not np.isfinite(value):
-            return Fault(text.BAD_VALUE, at)
+            return Fault(text.BAD_VALUE, position)
         if rules.layout == text.LABELS and value != 1:
-            return Fault(text.NOT_ONE, at)
-        own = slice(first[row], first[row] + found.counts[row])
-        found.values[own][np.searchsorted(found.columns[own], column)] = value
+            return Fault(text.NOT_ONE, position)
+        own = slice(first[row], first[row] + rows.counts[row])
+        rows.values[own][np.searchsorted(rows.columns[own], column)] = value
     return None
 
 
@@ -206,18 +210,18 @@ def _joined(parts: list[Block]) -> Block:
     return Block(*whole)
 
 
-def _of_length(found: Block, n_rows: int | None, text: Text) -> Block:
-    """`found`, if it has `n_rows` rows; empty lines after the last row are no rows."""
-    if n_rows is None or found.rows == n_rows:
-        return found
-    if found.rows < n_rows:
+def _of_length(block: Block, n_rows: int | None, text: Text) -> Block:
+    """`block`, if it has `n_rows` rows; empty lines after the last row are no rows."""
+    if n_rows is None or block.rows == n_rows:
+        return block
+    if block.rows < n_rows:
         raise ValueError(
-            f"{text.path}: the header announces {n_rows} rows, the file has {found.rows}."
+            f"{text.path}: the header announces {n_rows} rows, the file has {block.rows}."
         )
-    extra = np.flatnonzero(found.label_counts[n_rows:] + found.counts[n_rows:])
+    extra = np.flatnonzero(block.label_counts[n_rows:] + block.counts[n_rows:])
     if extra.size:
         raise ValueError(
             f"{text.path}, line {n_rows + 2 + int(extra[0])}: the header announces {n_rows} rows, "
             "but here is one more."
         )
-    return found._replace(label_counts=found.label_counts[:n_rows], counts=found.counts[:n_rows])
+    return block._replace(label_counts=block.label_counts[:n_rows], counts=block.counts[:n_rows])

@@ -25,9 +25,13 @@ from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from threading import get_ident
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from unmask._io.file_limits import Limits, current_limits, refuse_expansion
+from unmask._typing import PathLike
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 BLOCK = 4 << 20
 
@@ -42,14 +46,14 @@ _PIECE = {
 }  # zstd cannot bound its output (32,768-fold): feed little
 
 
-def compression(path: str | os.PathLike[str]) -> str:
+def compression(path: PathLike) -> str:
     """`none`, `gzip` or `zstd`, by the first bytes of the file."""
     with open_readable(path) as file:
         head = file.read(4)
     return next((name for magic, name in _MAGIC if magic.match(head)), "none")
 
 
-def open_readable(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
+def open_readable(path: PathLike, *, follow: bool = True) -> BufferedReader:
     """Open a regular file; everything else is refused, a link too unless `follow`.
 
     Refused before it is opened, which may wait or have effects; and looked at again when it is
@@ -70,23 +74,23 @@ def open_readable(path: str | os.PathLike[str], *, follow: bool = True) -> Buffe
     return file
 
 
-def _refuse_reading(path: str | os.PathLike[str], found: os.stat_result) -> None:
+def _refuse_reading(path: PathLike, status: os.stat_result) -> None:
     says = {
         stat.S_IFDIR: "is a folder; name a file in it",
         stat.S_IFLNK: "is a link; files of a model are not links: put the file itself there",
         stat.S_IFIFO: "is a pipe, which can be read only once; write it to a file and name that",
     }
     other = "is a device, not a file; write what it gives to a file and name that"
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{os.fspath(path)} {says.get(stat.S_IFMT(found.st_mode), other)}.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{os.fspath(path)} {says.get(stat.S_IFMT(status.st_mode), other)}.")
 
 
-def contents(path: str | os.PathLike[str]) -> bytes:
+def contents(path: PathLike) -> bytes:
     """The whole file, decompressed."""
     return b"".join(blocks(path))
 
 
-def blocks(path: str | os.PathLike[str], size: int = BLOCK) -> Iterator[bytes]:
+def blocks(path: PathLike, size: int = BLOCK) -> Iterator[bytes]:
     """The decompressed file in blocks of roughly `size` bytes, read one block ahead."""
     kind = compression(path)
     if kind == "none":
@@ -100,15 +104,13 @@ def blocks(path: str | os.PathLike[str], size: int = BLOCK) -> Iterator[bytes]:
             yield block
 
 
-def _plain(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
+def _plain(path: PathLike, size: int) -> Iterator[bytes]:
     with open_readable(path) as file:
         while block := file.read(size):
             yield block
 
 
-def _decompressed(
-    path: str | os.PathLike[str], kind: str, size: int, allowed: Limits
-) -> Iterator[bytes]:
+def _decompressed(path: PathLike, kind: str, size: int, allowed: Limits) -> Iterator[bytes]:
     """Blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
     held = total = 0
@@ -126,7 +128,7 @@ def _decompressed(
         yield b"".join(gathered)
 
 
-def _pieces(file: BinaryIO, path: Any, kind: str, size: int) -> Iterator[bytes]:
+def _pieces(file: BinaryIO, path: PathLike, kind: str, size: int) -> Iterator[bytes]:
     """Member after member (gzip) or frame after frame (zstd); zeros after the last are padding."""
     waiting = file.read(_PIECE[kind])
     while waiting:
@@ -139,7 +141,7 @@ def _pieces(file: BinaryIO, path: Any, kind: str, size: int) -> Iterator[bytes]:
 
 
 def _member(
-    member: Any, waiting: bytes, file: BinaryIO, path: Any, kind: str, size: int
+    member: Any, waiting: bytes, file: BinaryIO, path: PathLike, kind: str, size: int
 ) -> Iterator[bytes]:
     while True:
         try:
@@ -163,7 +165,7 @@ def _decompressor(kind: str) -> Any:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[IO[bytes]]:
+def atomic_write(path: PathLike, *, follow: bool = True) -> Iterator[IO[bytes]]:
     """A binary file that becomes `path` when the block ends well, compressed if the suffix says so.
 
     Where `path` is a link, the file that it leads to is replaced (the link itself unless `follow`);
@@ -207,7 +209,7 @@ def _descriptor(path: Path) -> int | None:
     return int(path.name) if path.name.isdigit() and os.fspath(path.parent) in own else None
 
 
-def is_standard_output(path: str | os.PathLike[str]) -> bool:
+def is_standard_output(path: PathLike) -> bool:
     """Whether a path means the standard output of this process, as `/dev/stdout` does."""
     return _descriptor(_link_end(Path(path))) == 1
 
@@ -221,7 +223,7 @@ def _mode(target: Path, follow: bool) -> int:
 
 
 @contextmanager
-def _streaming(named: Path, target: Path, old: int) -> Iterator[Any]:
+def _streaming(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
     """Send bytes to what cannot be replaced."""
     shared = _descriptor(target)
     for is_kind, what in _UNWRITABLE:
@@ -236,7 +238,7 @@ def _streaming(named: Path, target: Path, old: int) -> Iterator[Any]:
             ) from None
         raise OSError(error.errno, error.strerror, os.fspath(named)) from None
     try:
-        yield _Sender(number)
+        yield cast(BinaryIO, _Sender(number))
     finally:
         os.close(number)
 
@@ -250,7 +252,7 @@ class _Sender(RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer, /) -> int:
         left = memoryview(data).cast("B")
         size = len(left)
         try:
@@ -297,14 +299,14 @@ def _replacing(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _compressor(file: BinaryIO, kind: str) -> Iterator[Any]:
+def _compressor(file: BinaryIO, kind: str) -> Iterator[IO[bytes]]:
     if kind == "none":
         yield file
     elif kind == "gzip":  # no name and no time inside: equal contents give equal files
         with gzip.GzipFile(
             filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0
         ) as packed:
-            yield packed
+            yield cast(IO[bytes], packed)
     else:
         import zstandard
 
@@ -313,7 +315,7 @@ def _compressor(file: BinaryIO, kind: str) -> Iterator[Any]:
 
 
 @contextmanager
-def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
+def exclusive(folder: PathLike) -> Iterator[None]:
     """Write to a folder while no other process (or thread) does; a second one is refused.
 
     The lock goes with the process, however it ends. Where a disk knows no locks, none is taken.
@@ -332,7 +334,7 @@ def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(held)
 
 
-def _lock(held: int, folder: str | os.PathLike[str]) -> None:
+def _lock(held: int, folder: PathLike) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
