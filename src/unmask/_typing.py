@@ -25,7 +25,7 @@ Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[np.integer[Any]]
 """An array of whole numbers of any width."""
 
-Json: TypeAlias = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
+Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
 """What a JSON file holds."""
 
 Record: TypeAlias = dict[str, Any]

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 
 from unmask import data, propensity, report
+from unmask._typing import Floats, Ints
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask_studies.propensity_recovery import counts_of, on_curve, scattered
@@ -51,15 +51,15 @@ def measure(case: str, repetitions: int, n: int, n_labels: int, first_seed: int)
     """One row per repetition and audit."""
     metric, budget, label_cost, strength = CASES[case]
     for seed in range(first_seed, first_seed + repetitions):
-        true: Any = data.synthetic.planted(n, n_labels=n_labels, seed=seed).labels
+        true: sp.csr_array = data.synthetic.planted(n, n_labels=n_labels, seed=seed).labels
         p = scattered(on_curve(counts_of(true), n, 0.9, 6.0), 0.5, seed)
-        seen = data.hide(true, p, seed=seed)
+        observed = data.hide(true, p, seed=seed)
         rng = np.random.default_rng(seed)
         scores = rng.standard_normal(true.shape) + strength * true.toarray()
         top = TopK.from_scores(scores.astype(np.float32), 20)
-        known: dict[str, Any] = {"counts": counts_of(seen), "n": n}
+        counts = counts_of(observed)
         plan = propensity.audit_plan(
-            top, seen, propensity.jain_curve(**known), k=5, metric=TARGETS[metric][0],
+            top, observed, propensity.jain_curve(counts, n), k=5, metric=TARGETS[metric][0],
             budget=budget, label_cost=label_cost,
         )  # fmt: skip
         cost = 1 + label_cost * np.diff(true.indptr)
@@ -73,30 +73,35 @@ def measure(case: str, repetitions: int, n: int, n_labels: int, first_seed: int)
                 "labels_audited": int(np.diff(true.indptr)[chosen].sum()),
                 "cost": float(cost[chosen].sum()),
                 "promised": plan.uniform / plan.after,
-                **_outcome(top, seen, true, chosen, known, metric, exact),
+                **_outcome(top, observed, true, chosen, counts, metric, exact),
             }
 
 
-def _as_dear(
-    cost: NDArray[np.float64], rows: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _as_dear(cost: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
     """Blind rows that together cost as much as the given ones (or a row less)."""
     order = rng.permutation(cost.size)
     return np.asarray(order[np.cumsum(cost[order]) <= cost[rows].sum()])
 
 
 def _outcome(
-    top: TopK, seen: Any, true: Any, rows: NDArray[np.int64], known: Any, metric: str, exact: float
+    top: TopK,
+    observed: sp.csr_array,
+    true: sp.csr_array,
+    rows: Ints,
+    counts: Ints,
+    metric: str,
+    exact: float,
 ) -> Row:
-    estimate = propensity.audit(seen[rows], true[rows], curve="free", **known)
+    n = observed.shape[0]
+    estimate = propensity.audit(observed[rows], true[rows], curve="free", counts=counts, n=n)
     cell = metric, TARGETS[metric][1]
-    found = evaluate(
-        top, seen, estimate, metrics=[metric], estimators=[cell[1]], draws=DRAWS
+    result = evaluate(
+        top, observed, estimate, metrics=[metric], estimators=[cell[1]], draws=DRAWS
     )[cell]  # fmt: skip
-    low, high = found.interval
+    low, high = result.interval
     return {
-        "error": found.value - exact,
-        "doubt": found.standard_error * math.sqrt(found.details.get("propensity_share", 0.0)),
+        "error": result.value - exact,
+        "doubt": result.standard_error * math.sqrt(result.details.get("propensity_share", 0.0)),
         "inside": low <= exact <= high,
     }
 
@@ -115,8 +120,8 @@ def draw(rows: list[Row]) -> list[report.Section]:
         rules=[report.Rule("no gain", 1.0)],
     )
     names = list(next(iter(cases.values())))
-    heads: list[Any] = ["case", *(report.Column(name, ".2f") for name in names)]
-    body = [[case, *found.values()] for case, found in cases.items()]
+    heads: list[report.Column | str] = ["case", *(report.Column(name, ".2f") for name in names)]
+    body = [[case, *gains.values()] for case, gains in cases.items()]
     by_row = {case: each for case, each in cases.items() if CASES[case][2] == 0}
     claims = [
         statement(

@@ -10,19 +10,17 @@ made for it reports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from unmask import data, propensity, report
+from unmask._typing import Floats, PropensityLike
 from unmask.diagnosis import Test, diagnose
 from unmask.diagnosis.diagnose import holm
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Groups, Row, Study, Unit, statement, tidy
 
-Floats = NDArray[np.float64]
 Case = tuple[sp.csr_array, Floats]
 """True labels and their propensities; or observed labels and the propensities that are stated."""
 
@@ -87,7 +85,7 @@ def _share(found: Iterable[list[str]]) -> float:
     return float(np.mean([bool(names) for names in found]))
 
 
-def _planted(n: int, seed: int) -> Any:
+def _planted(n: int, seed: int) -> sp.csr_array:
     return data.synthetic.planted(n, n_labels=L, seed=seed).labels
 
 
@@ -121,7 +119,7 @@ VALID: dict[str, Callable[[int, int], Case]] = {
 }  # fmt: skip
 
 
-def _keep_one(true: Any, p: Floats, share: float, rng: np.random.Generator) -> Case:
+def _keep_one(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
     """Rows that lost everything get one of their labels back, in this share of cases."""
     seen = _hidden(true, p, rng)
     lost = (np.diff(seen.indptr) == 0) & (np.diff(true.indptr) > 0)
@@ -131,24 +129,24 @@ def _keep_one(true: Any, p: Floats, share: float, rng: np.random.Generator) -> C
     return sp.csr_array(seen + sp.csr_array(put_back, shape=true.shape)), p
 
 
-def _too_low(true: Any, p: Floats, share: float, rng: np.random.Generator) -> Case:
+def _too_low(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
     """The stated propensities are too low by this share."""
     return _hidden(true, p, rng), p * (1 - share)
 
 
-def _by_number(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_number(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """The odds of being kept fall with the number of labels: by e^(−s) per doubling."""
     size = np.log2(np.repeat(np.diff(true.indptr), np.diff(true.indptr)))
     return _by_entry(true, p, -s * (size - size.mean()), rng), p
 
 
-def _by_row(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_row(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """Some rows are annotated better than others: logits differ between rows by sd s."""
     per_row = s * rng.standard_normal(true.shape[0])
     return _by_entry(true, p, np.repeat(per_row, np.diff(true.indptr)), rng), p
 
 
-def _by_label(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_label(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """Where the most frequent label is present, the others are kept less: logit − s."""
     first = int(np.argmax(np.bincount(true.indices, minlength=L)))
     present = true[:, [first]].toarray().ravel() > 0
@@ -156,11 +154,13 @@ def _by_label(true: Any, p: Floats, s: float, rng: np.random.Generator) -> Case:
     return _by_entry(true, p, shift, rng), p
 
 
-def _hidden(true: Any, p: Any, rng: np.random.Generator) -> sp.csr_array:
+def _hidden(true: sp.csr_array, p: PropensityLike, rng: np.random.Generator) -> sp.csr_array:
     return data.hide(true, p, seed=int(rng.integers(1 << 30)))
 
 
-def _by_entry(true: Any, p: Floats, shift: Floats, rng: np.random.Generator) -> sp.csr_array:
+def _by_entry(
+    true: sp.csr_array, p: Floats, shift: Floats, rng: np.random.Generator
+) -> sp.csr_array:
     chances = expit(logit(p)[true.indices] + shift)
     return _hidden(true, sp.csr_array((chances, true.indices, true.indptr), true.shape), rng)
 
@@ -195,7 +195,7 @@ def _alarm_section(rows: list[Row]) -> report.Section:
         [case, part[0]["repetitions"], part[0]["rows"], *(row["any"] for row in part)]
         for (case,), part in tidy(rows, "case").items()
     ]
-    heads: list[Any] = ["valid data", "data sets", "rows"]
+    heads: list[report.Column | str] = ["valid data", "data sets", "rows"]
     heads += [report.Column(f"alarms {name} audit", ".3f") for name in ("without", "with")]
     made = sum(row["repetitions"] for row in rows)
     rate = sum(row["any"] * row["repetitions"] for row in rows) / made
@@ -220,7 +220,7 @@ def _alarm_section(rows: list[Row]) -> report.Section:
     )
 
 
-def _power_section(broken: dict[tuple[Any, ...], list[Row]]) -> report.Section:
+def _power_section(broken: Groups) -> report.Section:
     charts = [
         report.Chart(
             "lines",
@@ -235,7 +235,7 @@ def _power_section(broken: dict[tuple[Any, ...], list[Row]]) -> report.Section:
         )
         for (case,), part in broken.items()
     ]
-    heads: list[Any] = ["violation", "strength", "audit"]
+    heads: list[report.Column | str] = ["violation", "strength", "audit"]
     heads += [report.Column(name, ".2f") for name in ("any test", "the test meant for it")]
     body = [
         [case, row["strength"], row["audited"], row["any"], row["meant"]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import data, linear
+from unmask._typing import PropensityLike
 from unmask.predictions import TopK
 
 
@@ -41,8 +41,8 @@ def planted(n: int, seed: int) -> Split:
 
 def of_datasets(train: data.Dataset, test: data.Dataset) -> Split:
     """Two data sets with features and labels as one `Split`."""
-    left: Any = train.features
-    right: Any = test.features
+    left: sp.csr_array = train.features
+    right: sp.csr_array = test.features
     if (left.data == np.rint(left.data)).all() and (left.data > 0).all():
         idf = data.idf(left)
         left, right = data.tfidf(left, idf), data.tfidf(right, idf)
@@ -55,7 +55,7 @@ def best(
     k: int,
     *,
     correction: str = "vanilla",
-    propensity: Any = None,
+    propensity: PropensityLike | None = None,
 ) -> TopK:
     """The k best labels of the test rows, by squared hinge trained on `labels`, as DiSMEC does."""
     recipe = linear.Recipe(loss="squared_hinge", correction=correction, prune_below=0.01)

@@ -11,19 +11,16 @@ PSP@5, a score relative to the observed labels, its value with the true propensi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import data, propensity, report
+from unmask._typing import Array, Floats, Ints
 from unmask.metrics import Estimate, evaluate
 from unmask.predictions import TopK
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Groups, Row, Study, Unit, statement, tidy
 from unmask_studies.styles import STYLES
-
-Floats = NDArray[np.float64]
 
 TRUTHS = {
     "fewer labels kept": (0.25, 1.0, 0.0),
@@ -37,10 +34,8 @@ SIZES = {"tiny": (1, 1, (1500, 50, 300)), "small": (2, 4, (8000, 200, 3000)),
 """Blocks, repetitions in a block, and (training rows, labels, test rows)."""
 DRAWS = 20
 SHOWN = (("P@5", "unbiased"), ("R@5", "deconvolved"), ("PSP@5", "normalized"))
-ASKED: dict[str, Any] = {
-    "metrics": [metric for metric, _ in SHOWN],
-    "estimators": [estimator for _, estimator in SHOWN],
-}
+METRICS = [metric for metric, _ in SHOWN]
+ESTIMATORS = [estimator for _, estimator in SHOWN]
 
 
 def units(size: str, seed: int, data: object) -> list[Unit]:
@@ -67,18 +62,27 @@ def _once(
     truth: tuple[float, float, float], audited: int, seed: int, n: int, n_labels: int, n_test: int
 ) -> Iterable[Row]:
     a, b, scatter = truth
-    rows: Any = data.synthetic.planted(n + audited + n_test, n_labels=n_labels, seed=seed).labels
+    dataset = data.synthetic.planted(n + audited + n_test, n_labels=n_labels, seed=seed)
+    rows: sp.csr_array = dataset.labels
     train, complete, test = rows[:n], rows[n:-n_test], rows[-n_test:]
     p = scattered(on_curve(counts_of(train), n, a, b), scatter, seed)
     counts = counts_of(data.hide(train, p, seed=seed))
-    found = propensity.audit(
+    estimate = propensity.audit(
         data.hide(complete, p, seed=seed + 1), complete, counts=counts, n=n, seed=seed
     )
     default = propensity.jain_curve(counts, n)
-    yield {"repetition": seed, "about": "propensities", **_recovered(found, default, p, a, b)}
-    top, seen = good_predictions(test, 5, seed), data.hide(test, p, seed=seed + 2)
-    used = {"true": p, "audit": found, "audit, as if certain": found.value, "default": default}
-    tables = {name: evaluate(top, seen, q, draws=DRAWS, **ASKED) for name, q in used.items()}
+    yield {"repetition": seed, "about": "propensities", **_recovered(estimate, default, p, a, b)}
+    top, observed = good_predictions(test, 5, seed), data.hide(test, p, seed=seed + 2)
+    used = {
+        "true": p,
+        "audit": estimate,
+        "audit, as if certain": estimate.value,
+        "default": default,
+    }
+    tables = {
+        name: evaluate(top, observed, q, metrics=METRICS, estimators=ESTIMATORS, draws=DRAWS)
+        for name, q in used.items()
+    }
     complete_labels = evaluate(top, test, metrics=["P@5", "R@5"])
     exact = {each.metric: each.value for each in complete_labels}
     exact["PSP@5"] = tables["true"]["PSP@5", "normalized"].value
@@ -89,12 +93,12 @@ def _once(
             )
 
 
-def counts_of(labels: sp.csr_array) -> NDArray[np.int64]:
+def counts_of(labels: sp.csr_array) -> Ints:
     """How often each label occurs."""
     return np.bincount(labels.indices, minlength=labels.shape[1])
 
 
-def on_curve(true_counts: NDArray[Any], n: int, a: float, b: float) -> Floats:
+def on_curve(true_counts: Array, n: int, a: float, b: float) -> Floats:
     """Propensities that lie on the Jain curve of the counts that are left after hiding."""
     p = propensity.jain_curve(true_counts, n, a=a, b=b)
     for _ in range(100):
@@ -114,36 +118,41 @@ def good_predictions(true_labels: sp.csr_array, k: int, seed: int) -> TopK:
     return TopK.from_scores((noise + 2.2 * true_labels.toarray()).astype(np.float32), k)
 
 
-def _recovered(found: Any, default: Floats, p: Floats, a: float, b: float) -> Row:
-    ends = found.curve.intervals
+def _recovered(
+    estimate: propensity.PropensityEstimate, default: Floats, p: Floats, a: float, b: float
+) -> Row:
+    curve = estimate.curve
+    if curve is None:
+        raise ValueError("the audit found no curve: too few labels occur in it.")
+    ends = curve.intervals
     return {
-        "a": found.curve.a,
-        "b": found.curve.b,
+        "a": curve.a,
+        "b": curve.b,
         "covers_a": ends["a"][0] <= a <= ends["a"][1],
         "covers_b": ends["b"][0] <= b <= ends["b"][1],
-        "covers_p": float(((found.low <= p) & (p <= found.high)).mean()),
-        "width_p": float((found.high - found.low).mean()),
-        "rmse_audit": float(np.sqrt(np.mean((found.value - p) ** 2))),
+        "covers_p": float(((estimate.low <= p) & (p <= estimate.high)).mean()),
+        "width_p": float((estimate.high - estimate.low).mean()),
+        "rmse_audit": float(np.sqrt(np.mean((estimate.value - p) ** 2))),
         "rmse_default": float(np.sqrt(np.mean((default - p) ** 2))),
     }
 
 
-def _error(found: Estimate, exact: float) -> Row:
-    low, high = found.interval
+def _error(estimate: Estimate, exact: float) -> Row:
+    low, high = estimate.interval
     return {
-        "metric": found.metric,
-        "value": found.value,
+        "metric": estimate.metric,
+        "value": estimate.value,
         "exact": exact,
-        "error": found.value - exact,
+        "error": estimate.value - exact,
         "inside": low <= exact <= high,
     }
 
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """Errors and coverage of propensities, then of metrics, over the size of the audit."""
-    found = [row for row in rows if row["about"] == "propensities"]
+    recovered = [row for row in rows if row["about"] == "propensities"]
     scored = [row for row in rows if row["about"] == "metrics"]
-    return [_propensities(found), _metrics(scored)]
+    return [_propensities(recovered), _metrics(scored)]
 
 
 def _propensities(rows: list[Row]) -> report.Section:
@@ -163,7 +172,7 @@ def _propensities(rows: list[Row]) -> report.Section:
     ]
     figures = ("p: error, audit", "p: error, default", "p: width", "p: coverage", "a: coverage",
                "b: coverage", "a: median", "b: median")  # fmt: skip
-    heads: list[Any] = ["truth", "audited rows", "repetitions"]
+    heads: list[report.Column | str] = ["truth", "audited rows", "repetitions"]
     heads += [report.Column(name, ".3f") for name in figures]
     body = [
         [*key, len(part), _rms(part, "rmse_audit"), _rms(part, "rmse_default"),
@@ -218,7 +227,7 @@ def _metrics(rows: list[Row]) -> report.Section:
         for metric, _ in SHOWN
         for truth, sizes, _ in _over_audits(tidy(rows, "truth", "audited"))
     ]  # fmt: skip
-    heads: list[Any] = ["metric", "truth", "audited rows", "propensities"]
+    heads: list[report.Column | str] = ["metric", "truth", "audited rows", "propensities"]
     heads += [report.Column(*column) for column in
               (("bias", "+.4f"), ("error (RMS)", ".4f"), ("coverage", ".3f"))]  # fmt: skip
     body = [
@@ -236,8 +245,8 @@ def _metrics(rows: list[Row]) -> report.Section:
     )
 
 
-def _metric_claims(cells: dict[tuple[Any, ...], list[Row]]) -> list[report.Verdict]:
-    def of(metric: str, name: str) -> dict[tuple[Any, ...], list[Row]]:
+def _metric_claims(cells: Groups) -> list[report.Verdict]:
+    def of(metric: str, name: str) -> Groups:
         chosen = {key[:2]: rows for key, rows in cells.items() if key[2:] == (metric, name)}
         return {key: rows for key, rows in chosen.items() if key[0] != "usual constants"}
 
@@ -273,7 +282,7 @@ def _metric_claims(cells: dict[tuple[Any, ...], list[Row]]) -> list[report.Verdi
 
 
 def _over_audits(
-    cells: dict[tuple[Any, ...], list[Row]],
+    cells: Groups,
 ) -> list[tuple[str, list[int], list[list[Row]]]]:
     truths = dict.fromkeys(truth for truth, _ in cells)
     sizes = {truth: [n for name, n in cells if name == truth] for truth in truths}

@@ -10,13 +10,12 @@ recall on the true labels of its own repetition.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import data, propensity, report
+from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask_studies.runs import Row, Study, Unit, statement, tidy
@@ -61,7 +60,7 @@ def measure(
         yield {"metric": metric, "estimator": estimator, **_summary(np.array(repeated))}
 
 
-def _summary(repeated: NDArray[np.float64]) -> Row:
+def _summary(repeated: Floats) -> Row:
     value, truth, low, high = repeated.T
     error = value - truth
     return {
@@ -74,13 +73,13 @@ def _summary(repeated: NDArray[np.float64]) -> Row:
     }
 
 
-def _independent(n: int, p: float, seed: int) -> tuple[sp.csr_array, TopK, Any]:
+def _independent(n: int, p: float, seed: int) -> tuple[sp.csr_array, TopK, Floats]:
     truth = data.synthetic.independent(n, seed=seed)
     top = _predict(truth, 1, odds=1e30, rng=np.random.default_rng([seed, 1]))
     return truth, top, propensity.constant(truth.shape[1], p)
 
 
-def _mixed(n: int, largest: float, seed: int) -> tuple[sp.csr_array, TopK, Any]:
+def _mixed(n: int, largest: float, seed: int) -> tuple[sp.csr_array, TopK, Floats]:
     rng = np.random.default_rng([seed, 2])
     eagerness = rng.gamma(2.0, 0.05, size=(n, 1))  # 10 labels per row on average, unevenly
     truth = sp.csr_array((rng.random((n, 100)) < eagerness).astype(np.float32))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -94,7 +93,7 @@ def measure(
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """One table, first splits; Bibtex over its splits; the paper's numbers beside ours."""
-    parts: list[Any] = [_table(rows)]
+    parts: list[report.Part] = [_table(rows)]
     splits = [r for r in rows if r["dataset"] == "Bibtex" and r["metric"]]
     if splits:
         parts += [_over_splits(splits), report.Verdicts([_close_to_paper(splits)])]
@@ -110,7 +109,7 @@ def _table(rows: list[Row]) -> report.Table:
         "paper",
         "note",
     ]
-    body: list[list[Any]] = []
+    body: list[list[report.Cell]] = []
     for (dataset, training), part in tidy(rows, "dataset", "training").items():
         name = f"{dataset}, {training}"
         if part[0]["metric"] is None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import data, propensity, report
+from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
@@ -49,7 +49,7 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
     if folder is not None and folder.name == JESTER:
         p, seen_train, seen_test = _jester(folder, rows, masks, draw)
     else:
-        p = propensity.named(masks, rows.train_labels)
+        p = np.asarray(propensity.named(masks, rows.train_labels))
         seen_train = data.hide(rows.train_labels, p, seed=2 * draw)
         seen_test = data.hide(rows.test_labels, p, seed=2 * draw + 1)
     top = models.best(rows, seen_train, 5)
@@ -71,16 +71,18 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
         }
 
 
-def _dispersion(true: sp.csr_array, seen: sp.csr_array, p: Any) -> float:
+def _dispersion(true: sp.csr_array, seen: sp.csr_array, p: Floats) -> float:
     """How much more the seen labels of a row vary than under independent masks, where it is 1."""
     expected, variance = true @ p, true @ (p * (1 - p))
     surprise = (seen.sum(axis=1) - expected) ** 2
     return float(surprise.sum() / variance.sum())
 
 
-def _jester(folder: Path, rows: models.Split, masks: str, seed: int) -> tuple[Any, Any, Any]:
+def _jester(
+    folder: Path, rows: models.Split, masks: str, seed: int
+) -> tuple[Floats, sp.csr_array, sp.csr_array]:
     """Observation rates, and the labels of train (as they are) and test (hidden)."""
-    rated: Any = data.read(folder / "train_rated.txt.gz", names=False).labels
+    rated: sp.csr_array = data.read(folder / "train_rated.txt.gz", names=False).labels
     rates = np.maximum(np.asarray(rated.sum(axis=0) / rated.shape[0], dtype=np.float64), 1e-3)
     if masks == "rates":
         return rates, rows.train_labels, data.hide(rows.test_labels, rates, seed=seed)
@@ -154,7 +156,7 @@ def _dots(title: str, rows: list[Row]) -> report.Chart:
 
 def _use(recall: list[Row]) -> report.Table:
     """Which estimates of R@5 are of use, before (the paper's unbiased one) and now."""
-    body: list[list[Any]] = []
+    body: list[list[report.Cell]] = []
     for (name, masks), part in tidy(recall, "data", "masks").items():
         by = {row["estimator"]: row for row in part}
         share = {e: row["rmse"] / row["truth"] for e, row in by.items()}

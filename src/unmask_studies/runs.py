@@ -14,13 +14,22 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from unmask import __version__, _io, _validation, parallel, report
+from unmask._typing import Progress, Record
 
-Unit = dict[str, Any]
-Row = dict[str, Any]
-Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from unmask.parallel import Backend
+
+Unit: TypeAlias = Record
+"""The arguments of one piece of work."""
+Row: TypeAlias = Record
+"""A measurement: plain values by name."""
+Groups: TypeAlias = dict[tuple[Any, ...], list[Row]]
+"""Rows by the values under some names (`tidy`)."""
 
 SIZES = ("tiny", "small", "paper")
 
@@ -56,7 +65,7 @@ class Study:
     about: str
     units: Callable[[str, int, DataSets | None], list[Unit]]
     measure: Callable[..., Iterable[Row]]
-    draw: Callable[[list[Row]], list[Any]]
+    draw: Callable[[list[Row]], list[report.Section]]
 
 
 def run(
@@ -67,7 +76,7 @@ def run(
     seed: int = 0,
     data: Path | None = None,
     progress: Progress | None = None,
-    backend: Any = None,
+    backend: Backend = None,
 ) -> list[Row]:
     """All rows of a study; units whose rows are in `folder` are read, the others are measured.
 
@@ -114,7 +123,7 @@ def rows_files(place: Path) -> list[Path]:
 
 
 def _work(
-    study: Study, context: dict[str, Any], data: Path | None, kept: dict[str, list[Row]]
+    study: Study, context: Record, data: Path | None, kept: dict[str, list[Row]]
 ) -> tuple[list[Unit], list[str], list[int]]:
     """All units, their keys, and the positions of those that are to be measured."""
     size, seed = context["size"], context["seed"]
@@ -140,7 +149,7 @@ def _work(
     return units, keys, missing
 
 
-def _data_sets(context: dict[str, Any], kept: dict[str, list[Row]]) -> frozenset[str]:
+def _data_sets(context: Record, kept: dict[str, list[Row]]) -> frozenset[str]:
     """The names of the data sets that rows of this study, size and seed come from."""
     keys = (json.loads(key) for key in kept)
     ours = (key for key in keys if context.items() <= key.items())
@@ -148,7 +157,7 @@ def _data_sets(context: dict[str, Any], kept: dict[str, list[Row]]) -> frozenset
 
 
 def _measured(
-    study: Study, units: list[Unit], backend: Any
+    study: Study, units: list[Unit], backend: Backend
 ) -> Generator[tuple[int, list[Row]], None, None]:
     """(position, rows) of every unit, as they finish."""
     if backend is None or not units:
@@ -185,7 +194,7 @@ def _plain(row: Row) -> Row:
     return plain
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: Path | np.ndarray | np.generic) -> object:
     """numpy numbers as JSON has them; a folder by its name, as where it lies is no result."""
     return value.name if isinstance(value, Path) else value.tolist()
 
@@ -204,9 +213,9 @@ def commit() -> str | None:
         return None
 
 
-def tidy(rows: list[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+def tidy(rows: list[Row], *names: str) -> Groups:
     """Rows grouped by the values under `names`, groups in order of first appearance."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: Groups = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
     return groups

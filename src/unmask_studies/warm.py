@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from unmask import data, diagnosis, linear, metrics, predictions, propensity
 from unmask._kernels import compiling
@@ -38,7 +37,7 @@ class Warmth:
     """Functions that this run compiled; the others were there."""
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Fields by name."""
         return asdict(self)
 
@@ -74,7 +73,7 @@ def _io(folder: Path) -> None:
     for name in ("train.txt", "train.svm", "train.npz", "test.txt"):
         data.write(folder / name, rows)
         data.describe(data.read(folder / name))
-    labels: Any = data.read(folder / "train.txt").labels
+    labels = data.read(folder / "train.txt").labels
     p = propensity.named("inverse_linear:2,20", labels)
     propensity.write(folder / "p.txt", p)
     propensity.read(folder / "p.txt")
@@ -117,22 +116,21 @@ def _predict(folder: Path) -> None:
 
 def _evaluate(folder: Path) -> None:
     """Every estimator, paired comparison, other propensities."""
-    labels: Any = data.read(folder / "test.txt").labels
+    labels = data.read(folder / "test.txt").labels
     p = propensity.jain(labels)
     systems = {name: predictions.read(folder / f"{name}.txt") for name in ("dense", "sparse")}
     estimators = list(metrics.ESTIMATORS)
-    settings: dict[str, Any] = {"metrics": METRICS, "estimators": estimators}
-    metrics.evaluate(systems["dense"], labels, p, **settings)
+    metrics.evaluate(systems["dense"], labels, p, metrics=METRICS, estimators=estimators)
     metrics.evaluate(systems["dense"], labels, metrics=METRICS, interval="bca")
-    few: dict[str, Any] = {"metrics": ["P@1", "R@5"], "estimators": ["unbiased", "deconvolved"]}
-    metrics.compare(systems, labels, p, **few)
+    few, estimators = ["P@1", "R@5"], ["unbiased", "deconvolved"]
+    metrics.compare(systems, labels, p, metrics=few, estimators=estimators)
     others = metrics.powers(p)
-    metrics.sensitivity(systems["dense"], labels, others, **few)
+    metrics.sensitivity(systems["dense"], labels, others, metrics=few, estimators=estimators)
     metrics.ranking(systems, labels, others, metric="R@5", estimator="deconvolved")
 
 
 def _diagnose(folder: Path) -> None:
-    labels: Any = data.read(folder / "train.txt").labels
+    labels = data.read(folder / "train.txt").labels
     diagnosis.diagnose(labels, propensity.jain(labels))
 
 

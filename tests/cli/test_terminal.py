@@ -270,7 +270,7 @@ def test_whatever_is_printed(given: str, capsys: pytest.CaptureFixture[str]) -> 
     output.complain(ValueError(given))
     output.complain(OSError(2, given, given))
     output.warn(given)
-    with output.passing.status(f"reading {given}"):
+    with output.progress_console.status(f"reading {given}"):
         pass
     with progress.bar(given) as step:
         step(1, 2)

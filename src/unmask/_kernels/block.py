@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numba
 import numpy as np
+from numba.core.types import Type
 from numpy.typing import NDArray
 
 from unmask._kernels.compiling import njit
@@ -27,7 +28,7 @@ Need = Literal["rest", "every rest", "ideal", "largest", "quadrature"]
 
 # Without reference counts, which two threads would wait for several times per row; such functions
 # must not allocate or slice.
-bare: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+bare = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,12 @@ class Block(NamedTuple):
     scratch: Scratch
 
 
-def types_of(*arguments: object) -> tuple[Any, ...]:
+def types_of(*arguments: object) -> tuple[Type, ...]:
     """How numba sees these arguments."""
     return tuple(numba.typeof(each) for each in arguments)
 
 
-def machine_code(function: Callable[..., None], types: tuple[Any, ...]) -> Callable[..., None]:
+def machine_code(function: Callable[..., None], types: tuple[Type, ...]) -> Callable[..., None]:
     """A compiled function for arguments of exactly these types.
 
     numba would find it anew in every call, which takes ten times as long as the call itself.

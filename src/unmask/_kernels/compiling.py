@@ -20,12 +20,15 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numba
 
-KERNELS: list[Any] = []
+if TYPE_CHECKING:
+    from numba.core.dispatcher import Dispatcher
+
+KERNELS: list[Dispatcher] = []
 """Every compiled function that has been imported."""
 
 BESIDE = Path(__file__).parent / "__pycache__"
@@ -35,10 +38,10 @@ _copied: set[str] = set()
 _warned: set[str] = set()
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
     """`numba.njit`, whose `cache=True` is a wish."""
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., object]) -> Any:
         compiled = numba.njit(**options)(function)
         if hasattr(compiled, "enable_caching"):  # not with NUMBA_DISABLE_JIT
             KERNELS.append(compiled)
@@ -55,7 +58,7 @@ def cache_folder() -> Path | None:
     return next((Path(path) for path in kept if path is not None), None)
 
 
-def _keep(compiled: Any) -> None:
+def _keep(compiled: Dispatcher) -> None:
     """Have numba cache the function, in a private folder if it knows none."""
     with _lock:
         try:
@@ -68,7 +71,7 @@ def _keep(compiled: Any) -> None:
             _copy_warmed(Path(folder))
 
 
-def _keep_privately(compiled: Any) -> None:
+def _keep_privately(compiled: Dispatcher) -> None:
     folder, reason = _private_folder()
     if folder is None:
         _warn(

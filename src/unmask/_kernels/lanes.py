@@ -51,11 +51,11 @@ LANES = LanesType()
 
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager, kind):
         super().__init__(manager, kind, _FLOATS)
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _place(context, builder, signature, args):
     """The address of `WIDTH` columns of a row."""
     matrix = context.make_array(signature.args[0])(context, builder, args[0])
     row, group = (builder.sext(a, ir.IntType(64)) if a.type.width < 64 else a for a in args[1:3])
@@ -145,7 +145,7 @@ def lowest_bit(typing_context, bits):
     return types.int64(types.uint32), code
 
 
-def _elementwise(build: Any) -> Any:
+def _elementwise(build):
     """An intrinsic (Lanes, Lanes) → Lanes from a function of (builder, left, right)."""
 
     @intrinsic

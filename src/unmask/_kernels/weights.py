@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask._kernels.compiling import njit
-
-Floats = NDArray[np.float64]
+from unmask._typing import Floats, Integers, Ints
 
 LANES = 128  # rows, or nodes of one row, handled side by side
 SHORT = 64  # the longest row that is handled together with others
@@ -29,7 +26,7 @@ SAFE = 1e250  # a row with larger values is computed with exponents of its own
 LARGEST = float(np.finfo(np.float64).max)
 
 
-def quadrature(row_lengths: NDArray[np.integer[Any]]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def quadrature(row_lengths: Integers) -> tuple[Floats, Floats, Ints]:
     """Nodes and weights on [0, 1] of every rule these rows need, end to end.
 
     The rule with n nodes, for rows of 2n − 1 and 2n entries, starts at the third array's [n].

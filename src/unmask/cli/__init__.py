@@ -27,7 +27,7 @@ class _Commands(TyperGroup):
         with _visible_errors():
             return super().make_context(*args, **options)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         with _visible_errors():
             return super().invoke(ctx)
 
@@ -89,11 +89,10 @@ def _options(
 
         typer.echo(__version__)
         raise typer.Exit
-    raised: dict[str, Any] = {"expansion": max_expansion, "columns": max_columns, "json": max_json}
-    if any(value is not None for value in raised.values()):
+    if not max_expansion is max_columns is max_json is None:
         from unmask.data import limits
 
-        context.with_resource(limits(**raised))
+        context.with_resource(limits(expansion=max_expansion, columns=max_columns, json=max_json))
 
 
 def main() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-if TYPE_CHECKING:
-    from unmask.data import Dataset, Description
-
 from unmask.cli import options
-from unmask.cli.output import passing, results, say, show_facts, show_json, show_rows
+from unmask.cli.inputs import labels_of, read
+from unmask.cli.output import results, show_facts, show_json, show_rows
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from unmask.data import Description
+    from unmask.propensity import PropensityEstimate
 
 
 def info(
@@ -33,47 +38,48 @@ def info(
     from unmask import data
 
     parts = data.parts(source) if part is None and source.is_dir() else (part,)
-    found = {name: _read(source, name, format) for name in parts or (None,)}
-    described = {name: data.describe(dataset) for name, dataset in found.items()}
+    datasets = {name: read(source, name, format) for name in parts or (None,)}
+    described = {name: data.describe(dataset) for name, dataset in datasets.items()}
     if as_json:
         records = {
-            name: asdict(described[name]) | {"source": asdict(found[name].source)} for name in found
+            name: asdict(described[name]) | {"source": asdict(dataset.source)}
+            for name, dataset in datasets.items()
         }
         show_json(records if len(records) > 1 else next(iter(records.values())))
         return
-    counted = [_facts(d) for d in described.values()]
+    columns = [_facts(d) for d in described.values()]
     show_rows(
-        f"{source} ({', '.join({d.source.format for d in found.values()})})",
-        ["", *(name or "" for name in found)],
-        ((fact, *(c[fact] for c in counted)) for fact in counted[0]),
+        f"{source} ({', '.join({d.source.format for d in datasets.values()})})",
+        ["", *(name or "" for name in datasets)],
+        ((fact, *(column[fact] for column in columns)) for fact in columns[0]),
     )
     for name, d in described.items():
         _show_histogram(" ".join(filter(None, [name, "rows by number of labels"])), d)
 
 
-def _facts(found: Description) -> dict[str, Any]:
+def _facts(d: Description) -> dict[str, object]:
     from unmask.data import TAIL
 
     return {
-        "rows": found.n,
-        "features": found.d,
-        "labels": found.L,
-        "labels per row": found.labels_per_row,
-        "rows per label": found.rows_per_label,
-        "features per row": found.features_per_row,
-        "rows without label": found.empty_rows,
-        "labels without row": found.unused_labels,
-        f"labels with 1 to {TAIL} rows": found.tail_labels,
-        "their share of all labels": found.tail_share,
-        "largest row (labels)": found.largest_row,
-        "most frequent label (rows)": found.most_frequent,
+        "rows": d.n,
+        "features": d.d,
+        "labels": d.L,
+        "labels per row": d.labels_per_row,
+        "rows per label": d.rows_per_label,
+        "features per row": d.features_per_row,
+        "rows without label": d.empty_rows,
+        "labels without row": d.unused_labels,
+        f"labels with 1 to {TAIL} rows": d.tail_labels,
+        "their share of all labels": d.tail_share,
+        "largest row (labels)": d.largest_row,
+        "most frequent label (rows)": d.most_frequent,
     }
 
 
-def _show_histogram(title: str, found: Description) -> None:
+def _show_histogram(title: str, d: Description) -> None:
     """Rows by their number of labels, as bars; the last line gathers the longest hundredth."""
-    counts = found.label_count_histogram
-    long = int(np.searchsorted(counts.cumsum(), 0.99 * found.n)) + 1
+    counts = d.label_count_histogram
+    long = int(np.searchsorted(counts.cumsum(), 0.99 * d.n)) + 1
     step = -(-long // 12)
     starts = np.arange(0, min(long + step, len(counts)), step).tolist()
     spans = [str(i) if step == 1 else f"{i}–{i + step - 1}" for i in starts]
@@ -118,11 +124,12 @@ def propensity(
     from unmask import _io
     from unmask import propensity as models
 
-    labels: Any = _labelled(source, part, format).labels
-    if audit is None and annotations is None:
-        p: Any = models.named(propensity, labels)
-    else:
-        p = _estimate(labels, audit, annotations, seed)
+    labels = labels_of(read(source, part, format), source)
+    p = (
+        models.named(propensity, labels)
+        if audit is None and annotations is None
+        else _estimate(labels, audit, annotations, seed)
+    )
     if output is not None:
         models.write(output, p)
         if _io.is_standard_output(output):
@@ -133,52 +140,58 @@ def propensity(
     if as_json:
         show_json({"model": propensity, "propensity": p})
         return
-    counts = np.bincount(labels.indices, minlength=len(p))
-    by_rank = np.argsort(-counts, kind="stable")
-    shown = np.unique((np.linspace(0, 1, 9) * (len(p) - 1)).astype(int)).tolist()
     show_rows(
-        f"{propensity}: propensities of {say(len(p))} labels",
+        f"{propensity}: propensities of {len(p):,} labels",
         ["rank of the label", "rows", "p", "1/p"],
-        (
-            (say(rank + 1), counts[j], p[j], 1 / p[j])
-            for rank, j in zip(shown, by_rank[shown], strict=True)
-        ),
+        ((f"{rank:,}", count, p[j], 1 / p[j]) for rank, j, count in _from_head_to_tail(labels)),
     )
 
 
+def _from_head_to_tail(labels: sp.csr_array) -> Iterator[tuple[int, int, int]]:
+    """Rank, number and rows of nine labels, from the most frequent to the rarest."""
+    n_labels = labels.shape[1]
+    counts = np.bincount(labels.indices, minlength=n_labels)
+    by_rank = np.argsort(-counts, kind="stable")
+    for rank in np.unique((np.linspace(0, 1, 9) * (n_labels - 1)).astype(int)).tolist():
+        label = int(by_rank[rank])
+        yield rank + 1, label, int(counts[label])
+
+
 def _estimate(
-    labels: Any, audit: tuple[Path, Path] | None, annotations: tuple[Path, Path] | None, seed: int
-) -> Any:
+    labels: sp.csr_array,
+    audit: tuple[Path, Path] | None,
+    annotations: tuple[Path, Path] | None,
+    seed: int,
+) -> PropensityEstimate:
     from unmask import propensity as models
 
     if audit is not None and annotations is not None:
         raise ValueError("give --audit or --annotations, not both.")
-    pair: Any = [_labelled(path, None, None).labels for path in audit or annotations or ()]
-    counts = np.bincount(labels.indices, minlength=labels.shape[1])
-    known = {"counts": counts, "n": labels.shape[0], "seed": seed}
-    return models.audit(*pair, **known) if audit else models.recapture(*pair, **known)
+    first, second = (labels_of(read(path), path) for path in audit or annotations or ())
+    n, n_labels = labels.shape
+    counts = np.bincount(labels.indices, minlength=n_labels)
+    estimate = models.audit if audit else models.recapture
+    return estimate(first, second, counts=counts, n=n, seed=seed)
 
 
-def _show_estimate(p: Any, labels: Any, as_json: bool) -> None:
+def _show_estimate(p: PropensityEstimate, labels: sp.csr_array, as_json: bool) -> None:
     """Values with intervals, from head to tail, the fitted curve, and what to keep in mind."""
-    facts = {} if p.curve is None else {name: getattr(p.curve, name) for name in p.curve.intervals}
+    intervals = {} if p.curve is None else p.curve.intervals
+    facts = {name: float(getattr(p.curve, name)) for name in intervals}
     if as_json:
         names = ("method", "confidence", "value", "low", "high", "evidence", "notes")
         show_json({**{name: getattr(p, name) for name in names}, "curve": facts})
         return
-    counts = np.bincount(labels.indices, minlength=len(p))
-    by_rank = np.argsort(-counts, kind="stable")
-    shown = np.unique((np.linspace(0, 1, 9) * (len(p) - 1)).astype(int)).tolist()
     show_rows(
-        f"{p.method}: propensities of {say(len(p))} labels, {p.confidence:.0%} intervals",
+        f"{p.method}: propensities of {len(p):,} labels, {p.confidence:.0%} intervals",
         ["rank of the label", "rows", "p", "low", "high", "true labels audited"],
         (
-            (say(rank + 1), counts[j], p.value[j], p.low[j], p.high[j], p.evidence[j])
-            for rank, j in zip(shown, by_rank[shown], strict=True)
+            (f"{rank:,}", count, p.value[j], p.low[j], p.high[j], p.evidence[j])
+            for rank, j, count in _from_head_to_tail(labels)
         ),
     )
     for name, value in facts.items():
-        low, high = p.curve.intervals[name]
+        low, high = intervals[name]
         results.print(f"{name} = {value:.3g}, from {low:.3g} to {high:.3g}", markup=False)
     for note in p.notes:
         results.print(note, markup=False)
@@ -202,10 +215,10 @@ def hide(
     from unmask import _io, data
     from unmask import propensity as models
 
-    given = _labelled(source, part, format)
-    true_labels: Any = given.labels
+    dataset = read(source, part, format)
+    true_labels = labels_of(dataset, source)
     observed = data.hide(true_labels, models.named(propensity, true_labels), seed=seed)
-    data.write(output, replace(given, labels=observed))
+    data.write(output, replace(dataset, labels=observed))
     if _io.is_standard_output(output):
         return
     facts = {
@@ -237,7 +250,7 @@ def convert(
     """
     from unmask import _io, data
 
-    dataset = _read(source, part, format)
+    dataset = read(source, part, format)
     data.write(output, dataset, format=to)
     if _io.is_standard_output(output):
         return
@@ -247,17 +260,3 @@ def convert(
         "bytes": output.stat().st_size,
     }
     show_json(facts) if as_json else show_facts("converted", facts)
-
-
-def _read(source: Path, part: str | None, format: str | None) -> Dataset:
-    from unmask import data
-
-    with passing.status(f"reading {source}"):
-        return data.read(source, part=part, format=format)
-
-
-def _labelled(source: Path, part: str | None, format: str | None) -> Dataset:
-    dataset = _read(source, part, format)
-    if dataset.labels is None:
-        raise ValueError(f"{source} holds no labels; name a file that does.")
-    return dataset

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unmask.cli import options
-from unmask.cli.output import command, one_line, passing, results, show_json
+from unmask.cli.output import command, one_line, progress_console, results, show_json
 
 if TYPE_CHECKING:
     from unmask.diagnosis import Diagnosis
@@ -45,12 +45,12 @@ def diagnose(
     from unmask import data, diagnosis
     from unmask import propensity as models
 
-    with passing.status(f"reading {source}"):
+    with progress_console.status(f"reading {source}"):
         labels: Any = data.read(source, part=part, format=format).labels
         base: Any = labels if train is None else data.read(train).labels
         pair = None if audit is None else tuple(data.read(path).labels for path in audit)
     p = models.named(propensity, base)
-    with passing.status("testing"):
+    with progress_console.status("testing"):
         found = diagnosis.diagnose(labels, p, pair, seed=seed)  # type: ignore[arg-type]
     if as_json or html is not None:
         record = _record(source, found, labels, p)
@@ -85,5 +85,5 @@ def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, An
 def _write_page(path: Path, record: dict[str, Any]) -> None:
     from unmask import pages, report
 
-    with passing.status("drawing"):
+    with progress_console.status("drawing"):
         report.write(pages.page([record]), path)

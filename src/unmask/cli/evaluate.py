@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypedDict
 
 import typer
 
 from unmask._text import visible
 from unmask.cli import options
+from unmask.cli.inputs import labels_of, read
 from unmask.cli.output import (
     command,
     one_line,
-    passing,
+    progress_console,
     results,
     show_json,
     show_rows,
@@ -21,7 +24,15 @@ from unmask.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from unmask.metrics import Ranking, Table, Tables
+    import scipy.sparse as sp
+
+    from unmask._typing import Floats, Record
+    from unmask.metrics import Estimate, Ranking, Table, Tables
+    from unmask.predictions import TopK
+    from unmask.propensity import PropensityEstimate, PropensityModel
+
+Propensities: TypeAlias = "Floats | PropensityEstimate"
+Models: TypeAlias = "dict[str, PropensityModel]"
 
 ABOUT_PSP = (
     "PSP@k, PSnDCG@k and PSDCG@k divide weighted hits by the best weighted hits possible on the "
@@ -84,76 +95,119 @@ def evaluate(
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
-    from unmask import data
-    from unmask import metrics as library
-    from unmask import predictions as files
-
-    with passing.status(f"reading {labels}, {predictions}"):
-        observed: Any = data.read(labels).labels
-        trained = None if train is None else data.read(train).labels
-        p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
-        models = _models(sensitivity, p, trained)
-        top = files.read(predictions)
-    settings: dict[str, Any] = {
+    observed = labels_of(read(labels), labels)
+    trained = None if train is None else labels_of(read(train), train)
+    p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
+    models = _models(sensitivity, p, trained)
+    systems = _read_predictions([predictions, *(compare or ())])
+    settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
         "confidence": confidence, "seed": seed,
     }  # fmt: skip
-    with passing.status(f"evaluating {observed.shape[0]:,} rows"):
-        table = library.evaluate(top, observed, p, interval=interval, **settings)
-        others = library.sensitivity(top, observed, models, **settings) if models else None
-        differences, rankings = None, []
-        if compare:
-            systems = {str(path): files.read(path) for path in [predictions, *compare]}
-            differences = library.compare(systems, observed, p, **_comparable(settings))
-        if compare and models:
-            around = library.jain_around(trained) if sensitivity == "jain" else models
-            rankings = [
-                library.ranking(systems, observed, around, metric=metric, estimator=estimator,
-                                confidence=confidence, seed=seed)
-                for metric, estimator in _decisive(table)
-            ]  # fmt: skip
+    with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
+        evaluation = _evaluate(systems, observed, p, models, interval, settings)
+        if compare and models is not None:
+            around = _models_around(models, sensitivity, trained)
+            rankings = _rankings(systems, observed, around, evaluation.table, settings)
+            evaluation = replace(evaluation, rankings=rankings)
     if as_json or html is not None:
-        record = _record(predictions, table, others, differences, rankings, observed, p)
+        record = _record(predictions, evaluation, observed, p)
     if html is not None:
         _write_page(html, record)
     if as_json:
         show_json(record)
     elif as_csv:
-        for each in (table, others, differences):
-            if each is not None:
-                show_text(each.to("csv"))
+        for table in (evaluation.table, evaluation.sensitivity, evaluation.differences):
+            if table is not None:
+                show_text(table.to("csv"))
     else:
-        _show(table, predictions)
-        if others is not None:
-            results.print("\nthe same under other propensities")
-            results.print(str(others))
-        if differences is not None:
-            results.print(f"\ndifference to {visible(str(predictions))}, paired over rows")
-            results.print(str(differences))
-        for order in rankings:
-            results.print(f"\n{order.statement}")
+        _show(evaluation, predictions)
+
+
+class Settings(TypedDict):
+    """What all evaluations of one command share."""
+
+    metrics: list[str]
+    estimators: list[str]
+    confidence: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The estimates of one system, and what was asked for beside them."""
+
+    table: Table
+    sensitivity: Tables | None
+    differences: Tables | None
+    rankings: Sequence[Ranking] = ()
+
+
+def _read_predictions(paths: list[Path]) -> dict[str, TopK]:
+    """Predictions by the name of their file, the first system first."""
+    from unmask import predictions
+
+    with progress_console.status(f"reading {', '.join(map(str, paths))}"):
+        return {str(path): predictions.read(path) for path in paths}
+
+
+def _evaluate(
+    systems: dict[str, TopK],
+    observed: sp.csr_array,
+    p: Propensities,
+    models: Models | None,
+    interval: str,
+    settings: Settings,
+) -> Evaluation:
+    """The first system, alone, under other propensities, and against the others."""
+    from unmask import metrics
+
+    top = next(iter(systems.values()))
+    table = metrics.evaluate(top, observed, p, interval=interval, **settings)
+    others = metrics.sensitivity(top, observed, models, **settings) if models else None
+    paired: Settings = {**settings, "estimators": _paired(settings["estimators"])}
+    differences = metrics.compare(systems, observed, p, **paired) if len(systems) > 1 else None
+    return Evaluation(table, others, differences)
+
+
+def _paired(estimators: list[str]) -> list[str]:
+    """Those that can be paired over rows."""
+    return [name for name in estimators if name != "filtered"]
+
+
+def _rankings(
+    systems: dict[str, TopK],
+    observed: sp.csr_array,
+    models: Models,
+    table: Table,
+    settings: Settings,
+) -> list[Ranking]:
+    """Whether the order of the systems survives other propensities, for the decisive metrics."""
+    from unmask import metrics
+
+    return [
+        metrics.ranking(
+            systems, observed, models, metric=metric, estimator=estimator,
+            confidence=settings["confidence"], seed=settings["seed"],
+        )
+        for metric, estimator in _decisive(table)
+    ]  # fmt: skip
 
 
 def _decisive(table: Table) -> list[tuple[str, str]]:
     """What an order of systems is judged by: P and R at their largest k, best estimator at hand."""
-    found: dict[str, tuple[str, str]] = {}
+    decisive: dict[str, tuple[str, str]] = {}
     for metric in dict.fromkeys(each.metric for each in table):
         kind, cells = metric.partition("@")[0], [e.estimator for e in table if e.metric == metric]
         wanted = ("unbiased",) if kind == "P" else ("deconvolved", "unbiased")
         if kind in ("P", "R") and (best := next((e for e in wanted if e in cells), None)):
-            found[kind] = metric, best
-    return list(found.values())
+            decisive[kind] = metric, best
+    return list(decisive.values())
 
 
 def _record(
-    predictions: Path,
-    table: Table,
-    others: Tables | None,
-    differences: Tables | None,
-    rankings: list[Ranking],
-    observed: Any,
-    p: Any,
-) -> dict[str, Any]:
+    predictions: Path, evaluation: Evaluation, observed: sp.csr_array, p: Propensities
+) -> Record:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
     from unmask.pages.label_figures import label_facts
 
@@ -161,22 +215,24 @@ def _record(
         "kind": "evaluation",
         "source": str(predictions),
         "command": command(),
-        "estimates": table.to_dicts(),
-        "sensitivity": [] if others is None else others.to_dicts(),
-        "differences": [] if differences is None else differences.to_dicts(),
-        "rankings": [each.to_dict() for each in rankings],
+        "estimates": evaluation.table.to_dicts(),
+        "sensitivity": evaluation.sensitivity.to_dicts() if evaluation.sensitivity else [],
+        "differences": evaluation.differences.to_dicts() if evaluation.differences else [],
+        "rankings": [ranking.to_dict() for ranking in evaluation.rankings],
         "labels": label_facts(observed, p),
     }
 
 
-def _write_page(path: Path, record: dict[str, Any]) -> None:
+def _write_page(path: Path, record: Record) -> None:
     from unmask import pages, report
 
-    with passing.status("drawing"):
+    with progress_console.status("drawing"):
         report.write(pages.page([record]), path)
 
 
-def _propensities(trained: Any, observed: Any, described: str) -> Any:
+def _propensities(
+    trained: sp.csr_array | None, observed: sp.csr_array, described: str
+) -> Propensities:
     from unmask import propensity as models
 
     if trained is not None:
@@ -189,24 +245,22 @@ def _propensities(trained: Any, observed: Any, described: str) -> Any:
     return models.named(described, observed)
 
 
-def _models(kind: str | None, p: Any, trained: Any) -> Any:
+def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:
     """Propensity models by name, as asked for by --sensitivity; None if it was not."""
     from unmask import _validation
 
-    return (
-        None
-        if kind is None
-        else MODELS[_validation.one_of(kind, MODELS, "sensitivity")](p, trained)
-    )
+    if kind is None:
+        return None
+    return MODELS[_validation.one_of(kind, MODELS, "sensitivity")](p, trained)
 
 
-def _powers(p: Any, trained: Any) -> Any:
+def _powers(p: Propensities, trained: sp.csr_array | None) -> Models:
     from unmask.metrics import powers
 
     return powers(getattr(p, "value", p))  # of estimated propensities, the estimate
 
 
-def _jain(p: Any, trained: Any) -> Any:
+def _jain(p: Propensities, trained: sp.csr_array | None) -> Models:
     from unmask.metrics import jain_grid
 
     if trained is None:
@@ -214,13 +268,26 @@ def _jain(p: Any, trained: Any) -> Any:
     return jain_grid(trained)
 
 
-def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings without what cannot be paired over rows."""
-    kept = [e for e in settings["estimators"] if e != "filtered"]
-    return {**settings, "estimators": kept}
+def _models_around(models: Models, kind: str | None, trained: sp.csr_array | None) -> Models:
+    """The models under which the order of systems is tested: for jain, more of them."""
+    from unmask.metrics import jain_around
+
+    return jain_around(trained) if kind == "jain" else models
 
 
-def _show(table: Table, predictions: Path) -> None:
+def _show(evaluation: Evaluation, predictions: Path) -> None:
+    _show_estimates(evaluation.table, predictions)
+    if evaluation.sensitivity is not None:
+        results.print("\nthe same under other propensities")
+        results.print(str(evaluation.sensitivity))
+    if evaluation.differences is not None:
+        results.print(f"\ndifference to {visible(str(predictions))}, paired over rows")
+        results.print(str(evaluation.differences))
+    for ranking in evaluation.rankings:
+        results.print(f"\n{ranking.statement}")
+
+
+def _show_estimates(table: Table, predictions: Path) -> None:
     from unmask.metrics import ESTIMATORS, METRICS
     from unmask.metrics.registry import split
 
@@ -248,14 +315,19 @@ def _show(table: Table, predictions: Path) -> None:
         results.print(ABOUT_EXCESS)
 
 
-def _cell(each: Any) -> str:
-    if each is None:
+def _cell(estimate: Estimate | None) -> str:
+    from unmask.report import format_value
+
+    if estimate is None:
         return ""
-    if each.value != each.value:
+    if math.isnan(estimate.value):
         return "refused"
-    half = (each.interval[1] - each.interval[0]) / 2
-    return f"{each.value:.4f} ± {half:.4f}"
+    half = (estimate.interval[1] - estimate.interval[0]) / 2
+    return f"{format_value(estimate.value, '.4f')} ± {format_value(half, '.4f')}"
 
 
-MODELS: dict[str, Callable[[Any, Any], Any]] = {"powers": _powers, "jain": _jain}
+MODELS: dict[str, Callable[[Propensities, sp.csr_array | None], Models]] = {
+    "powers": _powers,
+    "jain": _jain,
+}
 """What --sensitivity can vary: from the propensities and the training labels to named models."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import passing, show_facts, show_json
+from unmask.cli.inputs import features_of, labels_of, read
+from unmask.cli.output import progress_console, show_facts, show_json
 from unmask.cli.progress import bar
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from unmask._typing import Floats
+    from unmask.linear import Plan, Recipe
+    from unmask.parallel import Backend
+    from unmask.propensity import PropensityEstimate
 
 ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` made.")]
 
@@ -83,16 +92,14 @@ def train(
     from unmask import propensity as models
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    with passing.status(f"reading {source}"):
-        given = data.read(source, part=part, format=format)
+    dataset = read(source, part, format)
     recipe = linear.Recipe(
         loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
         l2=l2, bias=bias, tol=tol, prune_below=prune_below,
     )  # fmt: skip
-    features: Any = _present(given.features, source, "features")
-    labels: Any = _present(given.labels, source, "labels")
+    features, labels = features_of(dataset, source), labels_of(dataset, source)
     idf = data.idf(features) if tfidf else None
-    task: dict[str, Any] = {
+    task: Task = {
         "features": features if idf is None else data.tfidf(features, idf),
         "labels": labels,
         "recipe": recipe,
@@ -101,9 +108,9 @@ def train(
         "backend": backend,
     }
     if plan:
-        with passing.status("training a sample of labels"):
-            made = linear.plan(**task)
-        show_json(made.to_dict()) if as_json else show_facts("plan", _plan_facts(made))
+        with progress_console.status("training a sample of labels"):
+            planned = linear.plan(**task)
+        show_json(planned.to_dict()) if as_json else show_facts("plan", _plan_facts(planned))
         return
     if output is None:
         raise ValueError("name a folder for the model with --output, or ask for the --plan only.")
@@ -118,6 +125,17 @@ def train(
         "model": str(output),
     }
     show_json(facts) if as_json else show_facts("trained", facts)
+
+
+class Task(TypedDict):
+    """What a plan and a training are made from."""
+
+    features: sp.csr_array
+    labels: sp.csr_array
+    recipe: Recipe
+    propensity: Floats | PropensityEstimate | None
+    shard_labels: int | None
+    backend: Backend
 
 
 def predict(
@@ -147,14 +165,12 @@ def predict(
     from unmask import propensity as models
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    with passing.status(f"reading {source}"):
-        rows = data.read(source, part=part, format=format)
-        loaded = linear.load(model)
-    features: Any = _present(rows.features, source, "features")
+    features = features_of(read(source, part, format), source)
+    loaded = linear.load(model)
     if loaded.idf is not None:
         features = data.tfidf(features, loaded.idf)
     p = None if propensity is None else models.read(propensity)
-    with passing.status(f"predicting {features.shape[0]:,} rows"):
+    with progress_console.status(f"predicting {features.shape[0]:,} rows"):
         top = linear.predict_top(
             loaded if backend is None else model,  # workers that see the folder map it
             features, k, rank_by=rank_by, propensity=p, backend=backend,
@@ -168,41 +184,35 @@ def predict(
     show_json(facts) if as_json else show_facts("predicted", facts)
 
 
-def _plan_facts(made: Any) -> dict[str, Any]:
+def _plan_facts(plan: Plan) -> dict[str, object]:
     """A plan as people read it."""
     from datetime import timedelta
 
     from unmask.linear.planning import gigabytes
 
     return {
-        "rows × features": f"{made.rows:,} × {made.features:,}",
-        "labels": made.labels,
-        "labels per task": made.block,
-        "tasks": made.tasks,
-        "workers × threads": f"{made.workers} × {made.threads}",
-        "memory a worker needs": gigabytes(made.memory),
-        "memory a worker may use": None if made.available is None else gigabytes(made.available),
-        "of it features, shared": gigabytes(made.features_bytes),
-        "of it each task": gigabytes(made.task_bytes),
-        "milliseconds per label": 1000 * made.seconds_per_label,
-        "expected time": str(timedelta(seconds=round(made.seconds))),
-        "expected model": gigabytes(made.model_bytes),
-        "extrapolated from": f"{made.sampled} labels",
+        "rows × features": f"{plan.rows:,} × {plan.features:,}",
+        "labels": plan.labels,
+        "labels per task": plan.block,
+        "tasks": plan.tasks,
+        "workers × threads": f"{plan.workers} × {plan.threads}",
+        "memory a worker needs": gigabytes(plan.memory),
+        "memory a worker may use": None if plan.available is None else gigabytes(plan.available),
+        "of it features, shared": gigabytes(plan.features_bytes),
+        "of it each task": gigabytes(plan.task_bytes),
+        "milliseconds per label": 1000 * plan.seconds_per_label,
+        "expected time": str(timedelta(seconds=round(plan.seconds))),
+        "expected model": gigabytes(plan.model_bytes),
+        "extrapolated from": f"{plan.sampled} labels",
     }
 
 
-def _present(matrix: Any, source: Path, what: str) -> Any:
-    if matrix is None:
-        raise ValueError(f"{source} holds no {what}; name a file that does.")
-    return matrix
-
-
-def _refuse_replaced(folder: Path, idf: Any) -> None:
+def _refuse_replaced(folder: Path, idf: Floats | None) -> None:
     """Raise if the folder has another model by now, with other word weights than were used."""
     import numpy as np
 
     from unmask import linear
 
-    current: Any = linear.load(folder, verify=False).idf
-    if not np.array_equal(current, idf):
+    current = linear.load(folder, verify=False).idf
+    if not np.array_equal(np.asarray(current), np.asarray(idf)):
         raise ValueError(f"the model in {folder} was replaced in the meantime; predict again.")

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from unmask.parallel import Backend
 
 
 def names(
@@ -20,9 +23,9 @@ def names(
     """Completes from a registry and `more`; `several`: the last of a comma-separated list."""
 
     def complete(incomplete: str) -> list[str]:
-        known = [*getattr(import_module(module), registry), *more]
+        choices = [*getattr(import_module(module), registry), *more]
         before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
-        return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+        return [f"{before}{comma}{name}" for name in choices if name.startswith(last)]
 
     return complete
 
@@ -51,15 +54,15 @@ def _use_threads(count: int | None) -> int | None:
 
 
 def _hush(quiet: bool) -> bool:
-    from unmask.cli.output import passing
+    from unmask.cli.output import progress_console
 
-    passing.quiet = quiet
+    progress_console.quiet = quiet
     return quiet
 
 
 def backend(
     scheduler: str | None, ca_file: Path | None, cert: Path | None, key: Path | None
-) -> Any:
+) -> Backend:
     """What `--scheduler` and the options for TLS name, for the library."""
     if ca_file is None and cert is None and key is None:
         return scheduler

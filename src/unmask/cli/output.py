@@ -1,21 +1,20 @@
 """How the command line speaks: tables for people, JSON for machines, one line for mistakes.
 
-Results go to standard output; mistakes (`messages`) and what passes (`passing`: bars and "reading
-…") to standard error. `--quiet` silences only what passes. What is printed is data: names of files,
-labels and systems are no markup, and control characters in them are shown, not obeyed.
+Results go to standard output (`results`); errors and warnings (`messages`) and progress
+(`progress_console`: bars and "reading …") to standard error. `--quiet` silences only progress.
+What is printed is data: names of files, labels and systems are no markup, and control characters
+in them are shown, not obeyed. Numbers are written by `report.format_value`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.status import Status
@@ -36,24 +35,24 @@ class PlainConsole(Console):
         """As of any console; a string may have several lines."""
         super().print(*(lines(o) if isinstance(o, str) else o for o in objects), **options)
 
-    def status(self, status: Any, **options: Any) -> Status:
+    def status(self, status: object, **options: Any) -> Status:
         """As of any console, on one line."""
         return super().status(one_line(status), **options)
 
 
-def one_line(given: Any, style: str = "") -> Text:
+def one_line(value: object, style: str = "") -> Text:
     """What is shown of a name or message."""
-    return Text(visible(str(given)), style=style)
+    return Text(visible(str(value)), style=style)
 
 
-def lines(given: str) -> Text:
+def lines(text: str) -> Text:
     """The same for text of several lines, in which no name holds a line end (`visible`)."""
-    return Text("\n".join(map(visible, given.split("\n"))))
+    return Text("\n".join(map(visible, text.split("\n"))))
 
 
 results = PlainConsole()
 messages = PlainConsole(stderr=True)
-passing = PlainConsole(stderr=True)
+progress_console = PlainConsole(stderr=True)
 
 
 def complain(error: Exception) -> None:
@@ -64,7 +63,7 @@ def complain(error: Exception) -> None:
     messages.print(one_line(f"unmask: {text}"), soft_wrap=True)
 
 
-def warn(message: Any) -> None:
+def warn(message: object) -> None:
     """One line on standard error; the work goes on."""
     messages.print(one_line(f"unmask: warning: {message}"), soft_wrap=True)
 
@@ -74,23 +73,12 @@ def command() -> str:
     return shlex.join(["unmask", *sys.argv[1:]])
 
 
-def show_json(record: Any) -> None:
+def show_json(record: object) -> None:
     """`record` as JSON on standard output; numbers that are not finite become null."""
-    text = json.dumps(_plain(record), indent=2, allow_nan=False)  # ASCII; all but DEL is escaped
+    from unmask.report.tables import finite
+
+    text = json.dumps(finite(record), indent=2, allow_nan=False)  # ASCII; all but DEL is escaped
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
-
-
-def _plain(value: Any) -> Any:
-    """Nothing but what JSON has."""
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def show_text(text: str) -> None:
@@ -98,24 +86,24 @@ def show_text(text: str) -> None:
     sys.stdout.write(lines(text.rstrip("\n")).plain + "\n")
 
 
-def show_facts(title: str, facts: Mapping[str, Any]) -> None:
+def show_facts(title: str, facts: Mapping[str, object]) -> None:
     """Names and values, one per line."""
     table = _table(show_header=False)
     for _ in range(2):
         table.add_column(overflow="fold")  # of a long path nothing is left out
     for name, value in facts.items():
-        table.add_row(one_line(name), one_line(say(value)))
+        table.add_row(one_line(name), one_line(_cell(value)))
     _show(title, table)
 
 
-def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """A table with a heading; words stand left, numbers right."""
     table, cells = _table(), [list(row) for row in rows]
     for position, name in enumerate(columns):
         words = all(isinstance(row[position], str) for row in cells)
         table.add_column(one_line(name), justify="left" if words else "right")
     for row in cells:
-        table.add_row(*(one_line(say(value)) for value in row))
+        table.add_row(*(one_line(_cell(value)) for value in row))
     _show(title, table)
 
 
@@ -132,15 +120,8 @@ def _show(title: str, table: Table) -> None:
     results.print(table)
 
 
-def say(value: Any) -> str:
-    """A value as a person writes it: thousands separated, four digits after the point at most.
+def _cell(value: object) -> str:
+    """A value in a table for people: text as it is, numbers with thousands separated."""
+    from unmask.report import format_value
 
-    >>> say(1234567), say(0.12345678), say(None)
-    ('1,234,567', '0.1235', '–')
-    """
-    if value is None:
-        return "–"
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        return f"{number:,.4g}" if abs(number) < 1000 else f"{number:,.1f}"
-    return f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+    return value if isinstance(value, str) else format_value(value, ",")

@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.text import Text
 
 from unmask._text import visible
-from unmask.cli.output import passing
+from unmask.cli.output import progress_console
 
 
 class _Rate(ProgressColumn):
@@ -32,6 +32,6 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that the yielded function moves: call it with how many are done, of how many."""
     columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     words = TextColumn("{task.description}", markup=False)
-    with Progress(words, *columns, console=passing) as shown:
+    with Progress(words, *columns, console=progress_console) as shown:
         task = shown.add_task(visible(what))
         yield lambda done, total: shown.update(task, completed=done, total=total)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import command, passing, show_facts, show_json
+from unmask.cli.output import command, progress_console, show_facts, show_json
 
 
 def report(
@@ -36,7 +36,7 @@ def report(
     from unmask import pages
 
     records = [record for path in stored for record in pages.read(path, kinds=unmask_studies.KINDS)]
-    with passing.status("drawing"):
+    with progress_console.status("drawing"):
         page = pages.write(
             records, output, title=title, commands=[command()], kinds=unmask_studies.KINDS
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from unmask.cli.progress import bar
 if TYPE_CHECKING:
     from unmask.report import Section
     from unmask_studies import Study
+    from unmask_studies.runs import Row
 
 
 def reproduce(
@@ -74,7 +75,7 @@ def reproduce(
     if not resume:
         for each in studies:
             _io.remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
-    rows: dict[str, Any] = {}
+    rows: dict[str, list[Row]] = {}
     sections: list[Section] = []
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with parallel.connect(backend) as runner:

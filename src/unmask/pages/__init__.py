@@ -6,6 +6,7 @@ one page; `evaluation`, `comparison`, `diagnosis` and `demo` say what each of th
 again.
 """
 
-from unmask.pages.records import KINDS, PageKind, Record, heading, page, read, write
+from unmask._typing import Record
+from unmask.pages.records import KINDS, PageKind, heading, page, read, write
 
 __all__ = ["KINDS", "PageKind", "Record", "heading", "page", "read", "write"]

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from unmask import __version__, _io, report
+from unmask._typing import Record
 from unmask.pages import diagnosis, evaluation
 from unmask.pages.stored import EvaluationRecord
-
-Record = dict[str, Any]
-"""A stored record of any kind; `stored` has the form of each. Read ones also name their `file`."""
 
 
 @dataclass(frozen=True)
@@ -157,14 +155,14 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
     ValueError
         If there are none.
     """
-    known = (kinds or KINDS).values()
-    for kind in known:
+    page_kinds = (kinds or KINDS).values()
+    for kind in page_kinds:
         if kind.read is not None and (records := kind.read(path)):
             return [{**record, "file": str(path)} for record in records]
     if path.is_dir():
         raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
     content = _read_json(path)
-    for kind in known:
+    for kind in page_kinds:
         if records := kind.recognise(path, content):
             return [{**record, "file": str(path)} for record in records]
     raise ValueError(

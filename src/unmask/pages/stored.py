@@ -6,8 +6,9 @@ not have this form is refused when its page is made (`records.write`).
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
+from unmask._typing import Record
 from unmask.pages.verdicts import StoredVerdict
 
 
@@ -67,7 +68,7 @@ class EvaluationRecord(TypedDict):
     estimates: list[EstimateRow]
     sensitivity: NotRequired[list[SensitivityRow]]
     differences: NotRequired[list[DifferenceRow]]
-    rankings: NotRequired[list[dict[str, Any]]]
+    rankings: NotRequired[list[Record]]
     labels: NotRequired[LabelFacts]
 
 

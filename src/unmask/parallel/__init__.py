@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from unmask import _validation
 from unmask.parallel.dask_runner import DaskRunner, need_distributed
@@ -33,11 +33,18 @@ from unmask.parallel.local_runner import LocalRunner
 from unmask.parallel.runner import PATIENCE, Resources, Runner
 from unmask.parallel.scheduler import Scheduler
 
-__all__ = ["DaskRunner", "LocalRunner", "Resources", "Runner", "Scheduler", "connect"]
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.deploy.cluster import Cluster
+
+Backend: TypeAlias = "str | Scheduler | Runner | Client | Cluster | None"
+"""Where to run: see the table above."""
+
+__all__ = ["Backend", "DaskRunner", "LocalRunner", "Resources", "Runner", "Scheduler", "connect"]
 
 
 @contextmanager
-def connect(backend: Any = None, *, patience: float = PATIENCE) -> Iterator[Runner]:
+def connect(backend: Backend = None, *, patience: float = PATIENCE) -> Iterator[Runner]:
     """The runner behind a `backend` (see the module); what was started for it ends with the block.
 
     `patience` is how many seconds to wait for a first worker.
@@ -56,7 +63,7 @@ def connect(backend: Any = None, *, patience: float = PATIENCE) -> Iterator[Runn
 
 
 @contextmanager
-def _client(backend: Any, patience: float) -> Iterator[Any]:
+def _client(backend: Backend, patience: float) -> Iterator[Client]:
     distributed = need_distributed()
     if isinstance(backend, distributed.Client):
         yield backend

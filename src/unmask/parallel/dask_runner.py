@@ -9,27 +9,36 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import uuid4
 
 from unmask import __version__, _kernels
 from unmask.parallel.runner import AHEAD, PATIENCE, Resources, T, Work
-from unmask.parallel.shared import Box, Held, NotHeldError, adopt, forget, holds, mapped
+from unmask.parallel.shared import Box, Held, Mapped, NotHeldError, adopt, forget, holds, mapped
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from distributed import Client, Future, Scheduler
 
 RETRIES = 2  # of a task that failed, on whichever worker is free
 LOSSES = 3  # times in a row that everything may be lost
 
 
+Key = tuple[str, int, str]
+"""Of a task: the name of the work, the position, and a part that is new in every attempt."""
+
+
 class DaskRunner:
     """The workers of a Dask scheduler."""
 
-    def __init__(self, client: Any, patience: float = PATIENCE) -> None:
+    def __init__(self, client: Client, patience: float = PATIENCE) -> None:
         """Wait for a first worker (a task makes an adaptive cluster grow), then ask them all."""
         self.client, self.patience = client, patience
         self._check_workers()
 
     def _check_workers(self) -> None:
-        where = self.client.scheduler.address
+        where = getattr(self.client.scheduler, "address", "")
         try:
             self.client.submit(_worker_version, pure=False).result(timeout=self.patience)
             answers = self.client.run(_worker_version, on_error="ignore")
@@ -54,8 +63,8 @@ class DaskRunner:
     def run(
         self,
         work: Work[T],
-        tasks: Iterable[Any],
-        shared: Any = None,
+        tasks: Iterable[object],
+        shared: object = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,
@@ -74,18 +83,24 @@ class DaskRunner:
                 self._again(lost, len(waiting), error)
 
     def _round(
-        self, work: Work[T], waiting: dict[int, Any], source: Any, shared: Any, ahead: int
+        self,
+        work: Work[T],
+        waiting: dict[int, object],
+        source: Held | Mapped | None,
+        shared: object,
+        ahead: int,
     ) -> Generator[tuple[int, T], None, None]:
         """Submit what is waiting; take out of it what has finished."""
         running = need_distributed().as_completed(loop=self.client.loop)
-        queue, known, alone = deque(waiting), dict[Any, int](), len(waiting) == 1
+        queue, alone = deque(waiting), len(waiting) == 1
+        positions: dict[Key, int] = {}
         name = f"{getattr(work, '__name__', 'work')}-{uuid4().hex[:12]}"
 
-        def submit(at: int) -> None:
-            task = Box((work, source, waiting[at], alone, os.getpid()))
-            key = (name, at, uuid4().hex[:4])
+        def submit(position: int) -> None:
+            task = Box((work, source, waiting[position], alone, os.getpid()))
+            key = (name, position, uuid4().hex[:4])
             future = self.client.submit(_do, task, key=key, retries=RETRIES, pure=False)
-            known[key] = at
+            positions[key] = position
             running.add(future)
 
         try:
@@ -93,21 +108,21 @@ class DaskRunner:
                 for _ in range(min(ahead, len(queue))):
                     submit(queue.popleft())
                 for future in running:
-                    at, result = known.pop(future.key), _outcome(future)
+                    position, result = positions.pop(future.key), _outcome(future)
                     if isinstance(result, _Missing):
-                        self._supply(result.address, source, shared)
-                        submit(at)
+                        self._supply(result.address, cast(Held, source), shared)
+                        submit(position)
                         continue
-                    del waiting[at]
+                    del waiting[position]
                     if queue:
                         submit(queue.popleft())
-                    yield at, result
+                    yield position, result
         finally:
             if self.client.status == "running":
                 self.client.cancel(list(running.futures))
 
     @contextmanager
-    def _shared_value(self, value: Any, folder: Path | None) -> Iterator[Any]:
+    def _shared_value(self, value: object, folder: Path | None) -> Iterator[Held | Mapped | None]:
         """What a task is given in place of `value`."""
         if value is None:
             yield None
@@ -116,28 +131,29 @@ class DaskRunner:
                 yield handle
         else:
             source = Held(uuid4().hex)
-            self._bring(source, value, broadcast=True)
+            self._bring(source, value)
             try:
                 yield source
             finally:
                 if self.client.status == "running":
                     self.client.run(forget, source.token, on_error="ignore")
 
-    def _bring(self, source: Held, value: Any, **where: Any) -> None:
-        future = self.client.scatter(Box(value), hash=False, **where)
-        there = {"workers": where["workers"]} if "workers" in where else {}
-        self.client.run(adopt, source.token, future.key, on_error="ignore", **there)
+    def _bring(self, source: Held, value: object, workers: list[str] | None = None) -> None:
+        """Send the value to these workers, by default to all."""
+        broadcast = workers is None
+        future = self.client.scatter(Box(value), workers, broadcast=broadcast, hash=False)
+        self.client.run(adopt, source.token, future.key, workers=workers, on_error="ignore")
 
-    def _supply(self, address: str, source: Held, value: Any) -> None:
+    def _supply(self, address: str, source: Held, value: object) -> None:
         """Bring the value to a worker that came late, unless it died, or got it meanwhile."""
-        there = {"workers": [address], "on_error": "ignore"}
-        if self.client.run(holds, source.token, **there).get(address) is False:
+        answers = self.client.run(holds, source.token, workers=[address], on_error="ignore")
+        if answers.get(address) is False:
             with suppress(TimeoutError, ValueError, KeyError):  # no such worker any more
                 self._bring(source, value, workers=[address])
 
     def shares_folder(self, folder: Path) -> bool:
         """Ask every worker for a file that has just been made."""
-        token = folder.resolve() / f".seen-{uuid4().hex}"
+        token = folder.resolve() / f".probe-{uuid4().hex}"
         token.touch()
         try:
             answers = self.client.run(os.path.exists, str(token), on_error="ignore").values()
@@ -147,10 +163,10 @@ class DaskRunner:
 
     def resources(self) -> Resources:
         """As the scheduler knows it; a worker without a limit has the memory of its machine."""
-        known = self.client.run_on_scheduler(_workers)
-        limits = [limit for _, limit in known if limit]
-        threads = max(threads for threads, _ in known)
-        return Resources(len(known), threads, min(limits) if limits else None)
+        workers = self.client.run_on_scheduler(_workers)
+        limits = [limit for _, limit in workers if limit]
+        threads = max(threads for threads, _ in workers)
+        return Resources(len(workers), threads, min(limits) if limits else None)
 
     def _again(self, lost: int, left: int, error: Exception) -> None:
         """After a loss: is there still a scheduler, and is it worth trying?"""
@@ -181,7 +197,7 @@ class _Refused(NamedTuple):
     error: ValueError
 
 
-def _do(boxed: Box) -> Any:
+def _do(boxed: Box) -> object:
     """On a worker. Its threads are the scheduler's to fill, unless there is but one task."""
     work, source, task, alone, owner = boxed.value
     if os.getpid() != owner:
@@ -194,7 +210,7 @@ def _do(boxed: Box) -> Any:
         return _Refused(error)
 
 
-def _outcome(future: Any) -> Any:
+def _outcome(future: Future[object]) -> Any:
     try:
         result = future.result()
     except need_distributed().KilledWorker as error:
@@ -226,11 +242,11 @@ def _worker_version() -> str:
     return __version__
 
 
-def _workers(dask_scheduler: Any) -> list[tuple[int, int]]:
+def _workers(dask_scheduler: Scheduler) -> list[tuple[int, int]]:
     return [(w.nthreads, w.memory_limit) for w in dask_scheduler.workers.values()]
 
 
-def need_distributed() -> Any:
+def need_distributed() -> ModuleType:
     """The package, or how to get it."""
     try:
         import distributed

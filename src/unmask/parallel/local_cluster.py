@@ -11,7 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distributed import Client, Security
 
 LOOPBACK = "127.0.0.1"
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 1 << 25, "MALLOC_TRIM_THRESHOLD_": 1 << 27}
@@ -20,7 +24,7 @@ above 128 kB anew: a quarter of the time of training by mini-batches."""
 
 
 @contextmanager
-def local_client(distributed: Any, workers: int) -> Iterator[Any]:
+def local_client(distributed: ModuleType, workers: int) -> Iterator[Client]:
     """The client of `workers` new processes of one thread each; they end with the block."""
     from dask import config
 
@@ -31,7 +35,7 @@ def local_client(distributed: Any, workers: int) -> Iterator[Any]:
         "distributed.worker.http.routes": [],
     }
     security = _temporary_credentials(distributed)
-    door = {
+    connection = {
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": security,
@@ -42,11 +46,11 @@ def local_client(distributed: Any, workers: int) -> Iterator[Any]:
         "nthreads": 1,
         "memory_limit": distributed.system.MEMORY_LIMIT // workers,
         "silence_logs": logging.WARN,
-        **door,
+        **connection,
     }
     with config.set(settings):  # read by the scheduler and the nannies when they are made
         cluster = distributed.SpecCluster(
-            scheduler={"cls": distributed.Scheduler, "options": {"port": 0, **door}},
+            scheduler={"cls": distributed.Scheduler, "options": {"port": 0, **connection}},
             workers={i: {"cls": distributed.Nanny, "options": worker} for i in range(workers)},
             security=security,
             silence_logs=logging.WARN,
@@ -55,10 +59,11 @@ def local_client(distributed: Any, workers: int) -> Iterator[Any]:
         yield client
 
 
-def _temporary_credentials(distributed: Any) -> Any:
+def _temporary_credentials(distributed: ModuleType) -> Security:
     try:
-        return distributed.Security.temporary()
+        security: Security = distributed.Security.temporary()
     except ImportError:
         raise ValueError(
             "local:N needs the package cryptography: pip install 'unmask[dask]'."
         ) from None
+    return security

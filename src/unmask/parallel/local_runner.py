@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import Any
 
 from unmask import _kernels
 from unmask.parallel.runner import AHEAD, Resources, T, Work
@@ -17,8 +16,8 @@ class LocalRunner:
     def run(
         self,
         work: Work[T],
-        tasks: Iterable[Any],
-        shared: Any = None,
+        tasks: Iterable[object],
+        shared: object = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,
@@ -30,7 +29,7 @@ class LocalRunner:
         asked = joblib.effective_n_jobs(None)
         jobs = asked if asked > 1 else min(_kernels.threads(), len(waiting))
         if jobs <= 1 or len(waiting) == 1:
-            yield from ((at, work(shared, task)) for at, task in waiting)
+            yield from ((position, work(shared, task)) for position, task in waiting)
             return
         parallel = joblib.Parallel(
             n_jobs=None if asked > 1 else jobs,
@@ -40,7 +39,7 @@ class LocalRunner:
             batch_size=1,
         )
         finished = parallel(
-            joblib.delayed(_numbered)(work, shared, at, task) for at, task in waiting
+            joblib.delayed(_numbered)(work, shared, position, task) for position, task in waiting
         )
         try:
             for pair in finished:  # noqa: UP028 (`yield from` would close it first)
@@ -59,10 +58,10 @@ class LocalRunner:
         return Resources(1, _kernels.threads(), _free_memory())
 
 
-def _numbered(work: Work[T], shared: Any, at: int, task: Any) -> tuple[int, T]:
+def _numbered(work: Work[T], shared: object, position: int, task: object) -> tuple[int, T]:
     """One task on one thread, as the others are busy with theirs."""
     with _kernels.using_threads(1):
-        return at, work(shared, task)
+        return position, work(shared, task)
 
 
 def _free_memory() -> int | None:

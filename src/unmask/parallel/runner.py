@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 Work = Callable[[Any, Any], T]
+"""`work(shared, task)`; what the two are is between the work and whoever starts it."""
 
 PATIENCE = 300.0  # seconds to wait for the first worker
 AHEAD = 64  # tasks submitted at once: enough for an adaptive cluster to see that it should grow
@@ -27,8 +28,8 @@ class Runner(Protocol):
     def run(
         self,
         work: Work[T],
-        tasks: Iterable[Any],
-        shared: Any = None,
+        tasks: Iterable[object],
+        shared: object = None,
         *,
         folder: Path | None = None,
         ahead: int = AHEAD,

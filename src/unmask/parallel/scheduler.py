@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+from unmask._typing import PathLike
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 CONNECTING = 30.0
 """Seconds to wait for a scheduler to answer, at most."""
@@ -26,15 +31,15 @@ class Scheduler:
     """
 
     address: str
-    ca_file: str | PathLike[str] | None = None
-    cert: str | PathLike[str] | None = None
-    key: str | PathLike[str] | None = None
+    ca_file: PathLike | None = None
+    cert: PathLike | None = None
+    key: PathLike | None = None
 
-    def connect(self, distributed: Any, patience: float) -> Any:
+    def connect(self, distributed: ModuleType, patience: float) -> Client:
         """A client; ValueError where something is wrong with address or files."""
         security = self._security(distributed)
         try:
-            return distributed.Client(
+            client: Client = distributed.Client(
                 self.address,
                 set_as_default=False,
                 timeout=min(patience, CONNECTING),
@@ -43,11 +48,13 @@ class Scheduler:
         except (OSError, TimeoutError) as error:
             reason = f"{error} ({error.__cause__})" if error.__cause__ else str(error)
             raise OSError(f"no Dask scheduler answers at {self.address}: {reason}") from None
+        return client
 
-    def _security(self, distributed: Any) -> Any:
+    def _security(self, distributed: ModuleType) -> Security:
         files = {"tls_ca_file": self.ca_file, "tls_client_cert": self.cert}
         files["tls_client_key"] = self.key
         named = {field: str(Path(path)) for field, path in files.items() if path is not None}
+        security: Security
         if not self.address.startswith("tls://"):
             if named:
                 raise ValueError(
@@ -65,14 +72,27 @@ class Scheduler:
         if not (security.tls_ca_file and security.tls_client_cert):
             raise ValueError(
                 f"{self.address} asks for certificates: give --tls-ca-file, --tls-cert and "
-                "--tls-key (in Python cluster.Scheduler(address, ca_file, cert, key)), or set "
+                "--tls-key (in Python parallel.Scheduler(address, ca_file, cert, key)), or set "
                 "distributed.comm.tls in Dask's configuration."
             )
         _try_certificates(security)
         return security
 
 
-def _try_certificates(security: Any) -> None:
+class Security(Protocol):
+    """What is used of `distributed.Security`, which makes its attributes at run time."""
+
+    require_encryption: bool
+    tls_ca_file: str | None
+    tls_client_cert: str | None
+    tls_client_key: str | None
+
+    def get_connection_args(self, role: str) -> object:
+        """The arguments of a connection; files are read now."""
+        ...
+
+
+def _try_certificates(security: Security) -> None:
     """Refuse files that are not there, are no PEM files, or do not belong together."""
     for path in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key):
         if path is not None and "\n" not in path and not Path(path).is_file():

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import numpy as np
 
 from unmask import _io
 
-_HELD: dict[str, Any] = {}
+if TYPE_CHECKING:
+    from distributed import Worker
+
+_HELD: dict[str, object] = {}
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Held:
     token: str
 
     @property
-    def value(self) -> Any:
+    def value(self) -> object:
         """The value, in a process that holds it."""
         try:
             return _HELD[self.token]
@@ -47,11 +50,11 @@ class Held:
             raise NotHeldError(self.token) from None
 
 
-def adopt(token: str, key: str, dask_worker: Any) -> None:
+def adopt(token: str, key: str, dask_worker: Worker) -> None:
     """On a worker: hold what Dask has brought; of others only the last, as clients may die."""
     for old in list(_HELD)[:-1]:
         _HELD.pop(old, None)
-    _HELD[token] = dask_worker.data[key].value
+    _HELD[token] = cast(Box, dask_worker.data[key]).value
 
 
 def holds(token: str) -> bool:
@@ -73,7 +76,7 @@ class Mapped:
     spans: tuple[tuple[int, int], ...]
 
     @property
-    def value(self) -> Any:
+    def value(self) -> object:
         """The value, its arrays mapped."""
         if not self.spans:
             return pickle.loads(self.head)  # noqa: S301 (made by `mapped`)
@@ -84,19 +87,19 @@ class Mapped:
 
 
 @contextmanager
-def mapped(value: Any, folder: Path) -> Iterator[Mapped]:
+def mapped(value: object, folder: Path) -> Iterator[Mapped]:
     """`value` with its arrays in a file in `folder`, which goes when the block ends."""
     arrays: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
-    path, spans, at = folder.resolve() / f".shared-{uuid4().hex}", [], 0
+    path, spans, offset = folder.resolve() / f".shared-{uuid4().hex}", [], 0
     try:
         with _io.atomic_write(path) as file:
             for array in arrays:
                 raw = array.raw()
                 file.write(raw)
                 file.write(bytes(-raw.nbytes % 64))
-                spans.append((at, at + raw.nbytes))
-                at += raw.nbytes + -raw.nbytes % 64
+                spans.append((offset, offset + raw.nbytes))
+                offset += raw.nbytes + -raw.nbytes % 64
         yield Mapped(head, str(path), tuple(spans))
     finally:
         path.unlink(missing_ok=True)

@@ -18,7 +18,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import numpy as np
 
 from unmask.report.charts import Chart, Panels, Series
 from unmask.report.format import printable
@@ -221,14 +223,16 @@ def json_of(lines: Sequence[Mapping[str, object]]) -> str:
     return "[\n" + ",\n".join(objects) + "\n]\n"
 
 
-def finite(value: Any) -> Any:
-    """The same, with None for every number in it that is not finite: JSON has no word for those.
+def finite(value: object) -> object:
+    """The same in values that JSON has: lists for arrays, None for numbers that are not finite.
 
-    >>> finite({"ends": (0.5, float("inf"))})
-    {'ends': [0.5, None]}
+    >>> finite({"ends": (0.5, float("inf")), "counts": np.array([1, 2])})
+    {'ends': [0.5, None], 'counts': [1, 2]}
     """
+    if isinstance(value, np.ndarray | np.generic):
+        return finite(value.tolist())
     if isinstance(value, Mapping):
-        return {key: finite(each) for key, each in value.items()}
+        return {str(key): finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask import losses
+from unmask._typing import Array, Floats
 from unmask.losses import Loss, Observed, _loss
 from unmask.weights import Weights
 from unmask_studies.training.protocol import BATCH
@@ -86,12 +86,12 @@ def mean_loss(loss: Loss, scores: Tensor, seen: Observed) -> float:
     return float(_loss.rows(loss, scores, seen).double().mean())
 
 
-def of_arrays(weights: Any, bias: Any) -> Linear:
+def of_arrays(weights: Array, bias: Array) -> Linear:
     """The same model from arrays, labels × features as solvers have them."""
     return Linear(torch.as_tensor(weights).T.contiguous(), torch.as_tensor(bias))
 
 
-def divided(loss: Loss, scores: Tensor, divisor: Any) -> tuple[Tensor, Tensor]:
+def divided(loss: Loss, scores: Tensor, divisor: Floats) -> tuple[Tensor, Tensor]:
     """Scores whose probabilities are those of `scores` over `divisor`, and log probabilities.
 
     The scores go into losses: quotients above one count as almost one. The logarithms rank.
@@ -124,7 +124,7 @@ def _run(
     seed: int,
     before: int,
 ) -> None:
-    groups: list[dict[str, Any]] = [
+    groups: list[dict[str, object]] = [
         {"params": [model.weights], "weight_decay": l2},
         {"params": [model.bias]},
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from unmask import report
 from unmask_studies.runs import Row, rows_file
@@ -19,7 +18,7 @@ NORMALISED = ("vanilla", "unbiased", "pretrained", "empirical_bayes")
 def draw(rows: list[Row]) -> list[report.Section]:
     """All sections for which there are rows."""
     found = results(rows)
-    sections = {
+    sections: dict[str, list[report.Part | None]] = {
         "What holds here": _verdicts(found, rows),
         "Protocol": _protocol(found, rows),
         "Overfitting to the sample and to the noise pattern": [
@@ -39,15 +38,18 @@ def draw(rows: list[Row]) -> list[report.Section]:
         ],
         "Which objectives have a minimum": [tables.endings(rows)],
     }
-    kept = {title: [p for p in parts if _has_rows(p)] for title, parts in sections.items()}
+    kept = {
+        title: [part for part in parts if part is not None and _has_rows(part)]
+        for title, parts in sections.items()
+    }
     return [report.Section(title, parts) for title, parts in kept.items() if parts]
 
 
-def _has_rows(part: Any) -> bool:
-    return part is not None and not (isinstance(part, report.Table) and not part.rows)
+def _has_rows(part: report.Part) -> bool:
+    return not isinstance(part, report.Table) or bool(part.rows)
 
 
-def _verdicts(found: Results, rows: list[Row]) -> list[Any]:
+def _verdicts(found: Results, rows: list[Row]) -> list[report.Part | None]:
     short = statements.in_short(found)
     return [
         report.Text(short) if short else None,
@@ -62,7 +64,7 @@ def _verdicts(found: Results, rows: list[Row]) -> list[Any]:
     ]
 
 
-def _protocol(found: Results, rows: list[Row]) -> list[Any]:
+def _protocol(found: Results, rows: list[Row]) -> list[report.Part | None]:
     sized = next((row for row in rows if "n_train" in row), None)
     if sized is None:
         return []
@@ -104,7 +106,7 @@ def _protocol(found: Results, rows: list[Row]) -> list[Any]:
     ]
 
 
-def _over_l2(found: Results) -> list[Any]:
+def _over_l2(found: Results) -> list[report.Part | None]:
     precision = ("P@1", "P@3", "P@5")
     return [
         figures.metric_over_l2(found, "adam", "ova-bce", precision),
@@ -114,7 +116,7 @@ def _over_l2(found: Results) -> list[Any]:
     ]
 
 
-def _chosen(found: Results) -> list[Any]:
+def _chosen(found: Results) -> list[report.Part | None]:
     return [
         *(
             figures.at_chosen(found, optimizer, rule, metrics)
@@ -128,7 +130,7 @@ def _chosen(found: Results) -> list[Any]:
     ]
 
 
-def _normalised(found: Results) -> list[Any]:
+def _normalised(found: Results) -> list[report.Part | None]:
     pairs = [
         ((optimizer, problem, better), (optimizer, problem, other))
         for optimizer in ("converged", "adam")

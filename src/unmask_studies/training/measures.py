@@ -10,11 +10,13 @@ really unbiased), recall on validation rows also deconvolved. A row of the study
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from unmask import losses
+from unmask._typing import Bools, Floats
 from unmask.losses import Observed
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
@@ -23,16 +25,19 @@ from unmask_studies.runs import Row
 from unmask_studies.training import adam
 from unmask_studies.training.protocol import METRICS, PARTS, PROBLEMS, TOP, Trial
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 RECALLS = METRICS[3:]
 
 
-def judge(given: Trial, problem: str, scores: dict[str, Any], ranking: dict[str, Any]) -> Row:
+def judge(trial: Trial, problem: str, scores: dict[str, Tensor], ranking: dict[str, Tensor]) -> Row:
     """All measures; `scores` go into the losses, `ranking` (often the same) orders the labels."""
     row: Row = {}
     loss = losses.get(PROBLEMS[problem].loss)
     for part in PARTS:
-        of = given.parts[part]
-        for_true, for_seen = _observed(given, problem, part)
+        of = trial.parts[part]
+        for_true, for_seen = _observed(trial, problem, part)
         row[f"{part}/true/loss"] = adam.mean_loss(loss, scores[part], for_true)
         row[f"{part}/seen/loss"] = adam.mean_loss(loss, scores[part], for_seen)
         top = TopK.from_scores(ranking[part].numpy(), TOP)
@@ -40,29 +45,30 @@ def judge(given: Trial, problem: str, scores: dict[str, Any], ranking: dict[str,
             row[f"{part}/true/{each.metric}"] = each.value
         estimators = ["vanilla", "unbiased"]
         for each in evaluate(
-            top, of.seen, given.propensity, metrics=METRICS, estimators=estimators
+            top, of.seen, trial.propensity, metrics=METRICS, estimators=estimators
         ):
             row[f"{part}/seen/{each.metric}/{each.estimator}"] = each.value
         if part == "valid":
-            row |= _deconvolved(top, of.seen, given.propensity)
+            row |= _deconvolved(top, of.seen, trial.propensity)
     return row
 
 
-def _deconvolved(top: TopK, seen: Any, p: Any) -> Row:
-    found = evaluate(top, seen, p, metrics=RECALLS, estimators=["deconvolved"])
-    return {f"valid/seen/{each.metric}/deconvolved": each.value for each in found}
+def _deconvolved(top: TopK, observed: sp.csr_array, p: Floats) -> Row:
+    table = evaluate(top, observed, p, metrics=RECALLS, estimators=["deconvolved"])
+    return {f"valid/seen/{each.metric}/deconvolved": each.value for each in table}
 
 
 @lru_cache(maxsize=16)
-def _observed(given: Trial, problem: str, part: str) -> tuple[Observed, Observed]:
+def _observed(trial: Trial, problem: str, part: str) -> tuple[Observed, Observed]:
     """Weights that give the true loss on true labels, and its unbiased estimate on seen ones."""
-    of, chosen = given.parts[part], PROBLEMS[problem]
-    options: Any = {"normalized": chosen.normalized, "reduction": chosen.reduction}
-    weights = vanilla(of.true, **options), unbiased(of.seen, given.propensity, **options)
-    return adam.observed(weights[0]), adam.observed(weights[1])
+    of, chosen = trial.parts[part], PROBLEMS[problem]
+    normalized, reduction = chosen.normalized, chosen.reduction
+    for_true = vanilla(of.true, normalized=normalized, reduction=reduction)
+    for_observed = unbiased(of.seen, trial.propensity, normalized=normalized, reduction=reduction)
+    return adam.observed(for_true), adam.observed(for_observed)
 
 
-def decisions(chosen: Any, true: Any) -> Row:
+def decisions(chosen: Bools, true: sp.csr_array) -> Row:
     """Micro and macro F1 of sets of labels, on the true labels of the test rows.
 
     `chosen` is a truth value for every row and label.

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unmask_studies.runs import Row, tidy
 
@@ -140,7 +140,7 @@ def said(gain: np.ndarray) -> str:
     return f"{100 * gain.mean():+.2f} ± {spread:.2f} points, positive in {positive} of {len(gain)}"
 
 
-def mean(values: Any) -> float:
+def mean(values: ArrayLike) -> float:
     """The mean of what is a number."""
     return float(over_repetitions(np.ravel(values)[:, None])[0][0])
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,8 +40,13 @@ from unmask_studies.training.protocol import (
 )
 from unmask_studies.training.related import METHODS
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unmask.linear.problem import FitLog
+
 EPOCHS, LATE, PRETRAINING = 20, 5, 10
-TURNS = 40
+MAX_ITERATIONS = 40
 RERANKED = ("ova-bce", "pal-cce", "pal-n-cce")
 """Problems whose vanilla runs are also measured after division by the propensities."""
 
@@ -90,15 +95,22 @@ def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     if not row["convex"]:
         return [row | {"status": "not convex"}]
     row["bias"] = "regularized" if row["runaway"] else "free"
-    solve = _solver(given, chosen, l2, row["bias"])
+    recipe = linear.Recipe(
+        loss=chosen.loss,
+        reduction=chosen.reduction,
+        correction="given",
+        l2=l2,
+        bias=row["bias"],
+        max_iter=MAX_ITERATIONS,
+    )
     first = None
     if how.pretrained:
-        first, _ = solve(weights_of(SETTINGS["vanilla"], chosen, given), None)
-    found, course = solve(weights, first)
-    model = adam.of_arrays(found.weights, found.bias)
+        first, _ = _solve(given, recipe, weights_of(SETTINGS["vanilla"], chosen, given))
+    solution, log = _solve(given, recipe, weights, first)
+    model = adam.of_arrays(solution.weights, solution.bias)
     row |= _objective(given, loss, weights, model, l2, bias=row["bias"])
-    row["unfinished"] = len(course.exhausted)
-    row["turns"] = int(course.iterations.max())
+    row["unfinished"] = len(log.exhausted)
+    row["turns"] = int(log.iterations.max())
     if row["status"] == "finished":
         row["status"] = "unfinished" if row["unfinished"] else "converged"
     return _rows(given, problem, setting, model, row)
@@ -116,23 +128,13 @@ def training_weights(setting: str, problem: Problem, given: Trial) -> Weights:
     return TRIED[setting][1](given)
 
 
-def _solver(given: Trial, chosen: Problem, l2: float, bias: str) -> Callable[..., Any]:
-    recipe = linear.Recipe(
-        loss=chosen.loss,
-        reduction=chosen.reduction,
-        correction="given",
-        l2=l2,
-        bias=bias,
-        max_iter=TURNS,
-    )
-
-    def solve(weights: Weights, first: Any) -> Any:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", linear.UnconvergedWarning)  # the row says so
-            labels = with_values(weights.pos, np.ones(weights.pos.nnz, dtype=np.float32))
-            return linear.train(given.train.features, labels, recipe, weights=weights, first=first)
-
-    return solve
+def _solve(
+    given: Trial, recipe: linear.Recipe, weights: Weights, first: linear.LinearModel | None = None
+) -> tuple[linear.LinearModel, FitLog]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", linear.UnconvergedWarning)  # the row says so
+        labels = with_values(weights.pos, np.ones(weights.pos.nnz, dtype=np.float32))
+        return linear.train(given.train.features, labels, recipe, weights=weights, first=first)
 
 
 def _promises(loss: Loss, weights: Weights, chosen: Problem) -> Row:
@@ -184,7 +186,7 @@ def _rows(given: Trial, problem: str, setting: str, model: adam.Linear, row: Row
     return rows
 
 
-def _judged(given: Trial, problem: str, scores: dict[str, Any], later: float) -> Row:
+def _judged(given: Trial, problem: str, scores: dict[str, Tensor], later: float) -> Row:
     """All measures of a model whose probabilities are to be divided by p^later."""
     ranking = scores
     if later:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -45,12 +44,17 @@ def _marked(setting: str) -> str:
     return f"{mark}{setting.replace('_', ' ')}"
 
 
-def _cells(found: Results, path: Path, rule: str) -> list[Any]:
+def _cells(found: Results, path: Path, rule: str) -> list[report.Cell]:
     l2 = np.exp(np.log(found.values(path, rule, "l2")).mean())
     loss = found.values(path, rule, "test/true/loss")
     metrics = (found.values(path, rule, f"test/true/{metric}") for metric in METRICS)
-    best = found.values(path, "truth", "test/true/R@5")
-    return [float(l2), _spread(loss), *(_spread(100 * v) for v in metrics), 100 * mean(best)]
+    values = [_spread(loss), *(_spread(100 * v) for v in metrics)]
+    return [float(l2), *values, 100 * _best_recall(found, path)]
+
+
+def _best_recall(found: Results, path: Path) -> float:
+    """R@5 at the l2 that hindsight would choose."""
+    return mean(found.values(path, "truth", "test/true/R@5"))
 
 
 def _spread(values: np.ndarray) -> report.Estimate:
@@ -198,12 +202,9 @@ def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str)
 def tried(found: Results) -> report.Table:
     """All normalised corrections of PAL-N, the study's and others, by the converged solver."""
     names = [*found.settings("converged", "pal-n-cce")]
-    body = [
-        [_marked(name), *_cells(found, ("converged", "pal-n-cce", name), "recall")[2:]]
-        for name in names
-        if name != "clean"
-    ]
-    best_first = sorted(body, key=lambda row: -row[-1])
+    paths = [("converged", "pal-n-cce", name) for name in names if name != "clean"]
+    paths.sort(key=lambda path: -_best_recall(found, path))
+    best_first = [[_marked(path[2]), *_cells(found, path, "recall")[2:]] for path in paths]
     return report.Table(
         ["weights", *(report.Column(m, ".1f") for m in METRICS), report.Column("best R@5", ".1f")],
         best_first,
