@@ -43,24 +43,24 @@ def run(
 
     rows = models.planted(n, seed)
     p = propensity.inverse_linear(rows.train_labels)
-    seen = data.hide(rows.train_labels, p, seed=seed + 1)
+    observed = data.hide(rows.train_labels, p, seed=seed + 1)
     step()
     tops = {}
     for name, train_labels, correction in (
         ("complete", rows.train_labels, "vanilla"),
-        ("vanilla", seen, "vanilla"),
-        ("unbiased", seen, "unbiased"),
+        ("vanilla", observed, "vanilla"),
+        ("unbiased", observed, "unbiased"),
     ):
         recipe = linear.Recipe(loss="logistic", correction=correction)
         model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
         tops[name] = linear.predict_top(model, rows.test_features, 5)
         step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
-    found = Demo(
+    demo = Demo(
         n=n,
         seed=seed,
-        bands=tuple(_band(name, rows.train_labels, seen, p) for name in BANDS),
-        empty_rows=int((np.diff(seen.indptr) == 0).sum()),
+        bands=tuple(_band(name, rows.train_labels, observed, p) for name in BANDS),
+        empty_rows=int((np.diff(observed.indptr) == 0).sum()),
         scores={
             name: evaluate(top, rows.test_labels, metrics=METRICS) for name, top in tops.items()
         },
@@ -72,13 +72,13 @@ def run(
             metrics=["P@1", "R@5"],
             estimators=["vanilla", "unbiased", "deconvolved"],
         ),
-        histogram=np.bincount(np.diff(seen.indptr)),
-        fitted=count_distribution(seen, p).probability,
+        histogram=np.bincount(np.diff(observed.indptr)),
+        fitted=count_distribution(observed, p).probability,
         true_histogram=np.bincount(np.diff(rows.train_labels.indptr)),
         curve=_curve(rows.train_labels, p),
     )
     step()
-    return found
+    return demo
 
 
 def _curve(labels: sp.csr_array, p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ def _band(
     counts = np.bincount(true_labels.indices, minlength=len(p))
     low, high = (round(share * len(p)) for share in BANDS[name])
     chosen = np.argsort(-counts, kind="stable")[low:high]
-    seen = np.bincount(observed.indices, minlength=len(p))
+    kept = np.bincount(observed.indices, minlength=len(p))
     return Band(
-        name, len(chosen), p[chosen].mean(), int(counts[chosen].sum()), int(seen[chosen].sum())
+        name, len(chosen), p[chosen].mean(), int(counts[chosen].sum()), int(kept[chosen].sum())
     )

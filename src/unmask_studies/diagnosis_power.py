@@ -55,34 +55,34 @@ def measure(
             yield {"kind": "valid", "audited": audited, "any": _share(names), "meant": None}
         return
     _, _, word, audited = VIOLATIONS[case]
-    found = [_found(case, strength, rows, first_seed + i) for i in range(repetitions)]
-    meant = [[name for name in names if word in name] for names in found]
-    yield {"kind": "broken", "audited": audited, "any": _share(found), "meant": _share(meant)}
+    rejected = [_rejected_tests(case, strength, rows, first_seed + i) for i in range(repetitions)]
+    meant = [[name for name in names if word in name] for names in rejected]
+    yield {"kind": "broken", "audited": audited, "any": _share(rejected), "meant": _share(meant)}
 
 
 def _alarms(case: str, rows: int, seed: int) -> tuple[list[str], list[str]]:
     """What is reported without an audit, and with one; the tests without it are the same."""
     true, p = VALID[case](rows + rows // 3, seed)
-    seen = data.hide(true, p, seed=seed + 7)
-    tests = diagnose(seen[:rows], p, (seen[rows:], true[rows:]), seed=seed).tests
+    observed = data.hide(true, p, seed=seed + 7)
+    tests = diagnose(observed[:rows], p, (observed[rows:], true[rows:]), seed=seed).tests
     alone = [t for t in tests if not any(word in t.name for word in ("audit", "keeping", "kept"))]
     return _rejected(holm(alone)), _rejected(tests)
 
 
-def _found(case: str, strength: float, rows: int, seed: int) -> list[str]:
+def _rejected_tests(case: str, strength: float, rows: int, seed: int) -> list[str]:
     breaks, _, _, audited = VIOLATIONS[case]
     true, rng = _planted(rows + rows // 3, seed), np.random.default_rng(seed)
-    seen, p = breaks(true, propensity.jain(true), strength, rng)
-    audit = (seen[rows:], true[rows:]) if audited else None
-    return _rejected(diagnose(seen[:rows], p, audit, seed=seed).tests)
+    observed, p = breaks(true, propensity.jain(true), strength, rng)
+    audit = (observed[rows:], true[rows:]) if audited else None
+    return _rejected(diagnose(observed[:rows], p, audit, seed=seed).tests)
 
 
 def _rejected(tests: Iterable[Test]) -> list[str]:
     return [test.name for test in tests if test.adjusted <= AT_MOST]
 
 
-def _share(found: Iterable[list[str]]) -> float:
-    return float(np.mean([bool(names) for names in found]))
+def _share(rejected: Iterable[list[str]]) -> float:
+    return float(np.mean([bool(names) for names in rejected]))
 
 
 def _planted(n: int, seed: int) -> sp.csr_array:
@@ -121,12 +121,12 @@ VALID: dict[str, Callable[[int, int], Case]] = {
 
 def _keep_one(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
     """Rows that lost everything get one of their labels back, in this share of cases."""
-    seen = _hidden(true, p, rng)
-    lost = (np.diff(seen.indptr) == 0) & (np.diff(true.indptr) > 0)
+    observed = _hidden(true, p, rng)
+    lost = (np.diff(observed.indptr) == 0) & (np.diff(true.indptr) > 0)
     saved = np.flatnonzero(lost & (rng.random(lost.size) < share))
     entries = true.indptr[saved] + rng.integers(np.diff(true.indptr)[saved])
     put_back = (np.ones(saved.size, np.float32), (saved, true.indices[entries]))
-    return sp.csr_array(seen + sp.csr_array(put_back, shape=true.shape)), p
+    return sp.csr_array(observed + sp.csr_array(put_back, shape=true.shape)), p
 
 
 def _too_low(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:

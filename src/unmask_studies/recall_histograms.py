@@ -35,11 +35,11 @@ def measure(folder: Path | None, seed: int) -> Iterable[Row]:
     rows = models.split_of(folder) if folder else models.planted(2000, seed)
     p = propensity.jain(rows.train_labels)
     top = models.best(rows, rows.train_labels, 5, correction="bound", propensity=p)
-    found = contributions(
+    by_metric = contributions(
         top, rows.test_labels, p, metrics=["R@1", "R@5"], estimators=["unbiased", "vanilla"]
     )
     rng = np.random.default_rng(seed)
-    for (metric, estimator), values in found.items():
+    for (metric, estimator), values in by_metric.items():
         counts = np.histogram(np.clip(values, EDGES[0], EDGES[-1]), EDGES)[0]
         drawn = rng.multinomial(values.size, counts / values.size, size=REPLICATES)
         low, high = np.quantile(drawn, [0.025, 0.975], axis=0)

@@ -48,15 +48,15 @@ def measure(
 ) -> Iterable[Row]:
     """Bias, spread and coverage of every estimator over the repetitions."""
     metrics = ["R@1"] if scenario == "independent" else ["R@1", "R@3", "R@5"]
-    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    by_metric: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for seed in range(first_seed, first_seed + repetitions):
         truth, top, p = SCENARIOS[scenario](n, severity, seed)
         true = evaluate(top, truth, metrics=metrics)
         observed = data.hide(truth, p, seed=seed)
         for e in evaluate(top, observed, p, metrics=metrics, estimators=ESTIMATORS, clip=CLIP):
             right = true[e.metric, "vanilla"].value
-            found.setdefault((e.metric, e.estimator), []).append((e.value, right, *e.interval))
-    for (metric, estimator), repeated in found.items():
+            by_metric.setdefault((e.metric, e.estimator), []).append((e.value, right, *e.interval))
+    for (metric, estimator), repeated in by_metric.items():
         yield {"metric": metric, "estimator": estimator, **_summary(np.array(repeated))}
 
 

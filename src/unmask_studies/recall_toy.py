@@ -31,20 +31,20 @@ def measure(inverse_propensity: int) -> Iterable[Row]:
     """One row per set of labels that may be seen."""
     p = Fraction(1, inverse_propensity)
     states = list(product([0, 1], repeat=2))
-    seen = [[first, second, 0] for first, second in states]
+    observed = [[first, second, 0] for first, second in states]
     top = TopK(labels=np.zeros((4, 1), np.int32), scores=np.ones((4, 1), np.float32))
-    found = contributions(
-        top, seen, [float(p)] * 3, metrics=["R@1"], estimators=["vanilla", "unbiased"]
+    by_estimator = contributions(
+        top, observed, [float(p)] * 3, metrics=["R@1"], estimators=["vanilla", "unbiased"]
     )
     for row, state in enumerate(states):
         chance = Fraction(1)
         for kept in state:
             chance *= p if kept else 1 - p
-        exact = Fraction(found["R@1", "unbiased"][row]).limit_denominator(1000)
+        exact = Fraction(by_estimator["R@1", "unbiased"][row]).limit_denominator(1000)
         yield {
             "seen": " ".join(str(j) for j, kept in enumerate(state) if kept),
             "probability": str(chance),
-            "vanilla": float(found["R@1", "vanilla"][row]),
+            "vanilla": float(by_estimator["R@1", "vanilla"][row]),
             "unbiased": str(exact),
         }
 

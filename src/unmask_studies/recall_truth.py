@@ -71,10 +71,10 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
         }
 
 
-def _dispersion(true: sp.csr_array, seen: sp.csr_array, p: Floats) -> float:
+def _dispersion(true: sp.csr_array, observed: sp.csr_array, p: Floats) -> float:
     """How much more the seen labels of a row vary than under independent masks, where it is 1."""
     expected, variance = true @ p, true @ (p * (1 - p))
-    surprise = (seen.sum(axis=1) - expected) ** 2
+    surprise = (observed.sum(axis=1) - expected) ** 2
     return float(surprise.sum() / variance.sum())
 
 

@@ -49,10 +49,10 @@ def test_a_trial_follows_the_protocol(given: protocol.Trial) -> None:
     assert np.isclose(1 / given.propensity.min(), 20)
     assert np.isclose(1 / given.propensity.max(), 2)
     for part in (train, valid, test):
-        assert (part.true - part.seen).min() >= 0  # labels go missing, none is added
-        assert 0 < part.seen.nnz < part.true.nnz
+        assert (part.true - part.observed).min() >= 0  # labels go missing, none is added
+        assert 0 < part.observed.nnz < part.true.nnz
     other = protocol.trial(None, 1, 0, 1300)
-    assert (other.parts["test"].seen != test.seen).nnz > 0
+    assert (other.parts["test"].observed != test.observed).nnz > 0
     assert (other.train.features != train.features).nnz > 0
 
 
@@ -101,14 +101,14 @@ def test_measures_are_those_of_the_library(given: protocol.Trial) -> None:
                                    normalized=True, l2=1e-3, bias="free", max_iter=40)  # fmt: skip
     of = given.parts["valid"]
     model, _ = runs.linear.train(
-        given.train.features, given.train.seen, recipe, propensity=given.propensity
+        given.train.features, given.train.observed, recipe, propensity=given.propensity
     )
     scores = runs.linear.scores(model, of.features)
-    table = evaluate(TopK.from_scores(scores, 5), of.seen, given.propensity,
+    table = evaluate(TopK.from_scores(scores, 5), of.observed, given.propensity,
                      metrics=["R@5", "P@3"], estimators=["unbiased", "deconvolved"])  # fmt: skip
     assert row["valid/seen/P@3/unbiased"] == pytest.approx(table["P@3", "unbiased"].value)
     assert row["valid/seen/R@5/deconvolved"] == pytest.approx(table["R@5", "deconvolved"].value)
-    exact = unbiased(of.seen, given.propensity, normalized=True, reduction="pal")
+    exact = unbiased(of.observed, given.propensity, normalized=True, reduction="pal")
     expected = losses.total("softmax", scores, exact).mean()
     assert row["valid/seen/loss"] == pytest.approx(expected, rel=1e-3, abs=1e-3)
     expected = losses.total("softmax", scores, vanilla(of.true, normalized=True)).mean()
@@ -262,7 +262,7 @@ PAL_N = ("vanilla", "unbiased", "bound", "empirical_bayes")
 
 def verdict(values: list[list[float]]) -> str:
     paths = {("converged", "pal-n-cce", s): v for s, v in zip(PAL_N, values, strict=True)}
-    found = results.results(rows_of(paths))
+    found = results.collect(rows_of(paths))
     start = "PAL-N CCE: empirical bayes"
     claims = [v.words for v in statements.ours(found) if v.words.startswith(start)]
     (claim,) = (words for words in claims if "R@5" in words)
@@ -283,7 +283,7 @@ def test_pairs_are_of_the_same_repetition() -> None:
     rows = rows_of({("adam", "ova-bce", "bound"): [0.1, 0.2, 0.3],
                     ("adam", "ova-bce", "vanilla"): [0.0, 0.0, 0.0]})  # fmt: skip
     del rows[2:4]  # repetition 1 of the first
-    found = results.results(rows)
+    found = results.collect(rows)
     gain = found.gain(("adam", "ova-bce", "bound"), ("adam", "ova-bce", "vanilla"), "loss",
                       "test/true/R@5")  # fmt: skip
     np.testing.assert_allclose(gain, [0.1, 0.3])
@@ -292,7 +292,7 @@ def test_pairs_are_of_the_same_repetition() -> None:
 def test_the_clean_setting_chooses_with_true_labels() -> None:
     rows = rows_of({("adam", "ova-bce", "clean"): [0.5]})
     rows[1] |= {"valid/true/loss": -1.0, "valid/true/R@5": 0.9}
-    found = results.results(rows)
+    found = results.collect(rows)
     for rule in ("loss", "recall"):
         assert found.values(("adam", "ova-bce", "clean"), rule, "l2") == [1.0]
 
@@ -302,7 +302,7 @@ def test_papers_statements_can_hold_fail_and_be_untested() -> None:
     rows = rows_of({("adam", "pal-n-cce", "vanilla"): vanilla_,
                     ("adam", "pal-n-cce", "unbiased"): unbiased_,
                     ("adam", "pal-n-cce", "bound"): unbiased_})  # fmt: skip
-    said = {v.words for v in statements.papers(results.results(rows))}
+    said = {v.words for v in statements.papers(results.collect(rows))}
     assert "PAL-N CCE: unbiased is worse than vanilla: holds" in said
     assert "PAL-N CCE: bound is better than vanilla: does not hold" in said
     assert "OvA-N BCE: unbiased is worse than vanilla: untested" in said

@@ -13,7 +13,7 @@ such instructions (the compiler cannot rule out that arrays overlap), hence an e
     exponential(x)                    eˣ to float32 accuracy for |x| ≤ 87
     logarithm_of_one_plus(x)          ln(1 + x) to float32 accuracy for 0 ≤ x ≤ 1
     store(matrix, row, group, x)
-    prefetch(array, at)               have array[at] in the cache when it is needed
+    prefetch(array, position)         have array[position] in the cache when it is needed
 
 Everything is elementwise, so what happens in one lane never depends on its neighbours.
 """
@@ -119,20 +119,20 @@ def where_above(typing_context, left, right, yes, no):
 
 
 @intrinsic
-def prefetch(typing_context, array, at):
-    """Ask for `array[at]` to be in the cache soon; no harm where there is no such element."""
+def prefetch(typing_context, array, position):
+    """Ask for `array[position]` to be in the cache soon; no harm where there is no such element."""
 
     def code(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        at = builder.sext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
-        place = builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
+        position = builder.sext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
+        place = builder.bitcast(builder.gep(data, [position]), ir.IntType(8).as_pointer())
         number = ir.IntType(32)
         wanted = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         ask = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), wanted)
         builder.call(ask, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
-    return types.void(array, at), code
+    return types.void(array, position), code
 
 
 @intrinsic

@@ -78,7 +78,7 @@ def interleave(block):
 @njit(cache=True, nogil=True)
 def sweep(x, block):
     """z ← keep·z + step·u + shift, then u ← X d, then the rows that each lane has to look at."""
-    w, keep, step, shift, z, u, found, found_z, found_u, counts = block[6:]
+    w, keep, step, shift, z, u, candidates, candidate_z, candidate_u, counts = block[6:]
     indptr, indices, data = x
     counts[:] = 0
     last = w.shape[0] - 1
@@ -98,9 +98,13 @@ def sweep(x, block):
         bits = np.uint32(bits)
         while bits:
             lane = lowest_bit(bits)
-            at = counts[lane]
-            found[lane, at], found_z[lane, at], found_u[lane, at] = i, z[i, lane], u[i, lane]
-            counts[lane] = at + 1
+            position = counts[lane]
+            candidates[lane, position], candidate_z[lane, position], candidate_u[lane, position] = (
+                i,
+                z[i, lane],
+                u[i, lane],
+            )
+            counts[lane] = position + 1
             bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
 
 
@@ -143,26 +147,30 @@ def advance(x, y, settings, block, scratch):
             block.status[lane] = EXHAUSTED
         else:
             block.status[lane] = direct(
-                x, rows, pos, neg, block.found[lane], m, t, s, settings, w, d, scratch
+                x, rows, pos, neg, block.candidates[lane], m, t, s, settings, w, d, scratch
             )
 
 
 @njit(cache=True, nogil=True)
 def _collect(block, lane, rows, scratch):
     """z and u of the lane's own rows, then of the other rows that matter; how many in all."""
-    found, found_z, found_u = block.found[lane], block.found_z[lane], block.found_u[lane]
+    candidates, candidate_z, candidate_u = (
+        block.candidates[lane],
+        block.candidate_z[lane],
+        block.candidate_u[lane],
+    )
     z, u, to_z, to_u = block.z, block.u, scratch.z, scratch.u
-    own, at = len(rows), 0
+    own, position = len(rows), 0
     for r in range(own):
         to_z[r], to_u[r] = z[rows[r], lane], u[rows[r], lane]
     m = own
     for c in range(block.counts[lane]):
-        i = found[c]
-        while at < own and rows[at] < i:
-            at += 1
-        if at == own or rows[at] != i:
-            found[m - own] = i
-            to_z[m], to_u[m] = found_z[c], found_u[c]
+        i = candidates[c]
+        while position < own and rows[position] < i:
+            position += 1
+        if position == own or rows[position] != i:
+            candidates[m - own] = i
+            to_z[m], to_u[m] = candidate_z[c], candidate_u[c]
             m += 1
     return m
 

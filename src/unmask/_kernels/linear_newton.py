@@ -15,12 +15,12 @@ from unmask._kernels.linear_state import AHEAD, CONCAVE, FLOOR, LAST, NOTHING, R
 
 
 @njit(cache=True, nogil=True)
-def direct(x, rows, pos, neg, found, m, t, s, settings, w, d, scratch):
+def direct(x, rows, pos, neg, candidates, m, t, s, settings, w, d, scratch):
     """The next Newton direction into `d`; RUNNING, LAST if it promises too little, or CONCAVE.
 
     Features that no active row has feel the penalty alone: their Newton step is −w, exactly.
     """
-    active, touched, loss = _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch)
+    active, touched, loss = _gather(x, rows, pos, neg, candidates, m, t, s, settings, w, scratch)
     last = len(w) - 1
     residual, solution = scratch.vectors[0], scratch.vectors[1]
     squares = dot(w[:last], w[:last])
@@ -46,7 +46,7 @@ def direct(x, rows, pos, neg, found, m, t, s, settings, w, d, scratch):
 
 
 @njit(cache=True, nogil=True)
-def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):
+def _gather(x, rows, pos, neg, candidates, m, t, s, settings, w, scratch):
     """Copy the active rows onto the features they touch, with their exact slopes and curvatures."""
     place, names, start, index, value = scratch[2:7]
     z, u, slope, curve = scratch.z, scratch.u, scratch.slope, scratch.curve
@@ -58,7 +58,7 @@ def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):
     start[0] = 0
     for r in range(m):
         if r + AHEAD < m:
-            i = rows[r + AHEAD] if r + AHEAD < own else found[r + AHEAD - own]
+            i = rows[r + AHEAD] if r + AHEAD < own else candidates[r + AHEAD - own]
             k = indptr[i]
             prefetch(indices, k)
             prefetch(data, k)
@@ -67,18 +67,18 @@ def _gather(x, rows, pos, neg, found, m, t, s, settings, w, scratch):
         rough = z[r] + t * u[r] + s
         if (r >= own and rough <= FLOOR) or (r < own and rough > 1.00001 and neg[r] == 0.0):
             continue
-        i = rows[r] if r < own else found[r - own]
+        i = rows[r] if r < own else candidates[r - own]
         v = w[last]
         k, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         while k < stop:
             f = indices[k]
-            at = place[f]
-            new = at < 0  # without a branch, which would be unpredictable
-            at = np.int32(touched) if new else at
-            place[f] = at
+            slot = place[f]
+            new = slot < 0  # without a branch, which would be unpredictable
+            slot = np.int32(touched) if new else slot
+            place[f] = slot
             names[touched] = f
             touched += np.uint64(new)
-            index[size] = at
+            index[size] = slot
             value[size] = data[k]
             v += data[k] * w[f]
             size += one

@@ -81,14 +81,14 @@ def sparse(x, columns, bias, order, link, inverse, start, stop, labels, best):
     for i in range(start, stop):
         count = 0
         for e in range(indptr[i], indptr[i + 1]):
-            for at in range(starts[indices[e]], starts[indices[e] + 1]):
-                label = rows[at]
+            for position in range(starts[indices[e]], starts[indices[e] + 1]):
+                label = rows[position]
                 if met[label] != i:
                     met[label] = i
                     sums[label] = bias[label]
                     touched[count] = label
                     count += 1
-                sums[label] += data[e] * values[at]
+                sums[label] += data[e] * values[position]
         size = 0
         for c in range(count):
             label = touched[c]

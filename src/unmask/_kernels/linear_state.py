@@ -73,9 +73,9 @@ class Block(NamedTuple):
     shift: Singles
     z: Singles
     u: Singles
-    found: Ints
-    found_z: Singles
-    found_u: Singles
+    candidates: Ints
+    candidate_z: Singles
+    candidate_u: Singles
     counts: Longs
 
 
@@ -110,9 +110,9 @@ def block(n: int, d: int) -> Block:
         shift=np.full(lanes, FORGOTTEN, dtype=np.float32),
         z=np.zeros((n, BLOCK), dtype=np.float32),
         u=np.zeros((n, BLOCK), dtype=np.float32),
-        found=np.empty((BLOCK, n), dtype=np.int32),
-        found_z=np.empty((BLOCK, n), dtype=np.float32),
-        found_u=np.empty((BLOCK, n), dtype=np.float32),
+        candidates=np.empty((BLOCK, n), dtype=np.int32),
+        candidate_z=np.empty((BLOCK, n), dtype=np.float32),
+        candidate_u=np.empty((BLOCK, n), dtype=np.float32),
         counts=np.zeros(BLOCK, dtype=np.int64),
     )
 

@@ -24,41 +24,43 @@ def render(label_indptr, labels, indptr, columns, values, start, stop, by_python
     An empty `label_indptr` leaves the label list out. Values beyond `LOWEST` and `HIGHEST` stand
     in `by_python`, in their order, as zero-padded ASCII.
     """
-    at = n_python = 0
+    position = n_python = 0
     for row in range(start, stop):
-        line = at
+        line = position
         if len(label_indptr) > 0:
             for k in range(label_indptr[row], label_indptr[row + 1]):
-                at = _put_digits(out, at, labels[k], 1)
-                out[at] = _COMMA
-                at += 1
-            at -= at > line  # the blank takes the place of the last comma
-            out[at] = _SPACE
-            at += 1
+                position = _put_digits(out, position, labels[k], 1)
+                out[position] = _COMMA
+                position += 1
+            position -= position > line  # the blank takes the place of the last comma
+            out[position] = _SPACE
+            position += 1
         for k in range(indptr[row], indptr[row + 1]):
-            at = _put_digits(out, at, columns[k], 1)
-            out[at] = _COLON
-            at += 1
+            position = _put_digits(out, position, columns[k], 1)
+            out[position] = _COLON
+            position += 1
             size = abs(np.float64(values[k]))
             if size != 0 and not LOWEST <= size < HIGHEST:
-                at = _put_bytes(out, at, by_python[n_python])
+                position = _put_bytes(out, position, by_python[n_python])
                 n_python += 1
             else:
-                at = _put_value(out, at, values[k])
-            out[at] = _SPACE
-            at += 1
-        at -= at > line + 1  # no blank before the line's end, but for an empty row without labels
-        out[at] = _NEWLINE
-        at += 1
-    return at
+                position = _put_value(out, position, values[k])
+            out[position] = _SPACE
+            position += 1
+        position -= (
+            position > line + 1
+        )  # no blank before the line's end, but for an empty row without labels
+        out[position] = _NEWLINE
+        position += 1
+    return position
 
 
 @njit(cache=True, nogil=True)
-def _put_value(out, at, value):
+def _put_value(out, position, value):
     """The decimal with the fewest places that reads back as `value`."""
     if np.signbit(value):
-        out[at] = _MINUS
-        at += 1
+        out[position] = _MINUS
+        position += 1
     size = abs(np.float64(value))
     places = 0
     scaled = np.round(size)
@@ -67,30 +69,30 @@ def _put_value(out, at, value):
         scaled = np.round(size * _POWERS[places])
     number = np.int64(scaled)
     power = np.int64(_POWERS[places])
-    at = _put_digits(out, at, number // power, 1)
+    position = _put_digits(out, position, number // power, 1)
     if places > 0:
-        out[at] = _POINT
-        at = _put_digits(out, at + 1, number % power, places)
-    return at
+        out[position] = _POINT
+        position = _put_digits(out, position + 1, number % power, places)
+    return position
 
 
 @njit(cache=True, nogil=True)
-def _put_digits(out, at, number, width):
+def _put_digits(out, position, number, width):
     """`number` in decimal, with leading zeros up to `width`."""
     digits, rest = width, number // 10**width
     while rest > 0:
         digits += 1
         rest //= 10
-    for place in range(at + digits - 1, at - 1, -1):
+    for place in range(position + digits - 1, position - 1, -1):
         out[place] = _ZERO + number % 10
         number //= 10
-    return at + digits
+    return position + digits
 
 
 @njit(cache=True, nogil=True)
-def _put_bytes(out, at, written):
+def _put_bytes(out, position, written):
     for byte in written:
         if byte != 0:
-            out[at] = byte
-            at += 1
-    return at
+            out[position] = byte
+            position += 1
+    return position

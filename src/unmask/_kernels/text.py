@@ -50,51 +50,51 @@ def parse(
     (row, column, byte) of values that are still to be read by Python.
     """
     lines = rows = n_labels = n_entries = n_slow = 0
-    at = start
+    position = start
     if stop > start and text[stop - 1] != _NEWLINE:
         return NO_LINE_END, stop, lines, rows, n_labels, n_entries, n_slow
-    while at < stop:
+    while position < stop:
         lines += 1
-        if layout == LIBSVM and text[at] == _HASH:
-            at = _next_line(text, at)
+        if layout == LIBSVM and text[position] == _HASH:
+            position = _next_line(text, position)
             continue
-        if layout == LIBSVM and _line_ends(text, at):
-            return BLANK_LINE, at, lines, rows, n_labels, n_entries, n_slow
+        if layout == LIBSVM and _line_ends(text, position):
+            return BLANK_LINE, position, lines, rows, n_labels, n_entries, n_slow
         first_label, first_entry = n_labels, n_entries
 
-        if layout <= LIBSVM and not _blank(text[at]) and not _line_ends(text, at):
-            code, at, n_labels = _label_list(
-                text, at, layout, label_base, label_limit, labels, n_labels
+        if layout <= LIBSVM and not _blank(text[position]) and not _line_ends(text, position):
+            code, position, n_labels = _label_list(
+                text, position, layout, label_base, label_limit, labels, n_labels
             )
             if code != FINE:
-                return code, at, lines, rows, n_labels, n_entries, n_slow
-        code, at, n_entries, n_slow = _entries(
-            text, at, layout, base, limit, columns, values, n_entries, rows, slow, n_slow
+                return code, position, lines, rows, n_labels, n_entries, n_slow
+        code, position, n_entries, n_slow = _entries(
+            text, position, layout, base, limit, columns, values, n_entries, rows, slow, n_slow
         )
         if code != FINE:
-            return code, at, lines, rows, n_labels, n_entries, n_slow
+            return code, position, lines, rows, n_labels, n_entries, n_slow
 
         label_counts[rows] = n_labels - first_label
         counts[rows] = n_entries - first_entry
         rows += 1
-        at = _next_line(text, at)
+        position = _next_line(text, position)
     return FINE, stop, lines, rows, n_labels, n_entries, n_slow
 
 
 @njit(cache=True, nogil=True)
-def _label_list(text, at, layout, base, limit, labels, n_labels):
+def _label_list(text, position, layout, base, limit, labels, n_labels):
     """`l,l,l` up to a blank or the line's end; a token `f:v` in its place means "no labels"."""
-    line, first = at, n_labels
+    line, first = position, n_labels
     rising = True
     while True:
-        token = at
-        index, at = _index(text, at)
+        token = position
+        index, position = _index(text, position)
         if index < 0:
             return BAD_LABEL, token, n_labels
-        if text[at] == _COLON and token == line:
+        if text[position] == _COLON and token == line:
             return FINE, line, n_labels
-        more = text[at] == _COMMA
-        if not more and not _token_ends(text, at, layout):
+        more = text[position] == _COMMA
+        if not more and not _token_ends(text, position, layout):
             return BAD_LABEL, token, n_labels
         if index < base or index - base >= limit:
             return HIGH_LABEL, token, n_labels
@@ -103,39 +103,39 @@ def _label_list(text, at, layout, base, limit, labels, n_labels):
         n_labels += 1
         if not more:
             break
-        at += 1
+        position += 1
     if not rising:
         twice = _sort(labels[first:n_labels], np.empty(0, dtype=np.float32))
         if twice >= 0:
-            return TWICE_LABEL, _find(text, line, at, twice + base, 2), n_labels
-    return FINE, at, n_labels
+            return TWICE_LABEL, _find(text, line, position, twice + base, 2), n_labels
+    return FINE, position, n_labels
 
 
 @njit(cache=True, nogil=True)
-def _entries(text, at, layout, base, limit, columns, values, n_entries, row, slow, n_slow):
+def _entries(text, position, layout, base, limit, columns, values, n_entries, row, slow, n_slow):
     """`i:v i:v …` up to the line's end (or a comment); (code, where, entries, slow values)."""
-    line, first = at, n_entries
+    line, first = position, n_entries
     rising = True
     while True:
-        while _blank(text[at]):
-            at += 1
-        if _line_ends(text, at) or (layout == LIBSVM and text[at] == _HASH):
+        while _blank(text[position]):
+            position += 1
+        if _line_ends(text, position) or (layout == LIBSVM and text[position] == _HASH):
             break
-        token = at
-        index, at = _index(text, at)
+        token = position
+        index, position = _index(text, position)
         if index < 0:
             return BAD_INDEX, token, n_entries, n_slow
         value, status = np.float32(1.0), _EXACT
-        number = at + 1
-        if text[at] == _COLON:
+        number = position + 1
+        if text[position] == _COLON:
             digit = np.int64(text[number]) - _ZERO
             if 0 <= digit <= 9 and _blank(text[number + 1]):  # counts: half as fast again
-                value, at = np.float32(digit), number + 1
+                value, position = np.float32(digit), number + 1
             else:
-                value, status, at = _number(text, number)
-            if status == _BAD or not _token_ends(text, at, layout):
+                value, status, position = _number(text, number)
+            if status == _BAD or not _token_ends(text, position, layout):
                 return BAD_VALUE, token, n_entries, n_slow
-        elif not _token_ends(text, at, layout):
+        elif not _token_ends(text, position, layout):
             return BAD_INDEX, token, n_entries, n_slow
         elif layout in (XC, PAIRS):
             return NO_VALUE, token, n_entries, n_slow
@@ -152,15 +152,15 @@ def _entries(text, at, layout, base, limit, columns, values, n_entries, row, slo
         values[n_entries] = value
         rising = rising and (n_entries == first or columns[n_entries - 1] < columns[n_entries])
         n_entries += 1
-        if layout == LABELS and text[at] == _COMMA:
-            at += 1
-            if not _ZERO <= text[at] <= _NINE:
-                return BAD_INDEX, at - 1, n_entries, n_slow
+        if layout == LABELS and text[position] == _COMMA:
+            position += 1
+            if not _ZERO <= text[position] <= _NINE:
+                return BAD_INDEX, position - 1, n_entries, n_slow
     if not rising:
         twice = _sort(columns[first:n_entries], values[first:n_entries])
         if twice >= 0:
-            return TWICE_INDEX, _find(text, line, at, twice + base, 2), n_entries, n_slow
-    return FINE, at, n_entries, n_slow
+            return TWICE_INDEX, _find(text, line, position, twice + base, 2), n_entries, n_slow
+    return FINE, position, n_entries, n_slow
 
 
 @njit(cache=True, nogil=True)
@@ -169,77 +169,81 @@ def _blank(byte):
 
 
 @njit(cache=True, nogil=True)
-def _line_ends(text, at):
-    return text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
+def _line_ends(text, position):
+    return text[position] == _NEWLINE or (
+        text[position] == _RETURN and text[position + 1] == _NEWLINE
+    )
 
 
 @njit(cache=True, nogil=True)
-def _token_ends(text, at, layout):
-    if _line_ends(text, at) or _blank(text[at]):
+def _token_ends(text, position, layout):
+    if _line_ends(text, position) or _blank(text[position]):
         return True
-    return (layout == LIBSVM and text[at] == _HASH) or (layout == LABELS and text[at] == _COMMA)
+    return (layout == LIBSVM and text[position] == _HASH) or (
+        layout == LABELS and text[position] == _COMMA
+    )
 
 
 @njit(cache=True, nogil=True)
-def _next_line(text, at):
-    while text[at] != _NEWLINE:
-        at += 1
-    return at + 1
+def _next_line(text, position):
+    while text[position] != _NEWLINE:
+        position += 1
+    return position + 1
 
 
 @njit(cache=True, nogil=True)
-def _index(text, at):
+def _index(text, position):
     """(whole number, byte after it); −1 without a digit; beyond 2^61 it only stays large."""
-    digit = np.int64(text[at]) - _ZERO
+    digit = np.int64(text[position]) - _ZERO
     if not 0 <= digit <= 9:
-        return -1, at
+        return -1, position
     number = np.int64(0)
     while 0 <= digit <= 9:
         number = number * 10 + digit if number < _LARGE else np.int64(_HUGE)
-        at += 1
-        digit = np.int64(text[at]) - _ZERO
-    return number, at
+        position += 1
+        digit = np.int64(text[position]) - _ZERO
+    return number, position
 
 
 @njit(cache=True, nogil=True)
-def _number(text, at):
+def _number(text, position):
     """(float32, exact / slow / bad, byte after it) for a decimal number."""
-    negative = text[at] == _MINUS
-    at += negative or text[at] == _PLUS
-    mantissa, dropped, first, at = _digits(text, at, 0)
-    digits, exponent, cut = at - first, dropped, dropped > 0
-    if text[at] == _POINT:
-        mantissa, dropped, first, at = _digits(text, at + 1, mantissa)
-        digits += at - first
-        exponent -= at - first - dropped
+    negative = text[position] == _MINUS
+    position += negative or text[position] == _PLUS
+    mantissa, dropped, first, position = _digits(text, position, 0)
+    digits, exponent, cut = position - first, dropped, dropped > 0
+    if text[position] == _POINT:
+        mantissa, dropped, first, position = _digits(text, position + 1, mantissa)
+        digits += position - first
+        exponent -= position - first - dropped
         cut = cut or dropped > 0
     if digits == 0:
-        return np.float32(0), _BAD, at
-    if text[at] == _E or text[at] == _e:
-        at += 1
-        below = text[at] == _MINUS
-        at += below or text[at] == _PLUS
-        shift, at = _index(text, at)
+        return np.float32(0), _BAD, position
+    if text[position] == _E or text[position] == _e:
+        position += 1
+        below = text[position] == _MINUS
+        position += below or text[position] == _PLUS
+        shift, position = _index(text, position)
         if shift < 0:
-            return np.float32(0), _BAD, at
+            return np.float32(0), _BAD, position
         exponent += -shift if below else shift
     value, status = _scaled(mantissa, exponent, cut)
-    return (-value if negative else value), status, at
+    return (-value if negative else value), status, position
 
 
 @njit(cache=True, nogil=True)
-def _digits(text, at, mantissa):
+def _digits(text, position, mantissa):
     """Append digits to an 18-digit mantissa; (mantissa, digits too many, first byte, last + 1)."""
-    first, dropped = at, 0
-    digit = np.int64(text[at]) - _ZERO
+    first, dropped = position, 0
+    digit = np.int64(text[position]) - _ZERO
     while 0 <= digit <= 9:
         if mantissa < 10**17:
             mantissa = mantissa * 10 + digit
         else:
             dropped += 1
-        at += 1
-        digit = np.int64(text[at]) - _ZERO
-    return mantissa, dropped, first, at
+        position += 1
+        digit = np.int64(text[position]) - _ZERO
+    return mantissa, dropped, first, position
 
 
 @njit(cache=True, nogil=True)
@@ -297,41 +301,41 @@ def _exchange(keys, values, a, b):
 
 
 @njit(cache=True, nogil=True)
-def _find(text, at, stop, index, times):
+def _find(text, position, stop, index, times):
     """The byte where a token of the line starts with `index` for the `times`-th time."""
-    while at < stop:
-        token = at
-        number, at = _index(text, at)
+    while position < stop:
+        token = position
+        number, position = _index(text, position)
         if number == index:
             times -= 1
         if times == 0:
             return token
-        while at < stop and not _blank(text[at]) and text[at] != _COMMA:
-            at += 1
-        at += 1
+        while position < stop and not _blank(text[position]) and text[position] != _COMMA:
+            position += 1
+        position += 1
     return stop
 
 
 @njit(cache=True, nogil=True)
 def whole_numbers(text, start, stop, numbers, counts):
     """Lines of whole numbers: (code, where, lines, numbers); `counts` says how many each has."""
-    lines = found = 0
-    at = start
+    lines = count = 0
+    position = start
     if stop > start and text[stop - 1] != _NEWLINE:
-        return NO_LINE_END, stop, lines, found
-    while at < stop:
-        first = found
-        while not _line_ends(text, at):
-            if _blank(text[at]):
-                at += 1
+        return NO_LINE_END, stop, lines, count
+    while position < stop:
+        first = count
+        while not _line_ends(text, position):
+            if _blank(text[position]):
+                position += 1
                 continue
-            token = at
-            number, at = _index(text, at)
-            if number < 0 or not _token_ends(text, at, XC):
-                return BAD_INDEX, token, lines, found
-            numbers[found] = number
-            found += 1
-        counts[lines] = found - first
+            token = position
+            number, position = _index(text, position)
+            if number < 0 or not _token_ends(text, position, XC):
+                return BAD_INDEX, token, lines, count
+            numbers[count] = number
+            count += 1
+        counts[lines] = count - first
         lines += 1
-        at = _next_line(text, at)
-    return FINE, stop, lines, found
+        position = _next_line(text, position)
+    return FINE, stop, lines, count

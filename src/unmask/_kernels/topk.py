@@ -26,11 +26,11 @@ def dense(scores, start, stop, labels, best):
         size = 0
         worst = _NOTHING
         for column in range(scores.shape[1]):
-            given = scores[row, column]
-            score = np.float32(given)
+            value = scores[row, column]
+            score = np.float32(value)
             if size == labels.shape[1] and score <= worst:
                 continue
-            if score == _NOTHING and given == -np.inf:
+            if score == _NOTHING and value == -np.inf:
                 continue
             if not np.isfinite(score):
                 return row, column
@@ -81,27 +81,27 @@ def _worse(score, label, other_score, other_label):
 
 
 @njit(cache=True, nogil=True)
-def _rise(labels, scores, at):
-    while at > 0:
-        parent = (at - 1) // 2
-        if not _worse(scores[at], labels[at], scores[parent], labels[parent]):
+def _rise(labels, scores, position):
+    while position > 0:
+        parent = (position - 1) // 2
+        if not _worse(scores[position], labels[position], scores[parent], labels[parent]):
             return
-        _swap(labels, scores, at, parent)
-        at = parent
+        _swap(labels, scores, position, parent)
+        position = parent
 
 
 @njit(cache=True, nogil=True)
 def _sink(labels, scores, size):
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
+    position = 0
+    while 2 * position + 1 < size:
+        child = 2 * position + 1
         other = child + 1
         if other < size and _worse(scores[other], labels[other], scores[child], labels[child]):
             child = other
-        if not _worse(scores[child], labels[child], scores[at], labels[at]):
+        if not _worse(scores[child], labels[child], scores[position], labels[position]):
             return
-        _swap(labels, scores, at, child)
-        at = child
+        _swap(labels, scores, position, child)
+        position = child
 
 
 @njit(cache=True, nogil=True)

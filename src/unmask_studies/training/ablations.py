@@ -33,28 +33,28 @@ FIRST_L2 = 1e-4
 """The regularisation of the first model."""
 
 
-def all_at_prediction(given: Trial) -> Weights:
+def all_at_prediction(trial: Trial) -> Weights:
     """E[1/N* | m]."""
-    return eased(empirical_bayes(given.train.seen, given.propensity), given.propensity, 1.0)
+    return eased(empirical_bayes(trial.train.observed, trial.propensity), trial.propensity, 1.0)
 
 
-def tempered_bayes(given: Trial) -> Weights:
+def tempered_bayes(trial: Trial) -> Weights:
     """Empirical Bayes halfway between no correction and the whole."""
-    return empirical_bayes(given.train.seen, temper(given.propensity, 0.5))
+    return empirical_bayes(trial.train.observed, temper(trial.propensity, 0.5))
 
 
-def posterior(given: Trial) -> Weights:
+def posterior(trial: Trial) -> Weights:
     """(1/p_j) E[1/N* | x, I] from a first model."""
-    chance = _first_model(given)
-    return _times(given, expected_share(given.train.seen, given.propensity, chance))
+    chance = _first_model(trial)
+    return _times(trial, expected_share(trial.train.observed, trial.propensity, chance))
 
 
-def true_counts(given: Trial) -> Weights:
+def true_counts(trial: Trial) -> Weights:
     """(1/p_j) / N*."""
-    return _times(given, 1 / np.maximum(np.diff(given.train.true.indptr), 1))
+    return _times(trial, 1 / np.maximum(np.diff(trial.train.true.indptr), 1))
 
 
-def expected_share(seen: sp.csr_array, p: Floats, chance: Floats) -> Floats:
+def expected_share(observed: sp.csr_array, p: Floats, chance: Floats) -> Floats:
     """E[1/N* | x, I] of every row, for P(label true | x) in `chance`; 0 where no label can be.
 
     Two labels, one seen, the other there with probability 1/3: (2/3)·1 + (1/3)·½.
@@ -63,38 +63,38 @@ def expected_share(seen: sp.csr_array, p: Floats, chance: Floats) -> Floats:
     >>> expected_share(sp.csr_array([[1, 0]]), p, chance).round(6)
     array([0.833333])
     """
-    there = chance * (1 - p) / (1 - chance * p)
-    rows = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr))
-    there[rows, seen.indices] = 1.0
-    nodes, parts = np.polynomial.legendre.leggauss(seen.shape[1] // 2 + 1)  # exact
-    total = np.zeros(seen.shape[0])
+    present = chance * (1 - p) / (1 - chance * p)
+    rows = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    present[rows, observed.indices] = 1.0
+    nodes, parts = np.polynomial.legendre.leggauss(observed.shape[1] // 2 + 1)  # exact
+    total = np.zeros(observed.shape[0])
     for t, part in zip((1 + nodes) / 2, parts / 2, strict=True):
-        total += part * (np.prod(1 + there * (t - 1), axis=1) - np.prod(1 - there, axis=1)) / t
+        total += part * (np.prod(1 + present * (t - 1), axis=1) - np.prod(1 - present, axis=1)) / t
     return total
 
 
-def _first_model(given: Trial) -> Floats:
+def _first_model(trial: Trial) -> Floats:
     """P(label true | x) by models of the other half of the rows."""
-    features, seen = given.train.features, given.train.seen
-    half = np.random.default_rng(given.seed).permutation(seen.shape[0]) % 2
+    features, observed = trial.train.features, trial.train.observed
+    half = np.random.default_rng(trial.seed).permutation(observed.shape[0]) % 2
     recipe = linear.Recipe(loss="logistic", correction="unbiased", l2=FIRST_L2, bias="free")
-    chance = np.empty(seen.shape)
+    chance = np.empty(observed.shape)
     for own in (0, 1):
         others, mine = half != own, half == own
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", linear.UnconvergedWarning)  # good enough for a guess
             model, _ = linear.train(
-                features[others], seen[others], recipe, propensity=given.propensity
+                features[others], observed[others], recipe, propensity=trial.propensity
             )
         chance[mine] = linear.probabilities(model, features[mine])
     return chance
 
 
-def _times(given: Trial, share: Floats) -> Weights:
+def _times(trial: Trial, share: Floats) -> Weights:
     """1/p_j times one number per row."""
-    seen = given.train.seen
-    values = np.repeat(share, np.diff(seen.indptr)) / given.propensity[seen.indices]
-    pos = with_values(seen, values)
+    observed = trial.train.observed
+    values = np.repeat(share, np.diff(observed.indptr)) / trial.propensity[observed.indices]
+    pos = with_values(observed, values)
     return Weights(pos, pos)
 
 

@@ -81,9 +81,9 @@ def train(
     return model
 
 
-def mean_loss(loss: Loss, scores: Tensor, seen: Observed) -> float:
+def mean_loss(loss: Loss, scores: Tensor, entries: Observed) -> float:
     """The mean over rows of the loss, computed in single precision and summed in double."""
-    return float(_loss.rows(loss, scores, seen).double().mean())
+    return float(_loss.rows(loss, scores, entries).double().mean())
 
 
 def of_arrays(weights: Array, bias: Array) -> Linear:
@@ -130,21 +130,21 @@ def _run(
     ]
     optimiser = torch.optim.Adam(groups, lr=rate, fused=True)
     model.weights.grad = torch.zeros_like(model.weights)
-    seen = observed(phase.weights)
+    entries = observed(phase.weights)
     for epoch in range(phase.epochs):
         late = epoch >= phase.epochs - phase.late
         for group in optimiser.param_groups:
             group["lr"] = rate * (LATE_RATE if late else 1.0)
         loss = phase.loss(epoch)
         for batch in _batches(features, seed, before + epoch):
-            _step(model, optimiser, loss, batch, seen)
+            _step(model, optimiser, loss, batch, entries)
 
 
 def _step(
-    model: Linear, optimiser: torch.optim.Adam, loss: Loss, batch: Batch, seen: Observed
+    model: Linear, optimiser: torch.optim.Adam, loss: Loss, batch: Batch, entries: Observed
 ) -> None:
     scores = torch.addmm(model.bias, batch.features, model.weights)
-    slope = _loss.gradient(loss, scores, _of_rows(seen, batch.rows)).div_(len(batch.rows))
+    slope = _loss.gradient(loss, scores, _of_rows(entries, batch.rows)).div_(len(batch.rows))
     gradient = model.weights.grad
     assert gradient is not None  # noqa: S101 - made before the first step
     torch.addmm(gradient, batch.transposed, slope, beta=0, out=gradient)
@@ -152,17 +152,19 @@ def _step(
     optimiser.step()
 
 
-def _of_rows(seen: Observed, rows: Tensor) -> Observed:
-    pos = seen.pos[rows]
-    return Observed(seen.index[rows], pos, pos if seen.cut is seen.pos else seen.cut[rows])
+def _of_rows(entries: Observed, rows: Tensor) -> Observed:
+    pos = entries.pos[rows]
+    return Observed(
+        entries.index[rows], pos, pos if entries.cut is entries.pos else entries.cut[rows]
+    )
 
 
 def observed(weights: Weights) -> Observed:
     """`losses.observed` as tensors of single precision."""
-    seen = losses.observed(weights)
-    pos = torch.as_tensor(seen.pos).float()
-    cut = pos if seen.cut is seen.pos else torch.as_tensor(seen.cut).float()
-    return Observed(torch.as_tensor(seen.index), pos, cut)
+    entries = losses.observed(weights)
+    pos = torch.as_tensor(entries.pos).float()
+    cut = pos if entries.cut is entries.pos else torch.as_tensor(entries.cut).float()
+    return Observed(torch.as_tensor(entries.index), pos, cut)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from unmask import report
 from unmask_studies.runs import Row, rows_file
 from unmask_studies.training import figures, statements, tables
 from unmask_studies.training.protocol import BATCH, METRICS, PAPER_STEPS, PROBLEMS, rate_for
-from unmask_studies.training.results import Results, results
+from unmask_studies.training.results import Results, collect
 from unmask_studies.training.study import SIZES, units
 
 PLAIN = ("clean", "vanilla", "unbiased", "bound")
@@ -17,24 +17,24 @@ NORMALISED = ("vanilla", "unbiased", "pretrained", "empirical_bayes")
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """All sections for which there are rows."""
-    found = results(rows)
+    results = collect(rows)
     sections: dict[str, list[report.Part | None]] = {
-        "What holds here": _verdicts(found, rows),
-        "Protocol": _protocol(found, rows),
+        "What holds here": _verdicts(results, rows),
+        "Protocol": _protocol(results, rows),
         "Overfitting to the sample and to the noise pattern": [
-            figures.gaps(found, "ova-bce", PLAIN),
-            figures.gaps(found, "ova-n-bce", NORMALISED),
+            figures.gaps(results, "ova-bce", PLAIN),
+            figures.gaps(results, "ova-n-bce", NORMALISED),
         ],
         "Loss over regularisation": [
-            figures.loss_over_l2(found, "adam"),
-            figures.loss_over_l2(found, "converged"),
+            figures.loss_over_l2(results, "adam"),
+            figures.loss_over_l2(results, "converged"),
         ],
-        "Precision and recall over regularisation": _over_l2(found),
-        "At the chosen regularisation": _chosen(found),
-        "Normalised losses": _normalised(found),
+        "Precision and recall over regularisation": _over_l2(results),
+        "At the chosen regularisation": _chosen(results),
+        "Normalised losses": _normalised(results),
         "Related work, and correction after training": [
-            tables.related(found),
-            tables.processed(found),
+            tables.related(results),
+            tables.processed(results),
         ],
         "Which objectives have a minimum": [tables.endings(rows)],
     }
@@ -49,8 +49,8 @@ def _has_rows(part: report.Part) -> bool:
     return not isinstance(part, report.Table) or bool(part.rows)
 
 
-def _verdicts(found: Results, rows: list[Row]) -> list[report.Part | None]:
-    short = statements.in_short(found)
+def _verdicts(results: Results, rows: list[Row]) -> list[report.Part | None]:
+    short = statements.in_short(results)
     return [
         report.Text(short) if short else None,
         report.Text(
@@ -58,13 +58,13 @@ def _verdicts(found: Results, rows: list[Row]) -> list[report.Part | None]:
             "with the same split and masks, exceeds their standard deviation.\n\n"
             "The paper's statements:"
         ),
-        report.Verdicts([*statements.papers(found), *statements.local_minima(found, rows)]),
+        report.Verdicts([*statements.papers(results), *statements.local_minima(results, rows)]),
         report.Text("Ours, with the converged solver and l2 chosen by deconvolved R@5:"),
-        report.Verdicts(statements.ours(found)),
+        report.Verdicts(statements.ours(results)),
     ]
 
 
-def _protocol(found: Results, rows: list[Row]) -> list[report.Part | None]:
+def _protocol(results: Results, rows: list[Row]) -> list[report.Part | None]:
     sized = next((row for row in rows if "n_train" in row), None)
     if sized is None:
         return []
@@ -102,35 +102,35 @@ def _protocol(found: Results, rows: list[Row]) -> list[report.Part | None]:
         report.Text(about),
         report.Facts(facts),
         tables.coverage(rows, planned),
-        tables.literal_rate(found, rows),
+        tables.literal_rate(results, rows),
     ]
 
 
-def _over_l2(found: Results) -> list[report.Part | None]:
+def _over_l2(results: Results) -> list[report.Part | None]:
     precision = ("P@1", "P@3", "P@5")
     return [
-        figures.metric_over_l2(found, "adam", "ova-bce", precision),
-        figures.metric_over_l2(found, "adam", "ova-n-bce", precision),
-        figures.recall_over_l2(found, "adam"),
-        figures.recall_over_l2(found, "converged"),
+        figures.metric_over_l2(results, "adam", "ova-bce", precision),
+        figures.metric_over_l2(results, "adam", "ova-n-bce", precision),
+        figures.recall_over_l2(results, "adam"),
+        figures.recall_over_l2(results, "converged"),
     ]
 
 
-def _chosen(found: Results) -> list[report.Part | None]:
+def _chosen(results: Results) -> list[report.Part | None]:
     return [
         *(
-            figures.at_chosen(found, optimizer, rule, metrics)
+            figures.at_chosen(results, optimizer, rule, metrics)
             for optimizer, rule in (("adam", "loss"), ("converged", "recall"))
             for metrics in (METRICS[:3], METRICS[3:])
         ),
-        tables.at_chosen(found, "adam", "loss"),
-        tables.at_chosen(found, "adam", "recall"),
-        tables.at_chosen(found, "converged", "loss"),
-        tables.at_chosen(found, "converged", "recall"),
+        tables.at_chosen(results, "adam", "loss"),
+        tables.at_chosen(results, "adam", "recall"),
+        tables.at_chosen(results, "converged", "loss"),
+        tables.at_chosen(results, "converged", "recall"),
     ]
 
 
-def _normalised(found: Results) -> list[report.Part | None]:
+def _normalised(results: Results) -> list[report.Part | None]:
     pairs = [
         ((optimizer, problem, better), (optimizer, problem, other))
         for optimizer in ("converged", "adam")
@@ -142,7 +142,7 @@ def _normalised(found: Results) -> list[report.Part | None]:
         for other in others
     ]
     return [
-        tables.gains(found, pairs, "recall", "Differences in true test recall, l2 by recall"),
-        tables.tried(found),
-        tables.minima(found),
+        tables.gains(results, pairs, "recall", "Differences in true test recall, l2 by recall"),
+        tables.tried(results),
+        tables.minima(results),
     ]

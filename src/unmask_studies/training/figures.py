@@ -21,16 +21,16 @@ WHERE = {
 L2 = report.Axis("regularisation (l2)", log=True)
 
 
-def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Panels | None:
+def gaps(results: Results, problem: str, settings: tuple[str, ...]) -> report.Panels | None:
     """Loss over l2 on observed train, true train and true test labels, the two gaps annotated."""
-    there = [s for s in settings if ("adam", problem, s) in found.paths]
-    if not there:
+    present = [s for s in settings if ("adam", problem, s) in results.paths]
+    if not present:
         return None
-    top = 1.25 * _plateau(found, "adam", problem)
-    lowest = min(_lowest(found, ("adam", problem, setting)) for setting in there)
+    top = 1.25 * _plateau(results, "adam", problem)
+    lowest = min(_lowest(results, ("adam", problem, setting)) for setting in present)
     y = report.Axis("loss per row", low=max(min(1.1 * lowest, 0.0), -top), high=top)
     return report.Panels(
-        [_gap_chart(found, ("adam", problem, setting), y) for setting in there],
+        [_gap_chart(results, ("adam", problem, setting), y) for setting in present],
         title=f"{PROBLEMS[problem].title}: overfitting to the sample and to the noise pattern",
         columns=2,
         share_y=True,
@@ -40,27 +40,27 @@ def gaps(found: Results, problem: str, settings: tuple[str, ...]) -> report.Pane
     )
 
 
-def _plateau(found: Results, optimizer: str, problem: str) -> float:
+def _plateau(results: Results, optimizer: str, problem: str) -> float:
     """The test loss of models so strongly regularised that they are constants."""
     ends = [
-        found.over_l2((optimizer, problem, setting), "test/true/loss")[1][:, -1]
-        for setting in _shown(found, optimizer, problem)
+        results.over_l2((optimizer, problem, setting), "test/true/loss")[1][:, -1]
+        for setting in _shown(results, optimizer, problem)
     ]
     return float(np.nanmedian([mean(end) for end in ends]))
 
 
-def _lowest(found: Results, path: tuple[str, str, str]) -> float:
+def _lowest(results: Results, path: tuple[str, str, str]) -> float:
     """The smallest of the three mean losses, at any l2; unbiased estimates may be negative."""
-    means = (over_repetitions(found.over_l2(path, key)[1])[0] for key in WHERE.values())
+    means = (over_repetitions(results.over_l2(path, key)[1])[0] for key in WHERE.values())
     return min(float(np.nanmin(each)) for each in means)
 
 
-def _gap_chart(found: Results, path: tuple[str, str, str], y: report.Axis) -> report.Chart:
-    lines = {name: found.over_l2(path, key) for name, key in WHERE.items()}
+def _gap_chart(results: Results, path: tuple[str, str, str], y: report.Axis) -> report.Chart:
+    lines = {name: results.over_l2(path, key) for name, key in WHERE.items()}
     means = {name: over_repetitions(values)[0] for name, (_, values) in lines.items()}
     grid = lines["true labels, test rows"][0]
-    at = int(np.nanargmin(means["true labels, test rows"]))
-    seen, true, test = (float(means[name][at]) for name in WHERE)
+    best = int(np.nanargmin(means["true labels, test rows"]))
+    observed, true, test = (float(means[name][best]) for name in WHERE)
     low, high = float(y.low or 0), float(y.high or 0)
     return report.Chart(
         "lines",
@@ -68,12 +68,12 @@ def _gap_chart(found: Results, path: tuple[str, str, str], y: report.Axis) -> re
             report.Series(name, grid, _clipped(means[name], high), style=STYLES[name])
             for name in WHERE
         ],
-        title=f"{_words(path[2])}: noise {true - seen:+.2g}, sample {test - true:+.2g}",
+        title=f"{_words(path[2])}: noise {true - observed:+.2g}, sample {test - true:+.2g}",
         x=L2,
         y=y,
         notes=[
-            report.Note(grid[at], start, to=end)
-            for start, end in ((seen, true), (true, test))
+            report.Note(grid[best], start, to=end)
+            for start, end in ((observed, true), (true, test))
             if min(start, end) > low and max(start, end) < high
         ],
     )
@@ -84,12 +84,12 @@ def _clipped(values: np.ndarray, top: float) -> list[float | None]:
     return [float(v) if -top < v < 2 * top else None for v in values]
 
 
-def loss_over_l2(found: Results, optimizer: str) -> report.Panels | None:
+def loss_over_l2(results: Results, optimizer: str) -> report.Panels | None:
     """Six panels: the true test loss of every setting over l2."""
-    if not _problems(found, optimizer):
+    if not _problems(results, optimizer):
         return None
     return report.Panels(
-        [_loss_chart(found, optimizer, problem) for problem in _problems(found, optimizer)],
+        [_loss_chart(results, optimizer, problem) for problem in _problems(results, optimizer)],
         title=f"True loss on test rows over regularisation ({optimizer})",
         columns=2,
         caption="Means over repetitions with one standard deviation; lines end where they leave "
@@ -97,11 +97,11 @@ def loss_over_l2(found: Results, optimizer: str) -> report.Panels | None:
     )
 
 
-def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
-    top = 1.3 * _plateau(found, optimizer, problem)
+def _loss_chart(results: Results, optimizer: str, problem: str) -> report.Chart:
+    top = 1.3 * _plateau(results, optimizer, problem)
     series = []
-    for setting in _shown(found, optimizer, problem):
-        grid, values = found.over_l2((optimizer, problem, setting), "test/true/loss")
+    for setting in _shown(results, optimizer, problem):
+        grid, values = results.over_l2((optimizer, problem, setting), "test/true/loss")
         series += _line(setting, grid, values, limit=2 * top)
     return report.Chart(
         "lines", series, title=PROBLEMS[problem].title, x=L2,
@@ -110,26 +110,26 @@ def _loss_chart(found: Results, optimizer: str, problem: str) -> report.Chart:
 
 
 def metric_over_l2(
-    found: Results, optimizer: str, problem: str, metrics: tuple[str, ...]
+    results: Results, optimizer: str, problem: str, metrics: tuple[str, ...]
 ) -> report.Panels | None:
     """A true test metric over l2, one panel each."""
-    if not _shown(found, optimizer, problem):
+    if not _shown(results, optimizer, problem):
         return None
     return report.Panels(
-        [_metric_chart(found, optimizer, problem, metric, metric) for metric in metrics],
+        [_metric_chart(results, optimizer, problem, metric, metric) for metric in metrics],
         title=f"{PROBLEMS[problem].title}: true test metrics over regularisation ({optimizer})",
         columns=3,
         caption="Means over repetitions with one standard deviation.",
     )
 
 
-def recall_over_l2(found: Results, optimizer: str) -> report.Panels | None:
+def recall_over_l2(results: Results, optimizer: str) -> report.Panels | None:
     """True R@5 on test rows over l2, one panel per problem."""
-    if not _problems(found, optimizer):
+    if not _problems(results, optimizer):
         return None
     return report.Panels(
-        [_metric_chart(found, optimizer, problem, "R@5", PROBLEMS[problem].title)
-         for problem in _problems(found, optimizer)],
+        [_metric_chart(results, optimizer, problem, "R@5", PROBLEMS[problem].title)
+         for problem in _problems(results, optimizer)],
         title=f"True R@5 on test rows over regularisation ({optimizer})",
         columns=2,
         caption="Means over repetitions with one standard deviation.",
@@ -137,11 +137,11 @@ def recall_over_l2(found: Results, optimizer: str) -> report.Panels | None:
 
 
 def _metric_chart(
-    found: Results, optimizer: str, problem: str, metric: str, title: str
+    results: Results, optimizer: str, problem: str, metric: str, title: str
 ) -> report.Chart:
     series = []
-    for setting in _shown(found, optimizer, problem):
-        grid, values = found.over_l2((optimizer, problem, setting), f"test/true/{metric}")
+    for setting in _shown(results, optimizer, problem):
+        grid, values = results.over_l2((optimizer, problem, setting), f"test/true/{metric}")
         series += _line(setting, grid, values)
     return report.Chart("lines", series, title=title, x=L2, y="" if title == metric else metric)
 
@@ -163,16 +163,16 @@ def _line(
 
 
 def at_chosen(
-    found: Results, optimizer: str, rule: str, metrics: tuple[str, ...]
+    results: Results, optimizer: str, rule: str, metrics: tuple[str, ...]
 ) -> report.Panels | None:
     """Metrics at the chosen l2 with their spread, one panel per problem."""
-    if not _problems(found, optimizer):
+    if not _problems(results, optimizer):
         return None
     charts = []
-    for problem in _problems(found, optimizer):
+    for problem in _problems(results, optimizer):
         series = [
-            _dots(found, (optimizer, problem, setting), rule, metrics)
-            for setting in _shown(found, optimizer, problem)
+            _dots(results, (optimizer, problem, setting), rule, metrics)
+            for setting in _shown(results, optimizer, problem)
         ]
         charts.append(report.Chart("dots", series, title=PROBLEMS[problem].title))
     return report.Panels(
@@ -184,22 +184,22 @@ def at_chosen(
 
 
 def _dots(
-    found: Results, path: tuple[str, str, str], rule: str, metrics: tuple[str, ...]
+    results: Results, path: tuple[str, str, str], rule: str, metrics: tuple[str, ...]
 ) -> report.Series:
-    values = [found.values(path, rule, f"test/true/{metric}") for metric in metrics]
+    values = [results.values(path, rule, f"test/true/{metric}") for metric in metrics]
     middle, spread = over_repetitions(np.array(values).T)
     ends = (middle - spread).tolist(), (middle + spread).tolist()
     name = _words(path[2])
     return report.Series(name, metrics, middle.tolist(), *ends, style=STYLES.get(name))
 
 
-def _problems(found: Results, optimizer: str) -> list[str]:
-    return [problem for problem in PROBLEMS if _shown(found, optimizer, problem)]
+def _problems(results: Results, optimizer: str) -> list[str]:
+    return [problem for problem in PROBLEMS if _shown(results, optimizer, problem)]
 
 
-def _shown(found: Results, optimizer: str, problem: str) -> list[str]:
-    there = found.settings(optimizer, problem)
-    return [setting for setting in SHOWN if setting in there]
+def _shown(results: Results, optimizer: str, problem: str) -> list[str]:
+    present = results.settings(optimizer, problem)
+    return [setting for setting in SHOWN if setting in present]
 
 
 def _words(setting: str) -> str:

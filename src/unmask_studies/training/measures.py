@@ -37,19 +37,19 @@ def judge(trial: Trial, problem: str, scores: dict[str, Tensor], ranking: dict[s
     loss = losses.get(PROBLEMS[problem].loss)
     for part in PARTS:
         of = trial.parts[part]
-        for_true, for_seen = _observed(trial, problem, part)
+        for_true, for_observed = _observed(trial, problem, part)
         row[f"{part}/true/loss"] = adam.mean_loss(loss, scores[part], for_true)
-        row[f"{part}/seen/loss"] = adam.mean_loss(loss, scores[part], for_seen)
+        row[f"{part}/seen/loss"] = adam.mean_loss(loss, scores[part], for_observed)
         top = TopK.from_scores(ranking[part].numpy(), TOP)
         for each in evaluate(top, of.true, metrics=METRICS):
             row[f"{part}/true/{each.metric}"] = each.value
         estimators = ["vanilla", "unbiased"]
         for each in evaluate(
-            top, of.seen, trial.propensity, metrics=METRICS, estimators=estimators
+            top, of.observed, trial.propensity, metrics=METRICS, estimators=estimators
         ):
             row[f"{part}/seen/{each.metric}/{each.estimator}"] = each.value
         if part == "valid":
-            row |= _deconvolved(top, of.seen, trial.propensity)
+            row |= _deconvolved(top, of.observed, trial.propensity)
     return row
 
 
@@ -64,7 +64,9 @@ def _observed(trial: Trial, problem: str, part: str) -> tuple[Observed, Observed
     of, chosen = trial.parts[part], PROBLEMS[problem]
     normalized, reduction = chosen.normalized, chosen.reduction
     for_true = vanilla(of.true, normalized=normalized, reduction=reduction)
-    for_observed = unbiased(of.seen, trial.propensity, normalized=normalized, reduction=reduction)
+    for_observed = unbiased(
+        of.observed, trial.propensity, normalized=normalized, reduction=reduction
+    )
     return adam.observed(for_true), adam.observed(for_observed)
 
 

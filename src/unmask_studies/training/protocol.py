@@ -139,7 +139,7 @@ class Rows:
 
     features: sp.csr_array
     true: sp.csr_array
-    seen: sp.csr_array
+    observed: sp.csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,15 +166,15 @@ def trial(folder: Path | None, repetition: int, seed: int, n: int | None) -> Tri
     rows = _rows(folder, seed, n)
     counts = np.bincount(rows.train_labels.indices, minlength=rows.train_labels.shape[1])
     frequent = np.argsort(-counts, kind="stable")[:LABELS]
-    known, fresh = rows.train_labels[:, frequent], rows.test_labels[:, frequent]
-    p = propensity.inverse_linear(known)
+    true_labels, fresh = rows.train_labels[:, frequent], rows.test_labels[:, frequent]
+    p = propensity.inverse_linear(true_labels)
     own = [seed, repetition]
     masks = [int(s) for s in np.random.default_rng([*own, 1]).integers(2**31, size=2)]
-    order = np.random.default_rng([*own, 2]).permutation(known.shape[0])[:n]
+    order = np.random.default_rng([*own, 2]).permutation(true_labels.shape[0])[:n]
     valid, train = np.split(order, [round(VALIDATION * len(order))])
-    seen = data.hide(known, p, seed=masks[0])
+    observed = data.hide(true_labels, p, seed=masks[0])
     parts = {
-        name: Rows(rows.train_features[chosen], known[chosen], seen[chosen])
+        name: Rows(rows.train_features[chosen], true_labels[chosen], observed[chosen])
         for name, chosen in (("train", np.sort(train)), ("valid", np.sort(valid)))
     }
     parts["test"] = Rows(rows.test_features, fresh, data.hide(fresh, p, seed=masks[1]))
@@ -186,12 +186,12 @@ def _rows(folder: Path | None, seed: int, n: int | None) -> models.Split:
     return models.split_of(folder) if folder else models.planted(n or PLANTED, seed)
 
 
-def weights_of(setting: Setting, problem: Problem, given: Trial) -> Weights:
+def weights_of(setting: Setting, problem: Problem, trial: Trial) -> Weights:
     """The weights of the training rows."""
-    labels = given.train.true if setting.clean else given.train.seen
+    labels = trial.train.true if setting.clean else trial.train.observed
     weigh = CORRECTIONS[setting.correction]
     options = {"normalized": problem.normalized, "reduction": problem.reduction}
-    return eased(weigh(labels, given.propensity, **options), given.propensity, setting.later)
+    return eased(weigh(labels, trial.propensity, **options), trial.propensity, setting.later)
 
 
 def eased(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:

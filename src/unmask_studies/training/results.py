@@ -57,8 +57,8 @@ class Results:
 
     def values(self, path: Path, rule: str, key: str) -> np.ndarray:
         """A measure of the chosen runs, one per repetition."""
-        found = [row.get(key) for row in self.chosen(path, rule)]
-        return np.array([np.nan if value is None else value for value in found], dtype=float)
+        values = [row.get(key) for row in self.chosen(path, rule)]
+        return np.array([np.nan if value is None else value for value in values], dtype=float)
 
     def gain(self, better: Path, worse: Path, rule: str, key: str) -> np.ndarray:
         """The difference of two paths, repetition by repetition: same split, same masks."""
@@ -73,15 +73,15 @@ class Results:
         """A measure over l2: the l2 values, rising, and the values (repetitions × l2)."""
         grid = sorted({row["l2"] for row in self._runs(path)})
         table = np.full((len(self.paths.get(path, {})), len(grid)), np.nan)
-        for at, repetition in enumerate(sorted(self.paths.get(path, {}))):
+        for row_number, repetition in enumerate(sorted(self.paths.get(path, {}))):
             for row in self.paths[path][repetition]:
                 value = row.get(key)
-                table[at, grid.index(row["l2"])] = np.nan if value is None else value
+                table[row_number, grid.index(row["l2"])] = np.nan if value is None else value
         return grid, table
 
     def shared(self, first: Path, second: Path, key: str) -> dict[float, list[tuple[float, float]]]:
         """A measure of two paths where both have it: by l2, a pair for every repetition."""
-        found: dict[float, list[tuple[float, float]]] = {}
+        pairs: dict[float, list[tuple[float, float]]] = {}
         left, right = (
             {(row["repetition"], row["l2"]): row.get(key) for row in self._runs(path)}
             for path in (first, second)
@@ -89,8 +89,8 @@ class Results:
         for (repetition, l2), value in left.items():
             other = right.get((repetition, l2))
             if value is not None and other is not None:
-                found.setdefault(l2, []).append((value, other))
-        return found
+                pairs.setdefault(l2, []).append((value, other))
+        return pairs
 
     def rows(self, paths: list[Path]) -> list[Row]:
         """All runs of some paths."""
@@ -104,7 +104,7 @@ class Results:
         return [path[2] for path in self.paths if path[:2] == (optimizer, problem)]
 
 
-def results(rows: list[Row]) -> Results:
+def collect(rows: list[Row]) -> Results:
     """Sort the rows; runs that diverged or were not run have no measures and are left out."""
     measured = [row for row in rows if row.get("test/true/R@5") is not None]
     paths: dict[Path, dict[int, list[Row]]] = {}
@@ -127,10 +127,10 @@ def beyond_spread(gain: np.ndarray) -> bool | None:
     return bool(gain.mean() > gain.std(ddof=1))
 
 
-def said(gain: np.ndarray) -> str:
+def gain_text(gain: np.ndarray) -> str:
     """Paired differences of shares in words: mean, deviation and how many are positive.
 
-    >>> said(np.array([0.011, 0.009, -0.002]))
+    >>> gain_text(np.array([0.011, 0.009, -0.002]))
     '+0.60 ± 0.70 points, positive in 2 of 3'
     """
     if len(gain) < 2:
@@ -151,9 +151,9 @@ def over_repetitions(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> over_repetitions(np.array([[1.0, np.nan], [3.0, np.nan]]))
     (array([ 2., nan]), array([1.41421356, 0.        ]))
     """
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    filled = np.where(known, values, 0.0)
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0)
+    filled = np.where(finite, values, 0.0)
     middle = np.where(count > 0, filled.sum(axis=0) / np.maximum(count, 1), np.nan)
-    square = np.where(known, (values - middle) ** 2, 0.0).sum(axis=0)
+    square = np.where(finite, (values - middle) ** 2, 0.0).sum(axis=0)
     return middle, np.sqrt(square / np.maximum(count - 1, 1))

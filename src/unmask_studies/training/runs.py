@@ -51,46 +51,46 @@ RERANKED = ("ova-bce", "pal-cce", "pal-n-cce")
 """Problems whose vanilla runs are also measured after division by the propensities."""
 
 
-def by_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+def by_adam(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """The paper's optimiser at the rate that moves the weights as far as it did there."""
-    return _by_adam(given, problem, setting, l2, rate_for(given.train.true.shape[0]))
+    return _by_adam(trial, problem, setting, l2, rate_for(trial.train.true.shape[0]))
 
 
-def by_literal_adam(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+def by_literal_adam(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """The same at the paper's own rate, to show what that does on fewer rows."""
-    return _by_adam(given, problem, setting, l2, RATE)
+    return _by_adam(trial, problem, setting, l2, RATE)
 
 
-def _by_adam(given: Trial, problem: str, setting: str, l2: float, rate: float) -> Iterable[Row]:
+def _by_adam(trial: Trial, problem: str, setting: str, l2: float, rate: float) -> Iterable[Row]:
     chosen, how = PROBLEMS[problem], SETTINGS[setting]
-    weights, loss = weights_of(how, chosen, given), losses.get(chosen.loss)
+    weights, loss = weights_of(how, chosen, trial), losses.get(chosen.loss)
     phases = [adam.Phase(lambda _: loss, weights, EPOCHS, LATE)]
     if how.pretrained:
-        first = weights_of(SETTINGS["vanilla"], chosen, given)
+        first = weights_of(SETTINGS["vanilla"], chosen, trial)
         phases.insert(0, adam.Phase(lambda _: loss, first, PRETRAINING, 0))
-    model = adam.train(given.train.features, phases, l2=l2, rate=rate, seed=given.seed)
+    model = adam.train(trial.train.features, phases, l2=l2, rate=rate, seed=trial.seed)
     row = _promises(loss, weights, chosen) | {"rate": rate}
-    return _rows(given, problem, setting, model, row | _objective(given, loss, weights, model, l2))
+    return _rows(trial, problem, setting, model, row | _objective(trial, loss, weights, model, l2))
 
 
-def related(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+def related(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """A method of related work, by Adam, in place of a correction."""
     method = METHODS[setting]
-    weights = weights_of(SETTINGS[method.correction], PROBLEMS["ova-bce"], given)
+    weights = weights_of(SETTINGS[method.correction], PROBLEMS["ova-bce"], trial)
     phase = adam.Phase(method.loss, weights, EPOCHS, LATE)
-    rate = rate_for(given.train.true.shape[0])
-    model = adam.train(given.train.features, [phase], l2=l2, rate=rate, seed=given.seed)
+    rate = rate_for(trial.train.true.shape[0])
+    model = adam.train(trial.train.features, [phase], l2=l2, rate=rate, seed=trial.seed)
     row = {"rate": rate, "status": "finished" if model.finite else "diverged"}
-    return _rows(given, "ova-bce", setting, model, row)
+    return _rows(trial, "ova-bce", setting, model, row)
 
 
-def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
+def by_solver(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[Row]:
     """Our own solver, to the optimum, where the problem is convex.
 
     The pre-trained setting starts from the optimum of vanilla training instead of from nothing.
     """
     chosen, how = PROBLEMS[problem], how_of(setting)
-    weights, loss = training_weights(setting, chosen, given), losses.get(chosen.loss)
+    weights, loss = training_weights(setting, chosen, trial), losses.get(chosen.loss)
     row = _promises(loss, weights, chosen)
     if not row["convex"]:
         return [row | {"status": "not convex"}]
@@ -105,15 +105,15 @@ def by_solver(given: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     )
     first = None
     if how.pretrained:
-        first, _ = _solve(given, recipe, weights_of(SETTINGS["vanilla"], chosen, given))
-    solution, log = _solve(given, recipe, weights, first)
+        first, _ = _solve(trial, recipe, weights_of(SETTINGS["vanilla"], chosen, trial))
+    solution, log = _solve(trial, recipe, weights, first)
     model = adam.of_arrays(solution.weights, solution.bias)
-    row |= _objective(given, loss, weights, model, l2, bias=row["bias"])
+    row |= _objective(trial, loss, weights, model, l2, bias=row["bias"])
     row["unfinished"] = len(log.exhausted)
     row["turns"] = int(log.iterations.max())
     if row["status"] == "finished":
         row["status"] = "unfinished" if row["unfinished"] else "converged"
-    return _rows(given, problem, setting, model, row)
+    return _rows(trial, problem, setting, model, row)
 
 
 def how_of(setting: str) -> Setting:
@@ -121,20 +121,20 @@ def how_of(setting: str) -> Setting:
     return SETTINGS[setting] if setting in SETTINGS else TRIED[setting][0]
 
 
-def training_weights(setting: str, problem: Problem, given: Trial) -> Weights:
+def training_weights(setting: str, problem: Problem, trial: Trial) -> Weights:
     """The weights of the training rows, of a setting of either kind."""
     if setting in SETTINGS:
-        return weights_of(SETTINGS[setting], problem, given)
-    return TRIED[setting][1](given)
+        return weights_of(SETTINGS[setting], problem, trial)
+    return TRIED[setting][1](trial)
 
 
 def _solve(
-    given: Trial, recipe: linear.Recipe, weights: Weights, first: linear.LinearModel | None = None
+    trial: Trial, recipe: linear.Recipe, weights: Weights, first: linear.LinearModel | None = None
 ) -> tuple[linear.LinearModel, FitLog]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", linear.UnconvergedWarning)  # the row says so
         labels = with_values(weights.pos, np.ones(weights.pos.nnz, dtype=np.float32))
-        return linear.train(given.train.features, labels, recipe, weights=weights, first=first)
+        return linear.train(trial.train.features, labels, recipe, weights=weights, first=first)
 
 
 def _promises(loss: Loss, weights: Weights, chosen: Problem) -> Row:
@@ -153,7 +153,7 @@ def _promises(loss: Loss, weights: Weights, chosen: Problem) -> Row:
 
 
 def _objective(
-    given: Trial,
+    trial: Trial,
     loss: Loss,
     weights: Weights,
     model: adam.Linear,
@@ -163,40 +163,40 @@ def _objective(
     """The training objective that was minimised, and whether that went well."""
     if not model.finite:
         return {"status": "diverged"}
-    seen = adam.observed(weights)
-    scores = model.scores(given.train.features)
+    entries = adam.observed(weights)
+    scores = model.scores(trial.train.features)
     square = model.square + (float((model.bias.double() ** 2).sum()) if bias != "free" else 0.0)
-    value = adam.mean_loss(loss, scores, seen) + l2 / 2 * square
-    start = adam.mean_loss(loss, 0 * scores, seen)
-    found = {"objective": value, "norm": model.square**0.5}
-    return found | {"status": "finished" if value <= start else "diverged"}
+    value = adam.mean_loss(loss, scores, entries) + l2 / 2 * square
+    start = adam.mean_loss(loss, 0 * scores, entries)
+    measures = {"objective": value, "norm": model.square**0.5}
+    return measures | {"status": "finished" if value <= start else "diverged"}
 
 
-def _rows(given: Trial, problem: str, setting: str, model: adam.Linear, row: Row) -> Iterable[Row]:
-    row |= {f"n_{part}": given.parts[part].true.shape[0] for part in PARTS}
-    row["n_features"] = given.train.features.shape[1]
+def _rows(trial: Trial, problem: str, setting: str, model: adam.Linear, row: Row) -> Iterable[Row]:
+    row |= {f"n_{part}": trial.parts[part].true.shape[0] for part in PARTS}
+    row["n_features"] = trial.train.features.shape[1]
     if not model.finite:
         return [row]
     later = how_of(setting).later if setting in SETTINGS or setting in TRIED else 0.0
     with adam.one_thread():
-        scores = {part: model.scores(given.parts[part].features) for part in PARTS}
-        rows = [row | _judged(given, problem, scores, later)]
+        scores = {part: model.scores(trial.parts[part].features) for part in PARTS}
+        rows = [row | _judged(trial, problem, scores, later)]
         if setting == "vanilla" and problem in RERANKED:
-            rows.append(row | _judged(given, problem, scores, 1.0) | {"setting": RANKED})
+            rows.append(row | _judged(trial, problem, scores, 1.0) | {"setting": RANKED})
     return rows
 
 
-def _judged(given: Trial, problem: str, scores: dict[str, Tensor], later: float) -> Row:
+def _judged(trial: Trial, problem: str, scores: dict[str, Tensor], later: float) -> Row:
     """All measures of a model whose probabilities are to be divided by p^later."""
     ranking = scores
     if later:
-        loss, divisor = losses.get(PROBLEMS[problem].loss), given.propensity**later
+        loss, divisor = losses.get(PROBLEMS[problem].loss), trial.propensity**later
         pairs = {part: adam.divided(loss, each, divisor) for part, each in scores.items()}
         scores = {part: pair[0] for part, pair in pairs.items()}
         ranking = {part: pair[1] for part, pair in pairs.items()}
-    row = judge(given, problem, scores, ranking)
+    row = judge(trial, problem, scores, ranking)
     if problem == "ova-bce":
-        row |= decisions(scores["test"].numpy() > 0, given.parts["test"].true)
+        row |= decisions(scores["test"].numpy() > 0, trial.parts["test"].true)
     return row
 
 

@@ -19,10 +19,10 @@ from unmask_studies.training.results import (
     Path,
     Results,
     beyond_spread,
+    collect,
+    gain_text,
     mean,
     over_repetitions,
-    results,
-    said,
 )
 
 R5, P5 = "test/true/R@5", "test/true/P@5"
@@ -30,14 +30,14 @@ ALIKE = 2.0
 """Percent points within which results are called roughly equal."""
 
 
-def papers(found: Results) -> list[report.Verdict]:
+def papers(results: Results) -> list[report.Verdict]:
     """What the paper says, on these data."""
-    return [verdict for check in CHECKS for verdict in check(found)]
+    return [verdict for check in CHECKS for verdict in check(results)]
 
 
-def _unbiased_like_bound(found: Results) -> Iterable[report.Verdict]:
+def _unbiased_like_bound(results: Results) -> Iterable[report.Verdict]:
     pair = ("adam", "ova-bce", "unbiased"), ("adam", "ova-bce", "bound")
-    gains = {m: 100 * found.gain(*pair, "loss", f"test/true/{m}") for m in METRICS}
+    gains = {m: 100 * results.gain(*pair, "loss", f"test/true/{m}") for m in METRICS}
     if not all(len(gain) for gain in gains.values()):
         return [_untested("OvA BCE: unbiased and bound are about equal")]
     worst = max(gains, key=lambda m: abs(gains[m].mean()))
@@ -46,109 +46,111 @@ def _unbiased_like_bound(found: Results) -> Iterable[report.Verdict]:
             "OvA BCE: unbiased and bound are about equal",
             bool(abs(gains[worst].mean()) <= ALIKE),
             f"largest difference of the six metrics {gains[worst].mean():+.2f} points ({worst}); "
-            + _both(found, "ova-bce", "unbiased", "bound"),
+            + _both(results, "ova-bce", "unbiased", "bound"),
         )
     ]
 
 
-def _bound_for_hinge(found: Results) -> Iterable[report.Verdict]:
-    yield _better(found, "ova-sqh", "bound", "unbiased", "OvA squared hinge: bound is far better "
+def _bound_for_hinge(results: Results) -> Iterable[report.Verdict]:
+    yield _better(results, "ova-sqh", "bound", "unbiased", "OvA squared hinge: bound is far better "
                   "than unbiased", at_least=ALIKE)  # fmt: skip
 
 
-def _unbiased_fails_when_normalised(found: Results) -> Iterable[report.Verdict]:
+def _unbiased_fails_when_normalised(results: Results) -> Iterable[report.Verdict]:
     for problem in ("ova-n-bce", "ova-n-sqh", "pal-n-cce"):
         title = f"{PROBLEMS[problem].title}: unbiased is worse than vanilla"
-        yield _better(found, problem, "vanilla", "unbiased", title)
+        yield _better(results, problem, "vanilla", "unbiased", title)
 
 
-def _bound_for_softmax(found: Results) -> Iterable[report.Verdict]:
-    yield _better(found, "pal-n-cce", "bound", "vanilla", "PAL-N CCE: bound is better than vanilla")
+def _bound_for_softmax(results: Results) -> Iterable[report.Verdict]:
+    yield _better(
+        results, "pal-n-cce", "bound", "vanilla", "PAL-N CCE: bound is better than vanilla"
+    )
 
 
-def _noise_needs_regularisation(found: Results) -> Iterable[report.Verdict]:
+def _noise_needs_regularisation(results: Results) -> Iterable[report.Verdict]:
     for optimizer in ("adam", "converged"):
         for noisy, other, words in (
             ("vanilla", "clean", "The best l2 is larger under noise than on clean labels"),
             ("unbiased", "vanilla", "The best l2 is larger for unbiased than for vanilla training"),
         ):
-            yield _larger_l2(found, f"{words} ({optimizer})", noisy, other, optimizer)
+            yield _larger_l2(results, f"{words} ({optimizer})", noisy, other, optimizer)
 
 
 def _larger_l2(
-    found: Results, words: str, noisy: str, other: str, optimizer: str
+    results: Results, words: str, noisy: str, other: str, optimizer: str
 ) -> report.Verdict:
     shown, holds = [], []
     for problem in PROBLEMS:
         paths = [(optimizer, problem, setting) for setting in (noisy, other)]
-        if not all(path in found.paths for path in paths):
+        if not all(path in results.paths for path in paths):
             continue
-        high, low = (best_l2(found, path) for path in paths)
+        high, low = (best_l2(results, path) for path in paths)
         holds.append(high > low)
         shown.append(f"{PROBLEMS[problem].title} {high:.0e} against {low:.0e}")
     evidence = "; ".join(shown) + " (smallest true test loss)"
     return statement(words, all(holds), evidence) if holds else _untested(words)
 
 
-def best_l2(found: Results, path: Path) -> float:
+def best_l2(results: Results, path: Path) -> float:
     """Where the true test loss, averaged over repetitions, is smallest."""
-    grid, values = found.over_l2(path, "test/true/loss")
+    grid, values = results.over_l2(path, "test/true/loss")
     return grid[int(np.nanargmin(over_repetitions(values)[0]))]
 
 
-def _noise_gap_dominates(found: Results) -> Iterable[report.Verdict]:
+def _noise_gap_dominates(results: Results) -> Iterable[report.Verdict]:
     words = "OvA BCE: the noise-pattern gap is much larger than the sample gap"
     shown, holds = [], []
     for setting in ("vanilla", "unbiased", "bound"):
         path = ("adam", "ova-bce", setting)
-        if path not in found.paths:
+        if path not in results.paths:
             continue
-        at = found.over_l2(path, "l2")[0].index(best_l2(found, path))
-        test, true, seen = (
-            mean(found.over_l2(path, key)[1][:, at])
+        best = results.over_l2(path, "l2")[0].index(best_l2(results, path))
+        test, true, observed = (
+            mean(results.over_l2(path, key)[1][:, best])
             for key in ("test/true/loss", "train/true/loss", "train/seen/loss")
         )
-        holds.append(true - seen > 2 * (test - true))
-        shown.append(f"{setting}: noise {true - seen:.2f}, sample {test - true:.2f}")
+        holds.append(true - observed > 2 * (test - true))
+        shown.append(f"{setting}: noise {true - observed:.2f}, sample {test - true:.2f}")
     yield statement(words, all(holds), "; ".join(shown)) if holds else _untested(words)
 
 
-def _normalised_recalls_better(found: Results) -> Iterable[report.Verdict]:
+def _normalised_recalls_better(results: Results) -> Iterable[report.Verdict]:
     for plain, normalised in (("ova-bce", "ova-n-bce"), ("pal-cce", "pal-n-cce")):
         words = f"Vanilla training: {PROBLEMS[normalised].title} has better recall than plain"
         pair = ("adam", normalised, "vanilla"), ("adam", plain, "vanilla")
         solved = ("converged", normalised, "vanilla"), ("converged", plain, "vanilla")
-        gain = found.gain(*pair, "loss", R5)
-        evidence = f"R@5 {_told(gain)}; converged, l2 by recall: "
-        evidence += _told(found.gain(*solved, "recall", R5))
+        gain = results.gain(*pair, "loss", R5)
+        evidence = f"R@5 {_gain_text(gain)}; converged, l2 by recall: "
+        evidence += _gain_text(results.gain(*solved, "recall", R5))
         yield statement(words, beyond_spread(gain), evidence)
 
 
 def _better(
-    found: Results, problem: str, better: str, worse: str, words: str, at_least: float = 0.0
+    results: Results, problem: str, better: str, worse: str, words: str, at_least: float = 0.0
 ) -> report.Verdict:
-    gain = found.gain(("adam", problem, better), ("adam", problem, worse), "loss", R5)
+    gain = results.gain(("adam", problem, better), ("adam", problem, worse), "loss", R5)
     holds = beyond_spread(gain)
     if holds is not None:
         holds = holds and bool(100 * gain.mean() >= at_least)
-    return statement(words, holds, _both(found, problem, better, worse))
+    return statement(words, holds, _both(results, problem, better, worse))
 
 
-def _both(found: Results, problem: str, better: str, worse: str) -> str:
+def _both(results: Results, problem: str, better: str, worse: str) -> str:
     """R@5 and P@5 differences under both optimisers, as far as there are any."""
     parts = []
     for optimizer, rule in (("adam", "loss"), ("adam", "recall"), ("converged", "recall")):
         pair = (optimizer, problem, better), (optimizer, problem, worse)
-        if all(path in found.paths for path in pair):
-            told = ", ".join(
-                f"{key[-3:]} {_told(found.gain(*pair, rule, key))}" for key in (R5, P5)
+        if all(path in results.paths for path in pair):
+            texts = ", ".join(
+                f"{key[-3:]} {_gain_text(results.gain(*pair, rule, key))}" for key in (R5, P5)
             )
-            parts.append(f"{optimizer}, l2 by {rule}: {told}")
+            parts.append(f"{optimizer}, l2 by {rule}: {texts}")
     return f"{better} − {worse}: ".replace("_", " ") + ("; ".join(parts) or "no such runs")
 
 
-def _told(gain: np.ndarray) -> str:
-    return said(gain) if len(gain) else "not run"
+def _gain_text(gain: np.ndarray) -> str:
+    return gain_text(gain) if len(gain) else "not run"
 
 
 def _untested(words: str) -> report.Verdict:
@@ -167,15 +169,15 @@ CHECKS: tuple[Callable[[Results], Iterable[report.Verdict]], ...] = (
 """The paper's statements, in its order."""
 
 
-def local_minima(found: Results, rows: list[Row]) -> list[report.Verdict]:
+def local_minima(results: Results, rows: list[Row]) -> list[report.Verdict]:
     """The paper's explanation of what happens to OvA-N BCE, taken apart."""
     own = [row for row in rows if row["problem"] == "ova-n-bce" and row["setting"] == "unbiased"]
     promised = [row for row in own if "convex" in row]
     if not promised:
         return [_untested("OvA-N BCE: unbiased training ends in bad local minima")]
     runaway = [row["runaway"] for row in promised]
-    spread = _spread_of_starts(found)
-    missed = _missed_by_adam(found)
+    spread = _spread_of_starts(results)
+    missed = _missed_by_adam(results)
     return [
         statement(
             "OvA-N BCE: unbiased training ends in bad local minima",
@@ -199,31 +201,31 @@ def local_minima(found: Results, rows: list[Row]) -> list[report.Verdict]:
     ]
 
 
-def _spread_of_starts(found: Results) -> float:
+def _spread_of_starts(results: Results) -> float:
     """The largest relative difference between the objectives from two starts."""
     cold, warm = ("converged", "ova-n-bce", "unbiased"), ("converged", "ova-n-bce", "pretrained")
-    settled = results([r for r in found.rows([cold, warm]) if r["status"] == "converged"])
+    settled = collect([r for r in results.rows([cold, warm]) if r["status"] == "converged"])
     pairs = [pair for each in settled.shared(cold, warm, "objective").values() for pair in each]
     return max((abs(a - b) / max(abs(a), 1.0) for a, b in pairs), default=float("nan"))
 
 
-def _missed_by_adam(found: Results) -> float:
+def _missed_by_adam(results: Results) -> float:
     """By how much, in the median, Adam's objective lies above the solver's."""
     first, second = ("adam", "ova-n-bce", "unbiased"), ("converged", "ova-n-bce", "unbiased")
-    shared = found.shared(first, second, "objective")
+    shared = results.shared(first, second, "objective")
     missed = [a - b for pairs in shared.values() for a, b in pairs]
     return float(np.median(missed)) if missed else float("nan")
 
 
-def in_short(found: Results) -> str:
+def in_short(results: Results) -> str:
     """True test R@3 and R@5 of the main settings, by the converged solver."""
     parts = []
     for problem in ("pal-n-cce", "ova-n-bce", "pal-cce", "ova-bce"):
         shown = []
-        for setting in found.settings("converged", problem):
+        for setting in results.settings("converged", problem):
             if setting in SETTINGS:
                 r3, r5 = (
-                    100 * mean(found.values(("converged", problem, setting), "recall", key))
+                    100 * mean(results.values(("converged", problem, setting), "recall", key))
                     for key in ("test/true/R@3", R5)
                 )
                 shown.append(f"{setting.replace('_', ' ')} {r3:.1f} / {r5:.1f}")
@@ -234,7 +236,7 @@ def in_short(found: Results) -> str:
     return "True test R@3 / R@5 in percent, converged, l2 by deconvolved R@5. " + " ".join(parts)
 
 
-def ours(found: Results) -> list[report.Verdict]:
+def ours(results: Results) -> list[report.Verdict]:
     """What exact weights, converged solvers and empirical Bayes do to the paper's conclusion."""
     claims = []
     for problem, better, others in (
@@ -245,24 +247,24 @@ def ours(found: Results) -> list[report.Verdict]:
         ("pal-n-cce", RANKED, ("vanilla", "unbiased", "bound", "empirical_bayes")),
     ):
         for k in (3, 5):
-            claims.append(_beats(found, problem, better, others, k))
+            claims.append(_beats(results, problem, better, others, k))
     return claims
 
 
 def _beats(
-    found: Results, problem: str, better: str, others: tuple[str, ...], k: int
+    results: Results, problem: str, better: str, others: tuple[str, ...], k: int
 ) -> report.Verdict:
     key = f"test/true/R@{k}"
     holds, shown = [], []
     for other in others:
         # where the solver cannot vouch for a minimum, Adam stands in for both
-        optimizer = "converged" if ("converged", problem, other) in found.paths else "adam"
+        optimizer = "converged" if ("converged", problem, other) in results.paths else "adam"
         pair = (optimizer, problem, better), (optimizer, problem, other)
-        gain = found.gain(*pair, "recall", key)
+        gain = results.gain(*pair, "recall", key)
         holds.append(beyond_spread(gain))
-        shown.append(f"{other} ({optimizer}) {_told(gain)}")
+        shown.append(f"{other} ({optimizer}) {_gain_text(gain)}")
     words = f"{PROBLEMS[problem].title}: {better} beats {', '.join(others)} in R@{k}"
     verdict = None if None in holds else all(holds)
-    value = mean(found.values(("converged", problem, better), "recall", key))
+    value = mean(results.values(("converged", problem, better), "recall", key))
     evidence = f"R@{k} {100 * value:.1f}; over {'; over '.join(shown)}".replace("_", " ")
     return statement(words.replace("_", " "), verdict, evidence)

@@ -101,7 +101,7 @@ def measure(
         raise ValueError(
             f"the training study needs PyTorch ({error}); install unmask[torch]."
         ) from error
-    given = trial(folder, repetition, seed, n)
+    trial_data = trial(folder, repetition, seed, n)
     marks = {"mark": SETTINGS[setting].mark} if setting in SETTINGS else {}
-    for row in OPTIMIZERS[optimizer](given, problem, setting, l2):
+    for row in OPTIMIZERS[optimizer](trial_data, problem, setting, l2):
         yield marks | dict(row)

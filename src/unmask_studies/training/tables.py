@@ -13,16 +13,16 @@ from unmask_studies.training.related import METHODS
 from unmask_studies.training.results import Path, Results, mean
 
 
-def at_chosen(found: Results, optimizer: str, rule: str) -> report.Table:
+def at_chosen(results: Results, optimizer: str, rule: str) -> report.Table:
     """Loss, P@k and R@k at the chosen l2, for every problem and setting."""
     body = [
         [
             PROBLEMS[problem].title,
             _marked(setting),
-            *_cells(found, (optimizer, problem, setting), rule),
+            *_cells(results, (optimizer, problem, setting), rule),
         ]
         for problem in PROBLEMS
-        for setting in found.settings(optimizer, problem)
+        for setting in results.settings(optimizer, problem)
     ]
     reasons = {
         "loss": "the smallest unbiased loss on observed validation labels",
@@ -44,17 +44,17 @@ def _marked(setting: str) -> str:
     return f"{mark}{setting.replace('_', ' ')}"
 
 
-def _cells(found: Results, path: Path, rule: str) -> list[report.Cell]:
-    l2 = np.exp(np.log(found.values(path, rule, "l2")).mean())
-    loss = found.values(path, rule, "test/true/loss")
-    metrics = (found.values(path, rule, f"test/true/{metric}") for metric in METRICS)
+def _cells(results: Results, path: Path, rule: str) -> list[report.Cell]:
+    l2 = np.exp(np.log(results.values(path, rule, "l2")).mean())
+    loss = results.values(path, rule, "test/true/loss")
+    metrics = (results.values(path, rule, f"test/true/{metric}") for metric in METRICS)
     values = [_spread(loss), *(_spread(100 * v) for v in metrics)]
-    return [float(l2), *values, 100 * _best_recall(found, path)]
+    return [float(l2), *values, 100 * _best_recall(results, path)]
 
 
-def _best_recall(found: Results, path: Path) -> float:
+def _best_recall(results: Results, path: Path) -> float:
     """R@5 at the l2 that hindsight would choose."""
-    return mean(found.values(path, "truth", "test/true/R@5"))
+    return mean(results.values(path, "truth", "test/true/R@5"))
 
 
 def _spread(values: np.ndarray) -> report.Estimate:
@@ -68,14 +68,14 @@ def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
     done = {tuple(row[name] for name in names) for row in rows}
     body = []
     for (optimizer, problem), part in tidy(planned, "optimizer", "problem").items():
-        there = [unit for unit in part if tuple(unit[name] for name in names) in done]
+        present = [unit for unit in part if tuple(unit[name] for name in names) in done]
         complete = [
             repetition
             for (repetition,), all_ in tidy(part, "repetition").items()
-            if all(unit in there for unit in all_)
+            if all(unit in present for unit in all_)
         ]
-        if there:
-            body.append([optimizer, problem, len(there), len(part), len(complete),
+        if present:
+            body.append([optimizer, problem, len(present), len(part), len(complete),
                          len({unit["repetition"] for unit in part})])  # fmt: skip
     unfinished = any(row[2] < row[3] for row in body)
     return report.Table(
@@ -126,16 +126,16 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "not run"
 
 
-def literal_rate(found: Results, rows: list[Row]) -> report.Table:
+def literal_rate(results: Results, rows: list[Row]) -> report.Table:
     """The paper's own rate on this data, beside the rate that moves as far."""
     body = []
     for setting in ("vanilla", "unbiased"):
         for name in ("adam, literal rate", "adam"):
             path = (name, "ova-bce", setting)
             first = [row for row in rows if row["optimizer"] == name and row["repetition"] == 0]
-            if path not in found.paths:
+            if path not in results.paths:
                 continue
-            best = max(found.paths[path][0], key=lambda row: -float(row["test/true/loss"]))
+            best = max(results.paths[path][0], key=lambda row: -float(row["test/true/loss"]))
             body.append([_marked(setting), f"{first[0]['rate']:.2g}", best["norm"],
                          best["test/true/loss"], 100 * best["test/true/R@5"]])  # fmt: skip
     return report.Table(
@@ -146,7 +146,7 @@ def literal_rate(found: Results, rows: list[Row]) -> report.Table:
     )  # fmt: skip
 
 
-def minima(found: Results) -> report.Table:
+def minima(results: Results) -> report.Table:
     """What training OvA-N BCE with unbiased weights converges to, from two starting points."""
     cold, warm, adam_cold, adam_warm = (
         (optimizer, "ova-n-bce", setting)
@@ -154,9 +154,9 @@ def minima(found: Results) -> report.Table:
         for setting in ("unbiased", "pretrained")
     )
     solved, moved = (
-        found.shared(*paths, "objective") for paths in ((cold, warm), (adam_cold, adam_warm))
+        results.shared(*paths, "objective") for paths in ((cold, warm), (adam_cold, adam_warm))
     )
-    recall = found.shared(cold, adam_cold, "test/true/R@5")
+    recall = results.shared(cold, adam_cold, "test/true/R@5")
     body = [
         [l2, *_means(moved.get(l2)), *_means(solved.get(l2)),
          *(100 * value if value is not None else None for value in _means(recall.get(l2)))]
@@ -180,12 +180,12 @@ def _means(pairs: list[tuple[float, float]] | None) -> tuple[float | None, float
     return float(np.mean(first)), float(np.mean(second))
 
 
-def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str) -> report.Table:
+def gains(results: Results, pairs: list[tuple[Path, Path]], rule: str, title: str) -> report.Table:
     """Paired differences in true test recall, in points."""
     body: list[list[report.Cell]] = []
     for better, worse in pairs:
-        if better in found.paths and worse in found.paths:
-            values = (found.gain(better, worse, rule, f"test/true/R@{k}") for k in (1, 3, 5))
+        if better in results.paths and worse in results.paths:
+            values = (results.gain(better, worse, rule, f"test/true/R@{k}") for k in (1, 3, 5))
             cells = [_spread(100 * value) for value in values]
             names = f"{_marked(better[2])} − {_marked(worse[2])}"
             body.append([PROBLEMS[better[1]].title, names, better[0], *cells])
@@ -199,12 +199,12 @@ def gains(found: Results, pairs: list[tuple[Path, Path]], rule: str, title: str)
     )  # fmt: skip
 
 
-def tried(found: Results) -> report.Table:
+def tried(results: Results) -> report.Table:
     """All normalised corrections of PAL-N, the study's and others, by the converged solver."""
-    names = [*found.settings("converged", "pal-n-cce")]
+    names = [*results.settings("converged", "pal-n-cce")]
     paths = [("converged", "pal-n-cce", name) for name in names if name != "clean"]
-    paths.sort(key=lambda path: -_best_recall(found, path))
-    best_first = [[_marked(path[2]), *_cells(found, path, "recall")[2:]] for path in paths]
+    paths.sort(key=lambda path: -_best_recall(results, path))
+    best_first = [[_marked(path[2]), *_cells(results, path, "recall")[2:]] for path in paths]
     return report.Table(
         ["weights", *(report.Column(m, ".1f") for m in METRICS), report.Column("best R@5", ".1f")],
         best_first,
@@ -215,13 +215,15 @@ def tried(found: Results) -> report.Table:
     )
 
 
-def related(found: Results) -> report.Table:
+def related(results: Results) -> report.Table:
     """Other people's losses beside ours, one protocol; l2 by deconvolved R@5."""
     paths = [("adam", "ova-bce", s) for s in ("vanilla", RANKED, "unbiased", "bound", "tempered")]
     paths += [("adam", "pal-n-cce", s) for s in ("bound", "empirical_bayes", "halved")]
     paths += [("related work", "related", method) for method in METHODS]
     body = [
-        [_name(path), *_cells(found, path, "recall")[2:-1]] for path in paths if path in found.paths
+        [_name(path), *_cells(results, path, "recall")[2:-1]]
+        for path in paths
+        if path in results.paths
     ]
     return report.Table(
         ["method", *(report.Column(m, ".1f") for m in METRICS)],
@@ -237,17 +239,17 @@ def _name(path: Path) -> str:
     return f"{title}, {path[2].replace('_', ' ')}"
 
 
-def processed(found: Results) -> report.Table:
+def processed(results: Results) -> report.Table:
     """Correcting after training: rank by probability / propensity, threshold at p/2."""
     body = []
     for optimizer in ("adam", "converged"):
         for problem in ("ova-bce", "pal-cce", "pal-n-cce"):
             for setting in ("vanilla", RANKED, "unbiased", "empirical_bayes", "halved"):
                 path = (optimizer, problem, setting)
-                if path not in found.paths:
+                if path not in results.paths:
                     continue
-                recall = [found.values(path, "recall", f"test/true/R@{k}") for k in (1, 3, 5)]
-                f1 = [found.values(path, "recall", f"test/true/{kind}-F1")
+                recall = [results.values(path, "recall", f"test/true/R@{k}") for k in (1, 3, 5)]
+                f1 = [results.values(path, "recall", f"test/true/{kind}-F1")
                       for kind in ("micro", "macro")]  # fmt: skip
                 cells = [_spread(100 * v) if np.isfinite(v).all() else None for v in recall + f1]
                 body.append([optimizer, PROBLEMS[problem].title, _marked(setting), *cells])
