@@ -56,9 +56,19 @@ class DataSets:
 class Study:
     """A named experiment.
 
-    `units(size, seed, data)` lists the work, `measure(**unit)` does one piece of it and returns
-    rows, `draw(rows)` turns all rows into sections of a report page. A data set stands in a unit as
-    the `Path` of its folder, and in the rows by the folder's name.
+    Parameters
+    ----------
+    name : str
+        As in `STUDIES` and in the names of files.
+    about : str
+        What it is about, in a few words.
+    units : function of (size, seed, data)
+        Lists the work: the arguments of `measure`, piece by piece. A data set stands in a unit as
+        the `Path` of its folder, and in the rows by the folder's name.
+    measure : function of the fields of a unit
+        Does one piece of work and returns its rows.
+    draw : function of a list of rows
+        Returns the sections of a page.
     """
 
     name: str
@@ -78,11 +88,34 @@ def run(
     progress: Progress | None = None,
     backend: Backend = None,
 ) -> list[Row]:
-    """All rows of a study; units whose rows are in `folder` are read, the others are measured.
+    """All rows of a study: those that are stored are read, the others measured and stored.
 
-    One after the other here, or as tasks of a `backend` (`unmask.parallel`), whose workers must see
-    `data` under the same path. Without `data`, a study whose kept rows come from data sets is not
-    measured on made-up ones: its rows are returned, if they are complete.
+    Parameters
+    ----------
+    study : Study
+    folder : Path
+        Where rows are stored.
+    size : {"small", "tiny", "paper"}
+    seed : int, default 0
+    data : Path, optional
+        Folder of data sets. Without it, a study whose stored rows come from data sets is not
+        measured on made-up ones: its rows are returned, if they are complete.
+    progress : function of (done, total), optional
+        Called after every unit.
+    backend : str, Scheduler, Runner, distributed.Client or cluster, optional
+        Where units are measured (`unmask.parallel`); its workers must see `data` under the same
+        path. By default one after the other here.
+
+    Returns
+    -------
+    list of dict
+        In the order of the units.
+
+    Raises
+    ------
+    ValueError
+        If there is no such size, stored rows are damaged, or rows of data sets are missing and
+        `data` is None.
     """
     _validation.one_of(size, SIZES, "size")
     context = {"study": study.name, "size": size, "seed": seed}

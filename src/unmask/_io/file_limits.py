@@ -38,8 +38,24 @@ def current_limits() -> Limits:
 def limits(
     *, expansion: float | None = None, columns: int | None = None, json: int | None = None
 ) -> Iterator[Limits]:
-    """Other limits inside the block; what is not given stays.
+    """Other limits for files that are read inside the block.
 
+    Parameters
+    ----------
+    expansion : float, optional
+        How many times larger a file may become when it is decompressed; at first 200.
+    columns : int, optional
+        How many features or labels it may have; at first 100 million.
+    json : int, optional
+        How many bytes of JSON are read; at first 200 million.
+
+    Yields
+    ------
+    Limits
+        All limits that hold inside the block; what is None stays as it was.
+
+    Examples
+    --------
     >>> with limits(columns=2**40) as raised:
     ...     raised.columns, raised.expansion
     (1099511627776, 200)

@@ -24,7 +24,18 @@ _threads_here: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def set_threads(count: int | None) -> None:
-    """Use `count` threads from now on; `None` means one per available core."""
+    """Choose how many threads this process uses from now on.
+
+    Parameters
+    ----------
+    count : int or None
+        At least 1; None for one per available core, or what UNMASK_THREADS says.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 1.
+    """
     global _chosen_threads
     _chosen_threads = _counted(count)
 

@@ -27,6 +27,16 @@ StoredVerdict = Verdict | Mapping[str, str]
 def verdict_level(verdict: StoredVerdict) -> Level:
     """The level of a verdict.
 
+    Parameters
+    ----------
+    verdict : Verdict, or mapping with level
+
+    Returns
+    -------
+    Level
+
+    Examples
+    --------
     >>> verdict_level({"level": "wide", "reason": "wide", "advice": "", "text": "wide: ± 0.2"})
     <Level.WIDE: 'wide'>
     """
@@ -36,6 +46,16 @@ def verdict_level(verdict: StoredVerdict) -> Level:
 def verdict_text(verdict: StoredVerdict) -> str:
     """The sentence of a verdict.
 
+    Parameters
+    ----------
+    verdict : Verdict, or mapping with text
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> verdict_text({"level": "wide", "reason": "wide", "advice": "", "text": "wide: ± 0.2"})
     'wide: ± 0.2'
     """
@@ -70,6 +90,16 @@ def verdict_cell(verdict: StoredVerdict) -> report.Verdict:
 def is_unusable(verdict: StoredVerdict) -> bool:
     """Whether the number must not be used.
 
+    Parameters
+    ----------
+    verdict : Verdict, or mapping with level
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> is_unusable({"level": "unusable", "text": "unusable: 3 of 900 rows carry it"})
     True
     """

@@ -45,10 +45,28 @@ __all__ = ["Backend", "DaskRunner", "LocalRunner", "Resources", "Runner", "Sched
 
 @contextmanager
 def connect(backend: Backend = None, *, patience: float = PATIENCE) -> Iterator[Runner]:
-    """The runner behind a `backend` (see the module); what was started for it ends with the block.
+    """The runner behind a backend; what was started for it ends with the block.
 
-    `patience` is how many seconds to wait for a first worker.
+    Parameters
+    ----------
+    backend : str, Scheduler, Runner, distributed.Client or cluster, optional
+        Where to run, as in the table of this module; by default on threads of this process.
+    patience : float, default 300
+        Seconds to wait for a first worker of a Dask scheduler.
 
+    Yields
+    ------
+    Runner
+
+    Raises
+    ------
+    ValueError
+        If the backend is none of the above, or certificates or versions do not fit.
+    OSError
+        If no scheduler answers, or no worker comes in time.
+
+    Examples
+    --------
     >>> with connect() as runner:
     ...     sorted(runner.run(lambda shared, task: shared + task, [1, 2, 3], 10))
     [(0, 11), (1, 12), (2, 13)]

@@ -30,7 +30,22 @@ Key = tuple[str, int, str]
 
 
 class DaskRunner:
-    """The workers of a Dask scheduler."""
+    """The workers of a Dask scheduler.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The connection to the scheduler; it stays open.
+    patience : float, default 300
+        Seconds to wait for a first worker.
+
+    Raises
+    ------
+    OSError
+        If no worker comes in time, or one cannot import this package.
+    ValueError
+        If a worker has another version of it.
+    """
 
     def __init__(self, client: Client, patience: float = PATIENCE) -> None:
         """Wait for a first worker (a task makes an adaptive cluster grow), then ask them all."""

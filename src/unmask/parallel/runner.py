@@ -1,4 +1,4 @@
-"""What it takes to run tasks, whoever does it."""
+"""The interface of everything that runs tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ AHEAD = 64  # tasks submitted at once: enough for an adaptive cluster to see tha
 
 
 class Resources(NamedTuple):
-    """Workers, threads of each, and the memory of the smallest in bytes (None: unknown)."""
+    """What there is to work with.
+
+    Parameters
+    ----------
+    workers : int
+        How many.
+    threads : int
+        Threads of each; of the largest, where they differ.
+    memory : int or None
+        Bytes of the smallest worker; None if unknown.
+    """
 
     workers: int
     threads: int
@@ -23,7 +33,7 @@ class Resources(NamedTuple):
 
 
 class Runner(Protocol):
-    """Somebody who runs tasks."""
+    """Runs tasks: `LocalRunner` here, `DaskRunner` on a cluster."""
 
     def run(
         self,
@@ -34,10 +44,25 @@ class Runner(Protocol):
         folder: Path | None = None,
         ahead: int = AHEAD,
     ) -> Generator[tuple[int, T], None, None]:
-        """(position, `work(shared, task)`) of every task, in the order in which they finish.
+        """Run every task.
 
-        In `folder`, `shared` is written and mapped by the workers, if all of them see it; else it
-        is sent to each. At most `ahead` tasks are submitted before the first one finishes.
+        Parameters
+        ----------
+        work : function of (shared, task)
+            It must be importable by the workers.
+        tasks : iterable
+            What differs from task to task.
+        shared : object, optional
+            What all tasks need; it is brought to every worker once.
+        folder : Path, optional
+            Where `shared` is written and mapped, if all workers see the folder; else it is sent.
+        ahead : int, default 64
+            How many tasks are submitted before the first one finishes.
+
+        Yields
+        ------
+        tuple of int and object
+            Position of a task and its result, in the order in which tasks finish.
         """
         ...
 

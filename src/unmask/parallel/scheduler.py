@@ -19,13 +19,25 @@ CONNECTING = 30.0
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A Dask scheduler at `address`, tcp://HOST:PORT or tls://HOST:PORT.
+    """A Dask scheduler, and the certificates for a connection over TLS.
 
-    With TLS, both sides show a certificate that the authority of `ca_file` has signed; ours is
-    `cert`, its private key `key` (None: it stands in `cert`, too). All three are PEM files. What is
-    None is taken from Dask's configuration: `distributed.comm.tls.ca-file`, `.client.cert` and
-    `.client.key`, which the environment sets as `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and so on.
+    Both sides show a certificate that one authority has signed. What is None is taken from Dask's
+    configuration: `distributed.comm.tls.ca-file`, `.client.cert` and `.client.key`, which the
+    environment sets as `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and so on.
 
+    Parameters
+    ----------
+    address : str
+        tcp://HOST:PORT or tls://HOST:PORT.
+    ca_file : path, optional
+        PEM file of the authority.
+    cert : path, optional
+        PEM file of our certificate.
+    key : path, optional
+        PEM file of its private key; by default in the file of `cert`.
+
+    Examples
+    --------
     >>> Scheduler("tls://node1:8786", "ca.pem", "client.pem", "client-key.pem").address
     'tls://node1:8786'
     """

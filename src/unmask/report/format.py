@@ -14,8 +14,20 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uf
 
 
 def printable(value: object) -> str:
-    """`str(value)` with � for every character that XML or UTF-8 cannot hold.
+    """Any value as text that XML and UTF-8 can hold.
 
+    Parameters
+    ----------
+    value : object
+        Written by `str`.
+
+    Returns
+    -------
+    str
+        With � for every character that they cannot hold.
+
+    Examples
+    --------
     >>> printable("a\\x00b")
     'a�b'
     """

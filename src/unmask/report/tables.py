@@ -212,8 +212,20 @@ def as_json(part: Data) -> str:
 
 
 def json_of(lines: Sequence[Mapping[str, object]]) -> str:
-    """Rows as a JSON list of objects, one per line; numbers that are not finite become null.
+    """Rows as a JSON list of objects.
 
+    Parameters
+    ----------
+    lines : sequence of mappings
+        The rows.
+
+    Returns
+    -------
+    str
+        One object per line; numbers that are not finite are null.
+
+    Examples
+    --------
     >>> print(json_of([{"name": "a", "n": float("nan")}]), end="")
     [
     {"name": "a", "n": null}
@@ -241,6 +253,17 @@ def finite(value: object) -> object:
 def text_of(grid: Sequence[Sequence[str]]) -> str:
     """A grid as text in columns.
 
+    Parameters
+    ----------
+    grid : sequence of rows of text
+        The header first; all rows have the same length.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> print(text_of([["metric", "value"], ["P@1", "0.5"]]))
     metric  value
     P@1     0.5
@@ -253,8 +276,19 @@ def text_of(grid: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_of(grid: Sequence[Sequence[str]]) -> str:
-    """A grid as a Markdown table; its cells are Markdown already.
+    """A grid as a Markdown table.
 
+    Parameters
+    ----------
+    grid : sequence of rows of text
+        The header first; its cells are Markdown already.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> print(markdown_of([["metric", "value"], ["P@1", "0.5"]]))
     | metric | value |
     |---|---|
