@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from unmask import data, propensity
-from unmask.metrics import Estimate, Table, compare, evaluate, propensity_uncertainty
-from unmask.metrics.verdict import CONDITIONAL, Level, Reason
+from unmask.metrics import (
+    METRICS,
+    Estimate,
+    Table,
+    compare,
+    evaluate,
+    propensity_uncertainty,
+)
+from unmask.metrics.verdict import CONDITIONAL, Level, Reason, Verdict
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.estimate import TOGETHER
 
 L = 60
 
@@ -240,3 +250,112 @@ def test_widened_intervals_cover_where_plain_ones_do_not() -> None:
     widened, plain = np.mean(inside, axis=0)
     assert widened >= 0.88
     assert plain < 0.8
+
+
+CARRIED = Verdict(
+    Level.UNUSABLE, Reason.FEW_ROWS,
+    details={"count": 3, "rows": 900, "of": "rows", "share": 0.8},
+)  # fmt: skip
+
+
+DEPENDENT = Verdict(Level.DOUBTFUL, Reason.DEPENDENT_LABELS, details={"design_effect": 2.0})
+
+
+def estimated(
+    value: float, error: float = 0.01, *, metric: str = "R@5", estimator: str = "unbiased",
+    interval: tuple[float, float] = (0.4, 0.5), verdict: Verdict = CONDITIONAL,
+) -> Estimate:  # fmt: skip
+    return Estimate(metric, estimator, value, error, interval, 9.0, 0.1, 99, verdict)
+
+
+def widened(plain: Estimate, *drawn: float | Estimate, **options: Any) -> Estimate:
+    """`plain` with draws; numbers are values of draws that are like it otherwise."""
+    tables = [
+        Table([replace(plain, value=each) if isinstance(each, float) else each]) for each in drawn
+    ]
+    asked = {"confidence": 0.95, "interval": "normal", **options}
+    return propensity_uncertainty.widen(Table([plain]), tables, **asked)[
+        plain.metric, plain.estimator
+    ]
+
+
+def test_one_draw_or_equal_draws_or_no_value_leave_it_as_it_was() -> None:
+    plain = estimated(0.45)
+    assert widened(plain, 0.3) == plain
+    assert widened(plain, 0.3, math.nan) == plain
+    assert widened(plain, 0.3, 0.3, math.nan) == plain
+    assert widened(plain, 0.3, 0.4) != plain
+    refused = estimated(math.nan, math.nan, verdict=CARRIED)
+    assert widened(refused, 0.3, 0.4).verdict == CARRIED
+    assert "rows_only" not in widened(refused, 0.3, 0.4).details
+
+
+def test_draws_without_an_error_take_that_of_the_plain_estimate() -> None:
+    plain = estimated(0.45, 0.02)
+    found = widened(plain, estimated(0.4, 0.04), estimated(0.5, math.nan))
+    assert found.standard_error**2 == pytest.approx((0.04**2 + 0.02**2) / 2 + 0.1**2 / 2)
+
+
+def test_only_deconvolved_values_are_kept_in_their_range_and_differences_are_not() -> None:
+    drawn = [0.0, 0.99]
+    plain = estimated(0.5, estimator="deconvolved")
+    low, high = widened(estimated(0.5), *drawn).interval
+    assert low < 0 < 1 < high
+    assert widened(plain, *drawn).interval == (0.0, 1.0)
+    assert widened(plain, *drawn, bounded=False).interval == pytest.approx((low, high))
+
+
+def test_an_end_on_the_wrong_side_of_the_value_adds_nothing() -> None:
+    """All draws lie above the value: nothing is added to the distance below it."""
+    found = widened(estimated(0.45, interval=(0.4, 0.5)), 0.6, 0.7, interval="percentile")
+    assert found.interval[0] == pytest.approx(0.4)
+    assert found.interval[1] == pytest.approx(0.45 + math.hypot(0.05, 0.7 - 0.0025 - 0.45))
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"), [(1, "conditional"), (2, "doubtful: the data contradict 20%")]
+)
+def test_more_than_a_tenth_of_refused_draws_is_worth_a_word(refused: int, words: str) -> None:
+    values = [0.44, 0.45, *[0.445] * (8 - refused), *[math.nan] * refused]
+    assert str(widened(estimated(0.45), *values).verdict).startswith(words)
+
+
+def test_worse_verdicts_stay() -> None:
+    for verdict in (CARRIED, DEPENDENT):
+        found = widened(estimated(0.45, verdict=verdict), 0.1, 0.9, math.nan)
+        assert found.verdict == verdict
+        assert found.standard_error > 0.5
+
+
+def test_wide_says_propensities_only_if_they_are_most_of_the_variance() -> None:
+    """Rows: 0.1²; draws ± d have variance 2d²: most of it from d = 0.0708 on."""
+    plain = estimated(0.5, 0.1)
+    less, more = (str(widened(plain, 0.5 - d, 0.5 + d).verdict) for d in (0.07, 0.072))
+    assert less.startswith("wide: ± 0.27")
+    assert "due to" not in less
+    assert more.endswith("; 51% of the variance is due to the propensities")
+    narrow = widened(estimated(0.5, 0.001), 0.49, 0.51)
+    assert narrow.details["propensity_share"] > 0.9
+    assert narrow.verdict == CONDITIONAL
+
+
+ADD_UP = {"P", "DCG", "macro-P", "macro-R"}
+
+
+@pytest.mark.parametrize("estimator", ["vanilla", "normalized", "unbiased", "bound"])
+def test_only_corrections_of_what_does_not_add_up_need_independence(estimator: str) -> None:
+    every = [f"{name}@5" for name in METRICS]
+    table = Table([estimated(0.4, metric=metric, estimator=estimator) for metric in every])
+    corrected = estimator in ("unbiased", "bound")
+    for each in propensity_uncertainty.doubted(table, 2.34):
+        doubt = corrected and each.metric.split("@")[0] not in ADD_UP
+        words = "doubtful: labels of a row are kept or lost together (design effect 2.3)"
+        assert str(each.verdict).startswith(words if doubt else "conditional: ")
+        assert (each.verdict.reason is Reason.DEPENDENT_LABELS) == doubt
+    assert propensity_uncertainty.doubted(table, TOGETHER) is table
+
+
+def test_what_is_unusable_stays_unusable_whatever_labels_do_together() -> None:
+    table = Table([estimated(0.4, verdict=CARRIED)])
+    (found,) = propensity_uncertainty.doubted(table, 9.0)
+    assert found.verdict == CARRIED

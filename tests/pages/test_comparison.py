@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.evaluations import ranking_of
 from unmask import report
-from unmask.metrics import Ranking
+from unmask.metrics import (
+    Ranking,
+)
 from unmask.pages.comparison import differences_section, estimate_cell, ranking_section
 
 VERDICT = {"level": "measured", "reason": "observed-labels", "advice": "", "text": "measured: so"}
@@ -47,3 +50,18 @@ def test_every_system_has_a_chart_against_the_first() -> None:
     assert [chart.series[0].name for chart in drawings] == ["new − old", "newer − old"]
     assert [chart.series[0].x for chart in drawings] == [("p", "p²")] * 2
     assert len(table.rows) == 4
+
+
+def test_a_section_shows_what_the_statement_says() -> None:
+    for differences, level in (({"γ = 0": 0.2}, "good"), ({"x": 0.2, "y": -0.2}, "warning")):
+        found = ranking_of(differences)
+        verdicts, chart, table = ranking_section(found).parts
+        assert isinstance(verdicts, report.Verdicts)
+        assert [(v.level, v.words) for v in verdicts.verdicts] == [(level, found.statement)]
+        assert isinstance(chart, report.Chart)
+        assert [(rule.value, rule.name) for rule in chart.rules] == [(0.0, "no difference")]
+        (series,) = chart.series
+        assert (list(series.x), list(series.y)) == (list(differences), list(differences.values()))
+        assert series.low[0] < series.y[0] < series.high[0]
+        assert isinstance(table, report.Table)
+        assert len(table.rows) == len(differences)

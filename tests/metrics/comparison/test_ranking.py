@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from tests.helpers.evaluations import ranking_of
 from unmask import report
-from unmask.metrics import Ranking, jain_around, powers, ranking, sensitivity
+from unmask.metrics import (
+    Ranking,
+    jain_around,
+    jain_grid,
+    powers,
+    ranking,
+    sensitivity,
+)
 from unmask.pages.comparison import ranking_section
 from unmask.predictions import TopK
 from unmask.propensity import PropensityModel, jain
@@ -130,3 +139,102 @@ def test_models_are_values_with_parameters() -> None:
     assert tables.chart().charts[0].series[0].x == (0.0, 1.0)
     with pytest.raises(ValueError, match=r"propensities must lie in \(0, 1\]"):
         PropensityModel("x", [1.5])
+
+
+def test_equal_systems_beat_nobody() -> None:
+    assert ranking_of({"γ = 0": 0.0, "γ = 1": 0.0}).statement == (
+        "new and old are equal in P@1 (unbiased) under all 2 models. The interval of the "
+        "difference excludes 0 under 0 of 2."
+    )
+    behind = ranking_of({"γ = 0": 0.0, "γ = 1": -0.2, "γ = 2": -0.3})
+    assert behind.holds
+    assert behind.statement == (
+        "old beats new in P@1 (unbiased) under 2 of 3 propensity models, by 0.2000 to 0.3000. "
+        "They are equal under 1. The interval of the difference excludes 0 under 2 of 3."
+    )
+
+
+def test_an_order_may_turn_exactly_at_a_model() -> None:
+    said = ranking_of({"γ = 0": -1.0, "γ = 0.5": 0.0, "γ = 2": 1.0}).statement
+    assert "it turns between γ = 0 and 2, at about 0.5." in said
+    touched = ranking_of({"γ = 0": 1.0, "γ = 1": 0.0, "γ = 2": 1.0, "γ = 4": -1.0}).statement
+    assert "it turns between γ = 2 and 4, at about 3." in touched
+
+
+def test_models_of_several_kinds_turn_within_their_kind() -> None:
+    """Models with parameters beside models without, or with others."""
+    said = ranking_of(
+        {"γ = 0": 1.0, "ours": 1.0, "γ = 1": -1.0, "a = 1, b = 2": 1.0, "Elkan": -1.0,
+         "jain, c = 1": 1.0, "other, d = 2": -1.0, "jain, c = 1e1": 2.0}
+    ).statement  # fmt: skip
+    assert "ahead under 5 of 8 models; it turns between γ = 0 and 1, at about 0.5. The" in said
+    powers_of_ten = ranking_of({"c = 1e-2": -1.0, "c = 1e+2": 1.0, "c = .5": -1.0}).statement
+    assert "turns between c = 0.5 and 100, at about 50.2." in powers_of_ten
+
+
+def test_three_turns_are_all() -> None:
+    three = ranking_of({f"γ = {i}": (-1.0) ** i for i in range(4)}).statement
+    assert three.count("between γ") == 3
+    assert "elsewhere" not in three
+    assert ", and elsewhere." in ranking_of({f"γ = {i}": (-1.0) ** i for i in range(5)}).statement
+
+
+def test_an_interval_that_touches_nil_does_not_exclude_it() -> None:
+    for d, clear in ((0.5, 0), (0.51, 1), (-0.5, 0), (-0.51, 1)):
+        said = ranking_of({"x": d}, half=0.5).statement
+        assert said.endswith(f"The interval of the difference excludes 0 under {clear} of 1.")
+
+
+def test_losses_are_better_below() -> None:
+    found = ranking_of({"γ = 0": -0.5, "γ = 1": -0.1, "γ = 2": 0.2}, metric="Kendall-tau")
+    assert "new is ahead under 2 of 3 models" in found.statement
+
+
+def test_powers_go_from_nothing_missing_to_the_tenth() -> None:
+    found = powers([0.5, 0.25], [0, 10])
+    np.testing.assert_allclose(found["γ = 10"], [2.0**-10, 4.0**-10])
+    np.testing.assert_array_equal(found["γ = 0"], 1.0)
+    usual = powers([0.5])
+    assert {"γ = 0", "γ = 1", "γ = 2"} <= set(usual)
+    assert [usual[name].parameters["γ"] for name in usual] == sorted(
+        model.parameters["γ"] for model in usual.values()
+    )
+    for beyond in (-0.01, 10.01, math.nan):
+        with pytest.raises(ValueError, match=r"γ must lie in \[0, 10\]"):
+            powers([0.5], [beyond])
+
+
+def test_jain_models_in_use_and_around_them() -> None:
+    labels = sp.csr_array(np.repeat(np.eye(3), [40, 8, 2], axis=0))
+    assert list(jain_grid(labels)) == ["a = 0.5, b = 0.4", "a = 0.55, b = 1.5", "a = 0.6, b = 2.6"]
+    for spread in (0.01, 0.99):
+        assert len(jain_around(labels, spread=spread)) == 9
+    usual = list(jain_around(labels))
+    assert usual[0] == "a = 0.275, b = 0.75"
+    assert usual[4] == "a = 0.55, b = 1.5"
+    assert usual[5] == "a = 0.55, b = 2.25"
+    assert usual[8] == "a = 0.825, b = 2.25"
+    for beyond in (0.009, 0.991):
+        with pytest.raises(ValueError, match=r"spread must lie in \[0.01, 0.99\]"):
+            jain_around(labels, spread=beyond)
+
+
+def test_no_models_are_refused() -> None:
+    top = TopK([[0]], [[1.0]])
+    for call in (
+        lambda: sensitivity(top, [[1]], {}, metrics=["P@1"]),
+        lambda: ranking({"a": top, "b": top}, [[1]], {}, metric="P@1"),
+    ):
+        with pytest.raises(ValueError, match="give at least one propensity model"):
+            call()
+
+
+def test_equal_predictions_are_equal_under_every_model() -> None:
+    top = TopK([[0], [1]], [[1.0]] * 2)
+    found = ranking(
+        {"one": top, "same": top}, [[1, 0], [0, 1]], powers([0.5, 0.2], [0, 1]), metric="P@1"
+    )
+    assert found.statement.startswith(
+        "same and one are equal in P@1 (unbiased) under all 2 models."
+    )
+    assert [row["value"] for row in found.rows] == pytest.approx([1.0, 3.5])
