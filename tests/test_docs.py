@@ -312,14 +312,18 @@ def in_reference() -> dict[str, Callable[..., object]]:
 
 
 def missing_in_docstring(value: Callable[..., object]) -> list[str]:
-    """Parameters that a docstring does not name, and sections that it lacks."""
+    """Parameters that a docstring does not name, and sections that it lacks.
+
+    Fields of a named tuple are attributes: the reference knows no parameters of it.
+    """
     if inspect.isclass(value) and (
         issubclass(value, Enum | Exception | Warning) or getattr(value, "_is_protocol", False)
     ):
         return []
     parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(value) or "", flags=re.MULTILINE)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    lines = re.findall(r"^([*\w][*\w, ]*?)(?: :.*)?$", sections.get("Parameters", ""), re.MULTILINE)
+    described = sections.get("Attributes" if hasattr(value, "_fields") else "Parameters", "")
+    lines = re.findall(r"^([*\w][*\w, ]*?)(?: :.*)?$", described, re.MULTILINE)
     named = {each.strip(" *") for line in lines for each in line.split(",")}
     signature = inspect.signature(value)
     missing = [each for each in signature.parameters if each not in named]

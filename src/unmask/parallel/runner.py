@@ -17,7 +17,7 @@ AHEAD = 64  # tasks submitted at once: enough for an adaptive cluster to see tha
 class Resources(NamedTuple):
     """What there is to work with.
 
-    Parameters
+    Attributes
     ----------
     workers : int
         How many.
