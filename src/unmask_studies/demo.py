@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import data, linear, propensity
+from unmask._typing import Floats
 from unmask.metrics import evaluate, powers, sensitivity
 from unmask.pages.demo import METRICS, Band, Demo
+from unmask.predictions import TopK
 from unmask.weights import count_distribution
 from unmask_studies import models
 
@@ -51,9 +52,7 @@ def run(
         ("vanilla", observed, "vanilla"),
         ("unbiased", observed, "unbiased"),
     ):
-        recipe = linear.Recipe(loss="logistic", correction=correction)
-        model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
-        tops[name] = linear.predict_top(model, rows.test_features, 5)
+        tops[name] = _predictions(rows, train_labels, correction, p)
         step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
     demo = Demo(
@@ -81,15 +80,21 @@ def run(
     return demo
 
 
-def _curve(labels: sp.csr_array, p: NDArray[np.float64]) -> NDArray[np.float64]:
+def _predictions(
+    rows: models.Split, train_labels: sp.csr_array, correction: str, p: Floats
+) -> TopK:
+    recipe = linear.Recipe(loss="logistic", correction=correction)
+    model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
+    return linear.predict_top(model, rows.test_features, 5)
+
+
+def _curve(labels: sp.csr_array, p: Floats) -> Floats:
     counts = np.bincount(labels.indices, minlength=len(p))
     order = np.argsort(-counts, kind="stable")
     return np.asarray(np.c_[counts[order], p[order]], dtype=np.float64)
 
 
-def _band(
-    name: str, true_labels: sp.csr_array, observed: sp.csr_array, p: NDArray[np.float64]
-) -> Band:
+def _band(name: str, true_labels: sp.csr_array, observed: sp.csr_array, p: Floats) -> Band:
     counts = np.bincount(true_labels.indices, minlength=len(p))
     low, high = (round(share * len(p)) for share in BANDS[name])
     chosen = np.argsort(-counts, kind="stable")[low:high]

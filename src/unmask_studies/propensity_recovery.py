@@ -180,9 +180,21 @@ def _propensities(rows: list[Row]) -> report.Section:
          *(float(np.median([row[name] for row in part])) for name in ("a", "b"))]
         for key, part in cells.items()
     ]  # fmt: skip
+    return report.Section(
+        "Propensities from an audit",
+        [
+            report.Text(str(__doc__).partition("\n\n")[2]),
+            report.Panels(panels, columns=3, title="Error of propensities"),
+            report.Table(heads, body, title="Propensities; 95 % intervals"),
+            report.Verdicts(_propensity_claims(cells)),
+        ],
+    )
+
+
+def _propensity_claims(cells: Groups) -> list[report.Verdict]:
     held = {key: _mean(part, "covers_p") for key, part in cells.items()}
     wrong = {k: part for k, part in cells.items() if k[0] != "usual constants"}
-    claims = [
+    return [
         statement(
             "95 % intervals of single propensities hold at least 90 % of them",
             min(held.values()) >= 0.9,
@@ -198,15 +210,6 @@ def _propensities(rows: list[Row]) -> report.Section:
             ),
         ),
     ]
-    return report.Section(
-        "Propensities from an audit",
-        [
-            report.Text(str(__doc__).partition("\n\n")[2]),
-            report.Panels(panels, columns=3, title="Error of propensities"),
-            report.Table(heads, body, title="Propensities; 95 % intervals"),
-            report.Verdicts(claims),
-        ],
-    )
 
 
 def _metrics(rows: list[Row]) -> report.Section:

@@ -17,6 +17,7 @@ from unmask.cli.output import results, show_facts, show_json, show_rows
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from unmask._typing import Floats
     from unmask.data import Description
     from unmask.propensity import PropensityEstimate
 
@@ -136,12 +137,15 @@ def propensity(
             return
     if isinstance(p, models.PropensityEstimate):
         _show_estimate(p, labels, as_json)
-        return
-    if as_json:
+    elif as_json:
         show_json({"model": propensity, "propensity": p})
-        return
+    else:
+        _show_propensities(propensity, p, labels)
+
+
+def _show_propensities(model: str, p: Floats, labels: sp.csr_array) -> None:
     show_rows(
-        f"{propensity}: propensities of {len(p):,} labels",
+        f"{model}: propensities of {len(p):,} labels",
         ["rank of the label", "rows", "p", "1/p"],
         ((f"{rank:,}", count, p[j], 1 / p[j]) for rank, j, count in _from_head_to_tail(labels)),
     )

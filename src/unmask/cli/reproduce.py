@@ -76,7 +76,6 @@ def reproduce(
         for each in studies:
             _io.remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
     rows: dict[str, list[Row]] = {}
-    sections: list[Section] = []
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with parallel.connect(backend) as runner:
         for each, study in studies.items():
@@ -85,12 +84,7 @@ def reproduce(
                     study, output / "rows", size=size, seed=seed, data=data,
                     progress=step, backend=None if backend is None else runner,
                 )  # fmt: skip
-    for each, study in studies.items():
-        drawn = study.draw(rows[each])
-        report.write_markdown(
-            unmask_studies.study_page(each, drawn, size, seed), output / f"{each}.md"
-        )
-        sections += drawn
+    sections = _write_pages(studies, rows, output, size, seed)
     page = unmask_studies.study_page(name, sections, size, seed)
     report.write(page, output / "report.html")
     if as_json:
@@ -99,6 +93,22 @@ def reproduce(
     for claim in unmask_studies.claims(sections):
         results.print(f"{claim.words} ({claim.evidence}).")
     results.print(one_line(f"page: {output / 'report.html'}"))
+
+
+def _write_pages(
+    studies: dict[str, Study], rows: dict[str, list[Row]], output: Path, size: str, seed: int
+) -> list[Section]:
+    """Write one Markdown page per study; returns the sections of all."""
+    import unmask_studies
+    from unmask import report
+
+    sections: list[Section] = []
+    for name, study in studies.items():
+        drawn = study.draw(rows[name])
+        page = unmask_studies.study_page(name, drawn, size, seed)
+        report.write_markdown(page, output / f"{name}.md")
+        sections += drawn
+    return sections
 
 
 def _studies(name: str, losses: str | None) -> dict[str, Study]:
