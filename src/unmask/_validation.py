@@ -90,7 +90,7 @@ def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array
 def compressed(
     data: object, indices: object, indptr: object, shape: Shape, *, name: str, axes: tuple[str, str]
 ) -> sp.csr_array:
-    """CSR from a stranger's arrays, every index in range; not sorted, and perhaps repeated.
+    """CSR from unchecked arrays: every index is in range, though not sorted and perhaps repeated.
 
     `axes` are the words for a row and a column.
 

@@ -25,7 +25,7 @@ METRICS = ("P@1", "R@5", "nDCG@5", "PSP@3", "macro-R@5")
 
 
 @dataclass(frozen=True)
-class Warmth:
+class CompiledKernels:
     """Where compiled kernels are kept, how many there are, and what this run added."""
 
     folder: str
@@ -42,7 +42,7 @@ class Warmth:
         return asdict(self)
 
 
-def run(progress: Callable[[int, int], None] | None = None) -> Warmth:
+def run(progress: Callable[[int, int], None] | None = None) -> CompiledKernels:
     """Compile all that is not yet compiled; ValueError where nothing can be kept."""
     start = time.monotonic()
     with TemporaryDirectory() as made, warnings.catch_warnings():
@@ -58,7 +58,7 @@ def run(progress: Callable[[int, int], None] | None = None) -> Warmth:
             "that only you can write to."
         )
     kept = [path.stat().st_size for path in folder.glob("*.nbc")]
-    return Warmth(
+    return CompiledKernels(
         str(folder),
         len(kept),
         sum(kept),

@@ -267,8 +267,8 @@ def test_whatever_is_printed(given: str, capsys: pytest.CaptureFixture[str]) -> 
     output.show_text(given)
     output.show_json({given: [given]})
     output.results.print(given)
-    output.complain(ValueError(given))
-    output.complain(OSError(2, given, given))
+    output.show_error(ValueError(given))
+    output.show_error(OSError(2, given, given))
     output.warn(given)
     with output.progress_console.status(f"reading {given}"):
         pass

@@ -123,7 +123,7 @@ def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
         turned = sparse(stored["data"], stored["indices"], stored["indptr"], shape[::-1])
         return sp.csr_array(turned.T)
     rows, columns, data = stored["row"], stored["col"], stored["data"]
-    of_kinds(data, rows, columns)
+    require_numbers(data, rows, columns)
     made = sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
     return _validation.matrix(made, name="values")
 
@@ -135,7 +135,7 @@ def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> 
     Traceback (most recent call last):
     ValueError: values: row 0 names column 5, but the 4 columns are 0 … 3; count columns from 0.
     """
-    of_kinds(data, indices, indptr)
+    require_numbers(data, indices, indptr)
     rows, columns = (int(size) for size in shape)
     made = _validation.compressed(
         data, indices, indptr, (rows, columns), name="values", axes=("row", "column")
@@ -145,7 +145,7 @@ def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> 
     return made
 
 
-def of_kinds(data: Array, *indices: Array) -> None:
+def require_numbers(data: Array, *indices: Array) -> None:
     """Raise unless these are vectors of numbers, and of whole numbers."""
     kinds = [data.dtype.kind in "biuf", *(each.dtype.kind in "iu" for each in indices)]
     if not all(kinds) or any(each.ndim != 1 for each in (data, *indices)):

@@ -1,4 +1,4 @@
-"""What can be wrong with a line, and how it is said: file, line, token, and what to do."""
+"""Errors in lines of text: their messages name file, line and token, and say what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Rules(NamedTuple):
-    """What `_kernels.text.parse` is told about the lines to come."""
+    """How `_kernels.text.parse` reads lines."""
 
     layout: int
     base: int

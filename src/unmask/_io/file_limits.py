@@ -1,4 +1,4 @@
-"""What a file from a stranger may ask for: limits that stop bombs, and how to raise them.
+"""Limits on what an untrusted file may take: they stop decompression bombs, and can be raised.
 
 Text compresses to a tenth, at best to a fiftieth; a file that grows more than `expansion` times
 was made to fill memories. A data set costs at least a few numbers per column, so that one line
@@ -84,7 +84,7 @@ def refuse_expansion(path: object, packed: int, unpacked: int, allowed: Limits) 
 
 
 def refuse_columns(path: object, columns: int, noun: str) -> None:
-    """Raise if a file speaks of more columns than it may."""
+    """Raise if a file has more columns than it may."""
     if columns > current_limits().columns:
         raise ValueError(
             f"{path} has {columns:,} {noun}, more than {current_limits().columns:,}; if that is "
@@ -93,7 +93,7 @@ def refuse_columns(path: object, columns: int, noun: str) -> None:
 
 
 def refuse_json(path: object, size: int) -> None:
-    """Raise if a file has more JSON than it may."""
+    """Raise if a file has more bytes of JSON than it may."""
     if size > current_limits().json:
         raise ValueError(
             f"{path} has {size:,} bytes of JSON, more than {current_limits().json:,}; if you trust "

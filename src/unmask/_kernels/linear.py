@@ -120,7 +120,7 @@ def _move(keep, step, shift, z, u, i, group, new, far, low):
 
 @njit(cache=True, nogil=True)
 def advance(x, y, settings, block, scratch):
-    """One Newton turn of every busy lane: take the best step, then find the next direction."""
+    """One Newton iteration of every busy lane: take the best step, then find the next direction."""
     for lane in range(BLOCK):
         if block.status[lane] != RUNNING and block.status[lane] != LAST:
             continue

@@ -118,7 +118,7 @@ def block(n: int, d: int) -> Block:
 
 
 def scratch(n: int, d: int, nnz: int) -> Scratch:
-    """Resources for problems of this size; pages that are never used cost nothing."""
+    """Work space for problems of this size; memory that is never touched costs nothing."""
     return Scratch(
         z=np.empty(n),
         u=np.empty(n),

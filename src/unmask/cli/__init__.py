@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from unmask._text import visible
 from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce, warm
-from unmask.cli.output import complain, warn
+from unmask.cli.output import show_error, warn
 
 
 class _Commands(TyperGroup):
@@ -102,7 +102,7 @@ def main() -> None:
             warnings.showwarning = lambda message, *_, **__: warn(message)
             app()
     except (ValueError, OSError) as error:
-        complain(error)
+        show_error(error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

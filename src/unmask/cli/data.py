@@ -237,7 +237,9 @@ def hide(
 
 def convert(
     source: options.Source,
-    output: Annotated[Path, typer.Argument(help="File to write; .gz, .zst and .npz are obeyed.")],
+    output: Annotated[
+        Path, typer.Argument(help="File to write; the suffix chooses .gz, .zst or .npz.")
+    ],
     to: Annotated[
         str | None, typer.Option(help="Format to write, when the name does not say it.")
     ] = None,

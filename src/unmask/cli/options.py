@@ -53,7 +53,7 @@ def _use_threads(count: int | None) -> int | None:
     return count
 
 
-def _hush(quiet: bool) -> bool:
+def _set_quiet(quiet: bool) -> bool:
     from unmask.cli.output import progress_console
 
     progress_console.quiet = quiet
@@ -123,5 +123,7 @@ TlsKey = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress; only results and mistakes.", callback=_hush),
+    typer.Option(
+        "--quiet", "-q", help="No progress; only results and errors.", callback=_set_quiet
+    ),
 ]

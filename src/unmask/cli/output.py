@@ -1,4 +1,4 @@
-"""How the command line speaks: tables for people, JSON for machines, one line for mistakes.
+"""Output of the command line: tables for people, JSON for machines, one line per error.
 
 Results go to standard output (`results`); errors and warnings (`messages`) and progress
 (`progress_console`: bars and "reading …") to standard error. `--quiet` silences only progress.
@@ -25,18 +25,18 @@ from unmask._text import visible
 
 
 class PlainConsole(Console):
-    """A console that takes strings as they are: no markup, no emoji codes, nothing obeyed."""
+    """A console that prints strings as they are: no markup, emoji codes or control characters."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         """On standard output, or on standard error."""
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As of any console; a string may have several lines."""
+        """As `Console.print`; a string may have several lines."""
         super().print(*(lines(o) if isinstance(o, str) else o for o in objects), **options)
 
     def status(self, status: object, **options: Any) -> Status:
-        """As of any console, on one line."""
+        """As `Console.status`, on one line."""
         return super().status(one_line(status), **options)
 
 
@@ -55,8 +55,8 @@ messages = PlainConsole(stderr=True)
 progress_console = PlainConsole(stderr=True)
 
 
-def complain(error: Exception) -> None:
-    """One line on standard error, without a traceback."""
+def show_error(error: Exception) -> None:
+    """An error: one line on standard error, without a traceback."""
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
@@ -64,7 +64,7 @@ def complain(error: Exception) -> None:
 
 
 def warn(message: object) -> None:
-    """One line on standard error; the work goes on."""
+    """A warning: one line on standard error."""
     messages.print(one_line(f"unmask: warning: {message}"), soft_wrap=True)
 
 

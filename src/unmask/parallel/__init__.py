@@ -1,4 +1,4 @@
-"""Where blocks of work run: on threads here, wherever joblib is told to, or on a Dask cluster.
+"""Where blocks of work run: on threads here, on a joblib backend, or on a Dask cluster.
 
 Work is cut into independent tasks by those who know it (labels, rows, shards, repetitions), and a
 `Runner` runs them: `runner.run(work, tasks, shared)` yields (position, `work(shared, task)`) as

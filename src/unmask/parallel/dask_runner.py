@@ -1,4 +1,4 @@
-"""Tasks on the workers of a Dask scheduler, which may come, go and die."""
+"""Tasks on the workers of a Dask scheduler, which may join, leave and die."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class DaskRunner:
                     yield from self._round(work, waiting, source, shared, max(ahead, 1))
             except losses as error:
                 lost = 1 if len(waiting) < before else lost + 1
-                self._again(lost, len(waiting), error)
+                self._wait_for_scheduler(lost, len(waiting), error)
 
     def _round(
         self,
@@ -114,7 +114,7 @@ class DaskRunner:
         def submit(position: int) -> None:
             task = Box((work, source, waiting[position], alone, os.getpid()))
             key = (name, position, uuid4().hex[:4])
-            future = self.client.submit(_do, task, key=key, retries=RETRIES, pure=False)
+            future = self.client.submit(_run_task, task, key=key, retries=RETRIES, pure=False)
             positions[key] = position
             running.add(future)
 
@@ -138,7 +138,7 @@ class DaskRunner:
 
     @contextmanager
     def _shared_value(self, value: object, folder: Path | None) -> Iterator[Held | Mapped | None]:
-        """What a task is given in place of `value`."""
+        """A handle from which a task reads `value`."""
         if value is None:
             yield None
         elif folder is not None and self.shares_folder(folder):
@@ -183,8 +183,8 @@ class DaskRunner:
         threads = max(threads for threads, _ in workers)
         return Resources(len(workers), threads, min(limits) if limits else None)
 
-    def _again(self, lost: int, left: int, error: Exception) -> None:
-        """After a loss: is there still a scheduler, and is it worth trying?"""
+    def _wait_for_scheduler(self, lost: int, left: int, error: Exception) -> None:
+        """After a loss: wait for the scheduler; OSError if it is gone or losses repeat."""
         deadline = time.monotonic() + self.patience
         while self.client.status == "connecting" and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -212,8 +212,8 @@ class _Refused(NamedTuple):
     error: ValueError
 
 
-def _do(boxed: Box) -> object:
-    """On a worker. Its threads are the scheduler's to fill, unless there is but one task."""
+def _run_task(boxed: Box) -> object:
+    """On a worker: run one task on one thread, or on all if it is the only task."""
     work, source, task, alone, owner = boxed.value
     if os.getpid() != owner:
         _kernels.set_threads(need_distributed().get_worker().state.nthreads if alone else 1)
@@ -262,7 +262,7 @@ def _workers(dask_scheduler: Scheduler) -> list[tuple[int, int]]:
 
 
 def need_distributed() -> ModuleType:
-    """The package, or how to get it."""
+    """The package `distributed`; ValueError says how to install it."""
     try:
         import distributed
     except ImportError:

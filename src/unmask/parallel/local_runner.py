@@ -1,4 +1,4 @@
-"""Tasks on the threads of this process, or wherever joblib is told to run them."""
+"""Tasks on the threads of this process, or on the joblib backend that is configured."""
 
 from __future__ import annotations
 

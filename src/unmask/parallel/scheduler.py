@@ -1,4 +1,4 @@
-"""A Dask scheduler somewhere, and the files that it asks for."""
+"""The address of a Dask scheduler and the certificates for it."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ _HELD: dict[str, object] = {}
 
 @dataclass(frozen=True)
 class Box:
-    """Keeps Dask from looking into a value that is to arrive as it is."""
+    """Keeps Dask from unpacking or rewriting a value."""
 
     value: Any
 
 
 class NotHeldError(LookupError):
-    """This process does not hold what it should: it came late, or has forgotten."""
+    """This process does not hold the shared value: it joined late, or dropped it."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def read(path: str | os.PathLike[str]) -> Weights:
 
 def _numbers(values: Any) -> Any:
     """Stored weights as finite float64."""
-    archive.of_kinds(values)
+    archive.require_numbers(values)
     return _validation.finite(values.astype(np.float64, copy=False), "label weights")
 
 

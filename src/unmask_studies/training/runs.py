@@ -1,9 +1,10 @@
 """One run: train, say what can be promised of the objective, measure.
 
-`status` of a run by the converged solver: `converged`; `unfinished` where labels ran out of turns;
-`diverged` where numbers overflow; `not convex` where no solver can vouch for a minimum (then
-nothing is run). Of a run by Adam: `diverged` where the objective ends above that of zero weights or
-is no number; otherwise `finished`, and `objective` beside that of the converged run tells how far.
+`status` of a run by the converged solver: `converged`; `unfinished` where labels reached the
+largest number of iterations; `diverged` where numbers overflow; `not convex` where no solver can
+vouch for a minimum (then nothing is run). Of a run by Adam: `diverged` where the objective ends
+above that of zero weights or is no number; otherwise `finished`, and `objective` beside that of the
+converged run tells how far.
 
 `runaway` counts labels whose bias alone drives the objective to −∞: the bias is outside the
 penalty, and the loss falls without end in b where Σ pos < 0 (b → −∞) or, one-vs-all, Σ cut > n
