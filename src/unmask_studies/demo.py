@@ -31,8 +31,22 @@ ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
 def run(
     *, n: int = 15_000, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Demo:
-    """Make n rows, hide labels, train three models, evaluate them with and without the truth.
+    """Make rows, hide labels, train three models, evaluate them with and without the truth.
 
+    Parameters
+    ----------
+    n : int, default 15000
+        Rows; a fifth of them are for the test.
+    seed : int, default 0
+    progress : function of (done, total), optional
+        Called after every step.
+
+    Returns
+    -------
+    Demo
+
+    Examples
+    --------
     >>> run(n=600).total.lost > 0.5
     True
     """

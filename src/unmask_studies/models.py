@@ -15,7 +15,13 @@ from unmask.predictions import TopK
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows; features as a linear model wants them."""
+    """Training and test rows; features as a linear model wants them.
+
+    Parameters
+    ----------
+    train_features, test_features : csr_array, rows × features
+    train_labels, test_labels : csr_array, rows × labels
+    """
 
     train_features: sp.csr_array
     train_labels: sp.csr_array
@@ -24,9 +30,19 @@ class Split:
 
 
 def split_of(folder: Path, column: int | None = None) -> Split:
-    """The train and test part of a folder; with `column`, of an official split in it.
+    """The train and test part of a folder.
 
     Whole numbers are taken for word counts and become tf-idf, fitted on the training rows.
+
+    Parameters
+    ----------
+    folder : Path
+    column : int, optional
+        Which of the official splits in the folder.
+
+    Returns
+    -------
+    Split
     """
     train, test = (data.read(folder, part=part, column=column) for part in ("train", "test"))
     return of_datasets(train, test)
@@ -57,7 +73,22 @@ def best(
     correction: str = "vanilla",
     propensity: PropensityLike | None = None,
 ) -> TopK:
-    """The k best labels of the test rows, by squared hinge trained on `labels`, as DiSMEC does."""
+    """The k best labels of the test rows, by squared hinge, as DiSMEC does.
+
+    Parameters
+    ----------
+    split : Split
+    labels : csr_array, training rows × labels
+        What the model is trained on.
+    k : int
+    correction : str, default "vanilla"
+    propensity : (L,) floats in (0, 1], optional
+        For corrections other than vanilla.
+
+    Returns
+    -------
+    TopK
+    """
     recipe = linear.Recipe(loss="squared_hinge", correction=correction, prune_below=0.01)
     model, _ = linear.train(split.train_features, labels, recipe, propensity=propensity)
     return linear.predict_top(model, split.test_features, k)

@@ -36,7 +36,15 @@ SIZES = ("tiny", "small", "paper")
 
 @dataclass(frozen=True)
 class DataSets:
-    """Data sets by name: those in a folder, or (without one) those whose rows are kept."""
+    """Data sets by name: those in a folder, or (without one) those whose rows are stored.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder that holds them.
+    names : frozenset of str
+        Their names, which are those of their folders.
+    """
 
     folder: Path | None
     names: frozenset[str]
@@ -247,7 +255,19 @@ def commit() -> str | None:
 
 
 def tidy(rows: list[Row], *names: str) -> Groups:
-    """Rows grouped by the values under `names`, groups in order of first appearance."""
+    """Group rows by some of their values.
+
+    Parameters
+    ----------
+    rows : list of dict
+    *names : str
+        The keys of these values.
+
+    Returns
+    -------
+    dict of tuple to list of dict
+        Rows by values, groups in order of first appearance.
+    """
     groups: Groups = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -255,7 +275,21 @@ def tidy(rows: list[Row], *names: str) -> Groups:
 
 
 def statement(words: str, holds: bool | None, evidence: str) -> report.Verdict:
-    """A claim and whether the rows bear it out; None where they cannot tell."""
+    """A claim of a study, with its outcome.
+
+    Parameters
+    ----------
+    words : str
+        The claim.
+    holds : bool or None
+        Whether the rows confirm it; None where they cannot decide.
+    evidence : str
+        The numbers behind it.
+
+    Returns
+    -------
+    report.Verdict
+    """
     judged = {
         True: ("good", "holds"),
         False: ("error", "does not hold"),

@@ -43,7 +43,22 @@ class CompiledKernels:
 
 
 def run(progress: Callable[[int, int], None] | None = None) -> CompiledKernels:
-    """Compile all that is not yet compiled; ValueError where nothing can be kept."""
+    """Compile every kernel that is not yet compiled.
+
+    Parameters
+    ----------
+    progress : function of (done, total), optional
+        Called after every step.
+
+    Returns
+    -------
+    CompiledKernels
+
+    Raises
+    ------
+    ValueError
+        If there is no folder in which compiled kernels can be kept.
+    """
     start = time.monotonic()
     with TemporaryDirectory() as made, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows, and losses without a bound

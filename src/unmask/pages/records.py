@@ -184,7 +184,17 @@ def name(record: Record) -> str:
 
 
 def heading(record: Record) -> str:
-    """The title of a page of this record alone."""
+    """The title of a page of one record alone.
+
+    Parameters
+    ----------
+    record : dict
+        With its `kind` and perhaps its `source`.
+
+    Returns
+    -------
+    str
+    """
     return f"{record['kind'].capitalize()} of {name(record)}"
 
 
