@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,20 @@ def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> 
     assert "What the estimators mean" in (tmp_path / "page.html").read_text()
     lines = evaluation(system, "--csv").stdout.splitlines()
     assert lines[0].startswith("metric,estimator,value")
+
+
+def test_a_system_is_not_compared_with_itself(system: dict[str, Path]) -> None:
+    refused = evaluation(system, "--metrics", "P@1", "--compare", system["top.txt"])
+    assert refused.returncode == 2
+    assert "give at least two systems to compare" in refused.stderr
+
+
+def test_a_label_file_without_labels_is_refused(system: dict[str, Path], tmp_path: Path) -> None:
+    features = tmp_path / "features.npz"
+    data.write(features, replace(data.read(system["test.txt"]), labels=None, label_names=None))
+    refused = run("evaluate", "--labels", features, "--predictions", system["top.txt"])
+    assert refused.returncode == 2
+    assert f"{features} holds no labels" in refused.stderr.replace("\n", "")
 
 
 def test_diagnosis_flags_rows_that_never_lose_all_labels(

@@ -105,7 +105,10 @@ def evaluate(
         "confidence": confidence, "seed": seed,
     }  # fmt: skip
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
-        evaluation = _evaluate(systems, observed, p, models, interval, settings)
+        evaluation = _evaluate(systems[str(predictions)], observed, p, models, interval, settings)
+        if compare:
+            differences = _differences(systems, observed, p, settings)
+            evaluation = replace(evaluation, differences=differences)
         if compare and models is not None:
             around = _models_around(models, sensitivity, trained)
             rankings = _rankings(systems, observed, around, evaluation.table, settings)
@@ -139,7 +142,7 @@ class Evaluation:
 
     table: Table
     sensitivity: Tables | None
-    differences: Tables | None
+    differences: Tables | None = None
     rankings: Sequence[Ranking] = ()
 
 
@@ -152,27 +155,30 @@ def _read_predictions(paths: list[Path]) -> dict[str, TopK]:
 
 
 def _evaluate(
-    systems: dict[str, TopK],
+    top: TopK,
     observed: sp.csr_array,
     p: Propensities,
     models: Models | None,
     interval: str,
     settings: Settings,
 ) -> Evaluation:
-    """The first system, alone, under other propensities, and against the others."""
+    """One system, with the propensities as they are and under other ones."""
     from unmask import metrics
 
-    top = next(iter(systems.values()))
     table = metrics.evaluate(top, observed, p, interval=interval, **settings)
     others = metrics.sensitivity(top, observed, models, **settings) if models else None
-    paired: Settings = {**settings, "estimators": _paired(settings["estimators"])}
-    differences = metrics.compare(systems, observed, p, **paired) if len(systems) > 1 else None
-    return Evaluation(table, others, differences)
+    return Evaluation(table, others)
 
 
-def _paired(estimators: list[str]) -> list[str]:
-    """Those that can be paired over rows."""
-    return [name for name in estimators if name != "filtered"]
+def _differences(
+    systems: dict[str, TopK], observed: sp.csr_array, p: Propensities, settings: Settings
+) -> Tables:
+    """Every system against the first, by the estimators that can be paired over rows."""
+    from unmask import metrics
+
+    paired = [name for name in settings["estimators"] if name != "filtered"]
+    options: Settings = {**settings, "estimators": paired}
+    return metrics.compare(systems, observed, p, **options)
 
 
 def _rankings(
