@@ -16,9 +16,20 @@ from scipy.stats import binom, gamma, norm
 
 from tests.helpers import oracles, strategies
 from unmask import data, propensity
-from unmask.diagnosis import Diagnosis, Test, dependence, diagnose, feasibility
+from unmask.diagnosis import (
+    Diagnosis,
+    Finding,
+    FindingKind,
+    LabelGroup,
+    Test,
+    TestKind,
+    dependence,
+    diagnose,
+    feasibility,
+    wording,
+)
 from unmask.diagnosis.diagnose import _summary, _violation, holm
-from unmask.diagnosis.usability import _kish, _listed, usability, usability_findings
+from unmask.diagnosis.usability import _kish, usability, usability_findings
 from unmask.propensity.audit import residuals
 from unmask.weights import normalized_weights
 
@@ -41,8 +52,11 @@ def shifted(true: sp.csr_array, p: np.ndarray, shift: np.ndarray, seed: int) -> 
     return data.hide(true, chance, seed=seed)
 
 
-def violations(found: Diagnosis, alpha: float = 0.05) -> set[str]:
-    return {test.name for test in found.tests if test.adjusted <= alpha}
+ALL, LOW = LabelGroup.ALL, LabelGroup.LOW_PROPENSITY
+
+
+def violations(found: Diagnosis, alpha: float = 0.05) -> set[tuple[str, str | None]]:
+    return {(test.kind, test.group) for test in found.tests if test.adjusted <= alpha}
 
 
 # -------------------------------------------- what holds for every distribution of true labels
@@ -90,7 +104,7 @@ def test_counts_are_a_thinning_with_the_largest_propensity(case: tuple) -> None:
 
 def test_spread_by_hand() -> None:
     labels = sp.csr_array(np.array([[1, 1], [1, 1], [0, 1], [1, 0]], dtype=np.float32))
-    found = feasibility.spread(labels, np.array([0.5, 0.25]), "all")
+    found = feasibility.spread(labels, np.array([0.5, 0.25]), ALL)
     assert "variance 0.25" in found.effect
     assert "makes it 0.938" in found.effect  # (3 · 0.5 + 3 · 0.75) / 4
     assert found.p_value < 0.5
@@ -99,7 +113,7 @@ def test_spread_by_hand() -> None:
 def test_empty_rows_by_hand() -> None:
     """Rows of 1, 2 and 2 labels at p = ½: each label stands for ln(½)/½ lost ones."""
     labels = sp.csr_array([[1, 0], [1, 1], [1, 1], [0, 0.0]])
-    found = feasibility.empty_rows(labels, np.array([0.5, 0.5]), "all")
+    found = feasibility.empty_rows(labels, np.array([0.5, 0.5]), ALL)
     exponent = 2 * np.log(0.5) * np.array([1, 2, 2, 0])
     bound = np.exp(exponent.mean())
     cautious = bound * np.exp(norm.ppf(1e-3) * exponent.std() / 2)
@@ -107,11 +121,11 @@ def test_empty_rows_by_hand() -> None:
     assert (
         f"1 of 4 rows are empty, but with these propensities at least {bound:.1%}" in found.effect
     )
-    full = feasibility.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), "all")
+    full = feasibility.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), ALL)
     assert full.p_value == pytest.approx((1 - 0.5**4) ** 90 + 1e-3)
     assert full.effect.startswith("no row is empty")
-    assert (found.advice, full.advice) == (feasibility.NOT_INDEPENDENT, feasibility.NO_EMPTY_ROWS)
-    certain = feasibility.empty_rows(labels, np.array([1.0, 0.5]), "all")
+    assert (found.advice, full.advice) == (wording.NOT_INDEPENDENT, wording.NO_EMPTY_ROWS)
+    certain = feasibility.empty_rows(labels, np.array([1.0, 0.5]), ALL)
     assert certain.p_value == 1  # a label that is never lost keeps its row
 
 
@@ -163,7 +177,7 @@ def test_removed_empty_rows_are_the_only_finding_about_them() -> None:
     p = propensity.jain(true)
     seen = data.hide(true, p, seed=1)
     found = diagnose(seen[np.diff(seen.indptr) > 0], p)
-    assert violations(found) == {"enough empty rows (all labels)"}
+    assert violations(found) == {("empty_rows", ALL)}
 
 
 def test_labels_cut_off_at_a_number_are_recognised() -> None:
@@ -174,7 +188,8 @@ def test_labels_cut_off_at_a_number_are_recognised() -> None:
     place = np.arange(seen.nnz) - np.repeat(seen.indptr[:-1], np.diff(seen.indptr))
     seen.data[place >= 10] = 0
     seen.eliminate_zeros()
-    (worst, *_) = (f for f in diagnose(seen, p).findings if "is not what losing" in f.title)
+    worst = diagnose(seen, p).finding("count_thinning")
+    assert worst is not None
     assert "no row shows more than 10 labels" in worst.evidence
     assert "cut off" in worst.advice
 
@@ -328,9 +343,7 @@ def test_without_a_label_that_can_be_lost_there_is_nothing_to_agree_with() -> No
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_holm_equals_the_closed_test(p_values: list[float]) -> None:
     """Adjusted p = the largest Bonferroni p-value over all sets of hypotheses containing it."""
-    found = [
-        test.adjusted for test in holm([Test(str(i), p, "", "") for i, p in enumerate(p_values)])
-    ]
+    found = [test.adjusted for test in holm([Test(TestKind.ROW, p) for p in p_values])]
     everything = range(len(p_values))
     for i in everything:
         sets = [s for r in everything for s in combinations(everything, r + 1) if i in s]
@@ -340,8 +353,8 @@ def test_holm_equals_the_closed_test(p_values: list[float]) -> None:
 
 def test_holm_keeps_the_order_of_tests() -> None:
     for order in permutations((0.01, 0.02, 0.9)):
-        found = holm([Test(str(p), p, "", "") for p in order])
-        assert [float(test.name) for test in found] == list(order)
+        found = holm([Test(TestKind.ROW, p, {"chance": p}) for p in order])
+        assert [test.values["chance"] for test in found] == list(order)
 
 
 # ------------------------------------------------------------------------ planted violations
@@ -355,7 +368,7 @@ def test_valid_data_pass_in_silence(model: str) -> None:
     found = diagnose(seen[:2000], p, (seen[2000:], true[2000:]))
     assert violations(found) == set()
     assert found.severity != "error"
-    assert any(f.title == "No test contradicts the propensities" for f in found.findings)
+    assert found.finding("no_contradiction") is not None
 
 
 def keep_at_least_one(true: sp.csr_array, seen: sp.csr_array) -> sp.csr_array:
@@ -376,7 +389,7 @@ def test_rows_that_never_become_empty_are_flagged(repair: str) -> None:
         seen = keep_at_least_one(true, seen)
     found = diagnose(seen, p)
     assert found.severity == "error"
-    assert "enough empty rows (all labels)" in violations(found)
+    assert ("empty_rows", ALL) in violations(found)
     assert "No row is empty" in found.findings[0].evidence
 
 
@@ -385,45 +398,41 @@ def test_every_row_with_a_label_is_mentioned_even_where_it_proves_nothing() -> N
     p = np.full(100, 0.8)
     found = diagnose(data.hide(true, p, seed=0), p)
     assert violations(found) == set()
-    assert any(f.title == "Every row has a label" for f in found.findings)
+    assert found.finding("no_empty_rows") is not None
 
 
 def test_constant_counts_do_not_come_from_losing_labels() -> None:
     """Three labels in every row: no spread at all, while half of the labels went missing."""
     labels = np.array([rng(i).permutation([1, 1, 1, 0, 0, 0, 0, 0]) for i in range(400)])
     found = diagnose(labels, np.full(8, 0.5))
-    assert "counts vary enough (all labels)" in violations(found)
-    assert "counts are a thinning (all labels)" in violations(found)
+    assert ("count_spread", ALL) in violations(found)
+    assert ("count_thinning", ALL) in violations(found)
 
 
-@pytest.mark.parametrize("kind", ["number of labels", "row", "other labels"])
+@pytest.mark.parametrize("kind", ["number_of_labels", "row", "other_labels"])
 def test_each_dependence_is_found_with_an_audit(kind: str) -> None:
     true = planted(800, seed=3)
     p = np.full(L, 0.5)
     size = np.diff(true.indptr)
     per_row = {
-        "number of labels": -1.2 * np.log2(np.maximum(size, 1)),
+        "number_of_labels": -1.2 * np.log2(np.maximum(size, 1)),
         "row": 2 * rng().standard_normal(800),
-        "other labels": -3.0 * true[:, [int(np.argmax(true.sum(axis=0)))]].toarray().ravel(),
+        "other_labels": -3.0 * true[:, [int(np.argmax(true.sum(axis=0)))]].toarray().ravel(),
     }[kind]
     seen = shifted(true, p, np.repeat(per_row, size), seed=2)
-    name = {
-        "number of labels": "keeping does not depend on the number of labels",
-        "row": "labels of a row are kept independently",
-        "other labels": "keeping does not depend on other labels",
-    }[kind]
-    tests = {test.name: test for test in dependence.dependence(seen, true, rng())}
-    assert tests[name].p_value < 1e-3
-    assert tests[name].severity == "error"
+    tests = {test.kind: test for test in dependence.dependence(seen, true, rng())}
+    assert tests[TestKind(kind)].p_value < 1e-3
+    assert tests[TestKind(kind)].severity == "error"
 
 
 def test_wrong_propensities_are_found_with_an_audit() -> None:
     true = planted(1000)
     seen = data.hide(true, np.full(L, 0.6), seed=0)
     found = diagnose(seen, np.full(L, 0.9), (seen[:300], true[:300]))
-    assert "level of the propensities agrees with the audit" in violations(found)
-    top = next(f for f in found.findings if "level" in f.title)
-    assert "propensity.audit" in top.advice
+    assert ("audit_level", None) in violations(found)
+    level = found.finding("audit_level")
+    assert level is not None
+    assert "propensity.audit" in level.advice
 
 
 def test_an_estimate_is_tested_at_its_upper_ends() -> None:
@@ -432,7 +441,7 @@ def test_an_estimate_is_tested_at_its_upper_ends() -> None:
     half = propensity.from_counts([5000] * 8, [10_000] * 8, counts=[150] * 8, n=400)
     vague = propensity.from_counts([2] * 8, [2] * 8, counts=[150] * 8, n=400, confidence=0.9999)
     assert violations(diagnose(labels, half))
-    assert "counts vary enough (all labels)" not in violations(diagnose(labels, vague))
+    assert ("count_spread", ALL) not in violations(diagnose(labels, vague))
 
 
 def test_spurious_labels_are_mentioned() -> None:
@@ -442,7 +451,7 @@ def test_spurious_labels_are_mentioned() -> None:
     wrong = seen.copy().tolil()
     wrong[0] = 1 - true[[0]].toarray()
     found = diagnose(seen, p, (wrong.tocsr()[:100], true[:100]))
-    assert any(f.title == "Observed labels that are not true" for f in found.findings)
+    assert found.finding("spurious_labels") is not None
 
 
 # ------------------------------------------------------------------------------- usability
@@ -492,7 +501,9 @@ def test_sample_sizes_hold_for_weights_of_any_size() -> None:
 
 def test_errors_above_one_are_not_listed() -> None:
     errors = {"P@1": 1.5, "P@3": 2.0, "R@1": 0.5, "R@3": 1.5, "nDCG@1": 1.0}
-    assert _listed(errors) == ("P@k above 1, of no use; R@k ±0.5 at 1, ±1.5 at 3; nDCG@k ±1 at 1")
+    assert wording.listed(errors) == (
+        "P@k above 1, of no use; R@k ±0.5 at 1, ±1.5 at 3; nDCG@k ±1 at 1"
+    )
 
 
 def figures(precision: float, recall: float, negative: float = 0.0, weight: float = 9.0) -> dict:
@@ -569,28 +580,29 @@ def test_which_weights_for_normalised_losses(negative: float, weight: float, adv
 def test_an_error_takes_corrected_numbers_back() -> None:
     labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
     for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
-        found = {f.title: f for f in diagnose(labels, [p] * 3).findings}
-        assert found["Which estimator of a metric"].advice.startswith(start)
+        estimator = diagnose(labels, [p] * 3).finding("estimator")
+        assert estimator is not None
+        assert estimator.advice.startswith(start)
 
 
 def test_recommendations_follow_the_figures() -> None:
     easy = diagnose(planted(2000), np.full(L, 0.99999))
-    advice = {f.title: f.advice for f in easy.findings}
-    assert advice["Which estimator of a metric"] == "Use `unbiased` for every metric."
+    advice = {f.kind: f.advice for f in easy.findings}
+    assert advice[FindingKind.ESTIMATOR] == "Use `unbiased` for every metric."
     true = data.synthetic.independent(2000, 100, probability=0.2, seed=0)
     p = np.full(100, 0.1)
     hard = diagnose(data.hide(true, p, seed=0), p)
-    found = {f.title: f for f in hard.findings}
-    assert found["Which estimator of a metric"].severity == "warning"
-    assert "`deconvolved` for R@k" in found["Which estimator of a metric"].advice
-    assert "empirical_bayes" in found["Which loss to train"].advice
+    found = {f.kind: f for f in hard.findings}
+    assert found[FindingKind.ESTIMATOR].severity == "warning"
+    assert "`deconvolved` for R@k" in found[FindingKind.ESTIMATOR].advice
+    assert "empirical_bayes" in found[FindingKind.LOSS].advice
 
 
 def test_the_tail_is_counted() -> None:
     labels = np.zeros((50, 4))
     labels[:, 0], labels[:3, 1], labels[:4, 2] = 1, 1, 1
     found = diagnose(labels, np.full(4, 0.99999))
-    (tail,) = [f for f in found.findings if f.title.startswith("Labels about which")]
+    (tail,) = [f for f in found.findings if f.kind == "rare_labels"]
     assert "1 of 4 labels are never observed, 1 fewer than 4 times" in tail.evidence
 
 
@@ -609,13 +621,92 @@ def test_labels_that_are_rare_or_absent_are_mentioned(
 ) -> None:
     """Three labels at p = ½ stand for six, beside fifty; four in all rows are no longer rare."""
     both = diagnose(np.arange(8)[:, None] < np.array([4, 3]), [0.99999, 0.99999]).findings
-    (share,) = [f.evidence for f in both if f.title.startswith("Labels about which")]
+    (share,) = [f.evidence for f in both if f.kind == "rare_labels"]
     assert "make up 42.9% of the true labels" in share
     labels = sp.csr_array((np.arange(100)[:, None] < counts).astype(np.float32))
     found = diagnose(labels, [0.99999, 0.5]).findings
-    tail = [f.evidence for f in found if f.title.startswith("Labels about which")]
+    tail = [f.evidence for f in found if f.kind == "rare_labels"]
     assert len(tail) == (words is not None)
     assert all(evidence.startswith(words or "") for evidence in tail)
+
+
+# ------------------------------------------------------------- kinds, values and their words
+
+
+@lru_cache
+def audited() -> Diagnosis:
+    """Two groups of labels, an audit with a spurious label, and labels that are never observed."""
+    true = planted(900)
+    p = np.linspace(0.3, 0.9, L)
+    seen = data.hide(true, p, seed=0)
+    wrong = seen[:300].tolil()
+    wrong[0] = 1 - true[[0]].toarray()
+    return diagnose(seen, p, (wrong.tocsr(), true[:300]))
+
+
+def test_every_kind_of_test_can_be_asked_for() -> None:
+    found = audited()
+    assert {test.kind for test in found.tests} == set(TestKind)
+    for kind in TestKind:
+        assert found.test(kind) is found.test(kind.value)
+        assert found.test(kind).group in (None, ALL)
+    low = found.test("empty_rows", group="low_propensity")
+    highest = low.values["highest_propensity"]
+    assert low.group == LOW
+    assert highest < 0.9 == found.test("empty_rows").values["highest_propensity"]
+    assert low.name == f"enough empty rows (labels with propensity up to {highest:.2g})"
+    assert low.title.endswith(f"labels are missing (labels with propensity up to {highest:.2g})")
+
+
+def test_a_test_that_was_not_made_is_refused_with_the_reason() -> None:
+    alone = diagnose([[1, 0], [0, 1]] * 20, [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"audit_level needs an audit; give `audit` to `diagnose`"):
+        alone.test("audit_level")
+    with pytest.raises(ValueError, match=r"empty_rows of the group low_propensity could not be"):
+        alone.test("empty_rows", group="low_propensity")
+    with pytest.raises(ValueError, match=r"unknown kind of test 'empty'; use one of: audit_labels"):
+        alone.test("empty")
+    with pytest.raises(ValueError, match=r"unknown kind of finding 'empty'; use one of: audit_lab"):
+        alone.finding("empty")
+    for lookup in (alone.test, alone.finding):
+        with pytest.raises(ValueError, match=r"unknown group of labels 'some'; use one of: all, l"):
+            lookup("empty_rows", group="some")
+
+
+def test_findings_are_those_of_rejected_tests_and_others() -> None:
+    found = diagnose([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50, [0.5] * 3)
+    assert {(f.kind, f.group) for f in found.violations} == violations(found)
+    for finding in found.violations:
+        (test,) = finding.tests
+        assert test is found.test(finding.kind, finding.group)
+        assert (finding.title, finding.advice) == (test.title, test.advice)
+    assert found.finding("spurious_labels") is None
+    assert found.finding("empty_rows") is found.finding("empty_rows", group="all")
+    assert found.finding("empty_rows", group="low_propensity") is None
+    assert audited().finding("spurious_labels") is not None
+
+
+def test_every_kind_has_words() -> None:
+    assert set(wording.TESTS) == set(TestKind)
+    assert set(wording.FINDINGS) == set(FindingKind)
+    assert not set(TestKind) & set(FindingKind)  # one name, one meaning, for `finding(kind)`
+    made = [test for test in audited().tests if test.name and test.title and test.effect]
+    assert len(made) == len(audited().tests)
+
+
+def test_kinds_survive_json_and_compare_with_strings() -> None:
+    found = audited()
+    stored = json.loads(json.dumps(found.to_dict()))
+    for rows, items in ((stored["tests"], found.tests), (stored["findings"], found.findings)):
+        for row, item in zip(rows, items, strict=True):
+            assert row["kind"] == item.kind
+            assert row["group"] == item.group
+            assert row["values"] == item.values
+            assert row["severity"] == item.severity
+            assert row["title"] == item.title
+    assert {test.kind.needs_audit for test in diagnose([[1, 0]], [0.5, 0.5]).tests} == {False}
+    assert sum(kind.needs_audit for kind in TestKind) == 6
+    assert len({hash(Finding("row", "error")), hash(Finding(TestKind.ROW, "error"))}) == 1
 
 
 # ---------------------------------------------------------------------------- the whole thing
@@ -641,7 +732,7 @@ def test_rows_and_labels_carry_no_order() -> None:
     found = diagnose(seen, p).tests
     shuffled = diagnose(seen[rows][:, labels], p[labels]).tests
     for one, two in zip(found, shuffled, strict=True):
-        if "thinning" not in one.name:  # drawn replicates
+        if one.kind != "count_thinning":  # drawn replicates
             assert one.p_value == pytest.approx(two.p_value, rel=1e-9)
 
 
@@ -682,6 +773,7 @@ def test_a_pair_needs_five_rows_of_every_sort(
     lost = (np.arange(rows) < kept).astype(np.float32)
     seen = sp.csr_array(np.column_stack([lost, with_it]).astype(np.float32))
     found = dependence.on_other_labels(seen, true)
+    assert found.values["pairs"] == (1 if pairs else 0)
     assert (found.effect == "no pair has enough rows") != pairs
 
 
@@ -725,14 +817,19 @@ def test_odds_that_hardly_change_with_the_number_of_labels_are_no_error(
 
 @pytest.mark.parametrize(("adjusted", "words"), [(1e-15, "p = 1e-15"), (9e-16, "p below 1e-15")])
 def test_tiny_chances_are_not_told_apart(adjusted: float, words: str) -> None:
-    found = _violation(Test("n", 0.0, "effect", "advice", adjusted=adjusted, title="t"), 7)
-    assert found.evidence == f"Effect ({words} after correction for 7 tests)."
+    test = Test(TestKind.AUDIT_SHAPE, 0.0, {"slope": 2.0}, adjusted=adjusted)
+    found = _violation(test, 7)
+    assert found.evidence == (
+        "From rare to frequent labels the logit of the propensity should rise 2.00 times as fast "
+        f"as stated ({words} after correction for 7 tests)."
+    )
 
 
 def test_a_single_passed_test_is_named() -> None:
-    tests = [Test("a", 0.001, "", ""), Test("b", 0.9, "", "")]
+    tests = [Test(TestKind.ROW, 0.001), Test(TestKind.AUDIT_LEVEL, 0.9)]
     (found,) = _summary(tests, tests[:1], 0.05)
-    assert found.evidence == "1 of 2 tests find nothing: b."
+    assert found.tests == (tests[1],)
+    assert found.evidence == f"1 of 2 tests find nothing: {tests[1].name}."
     assert list(_summary(tests, tests, 0.05)) == []
     (quiet,) = _summary(tests, [], 0.05)
     assert quiet.evidence == "2 tests, none rejected at 0.05 after correction."
@@ -754,6 +851,7 @@ def test_any_level_between_none_and_all_is_taken() -> None:
         (lambda: diagnose([[1, 0]], [0.5]), "1 propensities for 2 labels"),
         (lambda: diagnose([[1, 0]], [0.5, 0.5], ([[1]], [[1]])), "the audit has 1 labels"),
         (lambda: diagnose([[1, 0]], [0.5, 0.5], ([[1, 0]], [[1, 0]] * 2)), "same rows and labels"),
+        (lambda: diagnose([[1, 0]], [0.5, 0.5], k=()), "k is empty; give at least one"),
         (lambda: diagnose([[1, 0]], [0.5, 0.5], k=(0,)), "k must be a whole number"),
         (lambda: diagnose([[1, 0]], [0.5, 0.5], alpha=2), r"alpha must lie in \[0, 1\]"),
     ],
@@ -767,7 +865,7 @@ def test_bad_input_is_refused_in_words(call, message: str) -> None:
 def test_real_data_without_empty_rows_are_flagged(real_data: Path, name: str) -> None:
     labels = data.read(real_data / name / "train.txt.gz").labels
     found = diagnose(labels, propensity.jain(labels))
-    assert "enough empty rows (all labels)" in violations(found)
+    assert ("empty_rows", ALL) in violations(found)
     assert "do not fit" in str(found)
 
 
@@ -778,7 +876,7 @@ def test_jester_masks_depend_on_the_row(real_data: Path) -> None:
     seen = sp.csr_array(true.multiply(rated[rng().permutation(rated.shape[0])[:200]]))
     estimate = propensity.audit(seen, true, curve="free")
     found = diagnose(seen, estimate, (seen, true))
-    assert "labels of a row are kept independently" in violations(found)
+    assert ("row", None) in violations(found)
 
 
 @pytest.mark.slow

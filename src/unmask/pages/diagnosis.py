@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from unmask import report
-from unmask.diagnosis.findings import VERDICTS
+from unmask.diagnosis.wording import VERDICTS
 from unmask.pages import label_figures
 from unmask.pages.stored import DiagnosisRecord
 
