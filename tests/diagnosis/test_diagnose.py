@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, gamma, norm
 
 from tests.helpers import oracles, strategies
-from unmask import data, propensity
+from unmask import _mixture, data, propensity
 from unmask.diagnosis import (
     Diagnosis,
     Finding,
@@ -160,6 +160,37 @@ def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
     # π on 0 and 2 labels: x (1 − x) + … maximises ln(1 − 3x/4) + ln(x/4), so x = 2/3
     assert ratio == pytest.approx(2 * 50 * np.log(0.5 / 0.5 * 0.5 / (1 / 6)), rel=1e-3)
     np.testing.assert_allclose(fit.probability, [1 / 3, 0, 2 / 3], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_labels", "t"),
+    [
+        ([25, 50, 25], 2, 0.5),
+        ([50, 0, 50], 2, 0.5),
+        ([0, 50, 100, 3], 6, 0.5),
+        ([10, 40, 35, 9, 4, 1, 1], 40, 0.3),
+        ([0, 10, 0, 90, 0, 0, 7], 25, 0.6),
+    ],
+)
+def test_the_best_mixture_is_that_of_the_mixture_fitter(
+    rows: list[int], n_labels: int, t: float
+) -> None:
+    """`_mixture.maximize`, another algorithm, run to its end, finds nothing more likely."""
+    counts = np.array(rows)
+    ratio, fit = feasibility._likelihood_ratio(counts, n_labels, t)
+    chances = binom.pmf(np.flatnonzero(counts)[:, None], fit.support, t)
+    if not counts[0]:
+        chances /= 1 - (1 - t) ** fit.support
+    shares = counts[counts > 0] / counts.sum()
+    start = np.full(fit.support.size, 1 / fit.support.size)
+    options = {"tolerance": 1e-9, "steps": 100_000}
+    best = _mixture.maximize(chances, shares[:, None], start, 1.0, **options).weights[:, 0]
+    reached, maximum = (shares @ np.log(chances @ pi) for pi in (fit.probability, best))
+    assert reached == pytest.approx(fit.log_likelihood[-1], abs=1e-12)
+    assert maximum - 1e-9 <= reached + fit.gap  # never less likely than it certifies
+    assert fit.gap <= 1e-6
+    expected = 2 * counts.sum() * (shares @ np.log(shares) - reached)
+    assert ratio == pytest.approx(max(0.0, expected), abs=1e-9 * counts.sum())
 
 
 def test_without_empty_rows_counts_are_compared_given_that_they_are_not_zero() -> None:
@@ -363,7 +394,7 @@ def test_holm_keeps_the_order_of_tests() -> None:
 @pytest.mark.parametrize("model", ["jain", "constant:0.4", "inverse_linear:2,10"])
 def test_valid_data_pass_in_silence(model: str) -> None:
     true = planted(2300)
-    p = propensity.named(model, true)
+    p = propensity.from_spec(model, true)
     seen = data.hide(true, p, seed=5)
     found = diagnose(seen[:2000], p, (seen[2000:], true[2000:]))
     assert violations(found) == set()

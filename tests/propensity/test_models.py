@@ -119,7 +119,7 @@ def test_labels_that_never_occur_have_propensities_too() -> None:
     labels = sp.csr_array((np.ones(1), ([0], [0])), shape=(4, 3))
     np.testing.assert_array_equal(propensity.jain(labels), propensity.jain_curve([1, 0, 0], 4))
     np.testing.assert_allclose(1 / propensity.inverse_linear(labels), [2, 11, 20])
-    np.testing.assert_array_equal(propensity.named("constant:0.3", labels), [0.3] * 3)
+    np.testing.assert_array_equal(propensity.from_spec("constant:0.3", labels), [0.3] * 3)
 
 
 def test_inverse_propensities_may_be_one() -> None:
@@ -148,7 +148,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: propensity.clip([0.5], 1.5), "got 1.5"),
         (lambda: propensity.clip([0.5], NAN), "got nan"),
         (lambda: propensity.temper([0.5], -0.1), "got -0.1"),
-        (lambda: propensity.named("inverse_linear:2,nan", [[1]]), "got 2 to nan"),
+        (lambda: propensity.from_spec("inverse_linear:2,nan", [[1]]), "got 2 to nan"),
     ],
 )
 def test_models_refuse_what_they_have_no_meaning_for(call: Callable[[], Any], message: str) -> None:

@@ -138,7 +138,7 @@ def test_estimates_come_back_from_files_with_their_uncertainty(tmp_path: Path, s
         assert (again.method, again.notes) == (estimate.method, estimate.notes)
         if estimate.curve is not None:
             assert again.curve.intervals == estimate.curve.intervals
-        assert isinstance(propensity.named(str(path), np.ones((2, 4))), PropensityEstimate)
+        assert isinstance(propensity.from_spec(str(path), np.ones((2, 4))), PropensityEstimate)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_descriptions_reach_the_models() -> None:
         "inverse_linear": propensity.inverse_linear(labels),
         "inverse_linear:3,5": propensity.inverse_linear(labels, head=3, tail=5),
     }.items():
-        np.testing.assert_array_equal(propensity.named(text, labels), wanted)
+        np.testing.assert_array_equal(propensity.from_spec(text, labels), wanted)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_descriptions_reach_the_models() -> None:
 )
 def test_descriptions_that_say_nothing_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        propensity.named(text, [[1], [0], [0]])
+        propensity.from_spec(text, [[1], [0], [0]])
 
 
 def test_a_file_of_the_wrong_length_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "p.txt"
     path.write_text("0.5\n0.25\n")
-    np.testing.assert_array_equal(propensity.named(str(path), np.ones((1, 2))), [0.5, 0.25])
+    np.testing.assert_array_equal(propensity.from_spec(str(path), np.ones((1, 2))), [0.5, 0.25])
     with pytest.raises(ValueError, match="2 propensities for 3 labels"):
-        propensity.named(str(path), np.ones((2, 3)))
+        propensity.from_spec(str(path), np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def propensity(
 
     labels: Any = _labelled(source, part, format).labels
     if audit is None and annotations is None:
-        p: Any = models.named(propensity, labels)
+        p: Any = models.from_spec(propensity, labels)
     else:
         p = _estimate(labels, audit, annotations, seed)
     if output is not None:
@@ -204,7 +204,7 @@ def hide(
 
     given = _labelled(source, part, format)
     true_labels: Any = given.labels
-    observed = data.hide(true_labels, models.named(propensity, true_labels), seed=seed)
+    observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(given, labels=observed))
     if _io.is_standard_output(output):
         return

@@ -49,7 +49,7 @@ def diagnose(
         labels: Any = data.read(source, part=part, format=format).labels
         base: Any = labels if train is None else data.read(train).labels
         pair = None if audit is None else tuple(data.read(path).labels for path in audit)
-    p = models.named(propensity, base)
+    p = models.from_spec(propensity, base)
     with passing.status("testing"):
         found = diagnosis.diagnose(labels, p, pair, seed=seed)  # type: ignore[arg-type]
     if as_json or html is not None:

@@ -7,7 +7,8 @@ thinning   Masks with p_j are masks with p_j / t followed by a thinning with t =
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
            success t: likelihood ratio against the best mixture, parametric bootstrap. Where no row
            is empty, of binomials that are not 0: most published data lack their empty rows, and
-           that must not hide whether the rest fits.
+           that must not hide whether the rest fits. The best mixture is that of
+           `weights.counts.mixture`, which also fits the true label counts: one solver for both.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
