@@ -61,9 +61,14 @@ def diagnose(
         _write_page(html, record)
     if as_json:
         show_json(record)
-        return
-    about = f"{result.n:,} rows, {result.L:,} labels, propensities {propensity}"
-    results.print(one_line(f"{source}, {about}"))
+    else:
+        size = f"{result.n:,} rows, {result.L:,} labels"
+        _show(f"{source}, {size}, propensities {propensity}", result)
+
+
+def _show(heading: str, result: Diagnosis) -> None:
+    """The verdict and the findings on standard output."""
+    results.print(one_line(heading))
     results.print(Text.assemble(("verdict", "bold"), ": ", one_line(result.verdict)))
     for finding in result.findings:
         severity = one_line(finding.severity, "bold")

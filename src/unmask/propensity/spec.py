@@ -151,6 +151,16 @@ def write(path: PathLike, propensity: PropensityLike) -> None:
     ------
     ValueError
         If a propensity lies outside (0, 1].
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> file = Path(tempfile.mkdtemp()) / "p.txt"
+    >>> write(file, [0.5, 0.25])
+    >>> print(file.read_text())
+    0.5
+    0.25
     """
     with _io.atomic_write(path) as file:
         if isinstance(propensity, PropensityEstimate):
