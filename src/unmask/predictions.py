@@ -65,9 +65,9 @@ class TopK:
 
     def __post_init__(self) -> None:
         """Bring both arrays to their types and refuse what breaks the rules above."""
-        labels, scores = _pair(self.labels, self.scores, copy=True)
+        labels, scores = _validated_pair(self.labels, self.scores, copy=True)
         _refuse_faults(labels, scores)
-        _hold(self, labels, scores)
+        _freeze(self, labels, scores)
 
     def __reduce__(self) -> tuple[type[TopK], tuple[Indices, Singles]]:
         """Pickling goes through the checks, so that a copy cannot be written to, either."""
@@ -103,10 +103,10 @@ class TopK:
         >>> TopK.sorted([[0, 7, 3]], [[0.5, 0.9, 0.9]]).labels
         array([[3, 7, 0]], dtype=int32)
         """
-        named, scored = _pair(labels, scores, copy=False)
-        scored = np.where(named == -1, np.float32(-np.inf), scored)
-        order = np.lexsort((named, -scored), axis=1)
-        return cls(np.take_along_axis(named, order, 1), np.take_along_axis(scored, order, 1))
+        predicted, scored = _validated_pair(labels, scores, copy=False)
+        scored = np.where(predicted == -1, np.float32(-np.inf), scored)
+        order = np.lexsort((predicted, -scored), axis=1)
+        return cls(np.take_along_axis(predicted, order, 1), np.take_along_axis(scored, order, 1))
 
     @classmethod
     def from_scores(cls, scores: ScoresLike, k: int) -> TopK:
@@ -143,7 +143,7 @@ class TopK:
         return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
 
 
-def _hold(top: TopK, labels: Indices, scores: Singles) -> TopK:
+def _freeze(top: TopK, labels: Indices, scores: Singles) -> TopK:
     """`top` with arrays of our own, in order, that nobody can write to any more."""
     for name, array in (("labels", labels), ("scores", scores)):
         array.setflags(write=False)
@@ -227,7 +227,7 @@ def write(path: PathLike, top: TopK) -> None:
     ----------
     path : str or path
         `.gz` and `.zst` at the end compress; a name with `.npz` gives a scipy matrix of scores with
-        as many columns as labels are named.
+        as many columns as labels are predicted.
     top : TopK
         The predictions.
 
@@ -241,10 +241,10 @@ def write(path: PathLike, top: TopK) -> None:
     7:0.9 0:0.5
     3:0.25
     """
-    named = top.labels >= 0
-    indptr = np.concatenate([[0], np.cumsum(named.sum(axis=1))])
-    shape = (len(named), int(top.labels.max(initial=-1)) + 1)
-    scores = sp.csr_array((top.scores[named], top.labels[named], indptr), shape=shape)
+    predicted = top.labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(predicted.sum(axis=1))])
+    shape = (len(predicted), int(top.labels.max(initial=-1)) + 1)
+    scores = sp.csr_array((top.scores[predicted], top.labels[predicted], indptr), shape=shape)
     if ".npz" in Path(path).suffixes[-2:]:
         scores.sort_indices()
         archive.save_matrix(path, scores)
@@ -252,24 +252,24 @@ def write(path: PathLike, top: TopK) -> None:
         _io.write_rows(path, top.labels.shape, scores)
 
 
-def _pair(labels: ArrayLike, scores: ArrayLike, *, copy: bool) -> tuple[Indices, Singles]:
+def _validated_pair(labels: ArrayLike, scores: ArrayLike, *, copy: bool) -> tuple[Indices, Singles]:
     """Both as two-dimensional arrays of their types and of one shape with at least one place."""
-    named = _validation.numbers(labels, "predicted labels")
+    predicted = _validation.numbers(labels, "predicted labels")
     scored = _validation.numbers(scores, "predicted scores")
-    if named.ndim != 2 or named.shape != scored.shape or named.shape[1] == 0:
+    if predicted.ndim != 2 or predicted.shape != scored.shape or predicted.shape[1] == 0:
         raise ValueError(
             "predictions need labels and scores of one shape (rows, k) with k ≥ 1; "
-            f"got {named.shape} and {scored.shape}."
+            f"got {predicted.shape} and {scored.shape}."
         )
-    if named.dtype.kind not in "iu":
-        raise ValueError(f"predicted labels must be whole numbers; got {named.dtype} values.")
-    if named.size and named.max() > np.iinfo(np.int32).max:
-        raise ValueError(f"predicted labels must be below 2^31; got {named.max()}.")
-    if named.size and named.min() < -1:
-        raise ValueError(f"predicted labels must be −1 (empty) or more; got {named.min()}.")
+    if predicted.dtype.kind not in "iu":
+        raise ValueError(f"predicted labels must be whole numbers; got {predicted.dtype} values.")
+    if predicted.size and predicted.max() > np.iinfo(np.int32).max:
+        raise ValueError(f"predicted labels must be below 2^31; got {predicted.max()}.")
+    if predicted.size and predicted.min() < -1:
+        raise ValueError(f"predicted labels must be −1 (empty) or more; got {predicted.min()}.")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused later
         return (
-            named.astype(np.int32, order="C", copy=copy),
+            predicted.astype(np.int32, order="C", copy=copy),
             scored.astype(np.float32, order="C", copy=copy),
         )
 
@@ -308,7 +308,7 @@ def _from_dense(values: ScoresLike, k: int) -> TopK:
     scores = _validation.dense(values, "scores", "label")
     if scores.dtype not in (np.float32, np.float64):
         scores = scores.astype(np.float64)
-    labels, best = _places(scores.shape[0], k)
+    labels, best = _empty_arrays(scores.shape[0], k)
     for row, column in in_chunks(
         _even_bounds(*scores.shape),
         lambda start, stop: topk.dense(scores, start, stop, labels, best),
@@ -318,24 +318,24 @@ def _from_dense(values: ScoresLike, k: int) -> TopK:
                 f"scores must be finite as float32, or −inf for a label never to predict; got "
                 f"{scores[row, column]:g} in row {row}, label {column}."
             )
-    return _hold(object.__new__(TopK), labels, best)
+    return _freeze(object.__new__(TopK), labels, best)
 
 
 def _from_sparse(values: ScoresLike, k: int) -> TopK:
     from unmask._kernels import topk
 
     scores = _validation.columns(values, name="scores", column="label")
-    labels, best = _places(scores.shape[0], k)
+    labels, best = _empty_arrays(scores.shape[0], k)
     in_chunks(
         row_bounds(scores.indptr),
         lambda start, stop: topk.sparse(
             scores.indptr, scores.indices, scores.data, start, stop, labels, best
         ),
     )
-    return _hold(object.__new__(TopK), labels, best)
+    return _freeze(object.__new__(TopK), labels, best)
 
 
-def _places(n: int, k: int) -> tuple[Indices, Singles]:
+def _empty_arrays(n: int, k: int) -> tuple[Indices, Singles]:
     return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
 
 

@@ -48,7 +48,7 @@ def read_pair(
     """Features and labels from a file each; either may be missing, or left out by `format`."""
     paths = {"features": features, "labels": labels}
     roles = [format] if format in paths else list(paths)
-    halves = {role: _half(role, path, bases) for role in roles if (path := paths[role])}
+    halves = {role: _read_role(role, path, bases) for role in roles if (path := paths[role])}
     if not halves or format not in (None, "xc-pair", "npz", *paths):
         present = " and ".join(str(path) for path in paths.values() if path)
         raise ValueError(f"{present}: cannot be read with format={format!r}; leave `format` out.")
@@ -56,10 +56,10 @@ def read_pair(
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
     _validation.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
-    return Dataset(left.features, right.labels, source=_both(left.source, right.source))
+    return Dataset(left.features, right.labels, source=_merged_source(left.source, right.source))
 
 
-def _both(features: Source, labels: Source) -> Source:
+def _merged_source(features: Source, labels: Source) -> Source:
     return Source(
         features.paths + labels.paths,
         "npz" if features.format == labels.format == "npz" else "xc-pair",
@@ -97,13 +97,13 @@ def _read_libsvm(text: _io.Text, bases: Bases, like: Dataset | None) -> Dataset:
         block = _parse_libsvm(text, label_base, 0, n_labels, None)
         base = int(block.columns.size > 0 and block.columns.min() > 0)
         block.columns[:] -= base
-        if d is not None and _beyond(block.columns) > d:  # read again, for the line number
+        if d is not None and _columns_needed(block.columns) > d:  # read again, for the line number
             _parse_libsvm(_io.open_text(text.path), label_base, base, n_labels, d)
     else:
         block = _parse_libsvm(text, label_base, base, n_labels, d)
     return Dataset(
-        block.matrix(_beyond(block.columns) if d is None else d),
-        block.label_matrix(_beyond(block.labels) if n_labels is None else n_labels),
+        block.matrix(_columns_needed(block.columns) if d is None else d),
+        block.label_matrix(_columns_needed(block.labels) if n_labels is None else n_labels),
         source=_source(text, "libsvm", (label_base, base)),
     )
 
@@ -133,7 +133,7 @@ def _columns_of(like: Dataset | None) -> tuple[int | None, int | None]:
     )
 
 
-def _beyond(indices: NDArray[np.integer]) -> int:
+def _columns_needed(indices: NDArray[np.integer]) -> int:
     """The smallest number of columns that holds these indices."""
     return int(indices.max()) + 1 if indices.size else 0
 
@@ -145,10 +145,10 @@ def _read_matrix(role: str, text: _io.Text, bases: Bases, like: Dataset | None) 
     layout, own = (PAIRS, 1) if role == "features" else (LABELS, 0)
     base = (bases[0] or 0, bases[1] or 0)
     block = _io.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
-    return _alone(role, block.matrix(columns), _source(text, role, base))
+    return _one_matrix(role, block.matrix(columns), _source(text, role, base))
 
 
-def _alone(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
+def _one_matrix(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
     if role == "features":
         return Dataset(matrix, None, source=source)
     return Dataset(None, matrix, source=source)
@@ -165,7 +165,7 @@ def _source(text: _io.Text, format: str, base: tuple[int, int]) -> Source:
     return Source((text.path,), format, (text.compression,), base)
 
 
-def _half(role: str, path: Path, bases: Bases) -> Dataset:
+def _read_role(role: str, path: Path, bases: Bases) -> Dataset:
     if archive.recognised(path):
         return _read_npz(path, role)
     return _read_matrix(role, _io.open_text(path), bases, None)
@@ -178,7 +178,7 @@ def _read_npz(path: Path, format: str | None) -> Dataset:
         if isinstance(stored, dict):
             return Dataset(**stored, source=source)
         role = format if format in ("features", "labels") else _role(path)
-        return _alone(role, stored, source)
+        return _one_matrix(role, stored, source)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -97,8 +97,8 @@ def read(
         dataset = read_pair(files.features, files.labels, format, bases)
     else:
         dataset = read_one(files.data, format, bases, like)
-    _few_columns(dataset)
-    _same_columns(dataset, like)
+    _refuse_too_many_columns(dataset)
+    _refuse_other_columns(dataset, like)
     if files.filtered is not None:
         dataset = _with_filter(dataset, files.filtered)
     if files.split is not None:
@@ -137,14 +137,14 @@ def _bases(base: int | tuple[int, int] | None, like: Dataset | None) -> Bases:
     return pair
 
 
-def _few_columns(dataset: Dataset) -> None:
+def _refuse_too_many_columns(dataset: Dataset) -> None:
     for noun in ("features", "labels"):
         matrix = getattr(dataset, noun)
         if matrix is not None:
             _io.refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
 
 
-def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
+def _refuse_other_columns(dataset: Dataset, like: Dataset | None) -> None:
     for noun in ("features", "labels"):
         ours, theirs = getattr(dataset, noun), getattr(like, noun, None)
         if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
@@ -165,7 +165,7 @@ def _with_filter(dataset: Dataset, path: Path) -> Dataset:
     rows, columns = np.unique(pairs, axis=0).T  # a pair given twice is still one pair
     ones = np.ones(len(rows), dtype=np.float32)
     filtered = sp.csr_array((ones, (rows, columns)), shape=dataset.labels.shape)
-    return replace(dataset, filtered=filtered, source=_also(dataset, path))
+    return replace(dataset, filtered=filtered, source=_source_with(dataset, path))
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
@@ -179,7 +179,7 @@ def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
     if len(distinct) < len(rows):
         again = int(np.setdiff1d(np.arange(len(rows)), first)[0])
         raise ValueError(f"{path}, line {again + 1}: row {rows[again]} is named a second time.")
-    return replace(dataset.take(rows - 1), source=_also(dataset, path))
+    return replace(dataset.take(rows - 1), source=_source_with(dataset, path))
 
 
 def _refuse_beyond(numbers: Ints, low: int, high: int, noun: str, path: Path) -> None:
@@ -191,7 +191,7 @@ def _refuse_beyond(numbers: Ints, low: int, high: int, noun: str, path: Path) ->
         )
 
 
-def _also(dataset: Dataset, path: Path) -> Source:
+def _source_with(dataset: Dataset, path: Path) -> Source:
     """The data set's source with one more file."""
     source = dataset.source
     packed = (*source.compression, _io.compression(path))
@@ -202,10 +202,10 @@ def _with_names(dataset: Dataset) -> Dataset:
     """Names from the files beside the data, where those have one line per column."""
     if dataset.feature_names is None and (named := _names(dataset, dataset.features, "feature")):
         path, names = named
-        dataset = replace(dataset, feature_names=names, source=_also(dataset, path))
+        dataset = replace(dataset, feature_names=names, source=_source_with(dataset, path))
     if dataset.label_names is None and (named := _names(dataset, dataset.labels, "label")):
         path, names = named
-        dataset = replace(dataset, label_names=names, source=_also(dataset, path))
+        dataset = replace(dataset, label_names=names, source=_source_with(dataset, path))
     return dataset
 
 

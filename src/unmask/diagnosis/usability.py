@@ -54,10 +54,10 @@ def _standard_errors(
 ) -> dict[str, float]:  # fmt: skip
     n, m = labels.shape[0], np.diff(labels.indptr)
     share = count_distribution(labels, p, tolerance=1e-6).share[m]  # E[1/N* | m] of every row
-    luck, errors = rng.random(labels.nnz), {}
+    uniform, errors = rng.random(labels.nnz), {}
     by_label, by_share = _scale(inverse), _scale(exact)
     for k in places:
-        hit = luck < np.repeat(np.minimum(1.0, k * share), m)
+        hit = uniform < np.repeat(np.minimum(1.0, k * share), m)
         filled = 1 / np.maximum(share, 1 / k)  # min(k, N*): the places a right model can fill
         hits = row_sums(labels, hit * (inverse / by_label))
         for name, row, scale in (

@@ -65,7 +65,7 @@ def chapman(first: LabelsLike, second: LabelsLike) -> tuple[Floats, Floats]:
     >>> size, variance.round(2)
     (array([3.5]), array([0.75]))
     """
-    one, two, both = _two(first, second)
+    one, two, both = _validated_annotations(first, second)
     n1, n2, m = label_counts(one), label_counts(two), label_counts(both)
     size = (n1 + 1) * (n2 + 1) / (m + 1) - 1
     variance = (n1 + 1) * (n2 + 1) * (n1 - m) * (n2 - m) / ((m + 1) ** 2 * (m + 2))
@@ -126,7 +126,7 @@ def recapture(
     0.6
     """
     _validation.one_of(of, ("first", "either"), "annotation")
-    one, two, both = _two(first, second)
+    one, two, both = _validated_annotations(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
     of_first = replace(estimate(both, two), method="recapture")
     if of == "first":
@@ -168,7 +168,9 @@ class Either:
         return missed
 
 
-def _two(first: LabelsLike, second: LabelsLike) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+def _validated_annotations(
+    first: LabelsLike, second: LabelsLike
+) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     one, two = _validation.labels(first, name="first"), _validation.labels(second, name="second")
     _validation.same_shape(one, two, "first", "second")
     return one, two, sp.csr_array(one.multiply(two))
