@@ -178,7 +178,7 @@ def functions() -> dict[str, Function]:
     of_labels = {
         "propensity.jain": lambda y, s: propensity.jain(y),
         "propensity.inverse_linear": lambda y, s: propensity.inverse_linear(y),
-        "propensity.named": lambda y, s: propensity.named("jain:0.5,0.4", y),
+        "propensity.from_spec": lambda y, s: propensity.from_spec("jain:0.5,0.4", y),
         "propensity.from_marginals": lambda y, s: (
             propensity.from_marginals(y, np.full(s.shape[1], 0.9)).value
         ),

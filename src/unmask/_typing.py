@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
 Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 """An array of numbers of any type."""

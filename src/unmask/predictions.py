@@ -17,31 +17,41 @@ refused: no rule for it would be right for every system.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _io, _validation
 from unmask._io import archive
 from unmask._kernels import in_chunks, row_bounds
+from unmask._typing import Indices, Ints, PathLike, ScoresLike, Singles
 
 
 @dataclass(frozen=True, eq=False)
 class TopK:
     """The k best labels of n rows, best first.
 
-    Where a row has fewer than k predictions its places at the end hold label −1 and score −inf.
-    Equal scores are ordered by label index, smaller first. Both arrays are copies of what was
-    given, and cannot be written to.
+    `TopK.sorted` and `TopK.from_scores` bring predictions into this form. Both arrays are copies,
+    and cannot be written to.
 
-    Anything else is refused when the object is made; `TopK.sorted` and `TopK.from_scores` bring
-    predictions into this form.
+    Parameters
+    ----------
+    labels : integers of shape (n, k), k ≥ 1
+        Label numbers; −1 in the places at the end of a row that has fewer than k predictions.
+    scores : numbers of shape (n, k)
+        Their scores, which never rise; equal scores stand by label, smaller first. −inf in empty
+        places, finite elsewhere.
 
+    Raises
+    ------
+    ValueError
+        If an array breaks these rules, or a row names a label twice.
+
+    Examples
+    --------
     >>> TopK([[2, 0]], [[0.9, 0.4]]).scores
     array([[0.9, 0.4]], dtype=float32)
     >>> TopK([[0, 2]], [[0.4, 0.9]])
@@ -50,17 +60,17 @@ class TopK:
     with 0.9 at place 1. Use `TopK.sorted`.
     """
 
-    labels: NDArray[np.int32]
-    scores: NDArray[np.float32]
+    labels: Indices
+    scores: Singles
 
     def __post_init__(self) -> None:
         """Bring both arrays to their types and refuse what breaks the rules above."""
-        labels, scores = _pair(self.labels, self.scores, copy=True)
+        labels, scores = _validated_pair(self.labels, self.scores, copy=True)
         _refuse_faults(labels, scores)
-        _hold(self, labels, scores)
+        _freeze(self, labels, scores)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By way of the checks: a copy from elsewhere cannot be written to, either."""
+    def __reduce__(self) -> tuple[type[TopK], tuple[Indices, Singles]]:
+        """Pickling goes through the checks, so that a copy cannot be written to, either."""
         return TopK, (self.labels, self.scores)
 
     @property
@@ -70,24 +80,60 @@ class TopK:
 
     @classmethod
     def sorted(cls, labels: ArrayLike, scores: ArrayLike) -> TopK:
-        """(n, k) labels and their scores in any order within a row; −1 marks an empty place.
+        """Predictions in any order within a row.
 
+        Parameters
+        ----------
+        labels : integers of shape (n, k)
+            −1 marks an empty place.
+        scores : numbers of shape (n, k)
+            Those of empty places do not matter.
+
+        Returns
+        -------
+        TopK
+
+        Raises
+        ------
+        ValueError
+            If a row names a label twice, or a score is not finite.
+
+        Examples
+        --------
         >>> TopK.sorted([[0, 7, 3]], [[0.5, 0.9, 0.9]]).labels
         array([[3, 7, 0]], dtype=int32)
         """
-        named, scored = _pair(labels, scores, copy=False)
-        scored = np.where(named == -1, np.float32(-np.inf), scored)
-        order = np.lexsort((named, -scored), axis=1)
-        return cls(np.take_along_axis(named, order, 1), np.take_along_axis(scored, order, 1))
+        predicted, scored = _validated_pair(labels, scores, copy=False)
+        scored = np.where(predicted == -1, np.float32(-np.inf), scored)
+        order = np.lexsort((predicted, -scored), axis=1)
+        return cls(np.take_along_axis(predicted, order, 1), np.take_along_axis(scored, order, 1))
 
     @classmethod
-    def from_scores(cls, scores: Any, k: int) -> TopK:
-        """The k best labels of every row of a score matrix, dense or sparse (n × L).
+    def from_scores(cls, scores: ScoresLike, k: int) -> TopK:
+        """The k best labels of every row of a score matrix.
 
-        Dense: every column is a candidate, except where the score is −inf ("never predict this").
-        Sparse: the stored entries are the candidates, stored zeros among them. A row with fewer
-        than k candidates keeps empty places. Scores are compared after rounding to float32.
+        A row with fewer than k candidates keeps empty places. Scores are compared after rounding
+        to float32.
 
+        Parameters
+        ----------
+        scores : matrix of shape (n, L)
+            Dense: every column is a candidate, except where the score is −inf ("never predict
+            this"). Sparse: the stored entries are the candidates, stored zeros among them.
+        k : int
+            Places per row, at least 1.
+
+        Returns
+        -------
+        TopK
+
+        Raises
+        ------
+        ValueError
+            If a score is not finite as float32, or k is below 1.
+
+        Examples
+        --------
         >>> TopK.from_scores([[0.1, 0.9, 0.9], [0.3, float("-inf"), 0.2]], k=2).labels
         array([[1, 2], [0, 2]], dtype=int32)
         >>> TopK.from_scores(sp.csr_array([[0.0, -2.0, 0.0]]), k=2).labels
@@ -97,7 +143,7 @@ class TopK:
         return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
 
 
-def _hold(top: TopK, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> TopK:
+def _freeze(top: TopK, labels: Indices, scores: Singles) -> TopK:
     """`top` with arrays of our own, in order, that nobody can write to any more."""
     for name, array in (("labels", labels), ("scores", scores)):
         array.setflags(write=False)
@@ -105,12 +151,28 @@ def _hold(top: TopK, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> 
     return top
 
 
-def read(path: str | os.PathLike[str], *, k: int | None = None) -> TopK:
+def read(path: PathLike, *, k: int | None = None) -> TopK:
     """Predictions from a file of this module's format, or from a sparse score matrix.
 
-    With `k`, the best k of every row. Without it, the k of the header if that is what its second
-    number must be (some label is not below it), else the length of the longest row.
+    Parameters
+    ----------
+    path : str or path
+        Text or `.npz`, plain or compressed.
+    k : int, optional
+        The best k of every row. By default the k of the header if that is what its second number
+        must be (some label is not below it), else the length of the longest row.
 
+    Returns
+    -------
+    TopK
+
+    Raises
+    ------
+    ValueError
+        If the file holds no predictions; the message names file, line and token.
+
+    Examples
+    --------
     >>> import tempfile
     >>> name = tempfile.mkdtemp() + "/predictions.txt"
     >>> _ = Path(name).write_text("2 2\\n0:0.5 7:0.9\\n3:1e-3\\n")
@@ -130,7 +192,7 @@ def read(path: str | os.PathLike[str], *, k: int | None = None) -> TopK:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _read_text(path: str | os.PathLike[str]) -> tuple[sp.csr_array, int]:
+def _read_text(path: PathLike) -> tuple[sp.csr_array, int]:
     """The file's scores and its k."""
     from unmask._kernels.text import PAIRS
 
@@ -139,30 +201,38 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[sp.csr_array, int]:
         line = _io.quoted(text.first_line.rstrip(b"\r\n"))
         raise ValueError(f"{path}, line 1: expected the header 'n k' or 'n L', got {line}.")
     n, second = text.header
-    found = _io.parse(text, PAIRS, n_rows=n)
-    longest = int(found.counts.max(initial=1))
-    n_labels = int(found.columns.max(initial=-1)) + 1
+    block = _io.parse(text, PAIRS, n_rows=n)
+    longest = int(block.counts.max(initial=1))
+    n_labels = int(block.columns.max(initial=-1)) + 1
     if n_labels <= second:
-        return found.matrix(n_labels), longest
+        return block.matrix(n_labels), longest
     if longest > second:
-        row = int(np.argmax(found.counts > second))
+        row = int(np.argmax(block.counts > second))
         raise ValueError(
             f"{path}, line {row + 2}: the header announces {second} labels, but this row has "
-            f"{found.counts[row]} and label {n_labels - 1} occurs, so it is neither k nor L."
+            f"{block.counts[row]} and label {n_labels - 1} occurs, so it is neither k nor L."
         )
-    if n * second > (1 << 20) + 64 * found.columns.size:
+    if n * second > (1 << 20) + 64 * block.columns.size:
         raise ValueError(
             f"{path}, line 1: the header announces k = {second}, but no row has more than "
             f"{longest} labels; pass k={longest} to read them."
         )
-    return found.matrix(n_labels), second
+    return block.matrix(n_labels), second
 
 
-def write(path: str | os.PathLike[str], top: TopK) -> None:
-    """Write predictions, best first; `.gz` and `.zst` at the end of the name compress.
+def write(path: PathLike, top: TopK) -> None:
+    """Write predictions, best first.
 
-    A name with `.npz` gives a scipy matrix of scores with as many columns as labels are named.
+    Parameters
+    ----------
+    path : str or path
+        `.gz` and `.zst` at the end compress; a name with `.npz` gives a scipy matrix of scores with
+        as many columns as labels are predicted.
+    top : TopK
+        The predictions.
 
+    Examples
+    --------
     >>> import tempfile
     >>> name = tempfile.mkdtemp() + "/predictions.txt"
     >>> write(name, TopK([[7, 0], [3, -1]], [[0.9, 0.5], [0.25, float("-inf")]]))
@@ -171,10 +241,10 @@ def write(path: str | os.PathLike[str], top: TopK) -> None:
     7:0.9 0:0.5
     3:0.25
     """
-    named = top.labels >= 0
-    indptr = np.concatenate([[0], np.cumsum(named.sum(axis=1))])
-    shape = (len(named), int(top.labels.max(initial=-1)) + 1)
-    scores = sp.csr_array((top.scores[named], top.labels[named], indptr), shape=shape)
+    predicted = top.labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(predicted.sum(axis=1))])
+    shape = (len(predicted), int(top.labels.max(initial=-1)) + 1)
+    scores = sp.csr_array((top.scores[predicted], top.labels[predicted], indptr), shape=shape)
     if ".npz" in Path(path).suffixes[-2:]:
         scores.sort_indices()
         archive.save_matrix(path, scores)
@@ -182,29 +252,29 @@ def write(path: str | os.PathLike[str], top: TopK) -> None:
         _io.write_rows(path, top.labels.shape, scores)
 
 
-def _pair(labels: Any, scores: Any, *, copy: bool) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def _validated_pair(labels: ArrayLike, scores: ArrayLike, *, copy: bool) -> tuple[Indices, Singles]:
     """Both as two-dimensional arrays of their types and of one shape with at least one place."""
-    named = _validation.numbers(labels, "predicted labels")
+    predicted = _validation.numbers(labels, "predicted labels")
     scored = _validation.numbers(scores, "predicted scores")
-    if named.ndim != 2 or named.shape != scored.shape or named.shape[1] == 0:
+    if predicted.ndim != 2 or predicted.shape != scored.shape or predicted.shape[1] == 0:
         raise ValueError(
             "predictions need labels and scores of one shape (rows, k) with k ≥ 1; "
-            f"got {named.shape} and {scored.shape}."
+            f"got {predicted.shape} and {scored.shape}."
         )
-    if named.dtype.kind not in "iu":
-        raise ValueError(f"predicted labels must be whole numbers; got {named.dtype} values.")
-    if named.size and named.max() > np.iinfo(np.int32).max:
-        raise ValueError(f"predicted labels must be below 2^31; got {named.max()}.")
-    if named.size and named.min() < -1:
-        raise ValueError(f"predicted labels must be −1 (empty) or more; got {named.min()}.")
+    if predicted.dtype.kind not in "iu":
+        raise ValueError(f"predicted labels must be whole numbers; got {predicted.dtype} values.")
+    if predicted.size and predicted.max() > np.iinfo(np.int32).max:
+        raise ValueError(f"predicted labels must be below 2^31; got {predicted.max()}.")
+    if predicted.size and predicted.min() < -1:
+        raise ValueError(f"predicted labels must be −1 (empty) or more; got {predicted.min()}.")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused later
         return (
-            named.astype(np.int32, order="C", copy=copy),
+            predicted.astype(np.int32, order="C", copy=copy),
             scored.astype(np.float32, order="C", copy=copy),
         )
 
 
-def _refuse_faults(labels: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
+def _refuse_faults(labels: Indices, scores: Singles) -> None:
     from unmask._kernels import topk
 
     n, k = labels.shape
@@ -212,31 +282,33 @@ def _refuse_faults(labels: NDArray[np.int32], scores: NDArray[np.float32]) -> No
         _even_bounds(n, k), lambda start, stop: topk.first_fault(labels, scores, start, stop)
     ):
         if kind != topk.FINE:
-            raise ValueError(_fault(topk, kind, row, place, labels, scores))
+            raise ValueError(_fault(kind, row, place, labels, scores))
 
 
-def _fault(topk: Any, kind: int, row: int, place: int, labels: Any, scores: Any) -> str:
+def _fault(kind: int, row: int, place: int, labels: Indices, scores: Singles) -> str:
+    from unmask._kernels import topk
+
     if kind == topk.REPEATED:
         return f"predictions name label {place} twice in row {row}; keep one of them."
     label, score = labels[row, place], scores[row, place]
-    found = f"row {row} has label {label} with {score:g} at place {place}."
+    position = f"row {row} has label {label} with {score:g} at place {place}."
     if kind == topk.PADDING:
-        return f"an empty place has label −1 and score −inf, and no other has either; {found}"
+        return f"an empty place has label −1 and score −inf, and no other has either; {position}"
     if kind == topk.NOT_A_SCORE:
-        return f"predicted scores must be finite; {found}"
+        return f"predicted scores must be finite; {position}"
     return (
-        f"predictions must stand best first, equal scores by smaller label; {found} "
+        f"predictions must stand best first, equal scores by smaller label; {position} "
         "Use `TopK.sorted`."
     )
 
 
-def _from_dense(given: Any, k: int) -> TopK:
+def _from_dense(values: ScoresLike, k: int) -> TopK:
     from unmask._kernels import topk
 
-    scores = _validation.dense(given, "scores", "label")
+    scores = _validation.dense(values, "scores", "label")
     if scores.dtype not in (np.float32, np.float64):
         scores = scores.astype(np.float64)
-    labels, best = _places(scores.shape[0], k)
+    labels, best = _empty_arrays(scores.shape[0], k)
     for row, column in in_chunks(
         _even_bounds(*scores.shape),
         lambda start, stop: topk.dense(scores, start, stop, labels, best),
@@ -246,28 +318,28 @@ def _from_dense(given: Any, k: int) -> TopK:
                 f"scores must be finite as float32, or −inf for a label never to predict; got "
                 f"{scores[row, column]:g} in row {row}, label {column}."
             )
-    return _hold(object.__new__(TopK), labels, best)
+    return _freeze(object.__new__(TopK), labels, best)
 
 
-def _from_sparse(given: Any, k: int) -> TopK:
+def _from_sparse(values: ScoresLike, k: int) -> TopK:
     from unmask._kernels import topk
 
-    scores = _validation.columns(given, name="scores", column="label")
-    labels, best = _places(scores.shape[0], k)
+    scores = _validation.columns(values, name="scores", column="label")
+    labels, best = _empty_arrays(scores.shape[0], k)
     in_chunks(
         row_bounds(scores.indptr),
         lambda start, stop: topk.sparse(
             scores.indptr, scores.indices, scores.data, start, stop, labels, best
         ),
     )
-    return _hold(object.__new__(TopK), labels, best)
+    return _freeze(object.__new__(TopK), labels, best)
 
 
-def _places(n: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def _empty_arrays(n: int, k: int) -> tuple[Indices, Singles]:
     return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
 
 
-def _even_bounds(n: int, width: int, entries: int = 1 << 18) -> NDArray[np.int64]:
+def _even_bounds(n: int, width: int, entries: int = 1 << 18) -> Ints:
     """Row numbers that cut n rows of equal width into chunks of roughly `entries` values."""
     step = max(1, entries // max(1, width))
     return np.unique(np.r_[np.arange(0, n, step), n]).astype(np.int64)

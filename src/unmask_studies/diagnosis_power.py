@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 
 from unmask import data, propensity, report
 from unmask._typing import Floats, PropensityLike
-from unmask.diagnosis import Test, diagnose
+from unmask.diagnosis import Test, TestKind, diagnose
 from unmask.diagnosis.diagnose import holm
 from unmask_studies.runs import Groups, Row, Study, Unit, statement, tidy
 
@@ -51,25 +51,25 @@ def measure(
     """How often a violation was reported, by any test and by the one that is meant for it."""
     if case in VALID:
         both = [_alarms(case, rows, first_seed + i) for i in range(repetitions)]
-        for audited, names in zip((False, True), zip(*both, strict=True), strict=True):
-            yield {"kind": "valid", "audited": audited, "any": _share(names), "meant": None}
+        for audited, kinds in zip((False, True), zip(*both, strict=True), strict=True):
+            yield {"kind": "valid", "audited": audited, "any": _share(kinds), "meant": None}
         return
-    _, _, word, audited = VIOLATIONS[case]
-    rejected = [_rejected_tests(case, strength, rows, first_seed + i) for i in range(repetitions)]
-    meant = [[name for name in names if word in name] for names in rejected]
+    _, _, meant_for_it, audited = VIOLATIONS[case]
+    rejected = [_violations(case, strength, rows, first_seed + i) for i in range(repetitions)]
+    meant = [[kind for kind in each if kind in meant_for_it] for each in rejected]
     yield {"kind": "broken", "audited": audited, "any": _share(rejected), "meant": _share(meant)}
 
 
-def _alarms(case: str, rows: int, seed: int) -> tuple[list[str], list[str]]:
+def _alarms(case: str, rows: int, seed: int) -> tuple[list[TestKind], list[TestKind]]:
     """What is reported without an audit, and with one; the tests without it are the same."""
     true, p = VALID[case](rows + rows // 3, seed)
     observed = data.hide(true, p, seed=seed + 7)
     tests = diagnose(observed[:rows], p, (observed[rows:], true[rows:]), seed=seed).tests
-    alone = [t for t in tests if not any(word in t.name for word in ("audit", "keeping", "kept"))]
+    alone = [test for test in tests if not test.kind.needs_audit]
     return _rejected(holm(alone)), _rejected(tests)
 
 
-def _rejected_tests(case: str, strength: float, rows: int, seed: int) -> list[str]:
+def _violations(case: str, strength: float, rows: int, seed: int) -> list[TestKind]:
     breaks, _, _, audited = VIOLATIONS[case]
     true, rng = _planted(rows + rows // 3, seed), np.random.default_rng(seed)
     observed, p = breaks(true, propensity.jain(true), strength, rng)
@@ -77,12 +77,12 @@ def _rejected_tests(case: str, strength: float, rows: int, seed: int) -> list[st
     return _rejected(diagnose(observed[:rows], p, audit, seed=seed).tests)
 
 
-def _rejected(tests: Iterable[Test]) -> list[str]:
-    return [test.name for test in tests if test.adjusted <= AT_MOST]
+def _rejected(tests: Iterable[Test]) -> list[TestKind]:
+    return [test.kind for test in tests if test.adjusted <= AT_MOST]
 
 
-def _share(rejected: Iterable[list[str]]) -> float:
-    return float(np.mean([bool(names) for names in rejected]))
+def _share(rejected: Iterable[list[TestKind]]) -> float:
+    return float(np.mean([bool(kinds) for kinds in rejected]))
 
 
 def _planted(n: int, seed: int) -> sp.csr_array:
@@ -165,22 +165,22 @@ def _by_entry(
     return _hidden(true, sp.csr_array((chances, true.indices, true.indptr), true.shape), rng)
 
 
-VIOLATIONS: dict[str, tuple[Callable[..., Case], tuple[float, ...], str, bool]] = {
+VIOLATIONS: dict[str, tuple[Callable[..., Case], tuple[float, ...], set[TestKind], bool]] = {
     "rows keep at least one label (share of rows saved)": (
-        _keep_one, (0.25, 0.5, 0.75, 1.0), "empty", False),
+        _keep_one, (0.25, 0.5, 0.75, 1.0), {TestKind.EMPTY_ROWS}, False),
     "stated propensities too low (by this share), no audit": (
-        _too_low, (0.2, 0.4, 0.6, 0.8), "", False),
+        _too_low, (0.2, 0.4, 0.6, 0.8), set(TestKind), False),
     "stated propensities too low (by this share), audit": (
-        _too_low, (0.05, 0.1, 0.2, 0.4), "agrees", True),
+        _too_low, (0.05, 0.1, 0.2, 0.4),
+        {TestKind.AUDIT_LEVEL, TestKind.AUDIT_SHAPE, TestKind.AUDIT_LABELS}, True),
     "keeping depends on the number of labels (logit per doubling)": (
-        _by_number, (0.15, 0.3, 0.6, 1.0), "number", True),
+        _by_number, (0.15, 0.3, 0.6, 1.0), {TestKind.NUMBER_OF_LABELS}, True),
     "keeping depends on the row (sd of logits)": (
-        _by_row, (0.3, 0.6, 1.0, 1.5), "row", True),
+        _by_row, (0.3, 0.6, 1.0, 1.5), {TestKind.ROW}, True),
     "keeping depends on another label (logit)": (
-        _by_label, (0.5, 1.0, 2.0, 3.0), "other labels", True),
+        _by_label, (0.5, 1.0, 2.0, 3.0), {TestKind.OTHER_LABELS}, True),
 }  # fmt: skip
-"""How the data are broken, by how much, a word in the name of the test meant for it, and whether an
-audit is needed."""
+"""How the data are broken, by how much, the tests meant for it, and whether an audit is needed."""
 
 
 def draw(rows: list[Row]) -> list[report.Section]:

@@ -49,7 +49,7 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
     if folder is not None and folder.name == JESTER:
         p, seen_train, seen_test = _jester(folder, rows, masks, draw)
     else:
-        p = np.asarray(propensity.named(masks, rows.train_labels))
+        p = np.asarray(propensity.from_spec(masks, rows.train_labels))
         seen_train = data.hide(rows.train_labels, p, seed=2 * draw)
         seen_test = data.hide(rows.test_labels, p, seed=2 * draw + 1)
     top = models.best(rows, seen_train, 5)

@@ -89,7 +89,7 @@ def _io(folder: Path) -> None:
         data.write(folder / name, rows)
         data.describe(data.read(folder / name))
     labels = data.read(folder / "train.txt").labels
-    p = propensity.named("inverse_linear:2,20", labels)
+    p = propensity.from_spec("inverse_linear:2,20", labels)
     propensity.write(folder / "p.txt", p)
     propensity.read(folder / "p.txt")
     data.hide(labels, p, seed=0)

@@ -14,6 +14,7 @@ import pytest
 import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
+from unmask.diagnosis import TestKind, wording
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +155,12 @@ def test_diagnosis_flags_rows_that_never_lose_all_labels(
     asked = ("diagnose", system["train.txt"], "--propensity", "constant:0.2", "--html", page)
     found = json.loads(run(*asked, "--json").stdout)
     assert found["severity"] == "error"
-    assert "Rows that lost all their labels are missing" in str(found["findings"][:2])
-    assert "Rows that lost all their labels are missing" in page.read_text()
-    assert "error: Rows that lost all their labels are missing" in run(*asked).stdout
+    assert "empty_rows" in {finding["kind"] for finding in found["findings"][:2]}
+    (empty,) = (t for t in found["tests"] if (t["kind"], t["group"]) == ("empty_rows", "all"))
+    assert empty["values"]["empty"] == 0
+    title = wording.TESTS[TestKind.EMPTY_ROWS].title
+    assert title in page.read_text()
+    assert f"error: {title}" in run(*asked).stdout
 
 
 def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:

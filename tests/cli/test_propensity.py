@@ -11,6 +11,7 @@ import pytest
 
 from tests.helpers.command import run
 from unmask import data, predictions, propensity
+from unmask.diagnosis import FindingKind, wording
 from unmask.predictions import TopK
 
 
@@ -98,4 +99,5 @@ def test_the_order_of_systems_is_tried_under_other_propensities(folder: Path) ->
 def test_diagnose_opens_with_its_verdict(folder: Path) -> None:
     told = run("diagnose", folder / "test.txt", "--propensity", folder / "estimate.json").stdout
     assert "450 rows, 30 labels" in words(told)
-    assert told.index("verdict") < told.index("How exact unbiased metrics can be")
+    title = wording.FINDINGS[FindingKind.STANDARD_ERRORS].title
+    assert told.index("verdict") < told.index(title)

@@ -88,7 +88,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "propensity.inverse_linear": lambda g: propensity.inverse_linear(g["labels"]),
     "propensity.jain": lambda g: propensity.jain(g["labels"]),
     "propensity.jain_curve": lambda g: propensity.jain_curve(np.arange(12), 80),
-    "propensity.named": lambda g: propensity.named("jain", g["labels"]),
+    "propensity.from_spec": lambda g: propensity.from_spec("jain", g["labels"]),
     "propensity.recapture": lambda g: propensity.recapture(HALF, g["labels"]).value,
     "propensity.temper": lambda g: propensity.temper(g["p"], 0.5),
     "weights.bound": lambda g: _weights(weights.bound(g["labels"], g["p"], normalized=True)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import strategies
-from unmask import propensity
-from unmask.propensity import (
-    PRESETS,
-    clip,
-    constant,
-    inverse_linear,
-    jain,
-    jain_curve,
-    preset,
-    temper,
-)
+from unmask import data, propensity
+from unmask.propensity import clip, constant, inverse_linear, jain, jain_curve, temper
 
 
 def test_jain_agrees_with_published_values() -> None:
@@ -32,7 +24,6 @@ def test_jain_agrees_with_published_values() -> None:
 
 
 def test_jain_agrees_with_an_official_file(real_data: Path) -> None:
-    from unmask import data
 
     folder = real_data / "eurlex4k-labels-only"
     labels = data.read(folder / "trn_X_Y.txt.gz").labels
@@ -85,54 +76,6 @@ def test_clip_raises_only_what_is_low(p: np.ndarray, low: float) -> None:
     assert (clipped[p < low] == low).all()
 
 
-@pytest.mark.parametrize("spelling", ["AmazonCat-13K", "amazoncat13k", "Amazon_Cat 13k"])
-def test_preset_takes_spelling_lightly(spelling: str) -> None:
-    assert preset(spelling).name == "AmazonCat-13K"
-
-
-def test_presets_carry_the_published_constants() -> None:
-    constants = {p.name: (p.a, p.b) for p in PRESETS}
-    assert constants["Wikipedia-500K"] == constants["WikiLSHTC-325K"] == (0.5, 0.4)
-    assert constants["Amazon-670K"] == constants["LF-AmazonTitles-1.3M"] == (0.6, 2.6)
-    assert constants["AmazonCat-13K"] == constants["EURLex-4K"] == (0.55, 1.5)
-
-
-def test_unknown_preset_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"Did you mean Amazon-670K.*Known: Mediamill, Bibtex"):
-        preset("amazon671k")
-
-
-@pytest.mark.parametrize("inverse", [False, True])
-def test_files_round_trip_and_say_what_they_hold(tmp_path: Path, inverse: bool) -> None:
-    p = np.array([0.1, 1 / 3, 1.0])
-    path = tmp_path / "p.txt"
-    if inverse:
-        path.write_bytes(gzip.compress(b"10\n3\n1\n"))
-    else:
-        propensity.write(path, p)
-    np.testing.assert_array_equal(
-        propensity.read(path), 1 / np.array([10, 3, 1.0]) if inverse else p
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0.5\n2\n", "numbers from 0.5 to 2 are neither"),
-        ("0.5\nx\n", r"line 2.*'x'"),
-        ("0.5\n0\n", "got 0 at label 1"),
-        ("", "empty"),
-        ("nan\n", "got nan at label 0"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "p.txt"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message) as error:
-        propensity.read(path)
-    assert "p.txt" in str(error.value)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -147,5 +90,67 @@ def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
     ],
 )
 def test_bad_values_are_refused_in_words(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_jain_works_at_the_ends_of_its_domain() -> None:
+    """Three rows, labels in none and in all of them; no labels at all; p = 1 / ln n at count 1."""
+    p = propensity.jain_curve([0, 1, 3], 3)
+    assert p[1] == pytest.approx(1 / np.log(3), rel=1e-15)
+    assert p[0] < p[1] < p[2]
+    assert propensity.jain_curve([], 3).shape == (0,)
+    scale = np.log(50) - 1
+    np.testing.assert_allclose(
+        propensity.jain_curve([7], 50, a=0.5, b=0.5), 1 / (1 + scale * np.sqrt(1.5 / 7.5))
+    )
+
+
+def test_the_default_constants_are_those_in_common_use() -> None:
+    labels = [[1, 0], [1, 1], [0, 0], [0, 0]]
+    common = propensity.jain_curve([2, 1], 4, a=0.55, b=1.5)
+    np.testing.assert_array_equal(propensity.jain(labels), common)
+    np.testing.assert_array_equal(propensity.jain_curve([2, 1], 4), common)
+    np.testing.assert_array_equal(1 / propensity.inverse_linear(labels), [2, 20])
+
+
+def test_labels_that_never_occur_have_propensities_too() -> None:
+    """The last columns are empty: still one number per label."""
+    labels = sp.csr_array((np.ones(1), ([0], [0])), shape=(4, 3))
+    np.testing.assert_array_equal(propensity.jain(labels), propensity.jain_curve([1, 0, 0], 4))
+    np.testing.assert_allclose(1 / propensity.inverse_linear(labels), [2, 11, 20])
+    np.testing.assert_array_equal(propensity.from_spec("constant:0.3", labels), [0.3] * 3)
+
+
+def test_inverse_propensities_may_be_one() -> None:
+    np.testing.assert_array_equal(propensity.inverse_linear([[1, 0]], head=1, tail=1), 1)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: propensity.jain_curve([1], 2), "got 2"),
+        (lambda: propensity.jain_curve([1], NAN), "got nan"),
+        (lambda: propensity.jain_curve([1], INF), "got inf"),
+        (lambda: propensity.jain_curve([1], 9, a=0), "a=0, b=1.5"),
+        (lambda: propensity.jain_curve([0], 9, a=1000), "a=1000, b=1.5 leave a label no"),
+        (lambda: propensity.jain_curve([1], 9, b=0), "a=0.55, b=0"),
+        (lambda: propensity.jain_curve([1], 9, a=NAN), "a=nan"),
+        (lambda: propensity.jain_curve([1], 9, b=INF), "b=inf"),
+        (lambda: propensity.jain_curve([-1], 9), "got -1 to -1"),
+        (lambda: propensity.jain_curve([9.5], 9), "got 9.5 to 9.5"),
+        (lambda: propensity.inverse_linear([[1]], tail=0.5), "got 2 to 0.5"),
+        (lambda: propensity.inverse_linear([[1]], head=NAN), "got nan to 20"),
+        (lambda: propensity.inverse_linear([[1, 0]], tail=INF), "got 2 to inf"),
+        (lambda: propensity.clip([0.5], 1.5), "got 1.5"),
+        (lambda: propensity.clip([0.5], NAN), "got nan"),
+        (lambda: propensity.temper([0.5], -0.1), "got -0.1"),
+        (lambda: propensity.from_spec("inverse_linear:2,nan", [[1]]), "got 2 to nan"),
+    ],
+)
+def test_models_refuse_what_they_have_no_meaning_for(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

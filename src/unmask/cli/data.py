@@ -127,7 +127,7 @@ def propensity(
 
     labels = labels_of(read(source, part, format), source)
     p = (
-        models.named(propensity, labels)
+        models.from_spec(propensity, labels)
         if audit is None and annotations is None
         else _estimate(labels, audit, annotations, seed)
     )
@@ -221,7 +221,7 @@ def hide(
 
     dataset = read(source, part, format)
     true_labels = labels_of(dataset, source)
-    observed = data.hide(true_labels, models.named(propensity, true_labels), seed=seed)
+    observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(dataset, labels=observed))
     if _io.is_standard_output(output):
         return

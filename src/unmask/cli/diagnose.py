@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
@@ -13,6 +13,9 @@ from unmask.cli import options
 from unmask.cli.output import command, one_line, progress_console, results, show_json
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from unmask._typing import PropensityLike
     from unmask.diagnosis import Diagnosis
 
 AuditPair = Annotated[
@@ -46,30 +49,37 @@ def diagnose(
     from unmask import propensity as models
 
     with progress_console.status(f"reading {source}"):
-        labels: Any = data.read(source, part=part, format=format).labels
-        base: Any = labels if train is None else data.read(train).labels
-        pair = None if audit is None else tuple(data.read(path).labels for path in audit)
-    p = models.named(propensity, base)
+        labels = data.read(source, part=part, format=format).labels
+        training_labels = labels if train is None else data.read(train).labels
+        audited = audit and (data.read(audit[0]).labels, data.read(audit[1]).labels)
+    p = models.from_spec(propensity, training_labels)
     with progress_console.status("testing"):
-        found = diagnosis.diagnose(labels, p, pair, seed=seed)  # type: ignore[arg-type]
+        result = diagnosis.diagnose(labels, p, audited, seed=seed)
     if as_json or html is not None:
-        record = _record(source, found, labels, p)
+        record = _record(source, result, labels, p)
     if html is not None:
         _write_page(html, record)
     if as_json:
         show_json(record)
-        return
-    about = f"{found.n:,} rows, {found.L:,} labels, propensities {propensity}"
-    results.print(one_line(f"{source}, {about}"))
-    results.print(Text.assemble(("verdict", "bold"), ": ", one_line(found.verdict)))
-    for finding in found.findings:
+    else:
+        size = f"{result.n:,} rows, {result.L:,} labels"
+        _show(f"{source}, {size}, propensities {propensity}", result)
+
+
+def _show(heading: str, result: Diagnosis) -> None:
+    """The verdict and the findings on standard output."""
+    results.print(one_line(heading))
+    results.print(Text.assemble(("verdict", "bold"), ": ", one_line(result.verdict)))
+    for finding in result.findings:
         severity = one_line(finding.severity, "bold")
         results.print(Text.assemble("\n", severity, ": ", one_line(finding.title)))
         for paragraph in (finding.evidence, f"→ {finding.advice}"):
             results.print(Padding(one_line(paragraph), (0, 0, 0, 4)))
 
 
-def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, Any]:
+def _record(
+    source: Path, result: Diagnosis, labels: sp.csr_array, p: PropensityLike
+) -> dict[str, object]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
     from unmask.pages.label_figures import label_facts
 
@@ -77,12 +87,12 @@ def _record(source: Path, found: Diagnosis, labels: Any, p: Any) -> dict[str, An
         "kind": "diagnosis",
         "source": str(source),
         "command": command(),
-        **found.to_dict(),
+        **result.to_dict(),
         "labels": label_facts(labels, p),
     }
 
 
-def _write_page(path: Path, record: dict[str, Any]) -> None:
+def _write_page(path: Path, record: dict[str, object]) -> None:
     from unmask import pages, report
 
     with progress_console.status("drawing"):

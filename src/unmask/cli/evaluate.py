@@ -242,13 +242,13 @@ def _propensities(
     from unmask import propensity as models
 
     if trained is not None:
-        return models.named(described, trained)
+        return models.from_spec(described, trained)
     if described.partition(":")[0] == "jain":
         raise ValueError(
             "Jain propensities are computed from the training labels: give --train FILE, or "
             "propensities with --propensity FILE."
         )
-    return models.named(described, observed)
+    return models.from_spec(described, observed)
 
 
 def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:

@@ -103,7 +103,7 @@ def train(
         "features": features if idf is None else data.tfidf(features, idf),
         "labels": labels,
         "recipe": recipe,
-        "propensity": None if correction == "vanilla" else models.named(propensity, labels),
+        "propensity": None if correction == "vanilla" else models.from_spec(propensity, labels),
         "shard_labels": block,
         "backend": backend,
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from unmask import _validation
 
@@ -14,9 +15,16 @@ from unmask import _validation
 class Source:
     """How a data set was read: every detection that `read` made, so that nothing is a guess.
 
-    `format` is one of `unmask.data.FORMATS`, or `memory` for a data set that was made, not read;
-    `compression` holds `none`, `gzip` or `zstd` for each
-    of `paths`, and `base` the number that the file counts (labels, features) from.
+    Parameters
+    ----------
+    paths : tuple of str
+        The files.
+    format : str
+        One of `unmask.data.FORMATS`, or "memory" for a data set that was made, not read.
+    compression : tuple of {"none", "gzip", "zstd"}
+        One for each path.
+    base : (int, int), default (0, 0)
+        The number that the files count (labels, features) from.
     """
 
     paths: tuple[str, ...]
@@ -25,7 +33,7 @@ class Source:
     base: tuple[int, int] = (0, 0)
 
 
-_MATRICES: dict[str, Any] = {
+_MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
     "features": _validation.columns,
     "labels": _validation.labels,
     "filtered": _validation.labels,
@@ -34,13 +42,33 @@ _MATRICES: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """n rows: `features` (n × d, float32) and `labels` (n × L, binary), both `csr_array`.
+    """Features and labels of the same n rows.
 
-    Either may be missing (`None`), and both are brought into canonical form when the object is
-    made: indices sorted and unique, int32 where they fit. Stored zeros stay in the features.
-    `filtered` marks the (row, label) pairs that an evaluation must leave out, such as a page that
-    is its own label; the labels themselves are untouched by it.
+    Matrices are brought into canonical form when the object is made: `csr_array`, float32, indices
+    sorted and unique, int32 where they fit. Stored zeros stay in the features.
 
+    Parameters
+    ----------
+    features : matrix of shape (n, d), or None
+        Dense or sparse; may be missing if there are labels.
+    labels : matrix of shape (n, L) of 0 and 1, or None
+        Dense or sparse; may be missing if there are features.
+    feature_names, label_names : tuple of str, optional
+        One name per column.
+    filtered : matrix of shape (n, L) of 0 and 1, optional
+        The (row, label) pairs that an evaluation must leave out, such as a page that is its own
+        label; the labels themselves are untouched by it.
+    source : Source, default "memory"
+        How it was read.
+
+    Raises
+    ------
+    ValueError
+        If both matrices are missing, parts do not belong together, or a value is not finite or, in
+        labels, neither 0 nor 1.
+
+    Examples
+    --------
     >>> Dataset(features=None, labels=[[0, 1], [1, 1]]).labels.nnz
     3
     """
@@ -69,19 +97,34 @@ class Dataset:
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
 
-    def take(self, rows: Any) -> Dataset:
-        """The rows with these numbers (from 0), in this order.
+    def take(self, rows: ArrayLike | slice) -> Dataset:
+        """The rows with these numbers, in this order.
 
+        Parameters
+        ----------
+        rows : integers of shape (m,), booleans of shape (n,), or slice
+            Row numbers counted from 0, a mask, or a range of rows.
+
+        Returns
+        -------
+        Dataset
+
+        Examples
+        --------
         >>> Dataset(None, [[0, 1], [1, 1]]).take([1]).labels.indices
         array([0, 1], dtype=int32)
         """
         whole = replace(self)  # which checks it: scipy trusts what may have been changed in place
-        parts = {name: getattr(whole, name) for name in ("features", "labels", "filtered")}
-        taken: dict[str, Any] = {k: m if m is None else m[rows] for k, m in parts.items()}
-        return replace(self, **taken)
+        features, labels, filtered = (
+            None if matrix is None else matrix[rows]
+            for matrix in (whole.features, whole.labels, whole.filtered)
+        )
+        return replace(self, features=features, labels=labels, filtered=filtered)
 
 
-def _one_name_per_column(names: tuple[str, ...] | None, matrix: Any, noun: str) -> None:
+def _one_name_per_column(
+    names: tuple[str, ...] | None, matrix: sp.csr_array | None, noun: str
+) -> None:
     if names is not None and (matrix is None or len(names) != matrix.shape[1]):
         columns = 0 if matrix is None else matrix.shape[1]
         raise ValueError(f"{len(names)} {noun} names for {columns} {noun}s; give one per {noun}.")

@@ -7,16 +7,33 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._typing import FeaturesLike, Floats
 
 
-def idf(counts: sp.csr_array) -> NDArray[np.float64]:
+def idf(counts: FeaturesLike) -> Floats:
     """ln(N / df) per feature, df being the number of rows that contain it; 0 where none does.
 
     A feature without a training row has no weight a model could have learnt, hence 0 and not ∞.
 
+    Parameters
+    ----------
+    counts : matrix of shape (n, d)
+        Word counts of the training rows, dense or sparse.
+
+    Returns
+    -------
+    array of shape (d,)
+
+    Raises
+    ------
+    ValueError
+        If a count is not finite.
+
+    Examples
+    --------
     >>> idf(sp.csr_array([[1, 2, 0], [3, 0, 0]])).round(3)
     array([0.   , 0.693, 0.   ])
     """
@@ -25,9 +42,27 @@ def idf(counts: sp.csr_array) -> NDArray[np.float64]:
     return np.where(df > 0, np.log(matrix.shape[0] / np.maximum(df, 1)), 0.0)
 
 
-def tfidf(counts: sp.csr_array, weights: NDArray[np.float64]) -> sp.csr_array:
-    """(1 + ln count) · weight, rows scaled to length 1; `weights` come from `idf`.
+def tfidf(counts: FeaturesLike, weights: ArrayLike) -> sp.csr_array:
+    """(1 + ln count) · weight, rows scaled to length 1.
 
+    Parameters
+    ----------
+    counts : matrix of shape (n, d)
+        Word counts, dense or sparse.
+    weights : array of shape (d,)
+        One per feature, from `idf`.
+
+    Returns
+    -------
+    csr_array of shape (n, d), float32
+
+    Raises
+    ------
+    ValueError
+        If a stored count is negative or there is not one weight per feature.
+
+    Examples
+    --------
     >>> tfidf(sp.csr_array([[1.0, 1.0, 2.0]]), np.array([0.0, 1.0, 1.0])).toarray().round(3)
     array([[0.   , 0.509, 0.861]], dtype=float32)
     """

@@ -12,12 +12,12 @@ The first that exists is taken, except that a `column` asks for the split file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from unmask import _validation
+from unmask._typing import PathLike
 
 PARTS = {
     "train": ("train", "trn"),
@@ -48,9 +48,19 @@ class Files:
     filtered: Path | None = None
 
 
-def parts(folder: str | os.PathLike[str]) -> tuple[str, ...]:
+def parts(folder: PathLike) -> tuple[str, ...]:
     """The parts that `read(folder, part=…)` finds in a folder.
 
+    Parameters
+    ----------
+    folder : str or path
+
+    Returns
+    -------
+    tuple of {"train", "test", "valid"}
+
+    Examples
+    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "trn_X_Y.txt").touch()
@@ -60,23 +70,21 @@ def parts(folder: str | os.PathLike[str]) -> tuple[str, ...]:
     return tuple(part for part in PARTS if next(_of_part(Path(folder), part, False), None))
 
 
-def locate(
-    path: str | os.PathLike[str], part: str | None = None, column: int | None = None
-) -> Files:
+def locate(path: PathLike, part: str | None = None, column: int | None = None) -> Files:
     """The files behind one path: a file, a folder (with `part`), or what several files begin with.
 
     Raises `FileNotFoundError` where there is nothing.
     """
-    given = Path(path)
-    if given.is_dir():
-        return _in_folder(given, part, column)
+    path = Path(path)
+    if path.is_dir():
+        return _in_folder(path, part, column)
     if part is not None:
-        raise ValueError(f"{given} is not a folder, so it has no part {part!r}; leave `part` out.")
-    if given.exists():
-        return Files(data=given)
-    for files in _named(given.parent, given.name):
+        raise ValueError(f"{path} is not a folder, so it has no part {part!r}; leave `part` out.")
+    if path.exists():
+        return Files(data=path)
+    for files in _starting_with(path.parent, path.name):
         return files
-    raise FileNotFoundError(f"there is no file or folder {given}, nor files named {given}_X_Y.txt.")
+    raise FileNotFoundError(f"there is no file or folder {path}, nor files named {path}_X_Y.txt.")
 
 
 def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
@@ -86,7 +94,7 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
             f"{folder} is a folder; say which part to read, e.g. part='train' "
             f"(parts found: {present}), or name a file in it."
         )
-    name = next((known for known, starts in PARTS.items() if part in (known, *starts)), part)
+    name = next((name for name, starts in PARTS.items() if part in (name, *starts)), part)
     _validation.one_of(name, PARTS, "part")
     for files in _of_part(folder, name, column is not None):
         return files
@@ -98,7 +106,7 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
 def _of_part(folder: Path, part: str, by_column: bool) -> Iterator[Files]:
     if not by_column:
         for start in PARTS[part]:
-            yield from _named(folder, start)
+            yield from _starting_with(folder, start)
     if part in _SPLITS:
         for data in sorted(folder.glob("*_data.txt*")):
             start = data.name.partition("_data.txt")[0]
@@ -106,7 +114,7 @@ def _of_part(folder: Path, part: str, by_column: bool) -> Iterator[Files]:
                 yield Files(data=data, split=split)
 
 
-def _named(folder: Path, start: str) -> Iterator[Files]:
+def _starting_with(folder: Path, start: str) -> Iterator[Files]:
     """Every way in which files that begin with `start` make a data set."""
     for names in _PAIRS:
         features, labels = (_existing(folder, name.format(start)) for name in names)
@@ -122,9 +130,9 @@ def _named(folder: Path, start: str) -> Iterator[Files]:
 def names_beside(path: Path, noun: str) -> Path | None:
     """The file of feature or label names in the same folder, if there is one."""
     for name in _NAMES[noun]:
-        found = _existing(path.parent, name)
-        if found and found.resolve() != path.resolve():
-            return found
+        names = _existing(path.parent, name)
+        if names and names.resolve() != path.resolve():
+            return names
     return None
 
 

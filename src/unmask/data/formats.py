@@ -17,16 +17,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from unmask import _io, _validation
 from unmask._io import archive
 from unmask.data.dataset import Dataset, Source
 
+Bases: TypeAlias = tuple[int | None, int | None]
+"""(labels, features): the number each is counted from; None where it is to be detected."""
 
-def read_one(path: Path, format: str | None, bases: Any, like: Dataset | None) -> Dataset:
+
+def read_one(path: Path, format: str | None, bases: Bases, like: Dataset | None) -> Dataset:
     """The data set in one file; `bases` and `like` as `read` understands them."""
     if archive.recognised(path):
         return _read_npz(path, format)
@@ -38,12 +43,12 @@ def read_one(path: Path, format: str | None, bases: Any, like: Dataset | None) -
 
 
 def read_pair(
-    features: Path | None, labels: Path | None, format: str | None, bases: Any
+    features: Path | None, labels: Path | None, format: str | None, bases: Bases
 ) -> Dataset:
-    """Features and labels from a file each; either may be missing, or not be asked for."""
+    """Features and labels from a file each; either may be missing, or left out by `format`."""
     paths = {"features": features, "labels": labels}
-    asked = [format] if format in paths else list(paths)
-    halves = {role: _half(role, path, bases) for role in asked if (path := paths[role])}
+    roles = [format] if format in paths else list(paths)
+    halves = {role: _read_role(role, path, bases) for role in roles if (path := paths[role])}
     if not halves or format not in (None, "xc-pair", "npz", *paths):
         present = " and ".join(str(path) for path in paths.values() if path)
         raise ValueError(f"{present}: cannot be read with format={format!r}; leave `format` out.")
@@ -51,10 +56,10 @@ def read_pair(
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
     _validation.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
-    return Dataset(left.features, right.labels, source=_both(left.source, right.source))
+    return Dataset(left.features, right.labels, source=_merged_source(left.source, right.source))
 
 
-def _both(features: Source, labels: Source) -> Source:
+def _merged_source(features: Source, labels: Source) -> Source:
     return Source(
         features.paths + labels.paths,
         "npz" if features.format == labels.format == "npz" else "xc-pair",
@@ -74,31 +79,31 @@ def _role(path: Path) -> str:
     return "features" if "Xf" in path.name or path.name.startswith("X.") else "labels"
 
 
-def _read_xc(text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_xc(text: _io.Text, bases: Bases, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import XC
 
     n, d, n_labels = _header(text, "n d L")
     base = (bases[0] or 0, bases[1] or 0)
-    found = _io.parse(
+    block = _io.parse(
         text, XC, n_rows=n, n_columns=d, n_labels=n_labels, label_base=base[0], base=base[1]
     )
-    return Dataset(found.matrix(d), found.label_matrix(n_labels), source=_source(text, "xc", base))
+    return Dataset(block.matrix(d), block.label_matrix(n_labels), source=_source(text, "xc", base))
 
 
-def _read_libsvm(text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_libsvm(text: _io.Text, bases: Bases, like: Dataset | None) -> Dataset:
     label_base, base = bases[0] or 0, bases[1]
     n_labels, d = _columns_of(like)
     if base is None:
-        found = _parse_libsvm(text, label_base, 0, n_labels, None)
-        base = int(found.columns.size > 0 and found.columns.min() > 0)
-        found.columns[:] -= base
-        if d is not None and _beyond(found.columns) > d:  # read again, for the line number
+        block = _parse_libsvm(text, label_base, 0, n_labels, None)
+        base = int(block.columns.size > 0 and block.columns.min() > 0)
+        block.columns[:] -= base
+        if d is not None and _columns_needed(block.columns) > d:  # read again, for the line number
             _parse_libsvm(_io.open_text(text.path), label_base, base, n_labels, d)
     else:
-        found = _parse_libsvm(text, label_base, base, n_labels, d)
+        block = _parse_libsvm(text, label_base, base, n_labels, d)
     return Dataset(
-        found.matrix(_beyond(found.columns) if d is None else d),
-        found.label_matrix(_beyond(found.labels) if n_labels is None else n_labels),
+        block.matrix(_columns_needed(block.columns) if d is None else d),
+        block.label_matrix(_columns_needed(block.labels) if n_labels is None else n_labels),
         source=_source(text, "libsvm", (label_base, base)),
     )
 
@@ -120,25 +125,30 @@ def _parse_libsvm(
 
 def _columns_of(like: Dataset | None) -> tuple[int | None, int | None]:
     """(labels, features) of the data set that another should resemble."""
-    matrices = (None, None) if like is None else (like.labels, like.features)
-    return tuple(None if m is None else m.shape[1] for m in matrices)  # type: ignore[return-value]
+    if like is None:
+        return None, None
+    return (
+        None if like.labels is None else int(like.labels.shape[1]),
+        None if like.features is None else int(like.features.shape[1]),
+    )
 
 
-def _beyond(indices: Any) -> int:
+def _columns_needed(indices: NDArray[np.integer]) -> int:
+    """The smallest number of columns that holds these indices."""
     return int(indices.max()) + 1 if indices.size else 0
 
 
-def _read_matrix(role: str, text: _io.Text, bases: Any, like: Dataset | None) -> Dataset:
+def _read_matrix(role: str, text: _io.Text, bases: Bases, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import LABELS, PAIRS
 
     n, columns = _header(text, "n d" if role == "features" else "n L")
     layout, own = (PAIRS, 1) if role == "features" else (LABELS, 0)
     base = (bases[0] or 0, bases[1] or 0)
-    found = _io.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
-    return _alone(role, found.matrix(columns), _source(text, role, base))
+    block = _io.parse(text, layout, n_rows=n, n_columns=columns, base=base[own])
+    return _one_matrix(role, block.matrix(columns), _source(text, role, base))
 
 
-def _alone(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
+def _one_matrix(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
     if role == "features":
         return Dataset(matrix, None, source=source)
     return Dataset(None, matrix, source=source)
@@ -146,8 +156,8 @@ def _alone(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
 
 def _header(text: _io.Text, shape: str) -> tuple[int, ...]:
     if len(text.header) != len(shape.split()) or max(text.header) >= 1 << 60:
-        found = _io.quoted(text.first_line.rstrip(b"\r\n"))
-        raise ValueError(f"{text.path}, line 1: expected the header '{shape}', got {found}.")
+        line = _io.quoted(text.first_line.rstrip(b"\r\n"))
+        raise ValueError(f"{text.path}, line 1: expected the header '{shape}', got {line}.")
     return text.header
 
 
@@ -155,7 +165,7 @@ def _source(text: _io.Text, format: str, base: tuple[int, int]) -> Source:
     return Source((text.path,), format, (text.compression,), base)
 
 
-def _half(role: str, path: Path, bases: Any) -> Dataset:
+def _read_role(role: str, path: Path, bases: Bases) -> Dataset:
     if archive.recognised(path):
         return _read_npz(path, role)
     return _read_matrix(role, _io.open_text(path), bases, None)
@@ -168,12 +178,12 @@ def _read_npz(path: Path, format: str | None) -> Dataset:
         if isinstance(stored, dict):
             return Dataset(**stored, source=source)
         role = format if format in ("features", "labels") else _role(path)
-        return _alone(role, stored, source)
+        return _one_matrix(role, stored, source)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-_READERS: dict[str, Callable[[_io.Text, Any, Dataset | None], Dataset]] = {
+_READERS: dict[str, Callable[[_io.Text, Bases, Dataset | None], Dataset]] = {
     "xc": _read_xc,
     "libsvm": _read_libsvm,
     "features": partial(_read_matrix, "features"),

@@ -7,20 +7,38 @@ Labels go missing; none is added.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._typing import LabelsLike, PropensityLike
 
 
-def hide(true_labels: Any, propensity: Any, *, seed: int) -> sp.csr_array:
+def hide(true_labels: LabelsLike, propensity: PropensityLike, *, seed: int) -> sp.csr_array:
     """Observed labels: each true label kept, independently, with its propensity.
 
-    `propensity` holds one number per label, or one per true label entry (sparse, same pattern).
-    The same seed gives the same mask on every machine.
+        Y_ij = M_ij Y*_ij,    M_ij ~ Bernoulli(p_j)
 
+    Parameters
+    ----------
+    true_labels : matrix of shape (n, L)
+        Complete labels, dense or sparse.
+    propensity : array of shape (L,), or sparse matrix of shape (n, L)
+        Numbers in (0, 1]: one per label, or one per true label entry (same pattern).
+    seed : int
+        The same seed gives the same mask on every machine.
+
+    Returns
+    -------
+    csr_array of shape (n, L), float32
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range or do not fit each other.
+
+    Examples
+    --------
     >>> hide([[1, 1, 0], [0, 1, 1]], [1.0, 0.5, 1.0], seed=1).toarray()
     array([[1., 0., 0.],
            [0., 1., 1.]], dtype=float32)

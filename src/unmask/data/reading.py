@@ -6,30 +6,27 @@ together with splits, filters and names.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation
+from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
-from unmask.data.formats import FORMATS, read_one, read_pair
-
-Pathlike = str | os.PathLike[str]
+from unmask.data.formats import FORMATS, Bases, read_one, read_pair
 
 
 def read(
-    path: Pathlike,
-    labels: Pathlike | None = None,
+    path: PathLike,
+    labels: PathLike | None = None,
     *,
     part: str | None = None,
-    split: Pathlike | None = None,
+    split: PathLike | None = None,
     column: int | None = None,
-    filter_labels: Pathlike | None = None,
+    filter_labels: PathLike | None = None,
     format: str | None = None,
     base: int | tuple[int, int] | None = None,
     like: Dataset | None = None,
@@ -43,17 +40,46 @@ def read(
         read("Bibtex_data.txt", split="Bibtex_trSplit.txt", column=3)
         read("test.svm", like=train)                      # headerless: shape and base as in train
 
-    - `split` holds columns of row numbers counted from 1; `column` chooses one (from 0, the
-      default). The rows come in the order of the split file.
-    - `filter_labels` holds pairs `row label` counted from 0, kept in `dataset.filtered`.
-    - `format` overrides the detection: three numbers in the first line mean `xc`, two mean `labels`
-      (`features` if the name has `Xf` in it or starts with `X.`), anything else `libsvm`.
-    - `base`: the number that labels and features are counted from, or a pair of the two. Without
-      it everything is counted from 0, except that LIBSVM *features* are counted from 1 if index 0
-      never occurs. That is a guess about one file: give `like` or `base` for the next one.
-    - `names=False` ignores `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data;
-      otherwise they are taken when they have exactly one line per column.
+    Parameters
+    ----------
+    path : str or path
+        A file, a folder (with `part`), or what the names of several files begin with.
+    labels : str or path, optional
+        The file of labels, where `path` holds features alone.
+    part : {"train", "test", "valid"}, optional
+        The part of a folder.
+    split : str or path, optional
+        A file with columns of row numbers counted from 1. The rows come in its order.
+    column : int, optional
+        The column of the split file, counted from 0; by default the first.
+    filter_labels : str or path, optional
+        A file of pairs `row label` counted from 0, kept in `dataset.filtered`.
+    format : str, optional
+        One of `FORMATS`. By default three numbers in the first line mean "xc", two mean "labels"
+        ("features" if the name has `Xf` in it or starts with `X.`), anything else "libsvm".
+    base : int or (int, int), optional
+        The number that labels and features are counted from, 0 or 1, or a pair of the two. By
+        default everything is counted from 0, except that LIBSVM *features* are counted from 1 if
+        index 0 never occurs. That is a guess about one file: give `like` or `base` for the next.
+    like : Dataset, optional
+        A data set that was read before: columns and base are those of it.
+    names : bool, default True
+        Whether `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data are taken,
+        when they have exactly one line per column.
 
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If a file is not what it should be; the message names file, line and token.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "tiny.txt"
     >>> _ = file.write_text("2 3 4\\n0,3 0:0.5 2:1\\n 1:2\\n")
@@ -71,8 +97,8 @@ def read(
         dataset = read_pair(files.features, files.labels, format, bases)
     else:
         dataset = read_one(files.data, format, bases, like)
-    _few_columns(dataset)
-    _same_columns(dataset, like)
+    _refuse_too_many_columns(dataset)
+    _refuse_other_columns(dataset, like)
     if files.filtered is not None:
         dataset = _with_filter(dataset, files.filtered)
     if files.split is not None:
@@ -81,7 +107,12 @@ def read(
 
 
 def _files_of(
-    path: Pathlike, labels: Any, part: Any, split: Any, column: int | None, filter_labels: Any
+    path: PathLike,
+    labels: PathLike | None,
+    part: str | None,
+    split: PathLike | None,
+    column: int | None,
+    filter_labels: PathLike | None,
 ) -> Files:
     if labels is not None:
         files = Files(features=Path(path), labels=Path(labels))
@@ -96,7 +127,7 @@ def _files_of(
     return files
 
 
-def _bases(base: Any, like: Dataset | None) -> tuple[int | None, int | None]:
+def _bases(base: int | tuple[int, int] | None, like: Dataset | None) -> Bases:
     """(labels, features): the number each is counted from; None where it is to be detected."""
     if base is None:
         return like.source.base if like is not None and like.source.paths else (None, None)
@@ -106,14 +137,14 @@ def _bases(base: Any, like: Dataset | None) -> tuple[int | None, int | None]:
     return pair
 
 
-def _few_columns(dataset: Dataset) -> None:
+def _refuse_too_many_columns(dataset: Dataset) -> None:
     for noun in ("features", "labels"):
         matrix = getattr(dataset, noun)
         if matrix is not None:
             _io.refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
 
 
-def _same_columns(dataset: Dataset, like: Dataset | None) -> None:
+def _refuse_other_columns(dataset: Dataset, like: Dataset | None) -> None:
     for noun in ("features", "labels"):
         ours, theirs = getattr(dataset, noun), getattr(like, noun, None)
         if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
@@ -134,7 +165,7 @@ def _with_filter(dataset: Dataset, path: Path) -> Dataset:
     rows, columns = np.unique(pairs, axis=0).T  # a pair given twice is still one pair
     ones = np.ones(len(rows), dtype=np.float32)
     filtered = sp.csr_array((ones, (rows, columns)), shape=dataset.labels.shape)
-    return replace(dataset, filtered=filtered, source=_also(dataset, path))
+    return replace(dataset, filtered=filtered, source=_source_with(dataset, path))
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
@@ -144,23 +175,23 @@ def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
     rows = table[:, column]
     n = next(m.shape[0] for m in (dataset.labels, dataset.features) if m is not None)
     _refuse_beyond(rows, 1, n, "row number", path)
-    known, first = np.unique(rows, return_index=True)
-    if len(known) < len(rows):
+    distinct, first = np.unique(rows, return_index=True)
+    if len(distinct) < len(rows):
         again = int(np.setdiff1d(np.arange(len(rows)), first)[0])
         raise ValueError(f"{path}, line {again + 1}: row {rows[again]} is named a second time.")
-    return replace(dataset.take(rows - 1), source=_also(dataset, path))
+    return replace(dataset.take(rows - 1), source=_source_with(dataset, path))
 
 
-def _refuse_beyond(numbers: Any, low: int, high: int, noun: str, path: Path) -> None:
+def _refuse_beyond(numbers: Ints, low: int, high: int, noun: str, path: Path) -> None:
     bad = np.flatnonzero((numbers < low) | (numbers > high))
     if bad.size:
-        at = int(bad[0])
+        row = int(bad[0])
         raise ValueError(
-            f"{path}, line {at + 1}: {noun} must lie in {low} … {high}, got {numbers[at]}."
+            f"{path}, line {row + 1}: {noun} must lie in {low} … {high}, got {numbers[row]}."
         )
 
 
-def _also(dataset: Dataset, path: Path) -> Source:
+def _source_with(dataset: Dataset, path: Path) -> Source:
     """The data set's source with one more file."""
     source = dataset.source
     packed = (*source.compression, _io.compression(path))
@@ -169,25 +200,34 @@ def _also(dataset: Dataset, path: Path) -> Source:
 
 def _with_names(dataset: Dataset) -> Dataset:
     """Names from the files beside the data, where those have one line per column."""
-    for noun, matrix in (("feature", dataset.features), ("label", dataset.labels)):
-        path = names_beside(Path(dataset.source.paths[0]), noun)
-        if matrix is None or path is None or getattr(dataset, f"{noun}_names") is not None:
-            continue
-        lines = _lines(path, matrix.shape[1])
-        if lines is not None:
-            found: Any = {f"{noun}_names": lines, "source": _also(dataset, path)}
-            dataset = replace(dataset, **found)
+    if dataset.feature_names is None and (named := _names(dataset, dataset.features, "feature")):
+        path, names = named
+        dataset = replace(dataset, feature_names=names, source=_source_with(dataset, path))
+    if dataset.label_names is None and (named := _names(dataset, dataset.labels, "label")):
+        path, names = named
+        dataset = replace(dataset, label_names=names, source=_source_with(dataset, path))
     return dataset
+
+
+def _names(
+    dataset: Dataset, matrix: sp.csr_array | None, noun: str
+) -> tuple[Path, tuple[str, ...]] | None:
+    """The file beside the data with the names of the columns of `matrix`, and the names."""
+    path = names_beside(Path(dataset.source.paths[0]), noun)
+    if matrix is None or path is None:
+        return None
+    lines = _lines(path, matrix.shape[1])
+    return None if lines is None else (path, lines)
 
 
 def _lines(path: Path, count: int) -> tuple[str, ...] | None:
     """The file's lines if there are `count`; no more of it is read than is needed to know."""
-    held, seen = [], 0
+    blocks, ends = [], 0
     for block in _io.blocks(path):
-        held.append(block)
-        seen += block.count(b"\n")
-        if seen > count:
+        blocks.append(block)
+        ends += block.count(b"\n")
+        if ends > count:
             return None
-    whole = b"".join(held).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
+    whole = b"".join(blocks).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
     lines = whole.removesuffix("\n").split("\n")
     return tuple(line.removesuffix("\r") for line in lines) if len(lines) == count else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unmask._typing import Ints
 from unmask.data.dataset import Dataset
 
 TAIL = 5
@@ -15,7 +15,27 @@ TAIL = 5
 
 @dataclass(frozen=True)
 class Description:
-    """What `describe` counted; averages are over all rows and all labels, empty ones included."""
+    """What `describe` counted; averages are over all rows and all labels, empty ones included.
+
+    Parameters
+    ----------
+    n, L : int
+        Rows and labels.
+    d : int or None
+        Features.
+    labels_per_row, rows_per_label : float
+        Averages.
+    features_per_row : float or None
+        Average of stored features.
+    empty_rows, unused_labels : int
+        Rows without a label, labels without a row.
+    tail_labels : int
+        Labels with 1 to `TAIL` rows.
+    largest_row, most_frequent : int
+        The most labels of a row, the most rows of a label.
+    label_count_histogram : integers of shape (largest_row + 1,)
+        Entry m is the number of rows with m labels.
+    """
 
     n: int
     d: int | None
@@ -28,8 +48,7 @@ class Description:
     tail_labels: int
     largest_row: int
     most_frequent: int
-    label_count_histogram: NDArray[np.int64]
-    """Entry m is the number of rows with m labels."""
+    label_count_histogram: Ints
 
     @property
     def tail_share(self) -> float:
@@ -40,8 +59,24 @@ class Description:
 def describe(dataset: Dataset) -> Description:
     """Count what matters in a data set that has labels.
 
-    >>> found = describe(Dataset(None, [[1, 1, 0], [0, 0, 0]]))
-    >>> found.labels_per_row, found.empty_rows, found.label_count_histogram
+    Parameters
+    ----------
+    dataset : Dataset
+        With labels; features may be missing.
+
+    Returns
+    -------
+    Description
+
+    Raises
+    ------
+    ValueError
+        If the data set has no labels.
+
+    Examples
+    --------
+    >>> counts = describe(Dataset(None, [[1, 1, 0], [0, 0, 0]]))
+    >>> counts.labels_per_row, counts.empty_rows, counts.label_count_histogram
     (1.0, 1, array([1, 0, 1]))
     """
     dataset = replace(dataset)  # which checks it: its matrices can be changed in place

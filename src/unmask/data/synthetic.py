@@ -22,8 +22,34 @@ Rng = np.random.Generator
 def independent(
     n: int = 10_000, n_labels: int = 100, *, probability: float = 0.1, seed: int
 ) -> sp.csr_array:
-    """True labels, all independent and equally likely (Schultheis & Babbar, figure simdata).
+    """True labels, all independent and equally likely: Y*_ij ~ Bernoulli(probability).
 
+    Parameters
+    ----------
+    n : int, default 10000
+        Rows.
+    n_labels : int, default 100
+        Labels.
+    probability : float, default 0.1
+        Of every label in every row, in [0, 1].
+    seed : int
+        The same seed gives the same labels.
+
+    Returns
+    -------
+    csr_array of shape (n, n_labels), float32
+
+    Raises
+    ------
+    ValueError
+        If the probability lies outside [0, 1].
+
+    References
+    ----------
+    Schultheis & Babbar, figure simdata: the simulation of the recall study.
+
+    Examples
+    --------
     >>> float(independent(1000, seed=0).sum(axis=1).mean().round())
     10.0
     """
@@ -45,11 +71,40 @@ def planted(
 ) -> Dataset:
     """n rows of word counts with their true labels.
 
-    A row has one label and a geometric number more (`labels_per_row` on average), drawn with
-    probability ∝ rank^(−skew); each label contributes three words drawn from its own
-    `words_per_label`, and `noise_words` background words (Poisson) join them. Rows are independent,
-    so the first part can serve for training and the rest for testing.
+    Rows are independent, so the first part can serve for training and the rest for testing. Each
+    label of a row contributes three words drawn from its own.
 
+    Parameters
+    ----------
+    n : int
+        Rows.
+    n_features : int, default 2000
+        Words.
+    n_labels : int, default 200
+        Labels.
+    labels_per_row : float, default 4.0
+        Mean of the geometric number of labels drawn for a row, at least 1.
+    words_per_label : int, default 8
+        Words of its own that each label has.
+    noise_words : float, default 6.0
+        Mean of the Poisson number of background words in a row.
+    skew : float, default 0.8
+        Labels are drawn with probability ∝ rank^(−skew).
+    seed : int
+        The same seed gives the same data.
+
+    Returns
+    -------
+    Dataset
+        Features of shape (n, n_features), labels of shape (n, n_labels).
+
+    Raises
+    ------
+    ValueError
+        If a size is below 1.
+
+    Examples
+    --------
     >>> data = planted(100, seed=0)
     >>> data.features.shape, data.labels.shape
     ((100, 2000), (100, 200))
@@ -59,8 +114,8 @@ def planted(
     for name, value in least_one.items():
         _validation.in_range(value, name, 1, np.inf)
     rng = np.random.default_rng(seed)
-    wanted = np.minimum(rng.geometric(1 / labels_per_row, n), n_labels)
-    labels = _csr_of(_rows(wanted), _power_law(n_labels, skew, wanted.sum(), rng), (n, n_labels))
+    per_row = np.minimum(rng.geometric(1 / labels_per_row, n), n_labels)
+    labels = _csr_of(_rows(per_row), _power_law(n_labels, skew, per_row.sum(), rng), (n, n_labels))
     labels.data[:] = 1  # a label drawn twice is there once
 
     own_words = rng.integers(n_features, size=(n_labels, words_per_label))

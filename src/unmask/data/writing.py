@@ -6,38 +6,52 @@ that read back as the same float32. A file appears under its name only when it i
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import archive
+from unmask._typing import PathLike
 from unmask.data.dataset import Dataset
-
-Pathlike = str | os.PathLike[str]
 
 
 def write(
-    path: Pathlike,
+    path: PathLike,
     dataset: Dataset,
     *,
-    labels: Pathlike | None = None,
+    labels: PathLike | None = None,
     format: str | None = None,
 ) -> None:
-    """Write a data set; `.gz` and `.zst` at the end of a name compress.
+    """Write a data set.
 
         write("train.txt.gz", dataset)                            # header n d L
         write("trn_X_Xf.txt", dataset, labels="trn_X_Y.txt")      # features and labels apart
         write("train.npz", dataset)                               # everything, names included
         write("X.npz", dataset, labels="Y.npz")                   # two scipy matrices
 
-    A data set without features or without labels is written as `labels` or `features` alone.
-    `format` (`xc`, `features`, `labels`, `npz`) overrides what the name and the contents suggest.
     Text files hold no names, and no `filtered` pairs.
 
+    Parameters
+    ----------
+    path : str or path
+        The file; `.gz` and `.zst` at the end compress.
+    dataset : Dataset
+        Without features or without labels it is written as labels or features alone.
+    labels : str or path, optional
+        The file of the labels; then `path` holds the features alone.
+    format : {"xc", "features", "labels", "npz"}, optional
+        By default the name and the contents decide.
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown, does not fit the contents, or is given with two paths.
+
+    Examples
+    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "tiny.txt"
     >>> write(file, Dataset([[0.1, 0.0]], [[0, 1, 1]]))
@@ -74,7 +88,7 @@ def _write_xc(path: Path, dataset: Dataset) -> None:
     _io.write_rows(path, (*features.shape, labels.shape[1]), features, labels)
 
 
-def _write_matrix(path: Path, dataset: Dataset, role: str) -> None:
+def _write_matrix(path: Path, dataset: Dataset, role: Literal["features", "labels"]) -> None:
     matrix = _present(dataset, role)
     if not _is_npz(path):
         _io.write_rows(path, matrix.shape, matrix)
@@ -90,8 +104,8 @@ def _write_npz(path: Path, dataset: Dataset) -> None:
     archive.save_dataset(path, dataset)
 
 
-def _present(dataset: Dataset, role: str) -> sp.csr_array:
-    matrix: Any = getattr(dataset, role)
+def _present(dataset: Dataset, role: Literal["features", "labels"]) -> sp.csr_array:
+    matrix = dataset.features if role == "features" else dataset.labels
     if matrix is None:
         raise ValueError(f"the data set has no {role} to write; choose another format.")
     return matrix

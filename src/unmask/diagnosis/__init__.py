@@ -2,13 +2,24 @@
 
 Corrections assume that labels go missing independently, with known propensities. `diagnose` tests
 what follows from that, says how exact corrected metrics can be, and recommends. Every finding has a
-severity, the evidence and what to do.
+kind, a severity, the numbers that show it and what to do.
 
 Read on in `feasibility` (label counts against the propensities), `dependence` (with an audit),
-`usability` (standard errors, estimators, losses), `record` (what is returned).
+`usability` (standard errors, estimators, losses), `findings` (what is returned), `kinds` (what can
+be tested and found) and `wording` (all sentences).
 """
 
 from unmask.diagnosis.diagnose import diagnose
-from unmask.diagnosis.findings import SEVERITIES, Diagnosis, Finding, Test
+from unmask.diagnosis.findings import Diagnosis, Finding, Test
+from unmask.diagnosis.kinds import SEVERITIES, FindingKind, LabelGroup, TestKind
 
-__all__ = ["SEVERITIES", "Diagnosis", "Finding", "Test", "diagnose"]
+__all__ = [
+    "SEVERITIES",
+    "Diagnosis",
+    "Finding",
+    "FindingKind",
+    "LabelGroup",
+    "Test",
+    "TestKind",
+    "diagnose",
+]

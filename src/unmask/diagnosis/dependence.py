@@ -19,7 +19,6 @@ for each label?
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,66 +26,77 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
+from unmask._typing import Floats
 from unmask.diagnosis.findings import Test, replicates
+from unmask.diagnosis.kinds import Severity, TestKind
 from unmask.propensity.audit import label_counts, residuals
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 PERMUTATIONS = 999
 FEWEST = 5
 """Rows with and without the other label that a pair needs."""
-DEPENDENT = (
-    "No propensity per label can describe these losses: corrected numbers keep a bias that more "
-    "data do not remove. "
-)
 
 
 def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iterator[Test]:
     """Do the stated propensities agree with the audit?"""
-    k, total = label_counts(sp.csr_array(observed.multiply(complete))), label_counts(complete)
+    kept, total = label_counts(sp.csr_array(observed.multiply(complete))), label_counts(complete)
     used = (total > 0) & (p < 1)
-    k, total, p = k[used], total[used], p[used]
     if not used.any():
         return
-    excess, variance = k - total * p, total * p * (1 - p)
-    advice = "Use propensities estimated from this audit (`propensity.audit`)."
-    yield Test(
-        "level of the propensities agrees with the audit",
+    kept, total, p = kept[used], total[used], p[used]
+    yield _level(kept, total, p)
+    yield from _shape(kept, total, p)
+    yield _each_label(np.flatnonzero(used), kept, total, p)
+
+
+def _level(kept: Floats, total: Floats, p: Floats) -> Test:
+    """Were as many labels kept as stated, on the whole?"""
+    excess, variance = kept - total * p, total * p * (1 - p)
+    return Test(
+        TestKind.AUDIT_LEVEL,
         float(2 * norm.sf(abs(excess.sum()) / np.sqrt(variance.sum()))),
-        f"{k.sum() / total.sum():.1%} of the audited labels were kept; these propensities say "
-        f"{(total * p).sum() / total.sum():.1%}",
-        advice,
+        {
+            "kept_share": float(kept.sum() / total.sum()),
+            "stated_share": float((total * p).sum() / total.sum()),
+        },
         _severity(abs(excess.sum()) > 0.05 * (total * p).sum()),
-        title="The audit contradicts the level of the propensities",
     )
-    lean = logit(p) - (variance * logit(p)).sum() / variance.sum()
-    information = float((variance * lean**2).sum())
+
+
+def _shape(kept: Floats, total: Floats, p: Floats) -> Iterator[Test]:
+    """Score test of the slope 1 of the true logits over the stated ones, if these differ."""
+    excess, variance = kept - total * p, total * p * (1 - p)
+    centred = logit(p) - (variance * logit(p)).sum() / variance.sum()
+    information = float((variance * centred**2).sum())
     if information > 1e-9:
+        score = (excess * centred).sum()
         yield Test(
-            "shape of the propensities agrees with the audit",
-            float(2 * norm.sf(abs((excess * lean).sum()) / np.sqrt(information))),
-            f"from rare to frequent labels the logit of the propensity should rise "
-            f"{1 + (excess * lean).sum() / information:.2f} times as fast as stated",
-            advice,
-            title="The audit contradicts the shape of the propensities",
+            TestKind.AUDIT_SHAPE,
+            float(2 * norm.sf(abs(score) / np.sqrt(information))),
+            {"slope": float(1 + score / information)},
         )
-    each = np.minimum(1.0, 2 * np.minimum(binom.cdf(k, total, p), binom.sf(k - 1, total, p)))
-    worst = int(np.argmin(each))
-    yield Test(
-        "each propensity agrees with the audit",
-        float(min(1.0, each[worst] * each.size)),
-        f"label {np.flatnonzero(used)[worst]} was kept {k[worst]:.0f} of {total[worst]:.0f} times; "
-        f"its propensity is {p[worst]:.3g}",
-        advice,
-        title="The audit contradicts the propensity of single labels",
+
+
+def _each_label(labels: NDArray[np.intp], kept: Floats, total: Floats, p: Floats) -> Test:
+    """Binomial test of every label, Bonferroni."""
+    below, above = binom.cdf(kept, total, p), binom.sf(kept - 1, total, p)
+    chances = np.minimum(1.0, 2 * np.minimum(below, above))
+    worst = int(np.argmin(chances))
+    return Test(
+        TestKind.AUDIT_LABELS,
+        float(min(1.0, chances[worst] * chances.size)),
+        {
+            "label": int(labels[worst]),
+            "kept": float(kept[worst]),
+            "true": float(total[worst]),
+            "propensity": float(p[worst]),
+        },
     )
 
 
 def dependence(
     observed: sp.csr_array, complete: sp.csr_array, rng: np.random.Generator
 ) -> Iterator[Test]:
-    """What keeping a label depends on; both matrices passed the door."""
+    """What keeping a label depends on; both matrices are validated."""
     kept = sp.csr_array(observed.multiply(complete))
     left = residuals(kept, complete)
     if not left.data.any():
@@ -102,20 +112,16 @@ def on_number_of_labels(left: sp.csr_array) -> Test:
     log_size = np.log(np.repeat(np.diff(left.indptr), np.diff(left.indptr)))
     size = label_counts(left)
     centre = np.bincount(labels, log_size, left.shape[1]) / np.maximum(size, 1)
-    lean = log_size - centre[labels]
-    squares, leans = _by_label(left, left.data**2), _by_label(left, lean**2)
-    score = float(left.data @ lean)
-    variance = float((squares * leans / np.maximum(size - 1, 1)).sum())
+    centred = log_size - centre[labels]
+    squares, spread = _by_label(left, left.data**2), _by_label(left, centred**2)
+    score = float(left.data @ centred)
+    variance = float((squares * spread / np.maximum(size - 1, 1)).sum())
     per_doubling = np.exp(np.log(2) * score / variance) if variance > 0 else 1.0
     return Test(
-        "keeping does not depend on the number of labels",
+        TestKind.NUMBER_OF_LABELS,
         float(2 * norm.sf(abs(score) / np.sqrt(variance))) if variance > 0 else 1.0,
-        f"the odds of being kept change by the factor {per_doubling:.2f} when a row has twice as "
-        "many labels",
-        DEPENDENT + "Stratify rows by their number of labels, or model the propensity of an entry "
-        "(propensities may be given per row and label).",
+        {"odds_factor": float(per_doubling)},
         _severity(abs(np.log(per_doubling)) > np.log(1.1)),
-        title="Keeping a label depends on how many the row has",
     )
 
 
@@ -128,10 +134,10 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
     def together(values: Floats) -> float:
         return float((np.bincount(rows, values, left.shape[0]) ** 2).sum())
 
-    seen, values = together(by_label.data), by_label.data
+    observed, values = together(by_label.data), by_label.data
     repeated = replicates(
         lambda: together(values[np.lexsort((rng.random(values.size), label))]),
-        seen,
+        observed,
         _permutations(values.size),
         two_sided=True,
     )
@@ -139,15 +145,12 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
     pairs = (np.bincount(rows, spread[label], left.shape[0]) ** 2).sum() - (
         spread[label] ** 2
     ).sum()
-    correlation = (seen - (values**2).sum()) / pairs if pairs > 0 else 0.0
+    correlation = (observed - (values**2).sum()) / pairs if pairs > 0 else 0.0
     return Test(
-        "labels of a row are kept independently",
-        _two_sided(seen, repeated),
-        f"two labels of a row are kept or lost together with correlation {correlation:+.3f}",
-        DEPENDENT + "Some rows are annotated better than others: estimate propensities per row "
-        "group, or give them per row and label.",
+        TestKind.ROW,
+        _two_sided(observed, repeated),
+        {"correlation": float(correlation)},
         _severity(abs(correlation) > 0.02),
-        title="Labels of a row are kept or lost together",
     )
 
 
@@ -160,27 +163,30 @@ def on_other_labels(kept: sp.csr_array, complete: sp.csr_array) -> Test:
     enough &= (k[j] >= FEWEST) & (size[j] - k[j] >= FEWEST)
     j, other, present = j[enough], other[enough], present[enough]
     if not j.size:
-        return Test("keeping does not depend on other labels", 1.0, "no pair has enough rows", "")
+        return Test(TestKind.OTHER_LABELS, 1.0, {"pairs": 0})
     kept_with = np.rint(np.asarray(sp.csr_array(kept.T @ complete)[j, other]).ravel())
     below = hypergeom.cdf(kept_with, size[j], k[j], present)
     above = hypergeom.sf(kept_with - 1, size[j], k[j], present)
     chance = np.minimum(1.0, 2 * np.minimum(below, above))
-    at = int(np.argmin(chance))
-    with_it = kept_with[at] / present[at]
-    without = (k[j[at]] - kept_with[at]) / (size[j[at]] - present[at])
+    worst = int(np.argmin(chance))
+    label, rows_with, kept_rows = j[worst], present[worst], kept_with[worst]
+    share_with = kept_rows / rows_with
+    share_without = (k[label] - kept_rows) / (size[label] - rows_with)
     return Test(
-        "keeping does not depend on other labels",
-        float(min(1.0, chance[at] * chance.size)),
-        f"of {chance.size} pairs of labels, the strongest: label {j[at]} is kept in {with_it:.0%} "
-        f"of the rows that have label {other[at]} and in {without:.0%} of the others",
-        DEPENDENT + "If one label stands in for another (a hierarchy, a synonym), merge them or "
-        "complete the implied ones first.",
-        _severity(abs(with_it - without) > 0.1),
-        title="Keeping a label depends on another label",
+        TestKind.OTHER_LABELS,
+        float(min(1.0, chance[worst] * chance.size)),
+        {
+            "pairs": chance.size,
+            "label": int(label),
+            "other_label": int(other[worst]),
+            "kept_with": float(share_with),
+            "kept_without": float(share_without),
+        },
+        _severity(abs(share_with - share_without) > 0.1),
     )
 
 
-def _severity(large: bool) -> str:
+def _severity(large: bool) -> Severity:
     return "error" if large else "warning"
 
 
@@ -193,10 +199,10 @@ def _permutations(entries: int) -> int:
     return PERMUTATIONS if entries < 20_000 else 199
 
 
-def _two_sided(seen: float, repeated: Floats) -> float:
+def _two_sided(observed: float, repeated: Floats) -> float:
     """Both tails; beyond all permutations by the normal distribution with their moments."""
-    tail = 1 + min((repeated >= seen).sum(), (repeated <= seen).sum())
+    tail = 1 + min((repeated >= observed).sum(), (repeated <= observed).sum())
     counted = min(1.0, 2 * tail / (1 + repeated.size))
     if tail > 1 or repeated.std() == 0:
         return float(counted)
-    return float(min(counted, 2 * norm.sf(abs(seen - repeated.mean()) / repeated.std())))
+    return float(min(counted, 2 * norm.sf(abs(observed - repeated.mean()) / repeated.std())))

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.feasibility import feasibility
-from unmask.diagnosis.findings import SEVERITIES, Diagnosis, Finding, Test
+from unmask.diagnosis.findings import Diagnosis, Finding, Test
+from unmask.diagnosis.kinds import SEVERITIES, FindingKind, TestKind
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
-
-Floats = NDArray[np.float64]
 
 FEW = 4
 """Below as many observed positives a label's frequency is known to worse than ±50 %."""
 
 
 def diagnose(
-    labels: Any,
-    propensity: Any,
-    audit: tuple[Any, Any] | None = None,
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    audit: tuple[LabelsLike, LabelsLike] | None = None,
     *,
     k: tuple[int, ...] = (1, 3, 5),
     alpha: float = 0.05,
@@ -35,17 +33,49 @@ def diagnose(
 ) -> Diagnosis:
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
-    `audit` is a pair (observed, complete) of label matrices of the same audited rows. The chance
-    that anything is called a violation although nothing is one is at most `alpha`, over all tests
-    (Holm). Propensities that are a `PropensityEstimate` are tested at the upper ends of their
-    intervals: only what no propensity in the interval can explain counts.
+    The hypothesis is Y_ij = M_ij Y*_ij with independent M_ij ~ Bernoulli(p_j), for *any* true
+    labels Y*; the tests are in `feasibility` and, with an audit, in `dependence`.
 
+    Parameters
+    ----------
+    labels : matrix of shape (n, L)
+        Observed labels, dense or sparse; 1 where a label was observed.
+    propensity : array of shape (L,) or PropensityEstimate
+        Numbers in (0, 1]. An estimate is tested at the upper ends of its intervals: only what no
+        propensity in the interval can explain counts.
+    audit : pair of matrices of shape (m, L), optional
+        Observed and complete labels of the same audited rows.
+    k : tuple of int, default (1, 3, 5)
+        Places of the metrics whose standard errors are given.
+    alpha : float, default 0.05
+        The chance, at most, that anything is called a violation although nothing is one, over all
+        tests (Holm).
+    seed : int, default 0
+        Decides the replicates and permutations.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    ValueError
+        If there is no observed label, shapes do not fit, or a number is out of its range.
+
+    References
+    ----------
+    Holm, *A simple sequentially rejective multiple test procedure*, Scand. J. Stat. 6 (1979).
+
+    Examples
+    --------
     Half of all labels were lost, but no row is empty:
 
     >>> labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
-    >>> found = diagnose(labels, [0.5, 0.5, 0.5])
-    >>> found.severity, found.findings[0].title
-    ('error', 'Rows that lost all their labels are missing (all labels)')
+    >>> diagnosis = diagnose(labels, [0.5, 0.5, 0.5])
+    >>> diagnosis.severity, diagnosis.findings[0].kind == "empty_rows"
+    ('error', True)
+    >>> diagnosis.findings[0].title
+    'Rows that lost all their labels are missing (all labels)'
     """
     matrix = _validation.labels(labels)
     if not matrix.nnz:
@@ -54,6 +84,8 @@ def diagnose(
     p = _validation.propensity(propensity, matrix.shape[1])
     highest = propensity.high if isinstance(propensity, PropensityEstimate) else p
     places = tuple(_validation.positive_int(place, "k") for place in k)
+    if not places:
+        raise ValueError("k is empty; give at least one number of places, such as k=(1, 3, 5).")
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
     spurious: list[Finding] = []
@@ -66,7 +98,7 @@ def diagnose(
     figures = usability(matrix, p, places, rng)
     findings = [
         *(_violation(test, len(tests)) for test in rejected),
-        *_summary(tests, rejected, alpha),
+        *_summary(corrected, rejected, alpha),
         *_never_empty(matrix, p, rejected),
         *spurious,
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
@@ -79,8 +111,8 @@ def diagnose(
 def holm(tests: list[Test]) -> list[Test]:
     """Holm's step-down correction: the smallest p-value times their number, and so on upwards.
 
-    >>> given = [Test(str(p), p, "", "") for p in (0.01, 0.5, 0.04)]
-    >>> [test.adjusted for test in holm(given)]
+    >>> tests = [Test(TestKind.ROW, p) for p in (0.01, 0.5, 0.04)]
+    >>> [test.adjusted for test in holm(tests)]
     [0.03, 0.5, 0.08]
     """
     order = np.argsort([test.p_value for test in tests], kind="stable")
@@ -90,7 +122,9 @@ def holm(tests: list[Test]) -> list[Test]:
     return [replace(test, adjusted=float(a)) for test, a in zip(tests, adjusted, strict=True)]
 
 
-def _audit(audit: tuple[Any, Any], n_labels: int) -> tuple[sp.csr_array, sp.csr_array]:
+def _audit(
+    audit: tuple[LabelsLike, LabelsLike], n_labels: int
+) -> tuple[sp.csr_array, sp.csr_array]:
     observed = _validation.labels(audit[0], name="observed")
     complete = _validation.labels(audit[1], name="complete")
     _validation.same_shape(observed, complete, "observed", "complete")
@@ -99,74 +133,42 @@ def _audit(audit: tuple[Any, Any], n_labels: int) -> tuple[sp.csr_array, sp.csr_
     return observed, complete
 
 
-def _violation(test: Test, of: int) -> Finding:
-    chance = "below 1e-15" if test.adjusted < 1e-15 else f"{test.adjusted:.2g}"
-    evidence = f"{test.effect} (p = {chance} after correction for {of} tests)."
-    evidence = evidence.replace("p = below", "p below")
-    return Finding(test.severity, test.title, evidence[0].upper() + evidence[1:], test.advice)
+def _violation(test: Test, tests: int) -> Finding:
+    return Finding(test.kind, test.severity, {"tests": tests}, test.group, (test,))
 
 
 def _summary(tests: list[Test], rejected: list[Test], alpha: float) -> Iterator[Finding]:
-    if rejected:
-        passed = len(tests) - len(rejected)
-        if passed:
-            yield Finding(
-                "info",
-                "What does not contradict the propensities",
-                f"{passed} of {len(tests)} tests find nothing: "
-                f"{'; '.join(test.name for test in tests if test.name not in _names(rejected))}.",
-                "Only the errors and warnings need an answer.",
-            )
-        return
-    yield Finding(
-        "info",
-        "No test contradicts the propensities",
-        f"{len(tests)} tests, none rejected at {alpha:g} after correction.",
-        "Absence of evidence is not proof: an audit of some hundred rows tells more "
-        "(`propensity.audit_plan` says which).",
-    )
-
-
-def _names(tests: list[Test]) -> set[str]:
-    return {test.name for test in tests}
+    if not rejected:
+        values = {"tests": len(tests), "alpha": alpha}
+        yield Finding(FindingKind.NO_CONTRADICTION, "info", values)
+    elif passed := tuple(test for test in tests if test not in rejected):
+        values = {"passed": len(passed), "tests": len(tests)}
+        yield Finding(FindingKind.PASSED_TESTS, "info", values, tests=passed)
 
 
 def _never_empty(labels: sp.csr_array, p: Floats, rejected: list[Test]) -> Iterator[Finding]:
-    known = any(test.name.startswith("enough empty rows") for test in rejected)
-    if not known and np.diff(labels.indptr).min() > 0 and p[labels.indices].min() < 1:
-        yield Finding(
-            "info",
-            "Every row has a label",
-            "No row is empty. These propensities do not make empty rows certain, so this is no "
-            "contradiction, but it is what data look like from which empty rows were removed.",
-            "Make sure that rows without observed labels were kept.",
-        )
+    contradicted = any(test.kind is TestKind.EMPTY_ROWS for test in rejected)
+    if not contradicted and np.diff(labels.indptr).min() > 0 and p[labels.indices].min() < 1:
+        yield Finding(FindingKind.NO_EMPTY_ROWS, "info")
 
 
 def _spurious(observed: sp.csr_array, complete: sp.csr_array) -> Iterator[Finding]:
-    extra = observed.nnz - sp.csr_array(observed.multiply(complete)).nnz
-    if extra:
-        yield Finding(
-            "warning",
-            "Observed labels that are not true",
-            f"{extra} of {observed.nnz} observed labels in the audit are not among the complete "
-            "ones.",
-            "Corrections undo losses only; spurious labels are amplified. Remove them, or check "
-            "which of the two annotations is wrong.",
-        )
+    spurious = observed.nnz - sp.csr_array(observed.multiply(complete)).nnz
+    if spurious:
+        values = {"spurious": spurious, "observed": observed.nnz}
+        yield Finding(FindingKind.SPURIOUS_LABELS, "warning", values)
 
 
 def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
-    never, few = int((counts == 0).sum()), int(((counts > 0) & (counts < FEW)).sum())
-    if never or few:
+    never, rarely = int((counts == 0).sum()), int(((counts > 0) & (counts < FEW)).sum())
+    if never or rarely:
         true = counts * (reciprocal(p) / reciprocal(p).max())
-        mass = float(true[counts < FEW].sum() / true.sum())
-        yield Finding(
-            "info",
-            "Labels about which nothing can be said",
-            f"{never} of {counts.size} labels are never observed, {few} fewer than {FEW} times; "
-            f"by these propensities they make up {mass:.1%} of the true labels.",
-            "Do not report per-label (macro) figures for them; pool them, or leave them out and "
-            "say so.",
-        )
+        values = {
+            "never": never,
+            "rarely": rarely,
+            "fewest": FEW,
+            "labels": counts.size,
+            "share": float(true[counts < FEW].sum() / true.sum()),
+        }
+        yield Finding(FindingKind.RARE_LABELS, "info", values)

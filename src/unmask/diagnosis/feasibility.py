@@ -7,7 +7,8 @@ thinning   Masks with p_j are masks with p_j / t followed by a thinning with t =
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
            success t: likelihood ratio against the best mixture, parametric bootstrap. Where no row
            is empty, of binomials that are not 0: most published data lack their empty rows, and
-           that must not hide whether the rest fits.
+           that must not hide whether the rest fits. The best mixture is that of
+           `weights.counts.mixture`, which also fits the true label counts: one solver for both.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
@@ -19,62 +20,44 @@ All are exact or conservative for unequal propensities; none assumes that rows l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
+from unmask._typing import Bools, Floats, Ints
 from unmask.diagnosis.findings import Test, replicates
+from unmask.diagnosis.kinds import LabelGroup, TestKind
 from unmask.weights.counts import Mixture, mixture
-
-Floats = NDArray[np.float64]
 
 DOUBT = 1e-3
 REPLICATES = 99
 NEGLIGIBLE = 0.01  # a likelihood ratio that needs no replicates to be called a perfect fit
 
-NOT_INDEPENDENT = (
-    "The propensities are too low, or labels do not go missing independently. Estimate them from "
-    "an audit (`unmask propensity --audit`), and do not report corrected numbers until this is "
-    "resolved."
-)
-CUT_OFF = (
-    "Were labels cut off at that number? Then the rows that have it lost further labels, which "
-    "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
-    "from before the cut."
-)
-NO_EMPTY_ROWS = (
-    "Rows that lost all their labels were probably removed, as published data sets do. Put them "
-    "back if you can. If not: P@k and DCG@k by `unbiased` are too high by at least that share "
-    "relative to all rows, and `deconvolved` estimates speak of the rows that kept a label."
-)
-
 
 def feasibility(labels: sp.csr_array, p: Floats, rng: np.random.Generator) -> Iterator[Test]:
-    """All tests, on labels and propensities that passed the door."""
+    """All tests, on validated labels and propensities."""
     yield from frequency(labels, p)
-    for name, group in groups(labels, p):
-        part, of_part = sp.csr_array(labels[:, group]), p[group]
-        yield empty_rows(part, of_part, name)
-        yield spread(part, of_part, name)
-        yield thinning(part, float(of_part.max()), name, rng)
+    for group, used in groups(labels, p):
+        part, p_part = sp.csr_array(labels[:, used]), p[used]
+        yield empty_rows(part, p_part, group)
+        yield spread(part, p_part, group)
+        yield thinning(part, float(p_part.max()), group, rng)
 
 
-def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]]:
     """All labels, and the labels of low propensity that make up half of what was observed."""
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     used = counts > 0
     if not used.any():
         return
-    yield "all labels", used
+    yield LabelGroup.ALL, used
     order = np.argsort(p, kind="stable")
     middle = p[order][np.searchsorted(np.cumsum(counts[order]), labels.nnz / 2)]
     lower = used & (p <= middle)
     if lower.any() and middle < p[used].max():
-        yield f"labels with propensity up to {middle:.2g}", lower
+        yield LabelGroup.LOW_PROPENSITY, lower
 
 
 def frequency(labels: sp.csr_array, p: Floats) -> Iterator[Test]:
@@ -86,16 +69,18 @@ def frequency(labels: sp.csr_array, p: Floats) -> Iterator[Test]:
         return
     worst = int(np.argmin(tail))
     yield Test(
-        "no label more frequent than its propensity",
+        TestKind.LABEL_FREQUENCY,
         float(min(1.0, tail[worst] * tail.size)),
-        f"label {worst} is observed in {counts[worst] / n:.1%} of the rows; its propensity is "
-        f"{p[worst]:.3g}",
-        f"Raise the propensity of such labels ({int((counts > n * p).sum())} of them).",
-        title="Labels seen more often than their propensity allows",
+        {
+            "label": worst,
+            "observed_share": float(counts[worst] / n),
+            "propensity": float(p[worst]),
+            "too_frequent": int((counts > n * p).sum()),
+        },
     )
 
 
-def empty_rows(part: sp.csr_array, p: Floats, name: str) -> Test:
+def empty_rows(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
     """Are there as many rows without a label as must have lost all of theirs?
 
     The bound is itself estimated: the test takes its lower end at level `DOUBT` and adds `DOUBT` to
@@ -108,38 +93,37 @@ def empty_rows(part: sp.csr_array, p: Floats, name: str) -> Test:
     bound = float(np.exp(exponent.mean()))
     error = exponent.std() / np.sqrt(n) if bound > 0 else 0.0
     cautious = bound * np.exp(norm.ppf(DOUBT) * error)
-    seen = "no row is" if empty == 0 else f"{empty} of {n} rows are"
     return Test(
-        f"enough empty rows ({name})",
+        TestKind.EMPTY_ROWS,
         min(1.0, float(binom.cdf(empty, n, cautious)) + DOUBT),
-        f"{seen} empty, but with these propensities at least {bound:.1%} of all rows lose every "
-        "label",
-        NO_EMPTY_ROWS if empty == 0 else NOT_INDEPENDENT,
-        title=f"Rows that lost all their labels are missing ({name})",
+        {"empty": empty, "rows": n, "least_share": bound, "highest_propensity": float(p.max())},
+        group=group,
     )
 
 
-def spread(part: sp.csr_array, p: Floats, name: str) -> Test:
+def spread(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
     """Does the number of observed labels vary at least as much as losing labels makes it vary?"""
     m = np.diff(part.indptr).astype(np.float64)
     at_least = row_sums(part, (1 - p)[part.indices])
     excess = (m - m.mean()) ** 2 - at_least
     error = excess.std() / np.sqrt(len(m)) + 1e-9  # constant counts have no error at all
     return Test(
-        f"counts vary enough ({name})",
+        TestKind.COUNT_SPREAD,
         float(norm.cdf(excess.mean() / error)),
-        f"the number of observed labels per row has variance {m.var():.3g}; losing labels at "
-        f"random alone makes it {at_least.mean():.3g}",
-        NOT_INDEPENDENT,
-        title=f"The number of labels varies too little between rows ({name})",
+        {
+            "variance": float(m.var()),
+            "least_variance": float(at_least.mean()),
+            "highest_propensity": float(p.max()),
+        },
+        group=group,
     )
 
 
-def thinning(part: sp.csr_array, t: float, name: str, rng: np.random.Generator) -> Test:
+def thinning(part: sp.csr_array, t: float, group: LabelGroup, rng: np.random.Generator) -> Test:
     """Is the histogram of label counts that of a thinning with probability t?
 
     Data without any empty row are compared with what thinning leaves in rows that are not empty:
-    that there are none is the other test's to say.
+    that no row is empty is tested by `empty_rows`.
     """
     n_labels, rows = part.shape[1], np.bincount(np.diff(part.indptr))
     ratio, fit = _likelihood_ratio(rows, n_labels, t)
@@ -149,16 +133,19 @@ def thinning(part: sp.csr_array, t: float, name: str, rng: np.random.Generator) 
         ratio,
         REPLICATES if ratio > NEGLIGIBLE else 0,
     )
-    at = int(np.argmax(np.abs(rows / rows.sum() - expected[: rows.size])))
-    few = f"{at} {'label' if at == 1 else 'labels'}"
+    observed = rows / rows.sum()
+    worst = int(np.argmax(np.abs(observed - expected[: rows.size])))
     return Test(
-        f"counts are a thinning ({name})",
+        TestKind.COUNT_THINNING,
         _tail(ratio, repeated),
-        f"{rows[at] / rows.sum():.1%} of the rows show {few}, where whatever the truth is losing "
-        f"labels leaves {expected[at]:.1%}"
-        + (f"; no row shows more than {few}" if at == rows.size - 1 else ""),
-        CUT_OFF if at == rows.size - 1 else NOT_INDEPENDENT,
-        title=f"The number of labels per row is not what losing labels leaves ({name})",
+        {
+            "labels": worst,
+            "most_labels": rows.size - 1,
+            "observed_share": float(observed[worst]),
+            "expected_share": float(expected[worst]),
+            "highest_propensity": t,
+        },
+        group=group,
     )
 
 
@@ -168,12 +155,12 @@ def row_sums(labels: sp.csr_array, of_entry: Floats) -> Floats:
     return np.bincount(rows, of_entry, labels.shape[0]).astype(np.float64)
 
 
-def _likelihood_ratio(rows: NDArray[Any], n_labels: int, t: float) -> tuple[float, Mixture]:
-    """2 ln (histogram as seen / best mixture of Bin(N, t)), and that mixture."""
-    seen = np.trim_zeros(rows, "b")
-    fit = mixture(seen, t, n_labels, without_empty=seen[0] == 0)
-    shares = seen / seen.sum()
-    ratio = 2 * seen.sum() * (xlogy(shares, shares).sum() - fit.log_likelihood[-1])
+def _likelihood_ratio(rows: Ints, n_labels: int, t: float) -> tuple[float, Mixture]:
+    """2 ln (histogram of counts / best mixture of Bin(N, t)), and that mixture."""
+    counts = np.trim_zeros(rows, "b")
+    fit = mixture(counts, t, n_labels, without_empty=counts[0] == 0)
+    shares = counts / counts.sum()
+    ratio = 2 * counts.sum() * (xlogy(shares, shares).sum() - fit.log_likelihood[-1])
     return max(0.0, float(ratio)), fit
 
 

@@ -3,82 +3,290 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
-SEVERITIES = ("info", "warning", "error")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing to know: how bad it is, what it is, what shows it, what to do about it."""
-
-    severity: str
-    title: str
-    evidence: str
-    advice: str
-
-    def __str__(self) -> str:
-        """Four short lines."""
-        return f"[{self.severity}] {self.title}\n    {self.evidence}\n    → {self.advice}"
+from unmask import _validation
+from unmask._typing import Floats
+from unmask.diagnosis import wording
+from unmask.diagnosis.kinds import (
+    SEVERITIES,
+    FindingKind,
+    LabelGroup,
+    Severity,
+    TestKind,
+    Values,
+)
 
 
 @dataclass(frozen=True)
 class Test:
     """A test of one consequence of independent masks with the stated propensities.
 
-    name      what is tested
-    p_value   under the hypothesis that the propensities hold and the masks are independent
-    adjusted  the same after Holm's correction for all tests of the diagnosis
-    effect    how large the departure is, in words with a number
-    advice    what to do if the test rejects
-    severity  how bad it is if the test rejects; a departure too small to matter is a "warning"
-    title     what the finding is called if the test rejects
+    Parameters
+    ----------
+    kind : TestKind
+        What is tested.
+    p_value : float
+        Under the hypothesis that the propensities hold and the masks are independent.
+    values : mapping of str to float, default {}
+        How large the departure is, in numbers; which ones depends on the kind.
+    severity : {"error", "warning"}, default "error"
+        How bad it is if the test rejects; a departure too small to matter is a "warning".
+    group : LabelGroup, optional
+        The labels that the test is about, where it is made for several groups.
+    adjusted : float, default 1.0
+        The p-value after Holm's correction for all tests of the diagnosis.
+
+    Examples
+    --------
+    >>> test = Test(TestKind.ROW, 0.01, {"correlation": 0.2})
+    >>> test.kind == "row", test.name
+    (True, 'labels of a row are kept independently')
+    >>> test.effect
+    'two labels of a row are kept or lost together with correlation +0.200'
     """
 
     __test__ = False  # pytest: not a test case
 
-    name: str
+    kind: TestKind
     p_value: float
-    effect: str
-    advice: str
-    severity: str = "error"
+    values: Values = field(default_factory=dict, hash=False)
+    severity: Severity = "error"
+    group: LabelGroup | None = None
     adjusted: float = 1.0
-    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is tested, in words."""
+        return wording.name_of_test(self)
+
+    @property
+    def title(self) -> str:
+        """What the finding is called if the test rejects."""
+        return wording.title_if_rejected(self)
+
+    @property
+    def effect(self) -> str:
+        """How large the departure is, in words with a number."""
+        return wording.effect_of_test(self)
+
+    @property
+    def advice(self) -> str:
+        """What to do if the test rejects."""
+        return wording.advice_if_rejected(self)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain numbers and strings, for JSON."""
+        return {
+            "kind": str(self.kind),
+            "group": None if self.group is None else str(self.group),
+            "name": self.name,
+            "p_value": self.p_value,
+            "adjusted": self.adjusted,
+            "severity": self.severity,
+            "title": self.title,
+            "effect": self.effect,
+            "advice": self.advice,
+            "values": dict(self.values),
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know: how bad it is, what it is, what shows it, what to do about it.
+
+    Parameters
+    ----------
+    kind : TestKind or FindingKind
+        What was found; a rejected test gives its own kind.
+    severity : {"info", "warning", "error"}
+        How bad it is.
+    values : mapping of str to float, default {}
+        The numbers that show it; which ones depends on the kind.
+    group : LabelGroup, optional
+        The labels that it is about, where a test is made for several groups.
+    tests : tuple of Test, default ()
+        The rejected test, or the tests that the finding sums up.
+
+    Examples
+    --------
+    >>> print(Finding(FindingKind.SPURIOUS_LABELS, "warning", {"spurious": 2, "observed": 40}))
+    [warning] Observed labels that are not true
+        2 of 40 observed labels in the audit are not among the complete ones.
+        → Corrections undo losses only; spurious labels are amplified. Remove them, or check \
+which of the two annotations is wrong.
+    """
+
+    kind: TestKind | FindingKind
+    severity: Severity
+    values: Values = field(default_factory=dict, hash=False)
+    group: LabelGroup | None = None
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was found, in a few words."""
+        return wording.title_of(self)
+
+    @property
+    def evidence(self) -> str:
+        """What shows it, in sentences."""
+        return wording.evidence_of(self)
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, in sentences."""
+        return wording.advice_on(self)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain numbers and strings, for JSON."""
+        return {
+            "kind": str(self.kind),
+            "group": None if self.group is None else str(self.group),
+            "severity": self.severity,
+            "title": self.title,
+            "evidence": self.evidence,
+            "advice": self.advice,
+            "values": dict(self.values),
+        }
+
+    def __str__(self) -> str:
+        """Four short lines."""
+        return f"[{self.severity}] {self.title}\n    {self.evidence}\n    → {self.advice}"
+
+
+class Usability(TypedDict):
+    """How exact corrected metrics can be, and the figures behind it.
+
+    standard_error         of every metric, "P@1" …
+    effective_sample_size  of "P" and "R": (Σ w)² / Σ w² of the weights of the observed labels
+    observed_labels        how many labels were observed
+    largest_weight         "1/p" of P@k and nDCG@k, "T" of R@k
+    rows_with_negative_total_weight  share of rows whose weights T sum to less than 0
+    """
+
+    standard_error: dict[str, float]
+    effective_sample_size: dict[str, float]
+    observed_labels: int
+    largest_weight: dict[str, float]
+    rows_with_negative_total_weight: float
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """Can these propensities be true, and can unbiased estimates be used here?
 
-    findings   worst first
-    tests      every test made, rejected or not
-    usability  expected standard errors, effective sample size, largest weights
-    n, L       size of the label matrix
+    Parameters
+    ----------
+    findings : tuple of Finding
+        Worst first.
+    tests : tuple of Test
+        Every test made, rejected or not.
+    usability : dict
+        Expected standard errors, effective sample size, largest weights (`Usability`).
+    n, L : int
+        Size of the label matrix.
+
+    Examples
+    --------
+    >>> from unmask import diagnose
+    >>> diagnosis = diagnose([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50, [0.5, 0.5, 0.5])
+    >>> diagnosis.test("empty_rows").values["empty"]
+    0
+    >>> diagnosis.finding("empty_rows").severity, diagnosis.finding("spurious_labels")
+    ('error', None)
+    >>> diagnosis.finding("estimator").advice.partition(",")[0]
+    'Report `vanilla`'
     """
 
     findings: tuple[Finding, ...]
     tests: tuple[Test, ...]
-    usability: dict[str, Any]
+    usability: Usability
     n: int
     L: int
 
+    def test(self, kind: str, group: str | None = None) -> Test:
+        """The test of this kind.
+
+        Parameters
+        ----------
+        kind : TestKind or str
+            What is tested, such as "empty_rows" or "audit_level".
+        group : LabelGroup or str, optional
+            "all" or "low_propensity", for tests that are made for both groups of labels; by default
+            the test about all labels.
+
+        Returns
+        -------
+        Test
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind or group, or no such test was made.
+        """
+        _validation.one_of(kind, tuple(TestKind), "kind of test")
+        _check_group(group)
+        for test in self.tests:
+            if test.kind == kind and group in (None, test.group):
+                return test
+        raise ValueError(_not_made(TestKind(kind), group, self.tests))
+
+    def finding(self, kind: str, group: str | None = None) -> Finding | None:
+        """The worst finding of this kind, if there is one.
+
+        Parameters
+        ----------
+        kind : TestKind, FindingKind or str
+            What is looked for, such as "empty_rows" (the test was rejected) or "rare_labels".
+        group : LabelGroup or str, optional
+            "all" or "low_propensity", for tests that are made for both groups of labels.
+
+        Returns
+        -------
+        Finding or None
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind or group.
+        """
+        _validation.one_of(kind, (*TestKind, *FindingKind), "kind of finding")
+        _check_group(group)
+        for finding in self.findings:
+            if finding.kind == kind and group in (None, finding.group):
+                return finding
+        return None
+
     @property
-    def severity(self) -> str:
+    def violations(self) -> tuple[Finding, ...]:
+        """The findings that a test was rejected, worst first."""
+        return tuple(finding for finding in self.findings if isinstance(finding.kind, TestKind))
+
+    @property
+    def severity(self) -> Severity:
         """The worst severity among the findings."""
         return max((f.severity for f in self.findings), key=SEVERITIES.index, default="info")
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        return VERDICTS[self.severity]
+        return wording.VERDICTS[self.severity]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain numbers, lists and strings, for JSON."""
-        return {"severity": self.severity, "verdict": self.verdict, **asdict(self)}
+        return {
+            "severity": self.severity,
+            "verdict": self.verdict,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "tests": [test.to_dict() for test in self.tests],
+            "usability": self.usability,
+            "n": self.n,
+            "L": self.L,
+        }
 
     def __str__(self) -> str:
         """The verdict and the findings, for reading."""
@@ -86,10 +294,23 @@ class Diagnosis:
         return "\n".join([head, *map(str, self.findings)])
 
 
+def _check_group(group: str | None) -> None:
+    if group is not None:
+        _validation.one_of(group, tuple(LabelGroup), "group of labels")
+
+
+def _not_made(kind: TestKind, group: str | None, tests: tuple[Test, ...]) -> str:
+    made = ", ".join(dict.fromkeys(test.kind for test in tests))
+    if kind.needs_audit and not any(test.kind.needs_audit for test in tests):
+        return f"the test {kind!s} needs an audit; give `audit` to `diagnose`. Tests made: {made}."
+    of = "" if group is None else f" of the group {group!s}"
+    return f"the test {kind!s}{of} could not be made of these data. Tests made: {made}."
+
+
 def replicates(
-    draw: Callable[[], float], seen: float, most: int, *, two_sided: bool = False
-) -> NDArray[np.float64]:
-    """Up to `most` draws; no more once so many lie beyond `seen` that it is nothing unusual.
+    draw: Callable[[], float], observed: float, most: int, *, two_sided: bool = False
+) -> Floats:
+    """Up to `most` draws; no more once so many lie beyond `observed` that it is nothing unusual.
 
     A p-value of (1 + draws beyond) / (1 + draws) keeps its level (Besag & Clifford, *Sequential
     Monte Carlo p-values*, 1991), and where nothing is wrong most of the work is saved.
@@ -101,16 +322,9 @@ def replicates(
     above = below = 0
     while len(drawn) < most and (below if two_sided and below < above else above) < UNUSUAL:
         drawn.append(draw())
-        above += drawn[-1] >= seen
-        below += drawn[-1] <= seen
+        above += drawn[-1] >= observed
+        below += drawn[-1] <= observed
     return np.array(drawn)
 
 
 UNUSUAL = 10
-
-VERDICTS = {
-    "info": "nothing contradicts these propensities, and unbiased estimates can be used.",
-    "warning": "usable with care; read the warnings.",
-    "error": "these labels and these propensities do not fit together as corrections assume; "
-    "read the errors before using corrected numbers.",
-}

@@ -6,20 +6,42 @@ from pathlib import Path
 from typing import cast
 
 from unmask import report
-from unmask.diagnosis.findings import VERDICTS
+from unmask.diagnosis.wording import VERDICTS
 from unmask.pages import label_figures
 from unmask.pages.stored import DiagnosisRecord
 
 
 def summary(record: DiagnosisRecord) -> list[str]:
-    """The verdict, and every finding that is more than information."""
+    """The verdict, and every finding that is more than information.
+
+    Parameters
+    ----------
+    record : DiagnosisRecord
+        As `unmask diagnose --json` prints it.
+
+    Returns
+    -------
+    list of str
+        Sentences for the top of the page.
+    """
     findings = [f"{f['title']}." for f in record["findings"] if f["severity"] != "info"]
     verdict = VERDICTS[record["severity"]]
     return [verdict[0].upper() + verdict[1:], *findings]
 
 
 def sections(record: DiagnosisRecord) -> list[report.Section]:
-    """Findings, all tests, the labels."""
+    """Findings, all tests, the labels.
+
+    Parameters
+    ----------
+    record : DiagnosisRecord
+        As `unmask diagnose --json` prints it.
+
+    Returns
+    -------
+    list of Section
+        Without tests or figures of the labels where the record has none.
+    """
     verdicts = [
         report.Verdict(f["severity"], f["title"], evidence=f["evidence"], advice=f["advice"])
         for f in record["findings"]
@@ -37,7 +59,20 @@ def sections(record: DiagnosisRecord) -> list[report.Section]:
 
 
 def recognise(path: Path, content: object) -> list[DiagnosisRecord]:
-    """The record in the content of a file, if it is a stored diagnosis."""
+    """The record in the content of a file, if it is a stored diagnosis.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : object
+        What its JSON holds.
+
+    Returns
+    -------
+    list of DiagnosisRecord
+        One record, or none.
+    """
     if isinstance(content, dict) and content.get("kind") == "diagnosis":
         return [cast(DiagnosisRecord, content)]
     return []

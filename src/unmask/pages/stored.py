@@ -75,6 +75,7 @@ class EvaluationRecord(TypedDict):
 class FindingRow(TypedDict):
     """A finding of a diagnosis."""
 
+    kind: NotRequired[str]
     severity: str
     title: str
     evidence: str
@@ -84,6 +85,7 @@ class FindingRow(TypedDict):
 class TestRow(TypedDict):
     """A test of a diagnosis."""
 
+    kind: NotRequired[str]
     name: str
     effect: str
     p_value: float | None

@@ -28,7 +28,7 @@ from unmask.propensity.models import (
 )
 from unmask.propensity.presets import PRESETS, Preset, preset
 from unmask.propensity.recapture import chapman, recapture
-from unmask.propensity.spec import MODELS, named, read, write
+from unmask.propensity.spec import MODELS, from_spec, read, write
 
 ESTIMATORS = {
     "audit": audit,
@@ -56,10 +56,10 @@ __all__ = [
     "from_counts",
     "from_marginals",
     "from_model",
+    "from_spec",
     "inverse_linear",
     "jain",
     "jain_curve",
-    "named",
     "preset",
     "read",
     "recapture",

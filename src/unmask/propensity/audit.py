@@ -20,26 +20,24 @@ label was seen there would find every p_j to be 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import beta, chi2
 
 from unmask import _validation
+from unmask._typing import Floats, Ints, LabelsLike
 from unmask.propensity import frequency_curve as curves
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
-
-Floats = NDArray[np.float64]
 
 CURVES = ("jain", "free")
 
 
 def audit(
-    observed: Any,
-    complete: Any,
+    observed: LabelsLike,
+    complete: LabelsLike,
     *,
     counts: ArrayLike | None = None,
     n: int | None = None,
@@ -49,26 +47,54 @@ def audit(
 ) -> PropensityEstimate:
     """Propensities from rows of which both the observed and the complete labels are known.
 
-    `counts` and `n` are the label counts and the number of rows of the observed *training* labels,
-    of which the Jain model is a function. Without them the curve runs over the counts of
-    the complete labels of the audit, and its a and b are not comparable to published constants.
+        k_j ~ Bin(K_j, p_j),    K_j true labels j in the audited rows, k_j of them observed
 
-    `curve="jain"` fits a and b; `curve="free"` also the level of the curve, for propensities that
-    are not 1 / ln n at a single training positive.
+    The rates k_j / K_j are drawn towards a curve over label frequency; see the module.
 
+    Parameters
+    ----------
+    observed, complete : matrices of shape (m, L)
+        Observed and complete labels of the same audited rows, dense or sparse. The rows may be
+        chosen by anything except their observed labels.
+    counts : array of shape (L,), optional
+        Label counts of the observed *training* labels, of which the Jain model is a function. By
+        default the curve runs over the counts of the complete labels of the audit, and its a and b
+        are not comparable to published constants.
+    n : int, optional
+        Rows of the training labels; goes with `counts`.
+    curve : {"jain", "free"}, default "jain"
+        "jain" fits a and b; "free" also the level of the curve, for propensities that are not
+        1 / ln n at a single training positive.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+    seed : int, default 0
+        Decides the draws of the curve's parameters.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, no audited row has a true label, only one of `counts` and `n` is given,
+        or an option is unknown or out of its range.
+
+    Examples
+    --------
     >>> from unmask import data, propensity
     >>> truth = data.synthetic.independent(300, 20, seed=0)
-    >>> seen = data.hide(truth, propensity.constant(20, 0.4), seed=1)
-    >>> estimate = propensity.audit(seen, truth, curve="free")
+    >>> observed = data.hide(truth, propensity.constant(20, 0.4), seed=1)
+    >>> estimate = propensity.audit(observed, truth, curve="free")
     >>> bool((estimate.low < 0.4).all() and (estimate.high > 0.4).all())
     True
     """
-    seen = _validation.labels(observed, name="observed")
+    observed = _validation.labels(observed, name="observed")
     true = _validation.labels(complete, name="complete")
-    _validation.same_shape(seen, true, "observed", "complete")
+    _validation.same_shape(observed, true, "observed", "complete")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
-    kept = sp.csr_array(seen.multiply(true))
+    kept = sp.csr_array(observed.multiply(true))
     effect = design_effect(kept, true)
     total = label_counts(true)
     return from_counts(
@@ -82,7 +108,7 @@ def audit(
         confidence=confidence,
         seed=seed,
         method="audit",
-        notes=_notes(seen.nnz - kept.nnz, seen.nnz, effect),
+        notes=_notes(observed.nnz - kept.nnz, observed.nnz, effect),
     )
 
 
@@ -100,26 +126,59 @@ def from_counts(
     method: str = "counts",
     notes: tuple[str, ...] = (),
 ) -> PropensityEstimate:
-    """The same from numbers alone: of `of[j]` true labels j, `kept[j]` were observed.
+    """Propensities from numbers alone: of `of[j]` true labels j, `kept[j]` were observed.
 
-    `counts` of `n` training rows place the labels along the curve; if they are `sampled` (from few
-    rows, such as those of the audit itself), the curve is trusted less where they are small.
-    `effect` is the design effect of labels that are kept or lost together.
+        p_j | k_j ~ Beta(κ c_j + k_j, κ (1 − c_j) + K_j − k_j),    c_j the curve at n_j
 
+    Parameters
+    ----------
+    kept, of : arrays of shape (L,)
+        k_j and K_j, 0 ≤ k_j ≤ K_j; fractions are allowed.
+    counts : array of shape (L,)
+        n_j, training rows with label j, which place the labels along the curve.
+    n : int
+        Training rows, at least 3.
+    sampled : bool, default False
+        Whether the counts come from few rows, such as those of the audit itself; then the curve is
+        trusted less where they are small.
+    effect : float, default 1.0
+        Design effect of labels that are kept or lost together, at least 1.
+    curve : {"jain", "free"}, default "jain"
+        Whether the level of the curve is estimated, too ("free").
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+    seed : int, default 0
+        Decides the draws of the curve's parameters.
+    method : str, default "counts"
+        The name that the estimate carries.
+    notes : tuple of str, default ()
+        Sentences that the estimate carries, before those on the curve.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If counts contradict each other, or an option is unknown or out of its range.
+
+    Examples
+    --------
     >>> p = from_counts([30, 3, 0], [60, 9, 0], counts=[500, 60, 8], n=1000)
     >>> p.evidence
     array([60.,  9.,  0.])
     >>> bool(p.high[2] - p.low[2] > p.high[0] - p.low[0])
     True
     """
-    known = fit_posterior(
+    posterior = fit_posterior(
         kept, of, counts, n, sampled=sampled, effect=effect, curve=curve, confidence=confidence,
         seed=seed,
     )  # fmt: skip
-    value, low, high = known.summary(confidence)
+    value, low, high = posterior.summary(confidence)
     return PropensityEstimate(
-        value, low, high, confidence, method, known.of, known, known.curve,
-        (*notes, *_curve_notes(known)), effect,
+        value, low, high, confidence, method, posterior.of, posterior, posterior.curve,
+        (*notes, *_curve_notes(posterior)), effect,
     )  # fmt: skip
 
 
@@ -141,7 +200,7 @@ def design_effect(kept: sp.csr_array, true: sp.csr_array) -> float:
 
 
 def residuals(kept: sp.csr_array, true: sp.csr_array) -> sp.csr_array:
-    """e_ij = kept_ij − k_j/K_j for every true label entry; both matrices passed the door."""
+    """e_ij = kept_ij − k_j/K_j for every true label entry; both matrices are validated."""
     rate = label_counts(kept) / np.maximum(label_counts(true), 1)
     return sp.csr_array(
         (was_kept(kept, true) - rate[true.indices], true.indices, true.indptr), shape=true.shape
@@ -152,21 +211,25 @@ def was_kept(kept: sp.csr_array, true: sp.csr_array) -> Floats:
     """1 for every true label entry that is in `kept` (a part of it), else 0, in storage order."""
     width = true.shape[1]
 
-    def keys(matrix: sp.csr_array) -> NDArray[np.int64]:
+    def keys(matrix: sp.csr_array) -> Ints:
         rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
         return np.asarray(rows * width + matrix.indices)
 
     return np.isin(keys(true), keys(kept), assume_unique=True).astype(np.float64)
 
 
-def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Floats]:
+def _counts(
+    kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int
+) -> tuple[Floats, Floats, Floats]:
     total = _validation.numbers(of, "true label counts")
     total = _validation.per_label(total, total.size, "true label counts")
     k = _validation.per_label(kept, total.size, "kept label counts")
     frequency = _validation.per_label(counts, total.size, "training label counts")
     if (k > total).any():
-        at = int(np.flatnonzero(k > total)[0])
-        raise ValueError(f"label {at} was kept {k[at]:g} times out of {total[at]:g}; swap them?")
+        label = int(np.flatnonzero(k > total)[0])
+        raise ValueError(
+            f"label {label} was kept {k[label]:g} times out of {total[label]:g}; swap them?"
+        )
     if not total.any():
         raise ValueError("no audited row has a true label; audit more rows.")
     _validation.training_rows(n)
@@ -177,7 +240,7 @@ def _counts(kept: Any, of: Any, counts: Any, n: int) -> tuple[Floats, Floats, Fl
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known of every p_j: a Beta distribution for each curve that the counts allow."""
+    """The distribution of every p_j: a Beta for each curve that the counts allow."""
 
     curve: CurveFit
     kept: Floats
@@ -264,8 +327,8 @@ def _notes(spurious: int, observed: int, effect: float) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _curve_notes(known: Posterior) -> tuple[str, ...]:
-    fitted, evidence = known.curve, known.evidence
+def _curve_notes(posterior: Posterior) -> tuple[str, ...]:
+    fitted, evidence = posterior.curve, posterior.evidence
     notes = [
         f"{name} is hardly determined by these counts (anything from {low:.2g} to {high:.2g})."
         for name, (low, high) in fitted.intervals.items()

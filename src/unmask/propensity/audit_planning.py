@@ -22,26 +22,23 @@ the mix alone can gain. `after` is more cautious than that.
 totals over all rows enter, in which one row counts for little). If a label
 is kept or lost independently of everything else, whatever else rows are chosen by (by a model
 trained on other rows) leaves kept and lost labels as they are; rows chosen because a label was
-*seen* there would always have kept it, and the audit would find p_j = 1. If keeping depends on the
-number of labels, chosen rows are not representative: audit some blind rows as well, and ask
+*observed* there would always have kept it, and the audit would find p_j = 1. If keeping depends on
+the number of labels, chosen rows are not representative: audit some blind rows as well, and ask
 `diagnosis.diagnose`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from unmask import _validation
+from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask.predictions import TopK
 from unmask.propensity.estimate import PropensityEstimate
-
-Floats = NDArray[np.float64]
 
 BATCHES = 25
 BINS = 30
@@ -58,15 +55,23 @@ CURVE_WORTH, GUESS_WORTH = 20.0, 2.0
 class AuditPlan:
     """Rows to annotate completely, the most useful first.
 
-    rows     row numbers, as many as the budget allows
-    cost     what they are expected to cost
-    before   standard error of the metric due to unknown propensities, as things stand
-    after    the same expected after the planned audit
-    uniform  the same expected after auditing blindly for the same cost
-    labels   each label's share in the uncertainty as things stand, (L,)
+    Parameters
+    ----------
+    rows : integers of shape (r,)
+        Row numbers, as many as the budget allows.
+    cost : float
+        What they are expected to cost.
+    before : float
+        Standard error of the metric due to unknown propensities, as things stand.
+    after : float
+        The same expected after the planned audit.
+    uniform : float
+        The same expected after auditing blindly for the same cost.
+    labels : array of shape (L,)
+        Each label's share in the uncertainty as things stand.
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     cost: float
     before: float
     after: float
@@ -76,8 +81,8 @@ class AuditPlan:
 
 def audit_plan(
     top: TopK,
-    labels: Any,
-    propensity: Any,
+    labels: LabelsLike,
+    propensity: PropensityLike,
     *,
     budget: float,
     metric: str = "precision",
@@ -86,12 +91,37 @@ def audit_plan(
 ) -> AuditPlan:
     """The rows whose complete labels make `metric` at k most certain, for a given `budget`.
 
-    `top` are the predictions of the rows that can be audited, `labels` their observed labels, and
-    `propensity` the best guess so far (an estimate says itself how sure it is). All places of `top`
-    tell where labels may be found, so give more than k; the metric counts the first k (default:
-    all). A row costs 1 plus `label_cost` for every true label in it: the budget is a number of rows
-    if labels cost nothing.
+        Var(θ) = Σ_j s_j² v_j / K_j + Σ_g S_g² v_g / K_g    is lowered greedily (see the module)
 
+    Parameters
+    ----------
+    top : TopK
+        Predictions of the n rows that can be audited. All places say where labels may be found, so
+        give more than k.
+    labels : matrix of shape (n, L)
+        Observed labels of these rows.
+    propensity : array of shape (L,) or PropensityEstimate
+        The best guess so far, at least 1e-50; an estimate says itself how sure it is.
+    budget : float
+        What may be spent, at least 1: a number of rows if labels cost nothing.
+    metric : {"precision", "recall"}, default "precision"
+        What is to become certain.
+    k : int, optional
+        Places that the metric counts; by default all of `top`.
+    label_cost : float, default 0.0
+        A row costs 1 plus this for every true label in it.
+
+    Returns
+    -------
+    AuditPlan
+
+    Raises
+    ------
+    ValueError
+        If predictions and labels do not fit, or a number is out of its range.
+
+    Examples
+    --------
     >>> top = TopK([[0], [0], [1], [1]], [[0.9], [0.8], [0.9], [0.8]])
     >>> plan = audit_plan(top, [[1, 0], [1, 0], [0, 0], [0, 1]], [0.9, 0.2], budget=2)
     >>> plan.rows, plan.labels.round(2)
@@ -106,23 +136,29 @@ def audit_plan(
     _validation.in_range(label_cost, "label_cost", 0, float(np.finfo(np.float64).max))
     _refuse_predictions(top, matrix.shape[1])
     places = top.k if k is None else min(_validation.positive_int(k, "k"), top.k)
-    if p.min(initial=1.0) < LOWEST:
-        at = int(np.argmin(p))
-        raise ValueError(
-            f"a plan needs propensities of at least {LOWEST:g}; got {p[at]:g} at label {at}. "
-            "Raise them with `propensity.clip`."
-        )
+    _refuse_tiny(p)
     slope = METRICS[_validation.one_of(metric, METRICS, "metric")](top, matrix, p, places)
     group = _groups(p)
     chance = _chances(top, matrix, p)
     cost = 1 + label_cost * np.asarray(chance.sum(axis=1)).ravel()
     chance = sp.csr_array(sp.hstack([chance, chance @ group]))
-    worth, known = _uncertainty(propensity, p, slope, group)
-    rows, then = _greedy(chance, cost, worth, known, budget)
+    worth, audited = _uncertainty(propensity, p, slope, group)
+    rows, planned = _greedy(chance, cost, worth, audited, budget)
     paid = float(cost[rows].sum())
-    blind = known + paid / cost.mean() * np.asarray(chance.mean(axis=0)).ravel()
-    before, after, uniform = (float(np.sqrt((worth / k).sum())) for k in (known, then, blind))
-    return AuditPlan(rows, paid, before, after, uniform, _shares(worth / known, group))
+    blind = audited + paid / cost.mean() * np.asarray(chance.mean(axis=0)).ravel()
+    before, after, uniform = (
+        float(np.sqrt((worth / counts).sum())) for counts in (audited, planned, blind)
+    )
+    return AuditPlan(rows, paid, before, after, uniform, _shares(worth / audited, group))
+
+
+def _refuse_tiny(p: Floats) -> None:
+    if p.min(initial=1.0) < LOWEST:
+        label = int(np.argmin(p))
+        raise ValueError(
+            f"a plan needs propensities of at least {LOWEST:g}; got {p[label]:g} at label {label}. "
+            "Raise them with `propensity.clip`."
+        )
 
 
 def _refuse_predictions(top: TopK, n_labels: int) -> None:
@@ -166,12 +202,12 @@ def _chances(top: TopK, labels: sp.csr_array, p: Floats) -> sp.csr_array:
     """
     row, place = np.nonzero(top.labels >= 0)
     label, score = top.labels[row, place], top.scores[row, place]
-    seen = np.asarray(labels[row, label]).ravel()
+    observed = np.asarray(labels[row, label]).ravel()
     edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
-    _, at = np.unique(np.searchsorted(edges, score, side="right"), return_inverse=True)
-    size = np.bincount(at)
-    rate = isotonic_regression(np.bincount(at, seen / p[label]) / size, weights=size).x
-    entries = (np.clip(rate[at], LEAST, 1.0), (row, label))
+    _, bin_ = np.unique(np.searchsorted(edges, score, side="right"), return_inverse=True)
+    size = np.bincount(bin_)
+    rate = isotonic_regression(np.bincount(bin_, observed / p[label]) / size, weights=size).x
+    entries = (np.clip(rate[bin_], LEAST, 1.0), (row, label))
     return sp.csr_array(sp.coo_array(entries, shape=labels.shape))
 
 
@@ -185,7 +221,7 @@ def _groups(p: Floats) -> sp.csr_array:
 
 
 def _uncertainty(
-    propensity: Any, p: Floats, slope: Floats, group: sp.csr_array
+    propensity: PropensityLike, p: Floats, slope: Floats, group: sp.csr_array
 ) -> tuple[Floats, Floats]:
     """s² v and K of every label, then of every group."""
     odds, size = (1 - p) / p, group.sum(axis=0)
@@ -207,25 +243,27 @@ def _shares(variance: Floats, group: sp.csr_array) -> Floats:
 
 
 def _greedy(
-    chance: sp.csr_array, cost: Floats, worth: Floats, known: Floats, budget: float
-) -> tuple[NDArray[np.int64], Floats]:
-    """Rows by what they take off Σ worth/known for their cost, batch by batch; `known` afterwards.
+    chance: sp.csr_array, cost: Floats, worth: Floats, audited: Floats, budget: float
+) -> tuple[Ints, Floats]:
+    """Rows by what they take off Σ worth/K for their cost, batch by batch; and K afterwards.
+
+    `audited` is K, the true labels audited so far, of every label and then of every group.
 
     A batch ends before the row that it cannot pay; what is left over goes to the next.
     """
     budget = min(budget, float(cost.sum()) * (1 + 1e-9))
-    known, left, spent = known.copy(), np.ones(chance.shape[0], dtype=bool), 0.0
+    audited, left, spent = audited.copy(), np.ones(chance.shape[0], dtype=bool), 0.0
     batches = [np.zeros(0, dtype=np.int64)]
     for goal in np.linspace(0, budget, BATCHES + 1)[1:]:
-        gain = chance @ (worth / known - worth / (known + 1)) / cost
+        gain = chance @ (worth / audited - worth / (audited + 1)) / cost
         order = np.argsort(-np.where(left, gain, -np.inf), kind="stable")[: int(left.sum())]
         paid = spent + np.cumsum(cost[order])
         batch = order[paid <= goal]
         batches.append(batch)
         left[batch] = False
         spent += float(cost[batch].sum())
-        known += np.asarray(chance[batch].sum(axis=0)).ravel()
-    return np.concatenate(batches), known
+        audited += np.asarray(chance[batch].sum(axis=0)).ravel()
+    return np.concatenate(batches), audited
 
 
 METRICS = {"precision": _precision_slope, "recall": _recall_slope}

@@ -12,13 +12,12 @@ only positive and unlabeled data*, 2008). It is a lower bound with sampling erro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike, MatrixLike
 from unmask.propensity.audit import from_counts, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
@@ -30,8 +29,8 @@ BIAS = (
 
 
 def from_model(
-    probabilities: Any,
-    observed: Any,
+    probabilities: MatrixLike,
+    observed: LabelsLike,
     *,
     counts: ArrayLike | None = None,
     n: int | None = None,
@@ -39,26 +38,60 @@ def from_model(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> PropensityEstimate:
-    """Propensities from held-out calibrated probabilities (dense, or sparse: not stored means 0).
+    """Propensities from held-out calibrated probabilities of being observed.
 
-    The mean of `probabilities` over a label's observed positives counts like as many rows seen kept
-    or lost (a probability varies less than a coin toss, so this is cautious), pooled along label
-    frequency as in `audit`; `counts` and `n` of the training labels place labels on the curve, by
-    default those of `observed`.
+        p_j ≈ mean of g_j(x) over the held-out rows x that show label j
 
+    Each such row counts like one true label that was kept or lost (a probability varies less than a
+    coin toss, so this is cautious), pooled along label frequency as in `audit`.
+
+    Parameters
+    ----------
+    probabilities : matrix of shape (n, L)
+        Calibrated, from rows that the model was not trained on; dense, or sparse (not stored: 0).
+    observed : matrix of shape (n, L)
+        Observed labels of the same rows.
+    counts : array of shape (L,), optional
+        Label counts of the training labels, which place labels on the curve; by default those of
+        `observed`.
+    n : int, optional
+        Rows of the training labels; goes with `counts`.
+    curve : {"free", "jain"}, default "free"
+        Whether the level of the curve is estimated, too.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+    seed : int, default 0
+        Decides the draws of the curve's parameters.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, a probability lies outside [0, 1], or only one of `counts` and `n` is
+        given.
+
+    References
+    ----------
+    Elkan & Noto, *Learning classifiers from only positive and unlabeled data*, KDD 2008.
+
+    Examples
+    --------
     >>> p = from_model([[0.4, 0.1], [0.5, 0.2], [0.1, 0.3]] * 50, [[1, 0], [1, 0], [0, 1]] * 50)
     >>> p.value.round(1)
     array([0.4, 0.3])
     """
-    seen = _validation.labels(observed, name="observed")
-    frequency = label_counts(seen)
+    labels = _validation.labels(observed, name="observed")
+    frequency = label_counts(labels)
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
     return from_counts(
-        np.minimum(_sums(probabilities, seen), frequency),
+        np.minimum(_sums(probabilities, labels), frequency),
         frequency,
         counts=frequency + 0.5 if counts is None else counts,
-        n=seen.shape[0] + 1 if n is None else n,
+        n=labels.shape[0] + 1 if n is None else n,
         sampled=counts is None,
         curve=curve,
         confidence=confidence,
@@ -68,15 +101,15 @@ def from_model(
     )
 
 
-def _sums(probabilities: Any, seen: sp.csr_array) -> NDArray[np.float64]:
+def _sums(probabilities: MatrixLike, labels: sp.csr_array) -> Floats:
     """Σ g over the observed positives of each label."""
     chances = (
         _validation.matrix(probabilities, name="probabilities", column="label")
         if sp.issparse(probabilities)
         else _validation.numbers(probabilities, "probabilities")
     )
-    _validation.same_shape(chances, seen, "probabilities", "observed")
-    at_positives = sp.csr_array(seen.multiply(chances), dtype=np.float64)
+    _validation.same_shape(chances, labels, "probabilities", "observed")
+    at_positives = sp.csr_array(labels.multiply(chances), dtype=np.float64)
     values = _validation.finite(at_positives.data, "probabilities")
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise ValueError(

@@ -7,14 +7,13 @@ something from propensities can repeat it for the rows of `draw`, and so carry t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from unmask._typing import Floats
 from unmask.propensity.frequency_curve import CurveFit
-
-Floats = NDArray[np.float64]
 
 SMALLEST = 1e-3
 """Draws stay above this: a label whose propensity could be zero has no finite correction."""
@@ -36,16 +35,29 @@ class Uncertainty(Protocol):
 class PropensityEstimate:
     """Propensities estimated from data, one per label, with their uncertainty.
 
-    value       the estimate, (L,)
-    low, high   the ends of each label's interval, (L,); an interval is for one label at a time
-    confidence  the probability that an interval aims at
-    method      the name of the estimator
-    evidence    how many true labels were seen kept or lost, (L,); 0 means "from the curve alone"
-    uncertainty what `draw` draws from
-    curve       the curve over label frequency that labels were drawn towards, if any
-    notes       sentences on what to keep in mind
-    effect      design effect: how much more a row's kept labels vary than if kept independently
+    Parameters
+    ----------
+    value : array of shape (L,)
+        The estimate.
+    low, high : arrays of shape (L,)
+        The ends of each label's interval; an interval is for one label at a time.
+    confidence : float
+        The probability that an interval aims at.
+    method : str
+        The name of the estimator.
+    evidence : array of shape (L,)
+        How many true labels were observed kept or lost; 0 means "from the curve alone".
+    uncertainty : Uncertainty
+        What `draw` draws from.
+    curve : CurveFit, optional
+        The curve over label frequency that labels were drawn towards.
+    notes : tuple of str, default ()
+        Sentences on what to keep in mind.
+    effect : float, default 1.0
+        Design effect: how much more a row's kept labels vary than if kept independently.
 
+    Examples
+    --------
     >>> from unmask import propensity
     >>> p = propensity.from_marginals([[1, 0]] * 30 + [[0, 1]] * 10, [0.9, 0.5])
     >>> p
@@ -66,11 +78,23 @@ class PropensityEstimate:
     effect: float = 1.0
 
     def draw(self, seed: int, size: int) -> Floats:
-        """(size, L): propensity vectors that the data allow; the same seed gives the same ones."""
+        """Propensity vectors that the data allow.
+
+        Parameters
+        ----------
+        seed : int
+            The same seed gives the same draws.
+        size : int
+            How many vectors.
+
+        Returns
+        -------
+        array of shape (size, L)
+        """
         drawn = self.uncertainty.sample(np.random.default_rng(seed), size)
         return np.clip(drawn, SMALLEST, 1.0).reshape(size, len(self))
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
         """The values, so that an estimate serves as propensities."""
         return np.array(self.value, dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""Propensities along label frequency, from a few labels seen kept or lost.
+"""Propensities along label frequency, from a few labels observed kept or lost.
 
 Of K_j true labels j, k_j were kept. The rates scatter around a curve over the training counts n_j:
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import betaln, expit, psi
 from scipy.stats import chi2
 
-Floats = NDArray[np.float64]
+from unmask._typing import Bools, Floats
+
 Interval = tuple[float, float]
 
 NAMES = ("a", "b", "concentration", "scale")
@@ -40,12 +40,20 @@ SPREAD = np.array([1.0, 1.5, 1.3, 1.5])
 class CurveFit:
     """The fitted curve: p_j ≈ 1 / (1 + scale · ((n_j + b) / (1 + b))^(−a)).
 
-    a, b, concentration, scale   most likely values (scale = ln n − 1 unless the curve is free)
-    intervals                    name → (low, high), by profile likelihood at the stated confidence
-    n                            training rows
-    free                         whether the scale was estimated
-    draws                        (S, 4) values of (a, b, concentration, scale) the data allow
-    log_likelihood               at the maximum, without the binomial coefficients
+    Parameters
+    ----------
+    a, b, concentration, scale : float
+        Most likely values (scale = ln n − 1 unless the curve is free).
+    intervals : dict of str to (low, high)
+        By parameter, from the profile likelihood at the stated confidence.
+    n : int
+        Training rows.
+    free : bool
+        Whether the scale was estimated.
+    draws : array of shape (S, 4)
+        Values of (a, b, concentration, scale) that the data allow.
+    log_likelihood : float
+        At the maximum, without the binomial coefficients.
     """
 
     a: float
@@ -79,10 +87,10 @@ class Evidence:
     @classmethod
     def collect(cls, kept: Floats, of: Floats, counts: Floats, sampled: bool = False) -> Evidence:
         """Labels that say the same thing are counted, not repeated."""
-        told = np.column_stack([kept, of, counts])[of > 0]
-        distinct, times = np.unique(told, axis=0, return_counts=True)
-        k, total, at = distinct.T
-        return cls(k, total, at, times.astype(np.float64), sampled)
+        labels = np.column_stack([kept, of, counts])[of > 0]
+        distinct, times = np.unique(labels, axis=0, return_counts=True)
+        k, total, frequency = distinct.T
+        return cls(k, total, frequency, times.astype(np.float64), sampled)
 
 
 def level(theta: Floats, counts: Floats) -> Floats:
@@ -99,27 +107,33 @@ def concentration(theta: Floats, counts: Floats, sampled: bool) -> Floats:
     return np.asarray(1 / (1 / kappa + doubt))
 
 
-def log_likelihood(theta: Floats, seen: Evidence) -> Floats:
+def log_likelihood(theta: Floats, evidence: Evidence) -> Floats:
     """Σ_j ln BetaBinomial(k_j), without binomial coefficients; θ may have leading axes."""
-    c, kappa = level(theta, seen.counts), concentration(theta, seen.counts, seen.sampled)
-    own = betaln(seen.kept + kappa * c, seen.of - seen.kept + kappa * (1 - c))
-    return np.asarray((own - betaln(kappa * c, kappa * (1 - c))) @ seen.times)
+    c, kappa = (
+        level(theta, evidence.counts),
+        concentration(theta, evidence.counts, evidence.sampled),
+    )
+    own = betaln(evidence.kept + kappa * c, evidence.of - evidence.kept + kappa * (1 - c))
+    return np.asarray((own - betaln(kappa * c, kappa * (1 - c))) @ evidence.times)
 
 
-def slope(theta: Floats, seen: Evidence) -> Floats:
+def slope(theta: Floats, evidence: Evidence) -> Floats:
     """∂ log-likelihood / ∂θ."""
     a, b, overall, _ = np.exp(theta)
-    c, kappa = level(theta, seen.counts), concentration(theta, seen.counts, seen.sampled)
-    up = psi(seen.kept + kappa * c) - psi(kappa * c)
-    down = psi(seen.of - seen.kept + kappa * (1 - c)) - psi(kappa * (1 - c))
-    by_logit = seen.times * kappa * (up - down) * c * (1 - c)
-    by_kappa = seen.times * (c * up + (1 - c) * down + psi(kappa) - psi(seen.of + kappa))
+    c, kappa = (
+        level(theta, evidence.counts),
+        concentration(theta, evidence.counts, evidence.sampled),
+    )
+    up = psi(evidence.kept + kappa * c) - psi(kappa * c)
+    down = psi(evidence.of - evidence.kept + kappa * (1 - c)) - psi(kappa * (1 - c))
+    by_logit = evidence.times * kappa * (up - down) * c * (1 - c)
+    by_kappa = evidence.times * (c * up + (1 - c) * down + psi(kappa) - psi(evidence.of + kappa))
     doubt = 1 / kappa - 1 / overall  # proportional to a²
     return np.array(
         [
-            by_logit @ (a * np.log((seen.counts + b) / (1 + b)))
+            by_logit @ (a * np.log((evidence.counts + b) / (1 + b)))
             - by_kappa @ (2 * doubt * kappa**2),
-            by_logit @ (a * b * (1 / (seen.counts + b) - 1 / (1 + b))),
+            by_logit @ (a * b * (1 / (evidence.counts + b) - 1 / (1 + b))),
             by_kappa @ kappa**2 / overall,
             -by_logit.sum(),
         ]
@@ -127,45 +141,44 @@ def slope(theta: Floats, seen: Evidence) -> Floats:
 
 
 def fit(
-    seen: Evidence, n: int, *, free: bool, confidence: float, effect: float = 1.0,
+    evidence: Evidence, n: int, *, free: bool, confidence: float, effect: float = 1.0,
     rng: np.random.Generator,
 ) -> CurveFit:  # fmt: skip
     """Maximum likelihood, profile intervals (wider by a design effect) and draws."""
     jain_scale = float(np.log(np.log(n) - 1))
     open_axes = np.array([True, True, True, free])
     start = np.r_[COMMON, jain_scale]
-    best = maximize(seen, start, open_axes)
-    top = float(log_likelihood(best, seen))
+    best = maximize(evidence, start, open_axes)
+    top = float(log_likelihood(best, evidence))
     drop = effect * chi2.ppf(confidence, 1) / 2
     names = NAMES if free else NAMES[:3]
     intervals = {
-        name: profile(seen, best, axis, open_axes, top - drop) for axis, name in enumerate(names)
+        name: profile(evidence, best, axis, open_axes, top - drop)
+        for axis, name in enumerate(names)
     }
     a, b, kappa, scale = np.exp(best).tolist()
-    draws = np.exp(_draws(seen, best, start, open_axes, rng))
+    draws = np.exp(_draws(evidence, best, start, open_axes, rng))
     return CurveFit(a, b, kappa, scale, intervals, n, free, draws, top)
 
 
-def maximize(seen: Evidence, start: Floats, open_axes: NDArray[np.bool_]) -> Floats:
+def maximize(evidence: Evidence, start: Floats, open_axes: Bools) -> Floats:
     """The most likely θ that differs from `start` on the open axes only, within the bounds."""
     shifts = ([0, 0, 4, 0], [-2, 2, -1, 0])
     starts = [start, *(np.clip(start + shift, *BOUNDS.T) for shift in shifts)]
-    found = [_climb(seen, np.where(open_axes, s, start), open_axes) for s in starts]
-    return max(found, key=lambda theta: float(log_likelihood(theta, seen)))
+    maxima = [_climb(evidence, np.where(open_axes, s, start), open_axes) for s in starts]
+    return max(maxima, key=lambda theta: float(log_likelihood(theta, evidence)))
 
 
-def _climb(
-    seen: Evidence, start: Floats, open_axes: NDArray[np.bool_], precision: float = 1e-14
-) -> Floats:
+def _climb(evidence: Evidence, start: Floats, open_axes: Bools, precision: float = 1e-14) -> Floats:
     def whole(part: Floats) -> Floats:
         theta = start.copy()
         theta[open_axes] = part
         return theta
 
     result = minimize(
-        lambda part: -float(log_likelihood(whole(part), seen)),
+        lambda part: -float(log_likelihood(whole(part), evidence)),
         start[open_axes],
-        jac=lambda part: -slope(whole(part), seen)[open_axes],
+        jac=lambda part: -slope(whole(part), evidence)[open_axes],
         bounds=BOUNDS[open_axes],
         method="TNC",  # L-BFGS-B hands tiny systems to threaded LAPACK: far slower on busy cores
         options={"maxfun": 1000, "ftol": precision, "gtol": 1e-10},
@@ -174,7 +187,7 @@ def _climb(
 
 
 def profile(
-    seen: Evidence, best: Floats, axis: int, open_axes: NDArray[np.bool_], target: float
+    evidence: Evidence, best: Floats, axis: int, open_axes: Bools, target: float
 ) -> Interval:
     """Where the likelihood, maximised over everything else, falls to `target`, or the bound."""
     others = open_axes.copy()
@@ -183,7 +196,7 @@ def profile(
     def excess(value: float) -> float:
         held = best.copy()
         held[axis] = value
-        return float(log_likelihood(_climb(seen, held, others, 1e-6), seen)) - target
+        return float(log_likelihood(_climb(evidence, held, others, 1e-6), evidence)) - target
 
     def end(limit: float) -> float:
         if excess(limit) >= 0:
@@ -195,10 +208,10 @@ def profile(
 
 
 def _draws(
-    seen: Evidence,
+    evidence: Evidence,
     best: Floats,
     centre: Floats,
-    open_axes: NDArray[np.bool_],
+    open_axes: Bools,
     rng: np.random.Generator,
 ) -> Floats:
     def density(part: Floats) -> Floats:
@@ -206,7 +219,7 @@ def _draws(
         theta[:, open_axes] = part
         inside = ((theta >= BOUNDS[:, 0]) & (theta <= BOUNDS[:, 1]))[:, open_axes].all(axis=1)
         prior = -((((theta - centre) / SPREAD)[:, open_axes] ** 2).sum(axis=1)) / 2
-        value = log_likelihood(np.clip(theta, *BOUNDS.T), seen) + prior
+        value = log_likelihood(np.clip(theta, *BOUNDS.T), evidence) + prior
         return np.where(inside, value, -np.inf)
 
     drawn = np.tile(best, (WALKERS * SNAPSHOTS, 1))
@@ -244,8 +257,8 @@ def _stretch(
     density: Callable[[Floats], Floats],
     state: Floats,
     value: Floats,
-    movers: NDArray[np.integer[Any]],
-    partners: NDArray[np.integer[Any]],
+    movers: NDArray[np.intp],
+    partners: NDArray[np.intp],
     rng: np.random.Generator,
 ) -> None:
     """Move half of the walkers, in place, along lines through walkers of the other half."""

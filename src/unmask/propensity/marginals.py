@@ -11,30 +11,52 @@ among `true_n` rows has one, too. Ratios above 1 are cut at 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike
 from unmask.propensity.audit import label_counts
 from unmask.propensity.estimate import SMALLEST, PropensityEstimate
-
-Floats = NDArray[np.float64]
 
 LOWEST = 1e-100
 
 
 def from_marginals(
-    observed: Any,
+    observed: LabelsLike,
     true_frequency: ArrayLike,
     *,
     true_n: int | None = None,
     confidence: float = 0.95,
 ) -> PropensityEstimate:
-    """Propensities as observed over true frequency (share of rows, in (0, 1]) of every label.
+    """Propensities as observed over true frequency of every label.
 
+        p_j = (n_j / n) / f_j,    cut at 1
+
+    Parameters
+    ----------
+    observed : matrix of shape (n, L)
+        Observed labels, dense or sparse.
+    true_frequency : array of shape (L,)
+        f_j, the share of rows that truly have label j, in (0, 1].
+    true_n : int, optional
+        Rows among which the true frequencies were counted; by default they are exact.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If a frequency lies outside (0, 1], there are no rows, or a number is out of its range.
+
+    Examples
+    --------
     >>> p = from_marginals([[1, 0]] * 300 + [[0, 1]] * 700, [0.5, 0.9])
     >>> p.value.round(3), p.low.round(2), p.high.round(2)
     (array([0.6  , 0.778]), array([0.54, 0.75]), array([0.66, 0.81]))
@@ -43,25 +65,25 @@ def from_marginals(
     share = _validation.per_label(true_frequency, matrix.shape[1], "true label frequencies")
     bad = np.flatnonzero((share < LOWEST) | (share > 1))
     if bad.size:
-        at = int(bad[0])
+        label = int(bad[0])
         raise ValueError(
             f"true label frequencies must lie in (0, 1], and not below {LOWEST:g}; got "
-            f"{share[at]:g} at label {at}. Leave out labels that do not exist."
+            f"{share[label]:g} at label {label}. Leave out labels that do not exist."
         )
     if not matrix.shape[0]:
         raise ValueError("there are no observed rows; give at least one.")
     counted = None if true_n is None else _validation.positive_int(true_n, "true_n")
-    known = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
-    low, high = known.interval(confidence)
-    value = np.clip((known.counts + 0.5) / (known.n + 1) / share, SMALLEST, 1.0)
+    ratio = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
+    low, high = ratio.interval(confidence)
+    value = np.clip((ratio.counts + 0.5) / (ratio.n + 1) / share, SMALLEST, 1.0)
     return PropensityEstimate(
-        value, low, high, confidence, "marginals", known.n * share, known, notes=_notes(known)
+        value, low, high, confidence, "marginals", ratio.n * share, ratio, notes=_notes(ratio)
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """What is known of p_j = observed share / true share."""
+    """The distribution of p_j = observed share / true share."""
 
     counts: Floats
     n: int
@@ -75,28 +97,28 @@ class Ratio:
         if self.true_n is None:
             ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share
         else:
-            seen, share = (self.counts + 0.5) / (self.n + 1), self.share
-            error = (1 - seen) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
+            observed, share = (self.counts + 0.5) / (self.n + 1), self.share
+            error = (1 - observed) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
             with np.errstate(over="ignore"):  # beyond 1 it is 1
-                ends = seen / share * np.exp(norm.ppf(tails) * np.sqrt(error))
+                ends = observed / share * np.exp(norm.ppf(tails) * np.sqrt(error))
         low, high = np.clip(ends, SMALLEST, 1.0)
         return low, high
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """(size, L) draws."""
         shape = (size, self.share.size)
-        seen = rng.beta(self.counts + 0.5, self.n - self.counts + 0.5, shape)
+        observed = rng.beta(self.counts + 0.5, self.n - self.counts + 0.5, shape)
         if self.true_n is None:
-            return seen / self.share
+            return observed / self.share
         positives = self.share * self.true_n
-        return seen / rng.beta(positives + 0.5, self.true_n - positives + 0.5, shape)
+        return observed / rng.beta(positives + 0.5, self.true_n - positives + 0.5, shape)
 
 
-def _notes(known: Ratio) -> tuple[str, ...]:
-    above = int((known.counts > known.n * known.share).sum())
+def _notes(ratio: Ratio) -> tuple[str, ...]:
+    above = int((ratio.counts > ratio.n * ratio.share).sum())
     if not above:
         return ()
     return (
-        f"{above} of {known.share.size} labels are observed more often than they are said to "
+        f"{above} of {ratio.share.size} labels are observed more often than they are said to "
         "occur; their propensity was set to 1. Do both frequencies refer to the same population?",
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from unmask import _validation
 from unmask._typing import Floats
@@ -49,7 +48,7 @@ class PropensityModel:
         object.__setattr__(self, "values", _validation.propensity(self.values))
         object.__setattr__(self, "parameters", dict(self.parameters))
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
         """The values, so that a model serves as propensities."""
         return np.array(self.values, dtype=dtype)
 

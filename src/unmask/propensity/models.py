@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike, PropensityLike
 
-Propensity = NDArray[np.float64]
+Propensity: TypeAlias = Floats
+"""One number in (0, 1] per label, float64 of shape (L,)."""
 
 
-def jain(labels: Any, *, a: float = 0.55, b: float = 1.5) -> Propensity:
-    """Jain propensities of a *training* label matrix: p_j = 1 / (1 + C (n_j + b)^(−a)).
+def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
+    """Jain propensities of a *training* label matrix.
 
+        p_j = 1 / (1 + C (n_j + b)^(−a)),    C = (ln n − 1)(b + 1)^a
+
+    with n training rows, n_j of which carry label j.
+
+    Parameters
+    ----------
+    labels : matrix of shape (n, L)
+        Training labels, dense or sparse, n ≥ 3.
+    a, b : float, default 0.55 and 1.5
+        Jain's constants; `preset` has those in use for public data sets.
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 3 rows, or a or b is no positive number.
+
+    References
+    ----------
     Jain, Prabhu & Varma, *Extreme multi-label loss functions for recommendation, tagging, ranking
-    and other missing label applications*, KDD 2016. Constants for known data sets: `preset`.
+    and other missing label applications*, KDD 2016.
 
+    Examples
+    --------
     >>> jain([[1, 0]] * 25 + [[0, 1]] + [[0, 0]] * 24).round(4)
     array([0.5572, 0.2556])
     """
@@ -27,8 +53,34 @@ def jain(labels: Any, *, a: float = 0.55, b: float = 1.5) -> Propensity:
 
 
 def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) -> Propensity:
-    """The same model from label counts n_j among n rows, for when the matrix is not at hand.
+    """Jain propensities from label counts, for when the matrix is not at hand.
 
+        p_j = 1 / (1 + C (n_j + b)^(−a)),    C = (ln n − 1)(b + 1)^a
+
+    Parameters
+    ----------
+    counts : array of shape (L,)
+        Training rows n_j that carry each label.
+    n : int
+        Training rows, at least 3.
+    a, b : float, default 0.55 and 1.5
+        Jain's constants.
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If a count lies outside 0 … n, n is below 3, or a or b is no positive number.
+
+    References
+    ----------
+    Jain, Prabhu & Varma, KDD 2016 (as for `jain`).
+
+    Examples
+    --------
     >>> jain_curve([1, 25], n=50).round(4)
     array([0.2556, 0.5572])
     """
@@ -51,19 +103,60 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
 
 
 def constant(n_labels: int, value: float) -> Propensity:
-    """The same propensity for every label.
+    """The same propensity for every label: p_j = value.
 
+    Parameters
+    ----------
+    n_labels : int
+        L, the number of labels.
+    value : float
+        The propensity, in (0, 1].
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If the value lies outside (0, 1].
+
+    Examples
+    --------
     >>> constant(3, 0.4)
     array([0.4, 0.4, 0.4])
     """
     return _validation.propensity(np.full(n_labels, value))
 
 
-def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
+def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
     """1/p_j linear in the rank of label j: `head` for the most frequent, `tail` for the rarest.
 
-    The schedule of the paper's training study. Equally frequent labels rank by index.
+        1/p_j = head + (tail − head) rank_j / (L − 1),    rank 0 the most frequent label
 
+    Parameters
+    ----------
+    labels : matrix of shape (n, L)
+        Training labels, dense or sparse. Equally frequent labels rank by index.
+    head, tail : float, default 2.0 and 20.0
+        1/p of the first and of the last label, at least 1.
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If head or tail is below 1 or not finite.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing
+    labels*: the schedule of the training study.
+
+    Examples
+    --------
     >>> 1 / inverse_linear([[1, 1, 0], [0, 1, 0]])
     array([11.,  2., 20.])
     """
@@ -76,9 +169,27 @@ def inverse_linear(labels: Any, *, head: float = 2.0, tail: float = 20.0) -> Pro
     return 1 / inverse
 
 
-def clip(propensity: ArrayLike, low: float) -> Propensity:
-    """Propensities raised to at least `low`: less variance, more bias.
+def clip(propensity: PropensityLike, low: float) -> Propensity:
+    """Propensities raised to at least `low`, max(p_j, low): less variance, more bias.
 
+    Parameters
+    ----------
+    propensity : array of shape (L,)
+        Numbers in (0, 1].
+    low : float
+        The lowest propensity, in (0, 1].
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If `low` or a propensity lies outside (0, 1].
+
+    Examples
+    --------
     >>> clip([0.01, 0.5], 0.1)
     array([0.1, 0.5])
     """
@@ -96,9 +207,27 @@ def reciprocal(propensity: Propensity) -> Propensity:
     return 1 / np.maximum(propensity, 4 / np.finfo(np.float64).max)
 
 
-def temper(propensity: ArrayLike, tau: float) -> Propensity:
+def temper(propensity: PropensityLike, tau: float) -> Propensity:
     """Move 1/p towards 1:  1/p_τ = 1 + τ (1/p − 1).  τ = 0 corrects nothing, τ = 1 everything.
 
+    Parameters
+    ----------
+    propensity : array of shape (L,)
+        Numbers in (0, 1].
+    tau : float
+        The share of the correction that is kept, in [0, 1].
+
+    Returns
+    -------
+    array of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If τ lies outside [0, 1] or a propensity outside (0, 1].
+
+    Examples
+    --------
     >>> temper([0.25, 1.0], 0.5)
     array([0.4, 1. ])
     """

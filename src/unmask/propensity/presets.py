@@ -11,7 +11,14 @@ from dataclasses import dataclass
 class Preset:
     """A public data set: Jain's constants in use for it and, where known, its published size.
 
-    `shape` is (features, labels, training rows, test rows).
+    Parameters
+    ----------
+    name : str
+        As the field spells it.
+    a, b : float
+        Jain's constants.
+    shape : (features, labels, training rows, test rows), optional
+        As published.
     """
 
     name: str
@@ -21,18 +28,34 @@ class Preset:
 
 
 def preset(name: str) -> Preset:
-    """The Jain constants in use for a public data set; spelling is taken lightly.
+    """The Jain constants in use for a public data set.
 
+    Parameters
+    ----------
+    name : str
+        The data set; case, spaces and punctuation do not matter.
+
+    Returns
+    -------
+    Preset
+
+    Raises
+    ------
+    ValueError
+        If no such data set is listed; the message names the nearest.
+
+    Examples
+    --------
     >>> preset("Amazon 670k")
     Preset(name='Amazon-670K', a=0.6, b=2.6, shape=(135909, 670091, 490449, 153025))
     >>> preset("amazoncat_13K").b
     1.5
     """
-    known = {_plain(p.name): p for p in PRESETS}
-    wanted = _plain(name)
-    if wanted in known:
-        return known[wanted]
-    near = [known[key].name for key in difflib.get_close_matches(wanted, known, n=2, cutoff=0.7)]
+    by_key = {_plain(p.name): p for p in PRESETS}
+    key = _plain(name)
+    if key in by_key:
+        return by_key[key]
+    near = [by_key[each].name for each in difflib.get_close_matches(key, by_key, n=2, cutoff=0.7)]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise ValueError(
         f"no preset for data set {name!r}.{hint} Known: {', '.join(p.name for p in PRESETS)}. "

@@ -19,33 +19,53 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._typing import Floats, LabelsLike
 from unmask.propensity.audit import Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
-
-Floats = NDArray[np.float64]
 
 DRAWS = 400
 
 
-def chapman(first: Any, second: Any) -> tuple[Floats, Floats]:
+def chapman(first: LabelsLike, second: LabelsLike) -> tuple[Floats, Floats]:
     """Chapman's estimate of how often each label truly occurs, and its (Seber's) variance.
 
+        N̂ = (n₁ + 1)(n₂ + 1) / (m + 1) − 1
+        V̂ = (n₁ + 1)(n₂ + 1)(n₁ − m)(n₂ − m) / ((m + 1)² (m + 2))
+
+    Parameters
+    ----------
+    first, second : matrices of shape (n, L)
+        Two independent annotations of the same rows, dense or sparse.
+
+    Returns
+    -------
+    size, variance : arrays of shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    References
+    ----------
     Chapman, *Some properties of the hypergeometric distribution with applications to zoological
     sample censuses* (1951); Seber, *The effects of trap response on tag recapture estimates*
     (1970).
 
+    Examples
+    --------
     >>> size, variance = chapman([[1], [1], [0], [0]], [[1], [0], [1], [0]])
     >>> size, variance.round(2)
     (array([3.5]), array([0.75]))
     """
-    one, two, both = _two(first, second)
+    one, two, both = _validated_annotations(first, second)
     n1, n2, m = label_counts(one), label_counts(two), label_counts(both)
     size = (n1 + 1) * (n2 + 1) / (m + 1) - 1
     variance = (n1 + 1) * (n2 + 1) * (n1 - m) * (n2 - m) / ((m + 1) ** 2 * (m + 2))
@@ -53,8 +73,8 @@ def chapman(first: Any, second: Any) -> tuple[Floats, Floats]:
 
 
 def recapture(
-    first: Any,
-    second: Any,
+    first: LabelsLike,
+    second: LabelsLike,
     *,
     of: str = "first",
     counts: ArrayLike | None = None,
@@ -65,9 +85,37 @@ def recapture(
 ) -> PropensityEstimate:
     """Propensities of the `first` annotation, or of labels found by "either".
 
-    `counts`, `n` and `curve` as in `audit`; the level of the curve is free here by default, because
-    annotators need not lose labels as the Jain model says.
+        m | n₂ ~ Bin(n₂, p₁),    p(found by either) = 1 − (1 − p₁)(1 − p₂)
 
+    Parameters
+    ----------
+    first, second : matrices of shape (n, L)
+        Two independent annotations of the same rows, dense or sparse.
+    of : {"first", "either"}, default "first"
+        Whose propensities.
+    counts : array of shape (L,), optional
+        Label counts of the training labels, which place labels on the curve (as in `audit`).
+    n : int, optional
+        Rows of the training labels; goes with `counts`.
+    curve : {"free", "jain"}, default "free"
+        Whether the level of the curve is estimated, too; annotators need not lose labels as the
+        Jain model says.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+    seed : int, default 0
+        Decides the draws.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or an option is unknown or out of its range.
+
+    Examples
+    --------
     >>> from unmask import data, propensity
     >>> truth = data.synthetic.independent(2000, 5, seed=0)
     >>> one = data.hide(truth, propensity.constant(5, 0.5), seed=1)
@@ -78,17 +126,17 @@ def recapture(
     0.6
     """
     _validation.one_of(of, ("first", "either"), "annotation")
-    one, two, both = _two(first, second)
+    one, two, both = _validated_annotations(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
     of_first = replace(estimate(both, two), method="recapture")
     if of == "first":
         return of_first
     of_second = estimate(both, one)
-    both_known = Either(*(cast(Posterior, known.uncertainty) for known in (of_first, of_second)))
-    drawn = both_known.sample(np.random.default_rng(seed), DRAWS)
+    either = Either(*(cast(Posterior, each.uncertainty) for each in (of_first, of_second)))
+    drawn = either.sample(np.random.default_rng(seed), DRAWS)
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return PropensityEstimate(
-        drawn.mean(axis=0), low, high, confidence, "recapture", of_first.evidence, both_known,
+        drawn.mean(axis=0), low, high, confidence, "recapture", of_first.evidence, either,
         notes=tuple(dict.fromkeys((*of_first.notes, *of_second.notes))),
         effect=max(of_first.effect, of_second.effect),
     )  # fmt: skip
@@ -96,7 +144,7 @@ def recapture(
 
 @dataclass(frozen=True, eq=False)
 class Either:
-    """What is known of 1 − (1 − p₁)(1 − p₂): the labels found twice weigh on both factors alike.
+    """The distribution of 1 − (1 − p₁)(1 − p₂): labels found twice weigh on both factors alike.
 
     A Beta variable is a ratio of Gamma variables; the one of the common count m is shared.
     """
@@ -112,15 +160,17 @@ class Either:
     def _missed(self, rng: np.random.Generator, *draws: Floats) -> Floats:
         shared = np.minimum(self.first.kept, self.second.kept)
         common, missed = rng.gamma(shared), np.ones_like(shared)
-        for known, draw in zip((self.first, self.second), draws, strict=True):
-            up, down = known.betas(draw)
-            found, lost = common + rng.gamma(up - shared), rng.gamma(down)
-            found *= known.shift(rng, 1)
-            missed *= lost / (found + lost)
+        for posterior, draw in zip((self.first, self.second), draws, strict=True):
+            up, down = posterior.betas(draw)
+            kept, lost = common + rng.gamma(up - shared), rng.gamma(down)
+            kept *= posterior.shift(rng, 1)
+            missed *= lost / (kept + lost)
         return missed
 
 
-def _two(first: Any, second: Any) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+def _validated_annotations(
+    first: LabelsLike, second: LabelsLike
+) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     one, two = _validation.labels(first, name="first"), _validation.labels(second, name="second")
     _validation.same_shape(one, two, "first", "second")
     return one, two, sp.csr_array(one.multiply(two))

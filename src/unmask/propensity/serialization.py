@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from unmask import _validation
+from unmask._typing import Floats
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit
@@ -20,9 +21,24 @@ from unmask.propensity.marginals import Ratio
 from unmask.propensity.recapture import Either
 
 
-def to_record(estimate: PropensityEstimate) -> dict[str, Any]:
-    """What `from_record` needs.
+def to_record(estimate: PropensityEstimate) -> dict[str, object]:
+    """What `from_record` needs, as numbers, text, lists and dicts.
 
+    Parameters
+    ----------
+    estimate : PropensityEstimate
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        If its uncertainty is none of the package's own, and so cannot be restored.
+
+    Examples
+    --------
     >>> from unmask import propensity
     >>> p = propensity.from_marginals([[1, 0]] * 30 + [[0, 1]] * 10, [0.9, 0.5])
     >>> record = to_record(p)
@@ -36,23 +52,37 @@ def to_record(estimate: PropensityEstimate) -> dict[str, Any]:
             f"an uncertainty of type {type(estimate.uncertainty).__name__} cannot be saved; use "
             f"one of: {', '.join(KINDS)}."
         )
-    record: dict[str, Any] = _plain(estimate)
-    return record
+    return cast("dict[str, object]", _plain(estimate))
 
 
-def from_record(record: Any) -> PropensityEstimate:
-    """The estimate that `to_record` was given."""
+def from_record(record: object) -> PropensityEstimate:
+    """The estimate that `to_record` was given.
+
+    Parameters
+    ----------
+    record : dict
+        As `to_record` made it.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If it is no such record, or a damaged one.
+    """
     if not isinstance(record, Mapping) or record.get("kind") != PropensityEstimate.__name__:
         raise ValueError(
             "this record is no propensity estimate: it has no kind 'PropensityEstimate'; make "
             "one with `propensity.write` or `unmask propensity --audit … -o FILE.json`."
         )
     try:
-        estimate = _whole(record)
+        estimate = cast(PropensityEstimate, _restored(record))
         _refuse_unsound(estimate)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
         raise ValueError(f"the record of a propensity estimate is damaged: {error}.") from None
-    return estimate  # type: ignore[no-any-return]
+    return estimate
 
 
 def _refuse_unsound(estimate: PropensityEstimate) -> None:
@@ -65,8 +95,8 @@ def _refuse_unsound(estimate: PropensityEstimate) -> None:
     texts = (estimate.method, *estimate.notes)
     if not isinstance(estimate.notes, tuple) or not all(isinstance(each, str) for each in texts):
         raise ValueError(f"method and notes must be text; got {texts!r:.200}")
-    known = estimate.uncertainty
-    for part in (known.first, known.second) if isinstance(known, Either) else (known,):
+    both = estimate.uncertainty
+    for part in (both.first, both.second) if isinstance(both, Either) else (both,):
         if isinstance(part, Posterior):
             _refuse_unsound_curve(part.curve)
     if estimate.curve is not None:
@@ -87,7 +117,7 @@ def _refuse_unsound_curve(curve: CurveFit) -> None:
     _validation.finite(curve.draws, "draws of a curve")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if is_dataclass(value):
         parts = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         return {"kind": type(value).__name__, **parts}
@@ -98,25 +128,27 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _whole(value: Any) -> Any:
+def _restored(value: object) -> object:
     if isinstance(value, Mapping):
-        parts = {name: _whole(each) for name, each in value.items() if name != "kind"}
+        parts = {name: _restored(each) for name, each in value.items() if name != "kind"}
         return KINDS[value["kind"]](**parts) if "kind" in value else parts
     if not isinstance(value, list):
         return value
     return tuple(value) if value and isinstance(value[0], str) else np.array(value, float)
 
 
-def _estimate(notes: Any = (), **parts: Any) -> PropensityEstimate:
-    return PropensityEstimate(notes=notes if len(notes) else (), **parts)
+def _estimate(notes: tuple[str, ...] | Floats = (), **parts: Any) -> PropensityEstimate:
+    """An empty list of notes has become an array."""
+    return PropensityEstimate(notes=cast("tuple[str, ...]", notes) if len(notes) else (), **parts)
 
 
-def _curve(intervals: Mapping[str, Any], **parts: Any) -> CurveFit:
+def _curve(intervals: Mapping[str, Floats], **parts: Any) -> CurveFit:
+    """Intervals are pairs of numbers."""
     pairs = {name: (float(low), float(high)) for name, (low, high) in intervals.items()}
     return CurveFit(intervals=pairs, **parts)
 
 
-KINDS: dict[str, Callable[..., Any]] = {
+KINDS: dict[str, Callable[..., object]] = {
     "PropensityEstimate": _estimate,
     "Posterior": Posterior,
     "Either": Either,

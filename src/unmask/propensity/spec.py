@@ -6,49 +6,68 @@ import inspect
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from unmask import _io, _validation
+from unmask._typing import LabelsLike, PathLike, PropensityLike
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.models import Propensity, constant, inverse_linear, jain
 from unmask.propensity.presets import preset
 from unmask.propensity.serialization import from_record, to_record
 
 
-def named(name: str, labels: Any) -> Propensity | PropensityEstimate:
-    """Propensities from a short description, as the command line takes it.
+def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
+    """Propensities from a short specification, as the command line takes it.
 
-    | description | meaning |
+    | specification | meaning |
     |---|---|
     | `jain`, `jain:0.5,0.4`, `jain:Amazon-670K` | Jain model; default constants, own, of a preset |
     | `constant:0.3` | the same for every label |
     | `inverse_linear`, `inverse_linear:2,20` | 1/p linear in label rank, from head to tail |
     | a path | a file for `read` |
 
-    >>> named("constant:0.3", [[1, 0]])
+    Parameters
+    ----------
+    spec : str
+        The name of a model in `MODELS`, with its constants or a preset after a colon, or a path.
+    labels : matrix of shape (n, L)
+        Training labels, dense or sparse: the models count them.
+
+    Returns
+    -------
+    array of shape (L,), or PropensityEstimate
+        An estimate if the file holds one.
+
+    Raises
+    ------
+    ValueError
+        If there is neither such a model nor such a file, if its constants are not understood, or
+        if the file holds another number of labels.
+
+    Examples
+    --------
+    >>> from_spec("constant:0.3", [[1, 0]])
     array([0.3, 0.3])
     """
-    model, _, argument = name.partition(":")
+    model, _, constants = spec.partition(":")
     matrix = _validation.labels(labels)
     if model in MODELS:
-        return MODELS[model](matrix, **_arguments(model, argument))
-    if os.path.exists(name):
-        found = read(name)
-        _validation.propensity(found, matrix.shape[1])
-        return found
+        return MODELS[model](matrix, **_constants(model, constants))
+    if os.path.exists(spec):
+        propensity = read(spec)
+        _validation.propensity(propensity, matrix.shape[1])
+        return propensity
     raise ValueError(
-        f"{name!r} is neither a file nor a propensity model; give a path or one of: "
+        f"{spec!r} is neither a file nor a propensity model; give a path or one of: "
         f"{', '.join(MODELS)} (for example jain:0.55,1.5 or constant:0.3)."
     )
 
 
-def _arguments(model: str, text: str) -> dict[str, float]:
+def _constants(model: str, text: str) -> dict[str, float]:
     if model == "jain" and text[:1].isalpha():
-        known = preset(text)
-        return {"a": known.a, "b": known.b}
+        published = preset(text)
+        return {"a": published.a, "b": published.b}
     signature = inspect.signature(MODELS[model])
     names = list(signature.parameters)[1:]
     try:
@@ -62,13 +81,33 @@ def _arguments(model: str, text: str) -> dict[str, float]:
     return arguments
 
 
-def read(
-    path: str | os.PathLike[str], *, inverse: bool | None = None
-) -> Propensity | PropensityEstimate:
+def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | PropensityEstimate:
     """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
 
-    Files of the field hold either p (all ≤ 1) or 1/p (all ≥ 1); which one is seen from the values
-    unless `inverse` says it. A file that `write` made of an estimate gives back the estimate.
+    Parameters
+    ----------
+    path : str or path
+        A file of numbers, or one that `write` made of an estimate.
+    inverse : bool, optional
+        Whether the file holds 1/p (all ≥ 1) and not p (all ≤ 1); by default the values decide.
+
+    Returns
+    -------
+    array of shape (L,), or PropensityEstimate
+        An estimate if `write` made the file of one.
+
+    Raises
+    ------
+    ValueError
+        If the file holds anything but propensities, all of them p or all of them 1/p.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = tempfile.mkdtemp() + "/p.txt"
+    >>> write(file, [0.5, 0.25])
+    >>> read(file)
+    array([0.5 , 0.25])
     """
     content = _io.contents(path)
     if content.lstrip()[:1] == b"{":
@@ -81,14 +120,14 @@ def read(
             "propensities (all ≤ 1) nor inverse propensities (all ≥ 1)."
         )
     with np.errstate(divide="ignore", over="ignore"):
-        found = 1 / values if inverted else values
+        propensity = 1 / values if inverted else values
     try:
-        return _validation.propensity(found)
+        return _validation.propensity(propensity)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def _estimate(path: str | os.PathLike[str], content: bytes) -> PropensityEstimate:
+def _estimate(path: PathLike, content: bytes) -> PropensityEstimate:
     record = _io.read_json(path, content)
     try:
         return from_record(record)
@@ -96,10 +135,32 @@ def _estimate(path: str | os.PathLike[str], content: bytes) -> PropensityEstimat
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def write(path: str | os.PathLike[str], propensity: ArrayLike | PropensityEstimate) -> None:
+def write(path: PathLike, propensity: PropensityLike) -> None:
     """Write one propensity per line, or an estimate with its uncertainty as JSON.
 
-    `read` gives back the same bits; for the bare numbers of an estimate write its `value`.
+    `read` gives back the same bits.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; `.gz` and `.zst` at the end compress.
+    propensity : array of shape (L,), or PropensityEstimate
+        For the bare numbers of an estimate give its `value`.
+
+    Raises
+    ------
+    ValueError
+        If a propensity lies outside (0, 1].
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> file = Path(tempfile.mkdtemp()) / "p.txt"
+    >>> write(file, [0.5, 0.25])
+    >>> print(file.read_text())
+    0.5
+    0.25
     """
     with _io.atomic_write(path) as file:
         if isinstance(propensity, PropensityEstimate):
@@ -113,3 +174,4 @@ MODELS: dict[str, Callable[..., Propensity]] = {
     "constant": lambda labels, *, value: constant(labels.shape[1], value),
     "inverse_linear": inverse_linear,
 }
+"""Models that `from_spec` knows: functions of the training labels and their constants."""

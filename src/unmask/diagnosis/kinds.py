@@ -1,0 +1,85 @@
+"""What a diagnosis can test and find, by name: code decides on these, `wording` puts them in words.
+
+Members are strings, so `test.kind == "empty_rows"` holds and JSON carries "empty_rows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
+Values: TypeAlias = Mapping[str, float]
+"""The numbers behind a test or a finding, by name."""
+
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+
+
+class TestKind(StrEnum):
+    """A consequence of independent masks with the stated propensities that is tested.
+
+    A finding that a test was rejected has the kind of the test.
+    """
+
+    __test__ = False  # pytest: not a test case
+
+    LABEL_FREQUENCY = "label_frequency"
+    """No label is observed in a larger share of the rows than its propensity."""
+    EMPTY_ROWS = "empty_rows"
+    """As many rows are empty as must have lost all their labels."""
+    COUNT_SPREAD = "count_spread"
+    """The number of labels per row varies at least as much as losing labels makes it vary."""
+    COUNT_THINNING = "count_thinning"
+    """The number of labels per row is distributed as losing labels leaves it."""
+    AUDIT_LEVEL = "audit_level"
+    """On the whole as many audited labels were kept as the propensities say."""
+    AUDIT_SHAPE = "audit_shape"
+    """From rare to frequent labels the propensities rise as fast as in the audit."""
+    AUDIT_LABELS = "audit_labels"
+    """Every single label was kept as often as its propensity says."""
+    NUMBER_OF_LABELS = "number_of_labels"
+    """Whether a label is kept does not depend on how many labels its row has."""
+    ROW = "row"
+    """The labels of a row are kept or lost independently of each other."""
+    OTHER_LABELS = "other_labels"
+    """Whether a label is kept does not depend on which other labels its row has."""
+
+    @property
+    def needs_audit(self) -> bool:
+        """Whether the test is made with an audit only."""
+        return self not in _WITHOUT_AUDIT
+
+
+_WITHOUT_AUDIT = frozenset(
+    {TestKind.LABEL_FREQUENCY, TestKind.EMPTY_ROWS, TestKind.COUNT_SPREAD, TestKind.COUNT_THINNING}
+)
+
+
+class FindingKind(StrEnum):
+    """What is found besides rejected tests."""
+
+    PASSED_TESTS = "passed_tests"
+    """Some tests were rejected; these were not."""
+    NO_CONTRADICTION = "no_contradiction"
+    """No test was rejected."""
+    NO_EMPTY_ROWS = "no_empty_rows"
+    """No row is empty, though that contradicts nothing."""
+    SPURIOUS_LABELS = "spurious_labels"
+    """Labels of the audit that are observed and not true."""
+    STANDARD_ERRORS = "standard_errors"
+    """How exact unbiased metrics can be."""
+    ESTIMATOR = "estimator"
+    """Which estimator of a metric to use."""
+    LOSS = "loss"
+    """Which loss to train, with which weights."""
+    RARE_LABELS = "rare_labels"
+    """Labels that were observed too rarely to say anything about them."""
+
+
+class LabelGroup(StrEnum):
+    """The labels that a test of the rows' label counts is about."""
+
+    ALL = "all"
+    LOW_PROPENSITY = "low_propensity"
+    """The labels of low propensity that make up half of what was observed."""

@@ -1,0 +1,373 @@
+"""The English of a diagnosis: names, titles, evidence and advice, from kinds and values.
+
+Every sentence about a test or a finding is made here and read by people only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from unmask.diagnosis.kinds import FindingKind, LabelGroup, TestKind, Values
+
+if TYPE_CHECKING:
+    from unmask.diagnosis.findings import Finding, Test
+
+Sentence = Callable[[Values], str]
+
+
+class WordingOfTest(NamedTuple):
+    """What a test is called, what its rejection is called, its departure in words, what to do."""
+
+    name: str
+    title: str
+    effect: Sentence
+    advice: Sentence
+
+
+class WordingOfFinding(NamedTuple):
+    """What a finding is called, what shows it, what to do."""
+
+    title: str
+    evidence: Sentence
+    advice: Sentence
+
+
+def name_of_test(test: Test) -> str:
+    """What is tested, for which labels."""
+    return TESTS[test.kind].name + _of_group(test.group, test.values)
+
+
+def title_if_rejected(test: Test) -> str:
+    """What it is called that the test was rejected."""
+    return TESTS[test.kind].title + _of_group(test.group, test.values)
+
+
+def effect_of_test(test: Test) -> str:
+    """How large the departure from what is tested is."""
+    return TESTS[test.kind].effect(test.values)
+
+
+def advice_if_rejected(test: Test) -> str:
+    """What to do if the test is rejected."""
+    return TESTS[test.kind].advice(test.values)
+
+
+def title_of(finding: Finding) -> str:
+    """What was found."""
+    if isinstance(finding.kind, TestKind):
+        return title_if_rejected(finding.tests[0])
+    return FINDINGS[finding.kind].title
+
+
+def evidence_of(finding: Finding) -> str:
+    """What shows it."""
+    if isinstance(finding.kind, TestKind):
+        return _violation(finding.tests[0], finding.values)
+    text = FINDINGS[finding.kind].evidence(finding.values)
+    if finding.kind is FindingKind.PASSED_TESTS:
+        text += f": {'; '.join(map(name_of_test, finding.tests))}."
+    return text
+
+
+def advice_on(finding: Finding) -> str:
+    """What to do about it."""
+    if isinstance(finding.kind, TestKind):
+        return advice_if_rejected(finding.tests[0])
+    return FINDINGS[finding.kind].advice(finding.values)
+
+
+def _of_group(group: LabelGroup | None, values: Values) -> str:
+    if group is None:
+        return ""
+    if group is LabelGroup.ALL:
+        return " (all labels)"
+    return f" (labels with propensity up to {values['highest_propensity']:.2g})"
+
+
+def _violation(test: Test, values: Values) -> str:
+    chance = "below 1e-15" if test.adjusted < 1e-15 else f"= {test.adjusted:.2g}"
+    text = f"{effect_of_test(test)} (p {chance} after correction for {values['tests']} tests)."
+    return text[0].upper() + text[1:]
+
+
+def _plain(text: str) -> Sentence:
+    """The same words whatever the values are."""
+    return lambda _: text
+
+
+NOT_INDEPENDENT = (
+    "The propensities are too low, or labels do not go missing independently. Estimate them from "
+    "an audit (`unmask propensity --audit`), and do not report corrected numbers until this is "
+    "resolved."
+)
+CUT_OFF = (
+    "Were labels cut off at that number? Then the rows that have it lost further labels, which "
+    "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
+    "from before the cut."
+)
+NO_EMPTY_ROWS = (
+    "Rows that lost all their labels were probably removed, as published data sets do. Put them "
+    "back if you can. If not: P@k and DCG@k by `unbiased` are too high by at least that share "
+    "relative to all rows, and `deconvolved` estimates speak of the rows that kept a label."
+)
+DEPENDENT = (
+    "No propensity per label can describe these losses: corrected numbers keep a bias that more "
+    "data do not remove. "
+)
+USE_AUDIT = "Use propensities estimated from this audit (`propensity.audit`)."
+
+
+def _empty_rows(values: Values) -> str:
+    subject = (
+        "no row is" if values["empty"] == 0 else f"{values['empty']} of {values['rows']} rows are"
+    )
+    return (
+        f"{subject} empty, but with these propensities at least {values['least_share']:.1%} of all "
+        "rows lose every label"
+    )
+
+
+def _thinning(values: Values) -> str:
+    number = f"{values['labels']} {'label' if values['labels'] == 1 else 'labels'}"
+    text = (
+        f"{values['observed_share']:.1%} of the rows show {number}, where whatever the truth is "
+        f"losing labels leaves {values['expected_share']:.1%}"
+    )
+    return text + (f"; no row shows more than {number}" if _cut_off(values) else "")
+
+
+def _cut_off(values: Values) -> bool:
+    return values["labels"] == values["most_labels"]
+
+
+def _other_labels(values: Values) -> str:
+    if not values["pairs"]:
+        return "no pair has enough rows"
+    return (
+        "of {pairs} pairs of labels, the strongest: label {label} is kept in {kept_with:.0%} "
+        "of the rows that have label {other_label} and in {kept_without:.0%} of the others"
+    ).format_map(values)
+
+
+TESTS: Mapping[TestKind, WordingOfTest] = {
+    TestKind.LABEL_FREQUENCY: WordingOfTest(
+        "no label more frequent than its propensity",
+        "Labels seen more often than their propensity allows",
+        "label {label} is observed in {observed_share:.1%} of the rows; its propensity is "
+        "{propensity:.3g}".format_map,
+        "Raise the propensity of such labels ({too_frequent} of them).".format_map,
+    ),
+    TestKind.EMPTY_ROWS: WordingOfTest(
+        "enough empty rows",
+        "Rows that lost all their labels are missing",
+        _empty_rows,
+        lambda values: NO_EMPTY_ROWS if values["empty"] == 0 else NOT_INDEPENDENT,
+    ),
+    TestKind.COUNT_SPREAD: WordingOfTest(
+        "counts vary enough",
+        "The number of labels varies too little between rows",
+        "the number of observed labels per row has variance {variance:.3g}; losing labels at "
+        "random alone makes it {least_variance:.3g}".format_map,
+        _plain(NOT_INDEPENDENT),
+    ),
+    TestKind.COUNT_THINNING: WordingOfTest(
+        "counts are a thinning",
+        "The number of labels per row is not what losing labels leaves",
+        _thinning,
+        lambda values: CUT_OFF if _cut_off(values) else NOT_INDEPENDENT,
+    ),
+    TestKind.AUDIT_LEVEL: WordingOfTest(
+        "level of the propensities agrees with the audit",
+        "The audit contradicts the level of the propensities",
+        "{kept_share:.1%} of the audited labels were kept; these propensities say "
+        "{stated_share:.1%}".format_map,
+        _plain(USE_AUDIT),
+    ),
+    TestKind.AUDIT_SHAPE: WordingOfTest(
+        "shape of the propensities agrees with the audit",
+        "The audit contradicts the shape of the propensities",
+        "from rare to frequent labels the logit of the propensity should rise {slope:.2f} times as "
+        "fast as stated".format_map,
+        _plain(USE_AUDIT),
+    ),
+    TestKind.AUDIT_LABELS: WordingOfTest(
+        "each propensity agrees with the audit",
+        "The audit contradicts the propensity of single labels",
+        "label {label} was kept {kept:.0f} of {true:.0f} times; its propensity is "
+        "{propensity:.3g}".format_map,
+        _plain(USE_AUDIT),
+    ),
+    TestKind.NUMBER_OF_LABELS: WordingOfTest(
+        "keeping does not depend on the number of labels",
+        "Keeping a label depends on how many the row has",
+        "the odds of being kept change by the factor {odds_factor:.2f} when a row has twice as "
+        "many labels".format_map,
+        _plain(
+            DEPENDENT + "Stratify rows by their number of labels, or model the propensity of an "
+            "entry (propensities may be given per row and label)."
+        ),
+    ),
+    TestKind.ROW: WordingOfTest(
+        "labels of a row are kept independently",
+        "Labels of a row are kept or lost together",
+        "two labels of a row are kept or lost together with correlation "
+        "{correlation:+.3f}".format_map,
+        _plain(
+            DEPENDENT + "Some rows are annotated better than others: estimate propensities per row "
+            "group, or give them per row and label."
+        ),
+    ),
+    TestKind.OTHER_LABELS: WordingOfTest(
+        "keeping does not depend on other labels",
+        "Keeping a label depends on another label",
+        _other_labels,
+        lambda values: (
+            DEPENDENT + "If one label stands in for another (a hierarchy, a synonym), merge them "
+            "or complete the implied ones first."
+            if values["pairs"]
+            else ""
+        ),
+    ),
+}
+
+
+EXACT_ENOUGH = 0.01
+"""A standard error that lets one tell apart models that differ by two points."""
+
+
+def _standard_errors(values: Values) -> str:
+    return f"Standard errors with these rows, whatever the model: {listed(values)}. " + (
+        "The largest weight of a label is {largest_weight_P:.3g} in P and nDCG and "
+        "{largest_weight_R:.3g} in R; {observed_labels:,} labels are worth "
+        "{effective_sample_size_P:,.0f} of equal weight in P and nDCG, "
+        "{effective_sample_size_R:,.0f} in R."
+    ).format_map(values)
+
+
+def listed(values: Values) -> str:
+    """Standard errors metric by metric; of a metric above 1 nothing more is said.
+
+    >>> listed({"P@1": 0.01, "P@3": 0.005, "R@1": 1.5, "observed_labels": 12})
+    'P@k ±0.01 at 1, ±0.005 at 3; R@k above 1, of no use'
+    """
+    metrics: dict[str, dict[str, float]] = {}
+    for name, error in values.items():
+        metric, is_metric, k = name.partition("@")
+        if is_metric:
+            metrics.setdefault(metric, {})[k] = error
+    return "; ".join(
+        f"{metric}@k "
+        + (
+            "above 1, of no use"
+            if min(errors.values()) > 1
+            else ", ".join(f"±{error:.2g} at {k}" for k, error in errors.items())
+        )
+        for metric, errors in metrics.items()
+    )
+
+
+def _estimator_evidence(values: Values) -> str:
+    recall = values["recall_error"]
+    return (
+        f"Unbiased recall has a standard error of {recall:.2g}"
+        if recall <= 1
+        else "Unbiased recall is nothing but noise here"
+    ) + (", and labels did not go missing as the corrections assume." if values["refuted"] else ".")
+
+
+def _estimator_advice(values: Values) -> str:
+    if values["refuted"]:
+        return (
+            "Report `vanilla`, as what was observed, and corrected numbers (`unbiased` for P@k, "
+            "`deconvolved` for R@k) only with the errors above beside them."
+        )
+    if values["recall_error"] <= EXACT_ENOUGH:
+        return "Use `unbiased` for every metric."
+    return (
+        "Use `unbiased` for P@k and DCG@k, `deconvolved` for R@k, nDCG@k and F1@k, and `bound` "
+        "as a check from above."
+    )
+
+
+def _loss_advice(values: Values) -> str:
+    normalized = (
+        "`empirical_bayes` weights (positive, unbiased on average) for normalised losses"
+        if values["negative_rows"] > 0.01 or values["largest_weight_R"] > 100
+        else "`unbiased` weights also for normalised losses"
+    )
+    return (
+        f"Logistic one-vs-all with `unbiased` weights (convex for any weights); {normalized}; "
+        "`bound` with hinge losses."
+    )
+
+
+FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
+    FindingKind.PASSED_TESTS: WordingOfFinding(
+        "What does not contradict the propensities",
+        "{passed} of {tests} tests find nothing".format_map,
+        _plain("Only the errors and warnings need an answer."),
+    ),
+    FindingKind.NO_CONTRADICTION: WordingOfFinding(
+        "No test contradicts the propensities",
+        "{tests} tests, none rejected at {alpha:g} after correction.".format_map,
+        _plain(
+            "Absence of evidence is not proof: an audit of some hundred rows tells more "
+            "(`propensity.audit_plan` says which)."
+        ),
+    ),
+    FindingKind.NO_EMPTY_ROWS: WordingOfFinding(
+        "Every row has a label",
+        _plain(
+            "No row is empty. These propensities do not make empty rows certain, so this is no "
+            "contradiction, but it is what data look like from which empty rows were removed."
+        ),
+        _plain("Make sure that rows without observed labels were kept."),
+    ),
+    FindingKind.SPURIOUS_LABELS: WordingOfFinding(
+        "Observed labels that are not true",
+        "{spurious} of {observed} observed labels in the audit are not among the complete "
+        "ones.".format_map,
+        _plain(
+            "Corrections undo losses only; spurious labels are amplified. Remove them, or check "
+            "which of the two annotations is wrong."
+        ),
+    ),
+    FindingKind.STANDARD_ERRORS: WordingOfFinding(
+        "How exact unbiased metrics can be",
+        _standard_errors,
+        lambda values: (
+            "More rows divide these by the root of their number; clipping or tempering the "
+            "propensities trades them for bias."
+            if max(values["precision_error"], values["recall_error"]) > EXACT_ENOUGH
+            else "Precise enough."
+        ),
+    ),
+    FindingKind.ESTIMATOR: WordingOfFinding(
+        "Which estimator of a metric", _estimator_evidence, _estimator_advice
+    ),
+    FindingKind.LOSS: WordingOfFinding(
+        "Which loss to train",
+        "Plain unbiased weights reach {largest_weight_P:.3g}; above 1, hinge losses are unbounded "
+        "below. Unbiased weights of normalised losses reach {largest_weight_R:.3g}, and "
+        "{negative_rows:.1%} of the rows have a negative total, for which softmax is not "
+        "convex.".format_map,
+        _loss_advice,
+    ),
+    FindingKind.RARE_LABELS: WordingOfFinding(
+        "Labels about which nothing can be said",
+        "{never} of {labels} labels are never observed, {rarely} fewer than {fewest} times; by "
+        "these propensities they make up {share:.1%} of the true labels.".format_map,
+        _plain(
+            "Do not report per-label (macro) figures for them; pool them, or leave them out and "
+            "say so."
+        ),
+    ),
+}
+
+VERDICTS: Mapping[str, str] = {
+    "info": "nothing contradicts these propensities, and unbiased estimates can be used.",
+    "warning": "usable with care; read the warnings.",
+    "error": "these labels and these propensities do not fit together as corrections assume; "
+    "read the errors before using corrected numbers.",
+}

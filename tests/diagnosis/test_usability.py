@@ -1,0 +1,147 @@
+"""Standard errors before any model is trained, and which estimator and loss follow from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.helpers.diagnoses import L, planted, rng
+from unmask import data
+from unmask.diagnosis import FindingKind, diagnose
+from unmask.diagnosis.usability import _kish, usability, usability_findings
+from unmask.weights import normalized_weights
+
+
+def test_standard_errors_are_those_of_repeated_masks() -> None:
+    """A right model's P@k over fresh masks and rows varies as announced (within 15 %)."""
+    p = np.full(20, 0.4)
+    values = []
+    for seed in range(300):
+        true = data.synthetic.independent(400, 20, probability=0.2, seed=seed)
+        seen = data.hide(true, p, seed=seed + 1000)
+        draw = rng(seed).random(true.shape) * (true.toarray() > 0)
+        first = np.argsort(-draw, axis=1)[:, :3]
+        values.append((np.take_along_axis(seen.toarray(), first, 1) / 0.4).sum(axis=1).mean() / 3)
+    found = usability(seen, p, (3,), rng())
+    assert found["standard_error"]["P@3"] == pytest.approx(np.std(values), rel=0.15)
+
+
+def test_without_losses_everything_is_exact() -> None:
+    labels = planted(500)
+    found = usability(labels, np.ones(L), (1, 3), rng())
+    assert found["effective_sample_size"]["P"] == pytest.approx(labels.nnz)
+    assert found["largest_weight"] == {"1/p": 1.0, "T": 1.0}
+    assert found["standard_error"]["R@3"] < 0.02
+
+
+def test_rows_without_labels_have_no_negative_total() -> None:
+    labels, p = sp.csr_array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1.0]]), np.full(3, 0.3)
+    weights = normalized_weights(labels.indptr, 1 / p[labels.indices])
+    totals = np.add.reduceat(weights, labels.indptr[1:-1])
+    found = usability(labels, p, (1,), rng())
+    assert 0 < (totals < 0).sum() < 3
+    assert found["rows_with_negative_total_weight"] == (totals < 0).sum() / 4
+    assert found["largest_weight"] == pytest.approx({"1/p": 1 / 0.3, "T": np.abs(weights).max()})
+    assert found["effective_sample_size"]["P"] == pytest.approx(6)
+    expected = np.abs(weights).sum() ** 2 / (weights**2).sum()
+    assert found["effective_sample_size"]["R"] == pytest.approx(expected)
+    assert found["observed_labels"] == 6
+
+
+def test_sample_sizes_hold_for_weights_of_any_size() -> None:
+    assert _kish(np.full(3, 1e200)) == pytest.approx(3)
+    assert _kish(np.array([1e-200, 3e-200])) == pytest.approx(1.6)
+    assert _kish(np.zeros(2)) == _kish(np.zeros(0)) == 0
+
+
+def figures(precision: float, recall: float, negative: float = 0.0, weight: float = 9.0) -> dict:
+    return {
+        "standard_error": {
+            "P@1": precision / 2,
+            "P@3": precision,
+            "R@1": recall,
+            "R@3": recall / 2,
+        },
+        "effective_sample_size": {"P": 1234.4, "R": 56.0},
+        "largest_weight": {"1/p": 7.0, "T": weight},
+        "observed_labels": 9876,
+        "rows_with_negative_total_weight": negative,
+    }
+
+
+@pytest.mark.parametrize(
+    ("precision", "recall", "severity", "advice"),
+    [
+        (0.01, 0.01, "info", "Precise enough."),
+        (0.011, 0.01, "info", "More rows divide"),
+        (0.01, 0.011, "info", "More rows divide"),
+        (0.1, 0.1, "info", "More rows divide"),
+        (0.11, 0.1, "warning", "More rows divide"),
+        (0.1, 0.11, "warning", "More rows divide"),
+    ],
+)
+def test_the_larger_error_decides_what_is_said_of_both(
+    precision: float, recall: float, severity: str, advice: str
+) -> None:
+    exactness, _, _ = usability_findings(figures(precision, recall), False)
+    assert (exactness.severity, exactness.advice.startswith(advice)) == (severity, True)
+    assert (
+        "9,876 labels are worth 1,234 of equal weight in P and nDCG, 56 in R" in exactness.evidence
+    )
+
+
+@pytest.mark.parametrize(
+    ("recall", "broken", "severity", "advice"),
+    [
+        (0.01, False, "info", "Use `unbiased` for every metric."),
+        (0.011, False, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.1, False, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.11, False, "warning", "Use `unbiased` for P@k and DCG@k"),
+        (0.11, True, "info", "Report `vanilla`"),
+    ],
+)
+def test_which_estimator(recall: float, broken: bool, severity: str, advice: str) -> None:
+    _, estimator, _ = usability_findings(figures(0.0, recall), broken)
+    assert (estimator.severity, estimator.advice.startswith(advice)) == (severity, True)
+    assert ("did not go missing" in estimator.evidence) == broken
+
+
+def test_recall_with_an_error_above_one_is_noise() -> None:
+    for recall, words in ((1.0, "a standard error of 1."), (1.01, "nothing but noise here.")):
+        _, estimator, _ = usability_findings(figures(0.0, recall), False)
+        assert estimator.evidence.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("negative", "weight", "advice"),
+    [
+        (0.01, 100.0, "`unbiased` weights also"),
+        (0.011, 100.0, "`empirical_bayes` weights"),
+        (0.01, 101.0, "`empirical_bayes` weights"),
+    ],
+)
+def test_which_weights_for_normalised_losses(negative: float, weight: float, advice: str) -> None:
+    *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), False)
+    assert advice in loss.advice
+
+
+def test_an_error_takes_corrected_numbers_back() -> None:
+    labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
+    for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
+        estimator = diagnose(labels, [p] * 3).finding("estimator")
+        assert estimator is not None
+        assert estimator.advice.startswith(start)
+
+
+def test_recommendations_follow_the_figures() -> None:
+    easy = diagnose(planted(2000), np.full(L, 0.99999))
+    advice = {f.kind: f.advice for f in easy.findings}
+    assert advice[FindingKind.ESTIMATOR] == "Use `unbiased` for every metric."
+    true = data.synthetic.independent(2000, 100, probability=0.2, seed=0)
+    p = np.full(100, 0.1)
+    hard = diagnose(data.hide(true, p, seed=0), p)
+    found = {f.kind: f for f in hard.findings}
+    assert found[FindingKind.ESTIMATOR].severity == "warning"
+    assert "`deconvolved` for R@k" in found[FindingKind.ESTIMATOR].advice
+    assert "empirical_bayes" in found[FindingKind.LOSS].advice

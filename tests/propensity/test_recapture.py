@@ -1,0 +1,136 @@
+"""Propensities from two annotations: Chapman's estimate and labels found by either."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.helpers.propensities import either, posterior
+from unmask import data, propensity
+from unmask.propensity.recapture import Either
+
+
+def test_chapman_by_hand() -> None:
+    """(n₁, n₂, m) = (5, 4, 2): 6·5/3 − 1 and 6·5·3·2/(3²·4); nothing twice; nothing."""
+    first, second = np.zeros((9, 3)), np.zeros((9, 3))
+    first[:5, 0], second[3:7, 0] = 1, 1
+    first[:3, 1], second[5:7, 1] = 1, 1
+    size, variance = propensity.chapman(first, second)
+    np.testing.assert_allclose(size, [9, 11, 0], rtol=1e-15)
+    np.testing.assert_allclose(variance, [5, 4 * 3 * 3 * 2 / 2, 0], rtol=1e-15)
+
+
+def gamma_rule(shape: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for means over a Gamma variable."""
+    from scipy.special import roots_genlaguerre
+
+    nodes, weights = roots_genlaguerre(40, shape - 1)
+    return nodes, weights / weights.sum()
+
+
+def test_what_neither_found_shares_the_labels_that_both_found() -> None:
+    """Mean and mean square of (1 − p₁)(1 − p₂), by quadrature over the five Gamma variables."""
+    m, wide = 4.0, 6000
+    first = posterior([m] * wide, [9.0] * wide, [[0.5, 1.0, 6.0, 2.0]])  # Beta(m + 2, 5 + 4)
+    second = posterior([m] * wide, [7.0] * wide, [[0.5, 1.0, 5.0, 4.0]])  # Beta(m + 1, 3 + 4)
+    drawn = 1 - Either(first, second).sample(np.random.default_rng(0), 12).ravel()
+    both, weight = gamma_rule(m)
+
+    def missed(own: float, lost: float, power: int) -> np.ndarray:
+        (x, wx), (y, wy) = gamma_rule(own), gamma_rule(lost)
+        share = y / (both[:, None, None] + x[:, None] + y)
+        return np.einsum("gxy,x,y->g", share**power, wx, wy)
+
+    for power in (1, 2):
+        wanted = weight @ (missed(2.0, 9.0, power) * missed(1.0, 7.0, power))
+        assert (drawn**power).mean() == pytest.approx(wanted, rel=0.01)
+
+
+def test_either_shifts_the_odds_of_a_draw_together() -> None:
+    """The second annotation finds nothing: what is left is the first's Beta and common error."""
+    from scipy.special import polygamma, psi
+
+    first = posterior([0.0] * 300, [4.0] * 300, [[0.5, 1.0, 6.0, 2.0]], common=0.5)
+    second = posterior([0.0] * 300, [1e7] * 300, [[0.5, 1.0, 2.0, 1e12]])
+    drawn = Either(first, second).sample(np.random.default_rng(0), 500)
+    logits = np.log(drawn / (1 - drawn))
+    together = logits.mean(axis=1)
+    own = float(polygamma(1, 2) + polygamma(1, 8))
+    assert together.mean() == pytest.approx(psi(2) - psi(8), abs=0.1)
+    assert together.std() == pytest.approx(np.sqrt(0.25 + own / 300), rel=0.12)
+    assert (logits - together[:, None]).var() == pytest.approx(own, rel=0.03)
+
+
+def test_either_states_the_mean_and_the_quantiles_of_its_draws() -> None:
+    from unmask.propensity.recapture import DRAWS
+
+    found = either()
+    drawn = found.uncertainty.sample(np.random.default_rng(0), DRAWS)
+    np.testing.assert_array_equal(found.value, drawn.mean(axis=0))
+    np.testing.assert_allclose(found.low, np.quantile(drawn, 0.1, axis=0))
+    np.testing.assert_allclose(found.high, np.quantile(drawn, 0.9, axis=0))
+    assert (found.method, found.confidence, len(found)) == ("recapture", 0.8, 3)
+
+
+@pytest.mark.parametrize(("size", "n1", "n2"), [(5, 3, 2), (6, 4, 4), (7, 5, 3)])
+def test_chapman_is_unbiased_for_fixed_captures(size: int, n1: int, n2: int) -> None:
+    """n₁ + n₂ ≥ N: the mean over all pairs of captures of these sizes is N, exactly."""
+    first = np.zeros((size, 1))
+    first[:n1] = 1
+    sizes = []
+    for chosen in combinations(range(size), n2):
+        second = np.zeros((size, 1))
+        second[list(chosen)] = 1
+        sizes.append(propensity.chapman(first, second)[0][0])
+    assert np.mean(sizes) == pytest.approx(size, rel=1e-12)
+
+
+def test_chapman_variance_is_unbiased_too() -> None:
+    """Seber's variance, over all captures of fixed sizes with n₁ + n₂ ≥ N."""
+    size, n1, n2 = 6, 4, 3
+    first = np.zeros((size, 1))
+    first[:n1] = 1
+    found = []
+    for chosen in combinations(range(size), n2):
+        second = np.zeros((size, 1))
+        second[list(chosen)] = 1
+        found.append([v[0] for v in propensity.chapman(first, second)])
+    sizes, variances = np.array(found).T
+    assert variances.mean() == pytest.approx(sizes.var(), rel=1e-12)
+
+
+def test_the_rate_among_the_second_is_the_firsts_propensity() -> None:
+    """E[m | n₂] = p₁ n₂, by enumeration of all pairs of annotations of four true labels."""
+    p1, p2, n2_wanted = 0.3, 0.6, 2
+    total = weight = 0.0
+    for one, two in product(product((0, 1), repeat=4), repeat=2):
+        chance = np.prod([p1 if x else 1 - p1 for x in one])
+        chance *= np.prod([p2 if x else 1 - p2 for x in two])
+        if sum(two) == n2_wanted:
+            total += chance * sum(x and y for x, y in zip(one, two, strict=True))
+            weight += chance
+    assert total / weight == pytest.approx(p1 * n2_wanted)
+
+
+def test_recapture_is_an_audit_by_the_other() -> None:
+    true = data.synthetic.independent(500, 8, probability=0.3, seed=0)
+    one = data.hide(true, np.full(8, 0.6), seed=1)
+    two = data.hide(true, np.full(8, 0.4), seed=2)
+    found = propensity.recapture(one, two)
+    both = sp.csr_array(one.multiply(two))
+    np.testing.assert_array_equal(found.value, propensity.audit(both, two, curve="free").value)
+    assert found.method == "recapture"
+
+
+def test_either_combines_both() -> None:
+    """With plenty of data the union's propensity is 1 − (1 − p₁)(1 − p₂)."""
+    rows = np.ones((200_000, 2), dtype=np.float32)
+    one = data.hide(rows, [0.6, 0.3], seed=1)
+    two = data.hide(rows, [0.5, 0.2], seed=2)
+    found = propensity.recapture(one, two, of="either")
+    np.testing.assert_allclose(found.value, [0.8, 0.44], atol=0.01)
+    assert ((found.low < found.value) & (found.value < found.high)).all()
+    np.testing.assert_allclose(found.draw(0, 400).mean(axis=0), found.value, atol=0.005)
