@@ -1,11 +1,16 @@
-"""The mixture fitter: when it stops, and what its columns share."""
+"""The mixture fits: when they stop, what columns share, and that they agree on the maximum."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unmask import _mixture
+from unmask.weights import counts
 
 
 def test_em_stops_at_its_tolerance_or_after_its_steps() -> None:
@@ -36,3 +41,60 @@ def test_linear_algebra_of_fits_takes_one_thread() -> None:
         before = threads()
         assert _mixture.one_blas_thread(threads)() == {1}
         assert threads() == before
+
+
+def thinned(p: float, atoms: int) -> np.ndarray:
+    """Bin(m; N, p) for m and N = 0 … atoms − 1."""
+    return binom.pmf(np.arange(atoms)[:, None], np.arange(atoms)[None, :], p)
+
+
+def log_likelihood(kernel: np.ndarray, shares: np.ndarray, weights: np.ndarray) -> float:
+    occupied = shares > 0
+    return float(shares[occupied] @ np.log((kernel @ weights)[occupied]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.integers(0, 50), min_size=2, max_size=8).filter(any),
+    p=st.sampled_from([0.2, 0.5, 0.9]),
+)
+def test_both_fits_reach_the_same_likelihood(rows, p):
+    shares = np.array(rows) / sum(rows)
+    kernel = thinned(p, len(rows))
+    occupied = shares > 0
+    newton = _mixture.maximum(kernel[occupied], shares[occupied], 1e-9)
+    start = np.full(len(rows), 1 / len(rows))
+    em = _mixture.maximize(kernel, shares[:, None], start, 1.0, tolerance=1e-6, steps=100_000)
+    assert newton.weights.sum() == pytest.approx(1, abs=1e-12)
+    assert (newton.weights >= 0).all()
+    best = log_likelihood(kernel, shares, newton.weights)
+    assert best >= log_likelihood(kernel, shares, em.weights[:, 0]) - 2e-9
+    assert best <= log_likelihood(kernel, shares, em.weights[:, 0]) + em.gap[0] + 1e-12
+    assert newton.log_likelihood == sorted(newton.log_likelihood)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.integers(0, 50), min_size=2, max_size=8).filter(any),
+    p=st.sampled_from([0.2, 0.5, 0.9]),
+)
+def test_the_gap_bounds_the_missing_likelihood(rows, p):
+    """By concavity, for any mixture: here the one at which a coarse tolerance stops."""
+    kernel, shares = thinned(p, len(rows)), np.array(rows) / sum(rows)
+    kernel, shares = kernel[shares > 0], shares[shares > 0]
+    coarse = _mixture.maximum(kernel, shares, 0.05)
+    fine = _mixture.maximum(kernel, shares, 1e-10)
+    assert fine.log_likelihood[-1] - coarse.log_likelihood[-1] <= coarse.gap + 1e-12
+
+
+def test_label_counts_are_fitted_by_it(monkeypatch):
+    calls = []
+    fit = _mixture.maximum
+
+    def recorded(*arguments):
+        calls.append(arguments)
+        return fit(*arguments)
+
+    monkeypatch.setattr(_mixture, "maximum", recorded)
+    counts.count_distribution([[1, 1], [1, 0], [0, 0]], [0.5, 0.5])
+    assert len(calls) == 1

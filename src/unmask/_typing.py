@@ -60,3 +60,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (done, total) as work is finished."""
+
+BackendLike: TypeAlias = Any
+"""Where tasks run: what `unmask.parallel.connect` takes, which knows Dask's types."""

@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._typing import Bools, Floats, Integers, LabelsLike, PropensityLike
 from unmask.propensity.models import reciprocal
 
-Floats = NDArray[np.float64]
 SetFunction = Callable[[Floats, int], ArrayLike]
 
 BATCH = 1 << 21  # numbers in one batch of label sets: 16 MB
@@ -34,10 +33,33 @@ BEYOND = "P(f) exceeds float64 for {}: raise the propensities with `propensity.c
 def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: ArrayLike) -> Floats:
     """P(f) for a function of one label, entry by entry: (f(1) + (p − 1) f(0)) / p where a label is.
 
-    `f` is called twice, with an array of ones and one of zeros in the shape of `labels`;
-    `propensity` is a number per label or anything else that broadcasts against them. Its variance
-    is q(1 − q)(f(1) − f(0))² / p², q = P(Y = 1).
+    Its variance is q(1 − q)(f(1) − f(0))² / p², q = P(Y = 1).
 
+    Parameters
+    ----------
+    f : function of an array
+        Called twice, with an array of ones and one of zeros in the shape of `labels`.
+    labels : array of 0 and 1, any shape
+        Observed labels.
+    propensity : numbers in (0, 1]
+        Anything that broadcasts against the labels.
+
+    Returns
+    -------
+    floats in the shape of `labels`
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range, or the result exceeds float64.
+
+    References
+    ----------
+    Schultheis & Babbar (2021); Natarajan et al., *Cost-sensitive learning with noisy labels*
+    (2017).
+
+    Examples
+    --------
     >>> scores = np.array([0.5, -1.0])
     >>> binary(lambda y: (y - scores) ** 2, [1, 0], [0.25, 0.5])
     array([0.25, 1.  ])
@@ -59,22 +81,28 @@ def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: Arra
 class Estimate:
     """P(f) for every row.
 
-    value           whatever f returns, averaged over label sets; first axis: rows
-    standard_error  of the subsampling alone (0 where every subset was visited)
-    rounding        how far rounding may have moved an enumerated value: terms of either sign cancel
-    exact           whether every subset was visited
+    Attributes
+    ----------
+    value : floats, first axis rows
+        Whatever f returns, averaged over label sets.
+    standard_error : floats
+        Of the subsampling alone (0 where every subset was visited).
+    rounding : floats
+        How far rounding may have moved an enumerated value: terms of either sign cancel.
+    exact : (n,) bool
+        Whether every subset was visited.
     """
 
     value: Floats
     standard_error: Floats
     rounding: Floats
-    exact: NDArray[np.bool_]
+    exact: Bools
 
 
 def unbiased(
     f: SetFunction,
-    labels: Any,
-    propensity: Any,
+    labels: LabelsLike,
+    propensity: PropensityLike,
     *,
     exact_up_to: int = 20,
     samples: int = 100,
@@ -82,16 +110,48 @@ def unbiased(
 ) -> Estimate:
     """P(f) for every row of `labels`, whatever `f` is.
 
-    `f(label_sets, row)` receives a batch of label sets, a 0/1 array of shape (batch, L), and the
-    number of the row they belong to (to look up its scores, say); it returns one number, or one
-    array, per set. Where L is large and f looks only at observed labels, hand in one row's observed
-    columns alone: `unbiased(f, np.ones((1, m)), p[columns])`.
+        P(f)(I) = Σ_{J⊆I} f(J) Π_{j∈J} 1/p_j Π_{k∈I∖J} (1 − 1/p_k)
 
     Rows with up to `exact_up_to` uncertain labels are enumerated. Above that the average of
     `samples` subsamplings estimates P(f): drop each uncertain label with probability one half,
     halve the propensities of those kept, and again until few enough are left. That is unbiased too,
     and noisy: mind the standard error. Results depend on `seed` and the row alone.
 
+    Parameters
+    ----------
+    f : function (label_sets, row) → one number or array per set
+        Receives a batch of label sets, a 0/1 array of shape (batch, L), and the number of the row
+        they belong to (to look up its scores, say). Where L is large and f looks only at observed
+        labels, hand in one row's observed columns alone:
+        `unbiased(f, np.ones((1, m)), p[columns])`.
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label.
+    exact_up_to : int, default 20
+        The most uncertain labels (p < 1) of a row that is enumerated.
+    samples : int, default 100
+        Subsamplings of longer rows.
+    seed : int, default 0
+        Of the subsampling.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range, `f` does not return one value per set, or the
+        result exceeds float64.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
+    (2021).
+
+    Examples
+    --------
     Recall of the prediction {0} when both labels are true and p = 1/3, over what may be observed:
 
     >>> recall = lambda sets, row: sets[:, 0] / np.maximum(sets.sum(axis=1), 1)
@@ -106,11 +166,11 @@ def unbiased(
     inverse = reciprocal(_validation.entry_propensity(propensity, matrix))
     rows = []
     for row, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
-        given = _Row(f, row, matrix.shape[1], matrix.indices[begin:end], inverse[begin:end])
-        if np.count_nonzero(given.inverse > 1) <= exact_up_to:
-            rows.append((*_enumerate(given), True))
+        instance = _Row(f, row, matrix.shape[1], matrix.indices[begin:end], inverse[begin:end])
+        if np.count_nonzero(instance.inverse > 1) <= exact_up_to:
+            rows.append((*_enumerate(instance), True))
         else:
-            rows.append((*_subsample(given, exact_up_to, samples, seed), False))
+            rows.append((*_subsample(instance, exact_up_to, samples, seed), False))
     value, error, rounding, exact = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Estimate(
         np.array(value), np.array(error), np.array(rounding), np.array(exact, dtype=bool)
@@ -124,7 +184,7 @@ class _Row:
     f: SetFunction
     number: int
     n_labels: int
-    columns: NDArray[np.integer[Any]]
+    columns: Integers
     inverse: Floats
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from unmask import weights
+from unmask import linear, weights
 from unmask.data import hide
 from unmask.data.features import idf, tfidf
 from unmask.data.synthetic import planted
@@ -301,3 +303,39 @@ def test_bibtex_reaches_the_published_precision(real_data: Path) -> None:
         hits = np.take_along_axis(test.labels.toarray(), best, 1)
         found.append([100 * hits[:, :k].mean() for k in (1, 3, 5)])
     assert (np.mean(found, axis=0) >= np.array([62.62, 39.09, 28.79]) - 1).all()
+
+
+# --- one place for the parameters -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", fields(Recipe), ids=lambda field: field.name)
+def test_the_recipe_says_the_defaults_of_estimator_and_command(field):
+    from unmask.cli.linear import train as command
+
+    estimator = inspect.signature(LinearClassifier.__init__).parameters
+    assert estimator[field.name].default == field.default
+    options = inspect.signature(command).parameters
+    name = {"C": "cost"}.get(field.name, field.name)
+    if name != "max_iter":  # the command has no option for it
+        assert options[name].default == field.default
+
+
+def test_weights_that_are_handed_in_leave_no_correction_in_the_model():
+    X, Y = np.eye(3), np.eye(3)
+    model, _ = linear.train(X, Y, Recipe(correction="unbiased"), weights=weights.vanilla(Y))
+    assert model.parameters["correction"] is None
+    fitted = LinearClassifier(correction=weights.vanilla(Y)).fit(X, Y)
+    assert fitted.model_.parameters["correction"] is None
+    with pytest.raises(ValueError, match="correction=None needs the weights themselves"):
+        linear.train(X, Y, Recipe(correction=None))
+    with pytest.raises(ValueError, match="unknown correction 'given'"):
+        Recipe(correction="given")
+
+
+def test_probabilities_are_finite_and_exact_at_extreme_scores():
+    scores = np.float32([[-200.0, 0.0, 200.0]])
+    for loss, expected in (("logistic", [0, 0.5, 1]), ("softmax", [0, 0, 1])):
+        model = LinearModel((Shard(np.zeros((3, 1), np.float32), scores[0]),), loss)
+        got = linear.probabilities(model, [[0.0]])
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, np.float32([expected]))

@@ -14,7 +14,7 @@ from unmask._kernels import linear_smooth as kernels
 from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, train
 from unmask.linear.hinge import solve as solve_hinge
 from unmask.linear.ova import SOLVERS, solve
-from unmask.linear.problem import problem
+from unmask.linear.problem import arrange
 from unmask.linear.recipe import prepare
 from unmask.weights import CORRECTIONS, Weights
 
@@ -313,7 +313,7 @@ def test_weights_of_any_kind_reach_the_solver() -> None:
     pos.data = RNG.uniform(0.2, 3.0, pos.nnz)
     cut = pos.copy()
     cut.data = RNG.uniform(-1.0, 1.0, cut.nnz)
-    given = problem(X, Weights(pos, cut), loss="squared_hinge", cost=0.4, tol=1e-9)
+    given = arrange(X, Weights(pos, cut), Recipe(C=0.4, tol=1e-9))
     found = solve_hinge(given, np.array([8]))
     x = X.toarray().astype(float)
     a, b = pos.toarray()[:, 8], cut.toarray()[:, 8]

@@ -17,7 +17,8 @@ from tests.helpers.oracles import normalized_weights_mp
 from tests.helpers.paths import ROOT
 from unmask import losses, weights
 from unmask.losses import LOSSES, UnboundedLossWarning
-from unmask.torch import MissingLabelLoss, weighing
+from unmask.torch import MissingLabelLoss
+from unmask.weights.formulas import Rectangle
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::unmask.losses.UnboundedLossWarning"),
@@ -68,15 +69,9 @@ def module(name: str, correction: str, normalized: bool, labels, propensity, **o
 
 
 def numpy_weights(name: str, correction: str, normalized: bool, labels, propensity):
-    if LOSSES[name].reduction == "pairwise" and correction == "bound":
-        return weights.Weights(
-            weights.unbiased(labels, propensity).pos, weights.vanilla(labels, propensity).cut
-        )
     options = {"tau": 0.4} if correction == "tempered" else {}
-    reduction = "pal" if LOSSES[name].reduction == "pal" else "ova"
-    return weights.CORRECTIONS[correction](
-        labels, propensity, normalized=normalized, reduction=reduction, **options
-    )
+    options |= {"normalized": normalized, "reduction": LOSSES[name].reduction}
+    return weights.CORRECTIONS[correction](labels, propensity, **options)
 
 
 @pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
@@ -149,7 +144,7 @@ def test_batched_quadrature_equals_high_precision(m):
     inverse = torch.as_tensor(
         np.stack([1 / propensity, np.r_[1 / propensity[:1], np.zeros(m - 1)]])
     )
-    ours = weighing.unbiased(inverse)
+    ours = Rectangle(inverse).shares()
     exact = np.array([float(t) for t in normalized_weights_mp(propensity)])
     np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-12 * np.abs(exact).max())
     assert ours[1, 0] == pytest.approx(1 / propensity[0], rel=1e-13)
@@ -159,7 +154,7 @@ def test_batched_quadrature_equals_high_precision(m):
 def test_propensities_at_the_nodes_of_the_quadrature_are_harmless():
     low, half, high = np.polynomial.legendre.leggauss(3)[0] / 2 + 0.5  # the nodes for 5 labels
     rows = [half] * 5, [half, 0.3, 0.6, 0.9, 1.0], [low, half, high, high, 0.7]
-    ours = weighing.unbiased(1 / torch.tensor(np.array(rows)))
+    ours = Rectangle(1 / torch.tensor(np.array(rows))).shares()
     exact = [[float(t) for t in normalized_weights_mp(row)] for row in rows]
     np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-14)
 

@@ -354,7 +354,7 @@ def test_what_was_given_is_not_touched():
 @pytest.mark.parametrize("correction", NORMALISED)
 def test_mistakes_are_named(correction):
     weigh = weights.CORRECTIONS[correction]
-    with pytest.raises(ValueError, match="unknown reduction 'ovr'; use one of: ova, pal"):
+    with pytest.raises(ValueError, match="unknown reduction 'ovr'; use one of: ova, pairwise, pal"):
         weigh([[1]], [0.5], reduction="ovr")
     if correction != "vanilla":
         with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):

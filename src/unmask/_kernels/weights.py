@@ -254,8 +254,8 @@ def _join(value, exponent):
 
 
 @njit(cache=True, nogil=True)
-def bound(indptr, index, inverse, out):
-    """T̃_i = a_i / (1 + Σ_{k≠i} a_k); the sum before plus the sum after i, so nothing cancels."""
+def one_plus_others(indptr, index, inverse, out):
+    """1 + Σ_{k≠i} a_k: the sum before plus the sum after i, so nothing cancels."""
     for row in range(len(indptr) - 1):
         begin, end = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]
         running = 1.0
@@ -264,14 +264,5 @@ def bound(indptr, index, inverse, out):
             running += inverse[index[k]]
         running = 0.0
         for k in range(end - 1, begin - 1, -1):
-            out[k] = inverse[index[k]] / (out[k] + running)
+            out[k] += running
             running += inverse[index[k]]
-
-
-@njit(cache=True, nogil=True)
-def spread(indptr, share, out):
-    """`share[m]` to every entry of a row of m."""
-    for row in range(len(indptr) - 1):
-        begin, end = indptr[row] - indptr[0], indptr[row + 1] - indptr[0]
-        for k in range(begin, end):
-            out[k] = share[end - begin]

@@ -10,7 +10,7 @@ and `read_dismecpp` other people's models. Read on in `problem` (what is minimis
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`LinearClassifier` brings scikit-learn with it, so it is imported when first used."""
     if name == "LinearClassifier":
         return import_module("unmask.linear.estimator").LinearClassifier

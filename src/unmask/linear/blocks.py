@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._kernels.linear_state import BLOCK as LANES
+from unmask._typing import Singles
 from unmask.linear import files, ova, softmax
 from unmask.linear.model import Shard, shard
 from unmask.linear.problem import FitLog, Part, Problem
@@ -23,16 +23,16 @@ from unmask.linear.problem import FitLog, Part, Problem
 BLOCK_BYTES = 1 << 28
 
 
-def block_labels(given: Problem, asked: int | None = None) -> int:
+def block_labels(problem: Problem, asked: int | None = None) -> int:
     """Labels of a block: as asked, or many enough for its solver and few enough for a worker.
 
     That is a 64th of the labels, but from 96 to 512 of them, with at most 256 MB of weights. It
     depends on the data alone, so that training can go on anywhere. A softmax is one block.
     """
-    _, d, n_labels = given.shape
+    _, d, n_labels = problem.shape
     if asked is not None:
         _validation.positive_int(asked, "shard_labels")
-    if given.loss == "softmax":
+    if problem.recipe.loss == "softmax":
         return max(n_labels, 1)
     share = min(512, max(96, n_labels / 64), BLOCK_BYTES / (4 * (d + 1)))
     return asked or LANES * max(1, round(share / LANES))
@@ -43,13 +43,13 @@ class Block(NamedTuple):
 
     start: int
     part: Part
-    first: NDArray[np.float32] | None
+    first: Singles | None
 
 
 class Common(NamedTuple):
     """What all tasks share; `folder` is where to write shards, None for sending them back."""
 
-    given: Problem
+    problem: Problem
     prune_below: float
     folder: str | None = None
 
@@ -58,34 +58,34 @@ class Trained(NamedTuple):
     """A block that is done: its shard, or the manifest's entry of the shard that was written."""
 
     start: int
-    course: FitLog
+    log: FitLog
     shard: Shard | None = None
     entry: files.Entry | None = None
 
 
 def train_block(common: Common, block: Block) -> Trained:
     """Solve a block, wherever that is."""
-    solve = softmax.solve if common.given.loss == "softmax" else ova.solve
-    solution = solve(common.given.of_labels(block.part), block.first)
-    if solution.course.concave.size:
-        return Trained(block.start, solution.course)
+    solve = softmax.solve if common.problem.recipe.loss == "softmax" else ova.solve
+    solution = solve(common.problem.of_labels(block.part), block.first)
+    if solution.log.concave.size:
+        return Trained(block.start, solution.log)
     part = shard(solution.weights, common.prune_below)
     if common.folder is None or not os.path.isdir(common.folder):
-        return Trained(block.start, solution.course, part)
+        return Trained(block.start, solution.log, part)
     entry = files.write_shard(Path(common.folder), block.start, part)
-    return Trained(block.start, solution.course, entry=entry)
+    return Trained(block.start, solution.log, entry=entry)
 
 
-def blocks(given: Problem, size: int, start: NDArray[np.float32] | None = None) -> list[Block]:
+def blocks(problem: Problem, size: int, start: Singles | None = None) -> list[Block]:
     """All labels in blocks of `size`; `start` are weight vectors to start from."""
-    bounds = [*range(0, given.shape[2], size), given.shape[2]]
+    bounds = [*range(0, problem.shape[2], size), problem.shape[2]]
     return [
-        Block(a, given.part(a, b), None if start is None else start[a:b])
+        Block(a, problem.part(a, b), None if start is None else start[a:b])
         for a, b in pairwise(bounds)
     ]
 
 
 def joined(parts: list[FitLog]) -> FitLog:
-    """The courses of consecutive blocks as one."""
+    """The logs of consecutive blocks as one."""
     names = ("objective", "iterations", "status")
     return FitLog(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

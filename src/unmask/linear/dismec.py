@@ -28,6 +28,24 @@ def read_dismec(
 ) -> LinearModel:
     """A DiSMEC model from its batch files; columns go to the labels that the files name.
 
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        All batch files of one model, in any order.
+    loss : str, default "squared_hinge"
+        The loss it was trained with.
+
+    Returns
+    -------
+    LinearModel
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged, or the files do not name each label once.
+
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "1.model"
     >>> head = "solver_type L2R_L2LOSS_SVC\\nnr_class 2\\nlabel 1 0\\nnr_feature 2\\nbias 1\\nw\\n"
@@ -96,8 +114,28 @@ def _dense_text(file: IO[str]) -> NDArray[np.float32]:
 def read_dismecpp(
     path: str | os.PathLike[str], *, bias: bool, loss: str = "squared_hinge"
 ) -> LinearModel:
-    """A DiSMEC++ model from its JSON file; `bias` says whether its last feature is the bias.
+    """A DiSMEC++ model from its JSON file.
 
+    Parameters
+    ----------
+    path : path
+        The JSON file; weight files stand beside it.
+    bias : bool
+        Whether the last feature is the bias.
+    loss : str, default "squared_hinge"
+        The loss it was trained with.
+
+    Returns
+    -------
+    LinearModel
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged, or labels are missing.
+
+    Examples
+    --------
     >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> part = {"first": 0, "count": 2, "file": "m.weights", "weight-format": "SparseTXT"}
@@ -162,7 +200,7 @@ def _npy(path: Path, n_features: int) -> NDArray[np.float32]:
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float32)
     except OSError:
         raise
-    except Exception as error:  # the parser of headers raises what it likes
+    except Exception as error:  # numpy's parser of headers raises errors of many kinds
         raise ValueError(f"{path} is no .npy file: {error}.") from None
 
 

@@ -6,16 +6,26 @@ import os
 import sys
 import time
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from dataclasses import fields
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unmask import _kernels, _validation
+from unmask._typing import (
+    BackendLike,
+    FeaturesLike,
+    Ints,
+    LabelsLike,
+    MatrixLike,
+    Progress,
+    PropensityLike,
+    Singles,
+)
 from unmask.linear import model as models
 from unmask.linear.prediction import predict_top
 from unmask.linear.recipe import Recipe
@@ -23,7 +33,10 @@ from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
 
-Singles = NDArray[np.float32]
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+_DEFAULT = Recipe()
 
 
 def _has_probabilities(estimator: LinearClassifier) -> bool:
@@ -33,33 +46,47 @@ def _has_probabilities(estimator: LinearClassifier) -> bool:
 class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear multilabel classifier with any loss and any correction for missing labels.
 
-    One-vs-all (½‖w_j‖² + C Σ_i loss) or pick-all-labels (one softmax). Babbar & Schölkopf, *DiSMEC*
-    (2017), for the setting; Schultheis & Babbar (2021) for the corrections; docs/decisions/0004 for
-    the solver.
+    One-vs-all (½‖w_j‖² + C Σ_i loss) or pick-all-labels (one softmax).
 
     Parameters
     ----------
-    loss : "squared_hinge", "logistic" or "squared_error" (one-vs-all); "softmax" (pick-all-labels).
-    reduction : "ova" (one problem per label) or "pal" (pick all labels).
-    correction : a name in `unmask.weights.CORRECTIONS`, or a `Weights` of the training rows.
-    propensity : one number in (0, 1] per label; needed by every correction but "vanilla".
-    normalized : whether a row's loss is divided among its labels.
-    C : as in liblinear; `l2` instead sets C = 1/(l2·n), that is mean loss + l2/2 ‖w‖².
-    bias : "regularized" (a feature that is always 1), "free" (not in the penalty), "none".
-    tol : stop when the next step promises less than this share of the objective.
-    max_iter : Newton iterations per label.
-    prune_below : drop weights smaller than this and keep the model sparse; 0.01 is DiSMEC's choice.
-    n_jobs : threads; None for the package's setting, −1 for all cores. Results do not depend on it.
-    backend : where blocks of labels are trained: None for these threads (or what
+    loss, reduction, normalized, C, l2, bias, tol, max_iter, prune_below
+        As in `Recipe`, which says their defaults.
+    correction : str or Weights, default "vanilla"
+        A name in `unmask.weights.CORRECTIONS`, or the weights of the training rows.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
+        Needed by every correction but "vanilla".
+    n_jobs : int, optional
+        Threads; None for the package's setting, −1 for all cores. Results do not depend on it.
+    backend : optional
+        Where blocks of labels are trained: None for these threads (or what
         `joblib.parallel_config` says), "local:4" for worker processes, a Dask scheduler's address
         or client (`unmask.parallel`). Results do not depend on it either.
-    warm_start : start from the last fit, where its shape still fits.
-    verbose : report labels per second and time left on the error stream.
+    warm_start : bool, default False
+        Whether to start from the last fit, where its shape still fits.
+    verbose : bool, default False
+        Whether to report labels per second and time left on the error stream.
 
     Attributes
     ----------
-    model_ : the trained `LinearModel`; `coef_`, `intercept_`: its weights and biases.
-    objective_, n_iter_ : per label.  classes_ : the label numbers.
+    model_ : LinearModel
+        The trained model.
+    coef_, intercept_ : (L, d) and (L,) float32
+        Its weights and biases.
+    objective_, n_iter_ : (L,) floats and integers
+        Per label.
+    classes_ : (L,) integers
+        The label numbers.
+
+    Raises
+    ------
+    ValueError
+        By `fit`, if parameters or data are out of range or do not fit each other.
+
+    References
+    ----------
+    Babbar & Schölkopf, *DiSMEC* (2017), for the setting; Schultheis & Babbar (2021) for the
+    corrections; docs/decisions/0004 for the solver.
 
     Examples
     --------
@@ -74,20 +101,20 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: D107 - the class says it
         self,
-        loss: str = "squared_hinge",
+        loss: str = _DEFAULT.loss,
         *,
-        reduction: str = "ova",
-        correction: str | Weights = "vanilla",
-        propensity: Any = None,
-        normalized: bool = False,
-        C: float = 1.0,
-        l2: float | None = None,
-        bias: str = "regularized",
-        tol: float = 4e-4,
-        max_iter: int = 100,
-        prune_below: float = 0.0,
+        reduction: str = _DEFAULT.reduction,
+        correction: str | Weights | None = _DEFAULT.correction,
+        propensity: PropensityLike | None = None,
+        normalized: bool = _DEFAULT.normalized,
+        C: float = _DEFAULT.C,
+        l2: float | None = _DEFAULT.l2,
+        bias: str = _DEFAULT.bias,
+        tol: float = _DEFAULT.tol,
+        max_iter: int = _DEFAULT.max_iter,
+        prune_below: float = _DEFAULT.prune_below,
         n_jobs: int | None = None,
-        backend: Any = None,
+        backend: BackendLike = None,
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
@@ -107,35 +134,40 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def fit(self, X: Any, Y: Any) -> Self:
-        """Train on features X (n × d) and observed labels Y (n × L, 0/1), each dense or sparse."""
-        given = validate_data(self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64])
+    def fit(self, X: FeaturesLike, Y: LabelsLike) -> Self:
+        """Train on features and observed labels.
+
+        Parameters
+        ----------
+        X : (n, d) matrix
+            Features, dense or sparse.
+        Y : (n, L) matrix of 0 and 1
+            Observed labels, dense or sparse.
+
+        Returns
+        -------
+        LinearClassifier
+            Itself.
+        """
+        features = validate_data(
+            self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64]
+        )
         labels = _validation.labels(_label_matrix(Y))
         weights = self.correction if isinstance(self.correction, Weights) else None
-        recipe = Recipe(
-            loss=self.loss,
-            reduction=self.reduction,
-            correction="given" if isinstance(self.correction, Weights) else self.correction,
-            normalized=self.normalized,
-            C=self.C,
-            l2=self.l2,
-            bias=self.bias,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            prune_below=self.prune_below,
-        )
+        parameters = {field.name: getattr(self, field.name) for field in fields(Recipe)}
+        recipe = Recipe(**parameters | ({} if weights is None else {"correction": None}))
         with _on_threads(self.n_jobs):
-            self.model_, course = train(
-                given,
+            self.model_, log = train(
+                features,
                 labels,
                 recipe,
                 propensity=self.propensity,
                 weights=weights,
-                first=self._first(given.shape[1], labels.shape[1]),
+                first=self._first(features.shape[1], labels.shape[1]),
                 progress=_reporter() if self.verbose else None,
                 backend=self.backend,
             )
-        self.objective_, self.n_iter_ = course.objective, course.iterations
+        self.objective_, self.n_iter_ = log.objective, log.iterations
         self.classes_ = np.arange(labels.shape[1])
         self._sparse_labels = sp.issparse(Y)
         return self
@@ -146,8 +178,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return last if fits else None
 
     @property
-    def coef_(self) -> Any:
-        """Weights (L × d), sparse if culled."""
+    def coef_(self) -> models.WeightMatrix:
+        """Weights (L × d), sparse if pruned."""
         return self.model_.weights
 
     @property
@@ -155,43 +187,91 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Biases (L,)."""
         return self.model_.bias
 
-    def decision_function(self, X: Any) -> Singles:
-        """All scores, dense (n × L)."""
+    def decision_function(self, X: FeaturesLike) -> Singles:
+        """All scores.
+
+        Parameters
+        ----------
+        X : (n, d) matrix
+            Features, dense or sparse.
+
+        Returns
+        -------
+        (n, L) float32
+        """
         rows = self._rows(X)
         return models.scores(self.model_, rows)
 
-    def predict(self, X: Any) -> Any:
-        """0/1 labels (n × L): those more likely than not; with softmax, the most likely one.
+    def predict(self, X: FeaturesLike) -> Ints | sp.csr_array:
+        """Labels more likely than not; with softmax, the most likely one.
 
-        Sparse if the training labels were.
+        Parameters
+        ----------
+        X : (n, d) matrix
+            Features, dense or sparse.
+
+        Returns
+        -------
+        (n, L) integers
+            0 or 1; sparse if the training labels were.
         """
         scores = self.decision_function(X)
         if self.loss == "softmax":
             chosen = scores.argmax(axis=1)[:, None] == np.arange(scores.shape[1])
         else:
             chosen = scores > (0.5 if self.loss == "squared_error" else 0.0)
-        found = chosen.astype(np.int64)
-        return sp.csr_array(found) if self._sparse_labels else found
+        labels = chosen.astype(np.int64)
+        return sp.csr_array(labels) if self._sparse_labels else labels
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Singles:
-        """P(label | row), dense (n × L); logistic and softmax only."""
+    def predict_proba(self, X: FeaturesLike) -> Singles:
+        """P(label | row); logistic and softmax only.
+
+        Parameters
+        ----------
+        X : (n, d) matrix
+            Features, dense or sparse.
+
+        Returns
+        -------
+        (n, L) float32
+        """
         rows = self._rows(X)
         return models.probabilities(self.model_, rows)
 
-    def predict_top(self, X: Any, k: int, *, rank_by: str = "score") -> TopK:
-        """The k best labels of every row, without the n × L scores; see `linear.predict_top`."""
-        rows, how = self._rows(X), {"rank_by": rank_by, "propensity": self.propensity}
-        with _on_threads(self.n_jobs if self.backend is None else None):
-            return predict_top(self.model_, rows, k, **how, backend=self.backend)
+    def predict_top(self, X: FeaturesLike, k: int, *, rank_by: str = "score") -> TopK:
+        """The k best labels of every row, without the n × L scores; see `linear.predict_top`.
 
-    def _rows(self, X: Any) -> Any:
+        Parameters
+        ----------
+        X : (n, d) matrix
+            Features, dense or sparse.
+        k : int
+            Labels per row.
+        rank_by : {"score", "probability/propensity"}, default "score"
+
+        Returns
+        -------
+        TopK
+        """
+        rows = self._rows(X)
+        with _on_threads(self.n_jobs if self.backend is None else None):
+            return predict_top(
+                self.model_,
+                rows,
+                k,
+                rank_by=rank_by,
+                propensity=self.propensity,
+                backend=self.backend,
+            )
+
+    def _rows(self, X: FeaturesLike) -> FeaturesLike:
         check_is_fitted(self, "model_")
         return validate_data(
             self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64], reset=False
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Multilabel only; sparse features welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -202,7 +282,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _label_matrix(Y: Any) -> Any:
+def _label_matrix(Y: LabelsLike | None) -> LabelsLike:
     if Y is None:
         raise ValueError(
             "training requires y to be passed, but the target y is None; give a 0/1 label matrix."
@@ -210,8 +290,8 @@ def _label_matrix(Y: Any) -> Any:
     return Y
 
 
-def _vetted(X: Any) -> Any:
-    """Features that scikit-learn can look at: it follows indices and drops masks."""
+def _vetted(X: MatrixLike) -> MatrixLike:
+    """Features checked before scikit-learn reads them: it follows indices and drops masks."""
     if sp.issparse(X):
         return _validation.matrix(X, name="features", column="feature")
     if isinstance(X, np.ma.MaskedArray) or _validation.is_tensor(X):
@@ -228,7 +308,7 @@ def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     )
 
 
-def _reporter() -> Any:
+def _reporter() -> Progress:
     start = time.monotonic()
 
     def report(done: int, total: int) -> None:

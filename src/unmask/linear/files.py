@@ -23,26 +23,61 @@ import re
 from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from safetensors.numpy import save as to_safetensors
 
 from unmask import __version__, _io, _validation
 from unmask._io import archive
-from unmask.linear.model import LOSSES, LinearModel, Shard, checked
+from unmask._typing import Array, Floats, PathLike
+from unmask.linear.model import LOSSES, LinearModel, Parameter, Shard, checked
 
 FORMAT = "unmask linear model"
 VERSION = 2
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 
-Head = dict[str, Any]
-"""A manifest."""
-Entry = dict[str, Any]
-"""What the manifest says of a shard: file, first label, label after the last, size, checksum."""
+
+class TensorHeader(TypedDict):
+    """What a safetensors header says of an array."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+class FileEntry(TypedDict):
+    """What the manifest says of a file: name, size, checksum."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+class Entry(FileEntry):
+    """What the manifest says of a shard, with its first label and the label after its last."""
+
+    start: int
+    stop: int
+
+
+class Head(TypedDict):
+    """A manifest."""
+
+    format: str
+    version: int
+    package: str
+    loss: str
+    labels: int
+    features: int
+    parameters: dict[str, Parameter]
+    fingerprint: str
+    idf: FileEntry | None
+    shards: list[Entry]
+
 
 _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
 _ROWS = 1 << 12  # of weights that are looked at in one go
@@ -52,9 +87,24 @@ _OURS = re.compile(
 )
 
 
-def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int = 4096) -> None:
+def save(path: PathLike, model: LinearModel, *, shard_labels: int = 4096) -> None:
     """Write a model to a folder; an existing model there stays until the new one is complete.
 
+    Parameters
+    ----------
+    path : path
+        The folder; made if it is not there.
+    model : LinearModel
+    shard_labels : int, default 4096
+        The most labels of a file.
+
+    Raises
+    ------
+    ValueError
+        If the model is damaged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from unmask.linear import LinearModel, Shard, load, save
     >>> w, b = np.float32([[1, 2]]), np.float32([0.5])
@@ -68,10 +118,10 @@ def save(path: str | os.PathLike[str], model: LinearModel, *, shard_labels: int 
     folder.mkdir(parents=True, exist_ok=True)
     with _io.exclusive(folder):
         begin(folder, head, idf)
-        at = 0
+        start = 0
         for piece in pieces(model, shard_labels):
-            list_shard(folder, write_shard(folder, at, piece))
-            at += len(piece.bias)
+            list_shard(folder, write_shard(folder, start, piece))
+            start += len(piece.bias)
         finish(folder)
 
 
@@ -83,7 +133,11 @@ def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
 
 
 def header(
-    loss: str, n_labels: int, n_features: int, parameters: Mapping[str, Any], fingerprint: str = ""
+    loss: str,
+    n_labels: int,
+    n_features: int,
+    parameters: Mapping[str, Parameter],
+    fingerprint: str = "",
 ) -> Head:
     """The manifest of a model without shards."""
     return {
@@ -100,11 +154,11 @@ def header(
     }
 
 
-def word_weights(given: ArrayLike | None, n_features: int) -> NDArray[np.float64] | None:
+def word_weights(idf: ArrayLike | None, n_features: int) -> Floats | None:
     """One finite number per feature, or None."""
-    if given is None:
+    if idf is None:
         return None
-    values = np.asarray(given, dtype=np.float64)
+    values = np.asarray(idf, dtype=np.float64)
     if values.shape != (n_features,):
         raise ValueError(
             f"expected {n_features} word weights, one per feature; got shape {values.shape}."
@@ -113,7 +167,7 @@ def word_weights(given: ArrayLike | None, n_features: int) -> NDArray[np.float64
     return values
 
 
-def begin(folder: Path, head: Head, idf: NDArray[np.float64] | None = None) -> None:
+def begin(folder: Path, head: Head, idf: Floats | None = None) -> None:
     """Start a model: its word weights, then a manifest that is not yet that of the folder."""
     entry = None if idf is None else _write_idf(folder, idf)
     _write_manifest(folder, {**head, "idf": entry})
@@ -126,11 +180,11 @@ def write_shard(folder: Path, start: int, part: Shard) -> Entry:
     return {**entry, "start": start, "stop": start + len(part.bias)}
 
 
-def _write_idf(folder: Path, idf: NDArray[np.float64]) -> Entry:
+def _write_idf(folder: Path, idf: Floats) -> FileEntry:
     return _write(folder, "idf-{}.txt", b"".join(b"%r\n" % value for value in idf.tolist()))
 
 
-def _write(folder: Path, pattern: str, contents: bytes) -> Entry:
+def _write(folder: Path, pattern: str, contents: bytes) -> FileEntry:
     """Write a file whose name says what is in it, so that no other model's file is touched."""
     digest = hashlib.sha256(contents).hexdigest()
     name = pattern.format(digest[:16])
@@ -160,7 +214,7 @@ def begun(folder: Path) -> Iterator[tuple[str, Head]]:
             yield name, read_manifest(folder, name)
 
 
-def intact(folder: Path, entry: Entry) -> bool:
+def intact(folder: Path, entry: FileEntry) -> bool:
     """Whether a file is what its entry says, byte for byte."""
     try:
         with _opened(folder, entry) as file:
@@ -179,7 +233,7 @@ def tidy(folder: Path) -> None:
     """Remove what no manifest names: files of models before, and what was left half done."""
     try:
         heads = [head for _, head in begun(folder)]
-    except ValueError:  # who knows what a manifest of another version names
+    except ValueError:  # a manifest of another version may name any file
         return
     named = {entry["file"] for head in heads for entry in head["shards"]}
     named |= {head["idf"]["file"] for head in heads if head["idf"]}
@@ -189,7 +243,7 @@ def tidy(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _arrays(part: Shard) -> dict[str, NDArray[Any]]:
+def _arrays(part: Shard) -> dict[str, Array]:
     bias = np.ascontiguousarray(part.bias, dtype=np.float32)
     if not sp.issparse(part.weights):
         return {"weights": np.ascontiguousarray(part.weights, dtype=np.float32), "bias": bias}
@@ -207,16 +261,33 @@ def _write_manifest(folder: Path, head: Head) -> None:
         file.write(json.dumps(head, indent=1).encode())
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> LinearModel:
+def load(path: PathLike, *, verify: bool = True) -> LinearModel:
     """The model in a folder, its arrays mapped from the files.
 
-    `verify` compares every file with its checksum, which reads them once. Whatever is missing,
-    altered, cut short or not ours is a ValueError that says so.
+    Parameters
+    ----------
+    path : path
+        A folder that `save` or `train_to` made.
+    verify : bool, default True
+        Whether to compare every file with its checksum, which reads them once.
+
+    Returns
+    -------
+    LinearModel
+
+    Raises
+    ------
+    ValueError
+        If something is missing, altered, cut short or not a model of this package.
+
+    Examples
+    --------
+    See `save`.
     """
     return of_manifest(*complete(path), verify=verify)
 
 
-def complete(path: str | os.PathLike[str]) -> tuple[Path, Head]:
+def complete(path: PathLike) -> tuple[Path, Head]:
     """The folder of a complete model, and its manifest."""
     folder = Path(path)
     present = os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / UNFINISHED)
@@ -281,17 +352,17 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
     names = [entry["file"] for entry in head["shards"]]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} names a shard twice; the file is damaged.")
-    return head
+    return cast("Head", head)
 
 
-def _refuse_bad_entry(path: Path, entry: Any, what: str, **more: type) -> None:
+def _refuse_bad_entry(path: Path, entry: object, what: str, **more: type) -> None:
     kinds = {"file": str, "bytes": int, "sha256": str, **more}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
-    if not sound or not _io.is_name(entry["file"]):
+    if not (sound and isinstance(entry, dict) and _io.is_name(entry["file"])):
         raise ValueError(f"{path} describes {what} as {entry!r:.200}; the file is damaged.")
 
 
-def _opened(folder: Path, entry: Entry) -> BufferedReader:
+def _opened(folder: Path, entry: FileEntry) -> BufferedReader:
     """The file of an entry, if it has the size that the manifest says."""
     path = folder / entry["file"]
     try:
@@ -310,12 +381,12 @@ def _opened(folder: Path, entry: Entry) -> BufferedReader:
     return file
 
 
-def _refuse_other(file: BufferedReader, entry: Entry) -> None:
+def _refuse_other(file: BufferedReader, entry: FileEntry) -> None:
     if _digest(file) != entry["sha256"]:
         raise ValueError(f"{file.name} does not match its checksum: it was altered or damaged.")
 
 
-def _read_idf(folder: Path, entry: Entry, n_features: int, verify: bool) -> Any:
+def _read_idf(folder: Path, entry: FileEntry, n_features: int, verify: bool) -> Floats | None:
     path = folder / entry["file"]
     with _opened(folder, entry) as file:
         if verify:
@@ -342,11 +413,11 @@ def _read_shard(folder: Path, entry: Entry, n_features: int, verify: bool) -> Sh
         raise ValueError(f"{path} does not hold {count} × {n_features} weights: {error}.") from None
 
 
-def _shard_of(arrays: dict[str, Any], count: int, n_features: int) -> Shard:
+def _shard_of(arrays: dict[str, Array], count: int, n_features: int) -> Shard:
     bias = arrays["bias"]
     if "weights" in arrays:
         weights = arrays["weights"]
-    else:  # checked before it is used: kernels follow these indices wherever they point
+    else:  # checked before it is used: kernels trust these indices
         csr = (arrays["data"], arrays["indices"], arrays["indptr"])
         weights = archive.sparse(*csr, (count, n_features))
     if weights.shape != (count, n_features) or bias.shape != (count,):
@@ -357,10 +428,11 @@ def _shard_of(arrays: dict[str, Any], count: int, n_features: int) -> Shard:
 
 
 def _refuse_infinite(part: Shard) -> None:
-    values = part.weights.data if sp.issparse(part.weights) else part.weights
+    weights = part.weights
+    values = weights if isinstance(weights, np.ndarray) else weights.data
     for numbers, name in ((values, "weights"), (part.bias, "biases")):
-        for at in range(0, len(numbers), _ROWS):
-            _validation.finite(numbers[at : at + _ROWS], name)
+        for start in range(0, len(numbers), _ROWS):
+            _validation.finite(numbers[start : start + _ROWS], name)
 
 
 def _digest(file: BufferedReader) -> str:
@@ -371,7 +443,7 @@ def _digest(file: BufferedReader) -> str:
     return digest
 
 
-def _mapped(path: Path, file: BufferedReader, size: int) -> dict[str, NDArray[Any]]:
+def _mapped(path: Path, file: BufferedReader, size: int) -> dict[str, Array]:
     """The tensors of a safetensors file, mapped: 8 bytes of header length, JSON, raw arrays."""
     length = int.from_bytes(file.read(8), "little")
     try:
@@ -387,7 +459,7 @@ def _mapped(path: Path, file: BufferedReader, size: int) -> dict[str, NDArray[An
         raise ValueError(f"{path} is no safetensors file: {error}.") from None
 
 
-def _tensor(file: BufferedReader, about: dict[str, Any], base: int, size: int) -> NDArray[Any]:
+def _tensor(file: BufferedReader, about: TensorHeader, base: int, size: int) -> Array:
     kind, shape = np.dtype(_TYPES[about["dtype"]]), tuple(int(s) for s in about["shape"])
     start, stop = about["data_offsets"]
     fits = stop - start == kind.itemsize * math.prod(shape) and start >= 0 and base + stop <= size

@@ -9,22 +9,27 @@ probability that a score stands for is the one at which the training loss puts i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+import scipy.special
+from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import linear_predict as kernels
 from unmask._kernels.linear_smooth import BLOCK, forward
 from unmask._kernels.linear_state import Rows
+from unmask._typing import FeaturesLike, Floats, PropensityLike, Singles
 from unmask.predictions import TopK
 
-Singles = NDArray[np.float32]
+WeightMatrix: TypeAlias = "Singles | sp.csr_array"
+"""Labels × features, dense or sparse."""
+Parameter: TypeAlias = str | float | bool | None
 
 RANKINGS = ("score", "probability/propensity")
 _LINKS = {
@@ -36,9 +41,16 @@ _LINKS = {
 
 @dataclass(frozen=True)
 class Shard:
-    """The weights (labels × features, dense or CSR) and biases of consecutive labels."""
+    """The weights and biases of consecutive labels.
 
-    weights: Any
+    Attributes
+    ----------
+    weights : (labels, features) float32
+        Dense or CSR.
+    bias : (labels,) float32
+    """
+
+    weights: WeightMatrix
     bias: Singles
 
 
@@ -46,10 +58,21 @@ class Shard:
 class LinearModel:
     """Shards in the order of their labels, the loss they were trained with, and how.
 
-    `idf` are the word weights of a model that was trained on tf-idf. They go with the model into
-    its folder and back; prediction takes features that are tf-idf already
-    (`data.tfidf(counts, model.idf)`).
+    Parameters
+    ----------
+    shards : tuple of Shard
+        At least one.
+    loss : {"squared_hinge", "logistic", "squared_error", "softmax"}
+        Says which probability a score stands for.
+    parameters : mapping, optional
+        The recipe of the training.
+    idf : (d,) floats, optional
+        The word weights of a model that was trained on tf-idf. They go with the model into its
+        folder and back; prediction takes features that are tf-idf already
+        (`data.tfidf(counts, model.idf)`).
 
+    Examples
+    --------
     >>> model = LinearModel((Shard(np.float32([[1, 0], [0, 1]]), np.float32([0, 0])),), "logistic")
     >>> model.n_labels, model.n_features
     (2, 2)
@@ -57,8 +80,8 @@ class LinearModel:
 
     shards: tuple[Shard, ...]
     loss: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    idf: NDArray[np.float64] | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    idf: Floats | None = None
 
     @property
     def n_labels(self) -> int:
@@ -76,7 +99,7 @@ class LinearModel:
         return any(sp.issparse(shard.weights) for shard in self.shards)
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> WeightMatrix:
         """All weights in one matrix (labels × features)."""
         parts = [shard.weights for shard in self.shards]
         return sp.csr_array(sp.vstack(parts)) if self.sparse else np.concatenate(parts)
@@ -87,7 +110,7 @@ class LinearModel:
         return np.concatenate([shard.bias for shard in self.shards])
 
 
-def shard(solution: NDArray[np.float32], prune_below: float = 0.0) -> Shard:
+def shard(solution: Singles, prune_below: float = 0.0) -> Shard:
     """Solver output (labels × features+1) as a shard; |w| < `prune_below` is dropped.
 
     >>> shard(np.float32([[0.001, 0.5, -1.0]]), prune_below=0.01).weights.toarray()
@@ -105,9 +128,9 @@ def shard(solution: NDArray[np.float32], prune_below: float = 0.0) -> Shard:
         return Shard(np.ascontiguousarray(weights), bias)
     kept = [  # a few labels at a time: dense weights are the largest thing that a worker holds
         sp.csr_array(
-            np.where(np.abs(weights[at : at + BLOCK]) < prune_below, 0, weights[at : at + BLOCK])
+            np.where(np.abs(weights[i : i + BLOCK]) < prune_below, 0, weights[i : i + BLOCK])
         )
-        for at in range(0, len(bias), BLOCK)
+        for i in range(0, len(bias), BLOCK)
     ]
     return Shard(_validation.narrow(sp.csr_array(sp.vstack(kept))), bias)
 
@@ -139,45 +162,82 @@ def _checked_shard(part: Shard) -> Shard:
     return Shard(weights, bias.astype(np.float32, copy=False))
 
 
-def features(model: LinearModel, given: Any) -> sp.csr_array:
+def checked_features(model: LinearModel, features: FeaturesLike) -> sp.csr_array:
     """Rows to predict for, checked."""
-    matrix = _validation.narrow(_validation.columns(given))
+    matrix = _validation.narrow(_validation.columns(features))
     if matrix.shape[1] != model.n_features:
         raise ValueError(
-            f"the model knows {model.n_features} features; got rows with {matrix.shape[1]}."
+            f"the model has {model.n_features} features; got rows with {matrix.shape[1]}."
         )
     return matrix
 
 
-def scores(model: LinearModel, given: Any) -> Singles:
-    """All scores, dense (n × L): for small label sets; see `top` for large ones.
+def scores(model: LinearModel, features: FeaturesLike) -> Singles:
+    """All scores s = W x + b, dense: for small label sets; see `predict_top` for large ones.
 
+    Parameters
+    ----------
+    model : LinearModel
+    features : (n, d) matrix
+        Dense or sparse.
+
+    Returns
+    -------
+    (n, L) float32
+
+    Raises
+    ------
+    ValueError
+        If the model is damaged, or has another number of features.
+
+    Examples
+    --------
     >>> model = LinearModel((Shard(np.float32([[1, 0], [0, 1]]), np.float32([1, 1])),), "logistic")
     >>> scores(model, [[2.0, 0.0]])
     array([[3., 1.]], dtype=float32)
     """
     model = checked(model)
-    matrix = features(model, given)
+    matrix = checked_features(model, features)
     out = np.empty((matrix.shape[0], model.n_labels), dtype=np.float32)
-    at = 0
+    start = 0
     for part in model.shards:
-        stop = at + len(part.bias)
+        stop = start + len(part.bias)
         product = matrix @ part.weights.T
-        out[:, at:stop] = product.toarray() if sp.issparse(product) else product
-        out[:, at:stop] += part.bias
-        at = stop
+        out[:, start:stop] = product.toarray() if sp.issparse(product) else product
+        out[:, start:stop] += part.bias
+        start = stop
     return out
 
 
-def probabilities(model: LinearModel, given: Any) -> Singles:
-    """P(label | row), dense (n × L), by the link of the training loss (see the module).
+def probabilities(model: LinearModel, features: FeaturesLike) -> Singles:
+    """P(label | row), dense, by the link of the training loss.
 
+    σ(s) for logistic, (1 + s)/2 for squared hinge and s for squared error, both clipped to [0, 1],
+    eˢ / Σ eˢ for softmax.
+
+    Parameters
+    ----------
+    model : LinearModel
+    features : (n, d) matrix
+        Dense or sparse.
+
+    Returns
+    -------
+    (n, L) float32
+
+    Raises
+    ------
+    ValueError
+        If the model is damaged, its loss unknown, or it has another number of features.
+
+    Examples
+    --------
     >>> model = LinearModel((Shard(np.float32([[1]]), np.float32([0])),), "logistic")
     >>> probabilities(model, [[0.0]])
     array([[0.5]], dtype=float32)
     """
     link = _PROBABILITIES[_validation.one_of(model.loss, _PROBABILITIES, "loss")]
-    return np.asarray(link(scores(model, given)))
+    return np.asarray(link(scores(model, features)))
 
 
 def best_labels(
@@ -186,50 +246,67 @@ def best_labels(
     k: int,
     *,
     rank_by: str = "score",
-    propensity: ArrayLike | None = None,
+    propensity: PropensityLike | None = None,
 ) -> TopK:
     """The k best labels of every row, by a checked model of checked rows; see `predict_top`."""
-    link, inverse, bias = _ranking(model, rank_by, propensity)
+    ranking = _ranking(model, rank_by, propensity)
     labels = np.full((matrix.shape[0], min(k, model.n_labels)), -1, dtype=np.int32)
-    best = np.full(labels.shape, -np.inf, dtype=np.float32)
+    best = TopArrays(labels, np.full(labels.shape, -np.inf, dtype=np.float32))
     find = _top_sparse if model.sparse else _top_dense
-    find(model, matrix, link, inverse, bias, labels, best)
+    find(model, matrix, ranking, best)
     missing = ((0, 0), (0, k - labels.shape[1]))
     return TopK(
-        np.pad(labels, missing, constant_values=-1), np.pad(best, missing, constant_values=-np.inf)
+        np.pad(best.labels, missing, constant_values=-1),
+        np.pad(best.scores, missing, constant_values=-np.inf),
     )
 
 
-def _ranking(model: LinearModel, rank_by: str, propensity: Any) -> tuple[int, Singles, Singles]:
-    """The kernels' link, 1/p, and the biases (which absorb 1/p where the link is exponential)."""
+class Ranking(NamedTuple):
+    """What labels are ranked by: the kernels' link of the score, 1/p, and the biases."""
+
+    link: int
+    inverse: Singles
+    bias: Singles
+
+
+class TopArrays(NamedTuple):
+    """The best labels of every row and their scores, (n, k) each, which kernels write into."""
+
+    labels: NDArray[np.int32]
+    scores: Singles
+
+
+def _ranking(model: LinearModel, rank_by: str, propensity: PropensityLike | None) -> Ranking:
+    """The ranking; biases absorb 1/p where the link is exponential."""
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
-        return kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias
+        return Ranking(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
     if propensity is None:
         raise ValueError(f"rank_by={rank_by!r} needs the propensity of every label.")
     p = _validation.propensity(propensity, model.n_labels)
     if p.min(initial=1.0) < 1e-30:  # scores are float32
-        at = int(np.argmin(p))
+        lowest = int(np.argmin(p))
         raise ValueError(
-            f"ranking by {rank_by} needs propensities of at least 1e-30; got {p[at]:g} at label "
-            f"{at}. Raise them with `propensity.clip`."
+            f"ranking by {rank_by} needs propensities of at least 1e-30; got {p[lowest]:g} at "
+            f"label {lowest}. Raise them with `propensity.clip`."
         )
     inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":
-        return kernels.SCORE, inverse, model.bias + np.log(inverse)
-    return _LINKS[model.loss], inverse, model.bias
+        return Ranking(kernels.SCORE, inverse, model.bias + np.log(inverse))
+    return Ranking(_LINKS[model.loss], inverse, model.bias)
 
 
 def _top_sparse(
-    model: LinearModel, matrix: sp.csr_array, link: int, inverse: Any, bias: Any, *out: Any
+    model: LinearModel, matrix: sp.csr_array, ranking: Ranking, best: TopArrays
 ) -> None:
-    columns = model.weights.tocsc()
+    link, inverse, bias = ranking
+    columns = sp.csc_array(model.weights)
     by_feature = Rows(columns.indptr, columns.indices, columns.data)
     ranks = np.array([kernels.rank(link, i, b) for i, b in zip(inverse, bias, strict=True)])
     order = np.lexsort((np.arange(len(bias)), -ranks))
     x = Rows(matrix.indptr, matrix.indices, matrix.data)
 
     def work(start: int, stop: int) -> None:
-        kernels.sparse(x, by_feature, bias, order, link, inverse, start, stop, *out)
+        kernels.sparse(x, by_feature, bias, order, link, inverse, start, stop, *best)
 
     in_chunks(row_bounds(matrix.indptr, 1 << 15), work)
 
@@ -237,44 +314,36 @@ def _top_sparse(
 def _top_dense(
     model: LinearModel,
     matrix: sp.csr_array,
-    link: int,
-    inverse: Any,
-    bias: Any,
-    labels: Any,
-    best: Any,
+    ranking: Ranking,
+    best: TopArrays,
 ) -> None:
     block = np.zeros((model.n_features + 1, BLOCK), dtype=np.float32)
     sizes = np.zeros(matrix.shape[0], dtype=np.int64)
     bounds = row_bounds(matrix.indptr)
     base = 0
     for part in model.shards:
-        own = bias[base : base + len(part.bias)]
+        own = ranking.bias[base : base + len(part.bias)]
         for first in range(0, len(part.bias), BLOCK):
             count = min(BLOCK, len(part.bias) - first)
             kernels.interleave(part.weights, own, first, first + count, block)
 
-            def work(start: int, stop: int, at: int = base + first, count: int = count) -> None:
+            def work(start: int, stop: int, label: int = base + first, count: int = count) -> None:
                 x = Rows(matrix.indptr[start : stop + 1], matrix.indices, matrix.data)
-                found = np.empty((stop - start, BLOCK), dtype=np.float32)
-                forward(x, block, found)
-                heaps = labels[start:stop], best[start:stop], sizes[start:stop]
-                kernels.offer_block(found, at, count, link, inverse, *heaps)
+                values = np.empty((stop - start, BLOCK), dtype=np.float32)
+                forward(x, block, values)
+                heaps = best.labels[start:stop], best.scores[start:stop], sizes[start:stop]
+                kernels.offer_block(values, label, count, ranking.link, ranking.inverse, *heaps)
 
             in_chunks(bounds, work)
         base += len(part.bias)
-    kernels.drain(labels, best, sizes)
+    kernels.drain(best.labels, best.scores, sizes)
 
 
-def _softmax(s: Singles) -> Singles:
-    e = np.exp(s - s.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True))
-
-
-_PROBABILITIES = {
-    "logistic": lambda s: 1 / (1 + np.exp(-np.clip(s, -80, 80))),
+_PROBABILITIES: dict[str, Callable[[Singles], Singles]] = {
+    "logistic": scipy.special.expit,
     "squared_hinge": lambda s: np.clip((1 + s) / 2, 0, 1),
     "squared_error": lambda s: np.clip(s, 0, 1),
-    "softmax": _softmax,
+    "softmax": partial(scipy.special.softmax, axis=1),
 }
 
 LOSSES = tuple(_PROBABILITIES)

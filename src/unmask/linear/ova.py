@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unmask._typing import Integers, Singles
 from unmask.linear import hinge, smooth
 from unmask.linear.problem import (
     FitLog,
@@ -23,33 +23,33 @@ from unmask.linear.problem import (
 )
 
 
-def solve(given: Problem, first: NDArray[np.float32] | None = None) -> Solution:
-    """The optimum of every label, starting from `first` (labels × features+1) if that is given."""
-    return SOLVERS[given.loss](given, np.arange(given.shape[2]), first)
+def solve(problem: Problem, first: Singles | None = None) -> Solution:
+    """The optimum of every label, starting from `first` (labels × features+1) if there is one."""
+    return SOLVERS[problem.recipe.loss](problem, np.arange(problem.shape[2]), first)
 
 
-def report(given: Problem, labels: NDArray[np.integer], course: FitLog) -> None:
+def report(problem: Problem, labels: Integers, log: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
-    concave = labels[course.concave]
+    loss, concave = problem.recipe.loss, labels[log.concave]
     if concave.size:
         raise ValueError(
-            f"{given.loss} has no minimum for {name_labels(concave)}: with these weights (some cut "
+            f"{loss} has no minimum for {name_labels(concave)}: with these weights (some cut "
             "above 1 or pos below 0) the objective bends downwards. Use loss='logistic', whose "
             "problem is convex, or correction='bound'."
         )
-    doubtful = labels[~given.convex[labels]]
+    doubtful = labels[~problem.convex[labels]]
     if doubtful.size:
         warnings.warn(
-            f"{given.loss} is not convex for {name_labels(doubtful)} with these weights; the "
+            f"{loss} is not convex for {name_labels(doubtful)} with these weights; the "
             "result is a local minimum. Use loss='logistic' or correction='bound'.",
             NonConvexWarning,
             stacklevel=4,
         )
-    late = labels[course.exhausted]
+    late = labels[log.exhausted]
     if late.size:
         warnings.warn(
-            f"{name_labels(late)} did not converge in {given.max_iter} iterations; raise max_iter "
-            "or tol, or scale the features to unit rows.",
+            f"{name_labels(late)} did not converge in {problem.recipe.max_iter} iterations; raise "
+            "max_iter or tol, or scale the features to unit rows.",
             UnconvergedWarning,
             stacklevel=4,
         )

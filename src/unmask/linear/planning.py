@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from unmask import _validation, parallel
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._kernels.linear_state import Entries
+from unmask._typing import BackendLike, FeaturesLike, Ints, LabelsLike, PropensityLike
 from unmask.linear import softmax
 from unmask.linear.blocks import Block, Common, block_labels, train_block
 from unmask.linear.model import LinearModel
@@ -35,10 +35,26 @@ SAMPLE = 256
 
 @dataclass(frozen=True)
 class Plan:
-    """Shapes, memory in bytes, time in seconds.
+    """What a training will need: memory in bytes, time in seconds.
 
-    `memory` is what a worker needs, `available` what it may use (None: unknown), `model_bytes` what
-    the model will take on disk, `sampled` the labels from which time and size were extrapolated.
+    Attributes
+    ----------
+    rows, features, labels : int
+        Shapes.
+    block, tasks : int
+        Labels per task, and tasks.
+    workers, threads : int
+        Workers, and threads of each.
+    features_bytes, task_bytes : int
+        What the features and one task take.
+    memory, available : int, int or None
+        What a worker needs, and what it may use (None: unknown).
+    seconds_per_label, seconds : float
+        Of one thread, and of the whole.
+    model_bytes : int
+        What the model will take on disk.
+    sampled : int
+        The labels from which time and size were extrapolated.
     """
 
     rows: int
@@ -57,39 +73,68 @@ class Plan:
     model_bytes: int
     sampled: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, int | float | None]:
         """Names and values."""
         return asdict(self)
 
 
 def plan(
-    features: Any,
-    labels: Any,
+    features: FeaturesLike,
+    labels: LabelsLike,
     recipe: Recipe | None = None,
     *,
-    propensity: Any = None,
+    propensity: PropensityLike | None = None,
     weights: Weights | None = None,
     shard_labels: int | None = None,
     sample: int = SAMPLE,
-    backend: Any = None,
+    backend: BackendLike = None,
 ) -> Plan:
-    """What `train_to` would need with these arguments; a ValueError if it does not fit.
+    """What `train_to` would need with these arguments.
 
+    Parameters
+    ----------
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    recipe : Recipe, optional
+        The parameters; their defaults if left out.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
+        Needed by every correction but "vanilla".
+    weights : Weights, optional
+        Take the place of the recipe's correction.
+    shard_labels : int, optional
+        Labels of a shard; from the data if left out.
+    sample : int, default 256
+        Labels that are trained to measure the time.
+    backend : optional
+        Whose workers would train (`unmask.parallel`).
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        As `train`; and if a task does not fit a worker, with what would.
+
+    Examples
+    --------
     >>> made = plan(np.eye(4), np.eye(4, dtype=int))
     >>> made.tasks, made.block, made.sampled
     (1, 96, 4)
     """
-    chosen = recipe or Recipe()
-    given = prepare(features, labels, chosen, propensity, weights)
-    block = block_labels(given, shard_labels)
-    n, d, n_labels = given.shape
+    problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
+    block = block_labels(problem, shard_labels)
+    n, d, n_labels = problem.shape
     tasks = -(-n_labels // block)
     with parallel.connect(backend) as runner:
         room = runner.resources()
-        refuse_small(given, block, room)
-        picked = _spread(given, _validation.positive_int(sample, "sample"))
-        common = Common(given.common, chosen.prune_below)
-        ((_, (seconds, stored)),) = runner.run(_measure, [_pick(given, picked)], common)
+        refuse_small(problem, block, room)
+        picked = _spread(problem, _validation.positive_int(sample, "sample"))
+        common = Common(problem.common, problem.recipe.prune_below)
+        ((_, (seconds, stored)),) = runner.run(_measure, [_pick(problem, picked)], common)
     rounds = -(-tasks // (room.workers * room.threads))
     return Plan(
         rows=n,
@@ -99,9 +144,9 @@ def plan(
         tasks=tasks,
         workers=room.workers,
         threads=room.threads,
-        features_bytes=features_bytes(given),
-        task_bytes=task_bytes(given, block),
-        memory=worker_bytes(given, block, room.threads),
+        features_bytes=features_bytes(problem),
+        task_bytes=task_bytes(problem, block),
+        memory=worker_bytes(problem, block, room.threads),
         available=None if room.memory is None else int(USABLE * room.memory),
         seconds_per_label=seconds / len(picked),
         seconds=seconds / len(picked) * min(block * rounds, n_labels),
@@ -110,82 +155,82 @@ def plan(
     )
 
 
-def _spread(given: Problem, count: int) -> Any:
+def _spread(problem: Problem, count: int) -> Ints:
     """Labels at even distances in the order of their frequencies."""
-    order = np.argsort(np.diff(given.entries.start), kind="stable")
+    order = np.argsort(np.diff(problem.entries.start), kind="stable")
     places = np.linspace(0, len(order), min(count, len(order)), endpoint=False)
     return order[(places + len(order) / len(places) / 2).astype(np.int64)]
 
 
-def _pick(given: Problem, labels: Any) -> Block:
+def _pick(problem: Problem, labels: Ints) -> Block:
     """Labels from anywhere as one block."""
-    parts = [given.part(j, j + 1) for j in labels.tolist()]
+    parts = [problem.part(j, j + 1) for j in labels.tolist()]
     entries = [part.entries for part in parts]
     start = np.cumsum([0, *(len(e.rows) for e in entries)])
     rows, pos, cut = (
         np.concatenate([getattr(e, name) for e in entries]) for name in ("rows", "pos", "cut")
     )
-    return Block(0, Part(Entries(start, rows, pos, cut), given.convex[labels]), None)
+    return Block(0, Part(Entries(start, rows, pos, cut), problem.convex[labels]), None)
 
 
 def _measure(common: Common, block: Block) -> tuple[float, int]:
     """Seconds and bytes that a block takes here; compiled code is loaded before."""
-    train_block(common, Block(0, common.given.of_labels(block.part).part(0, 1), None))
+    train_block(common, Block(0, common.problem.of_labels(block.part).part(0, 1), None))
     start = time.perf_counter()
     shard = train_block(common, block).shard
     took = time.perf_counter() - start
     if shard is None:
         raise ValueError("some labels have no minimum with these weights; train to see which.")
-    return took, size(LinearModel((shard,), common.given.loss))
+    return took, size(LinearModel((shard,), common.problem.recipe.loss))
 
 
-def features_bytes(given: Problem) -> int:
+def features_bytes(problem: Problem) -> int:
     """Features as workers hold them."""
-    arrays = (*given.rows, given.squares, given.order)
+    arrays = (*problem.rows, problem.squares, problem.order)
     return sum(int(array.nbytes) for array in arrays)
 
 
-def task_bytes(given: Problem, labels: int) -> int:
+def task_bytes(problem: Problem, labels: int) -> int:
     """What a task of so many labels holds at its peak, beside the features."""
-    n, d, _ = given.shape
-    if given.loss == "softmax":
+    n, d, _ = problem.shape
+    if problem.recipe.loss == "softmax":
         return 8 * 4 * labels * (d + 1) + 16 * softmax.ENTRIES
     weights = COPIES * 4 * labels * (d + 1)
-    if given.loss == "squared_hinge":
-        rows = (20 * LANES + 64) * n + 8 * len(given.rows.data)
+    if problem.recipe.loss == "squared_hinge":
+        rows = (20 * LANES + 64) * n + 8 * len(problem.rows.data)
         return weights + rows + (20 * LANES + 60) * (d + 1)
     return weights + LANES * (24 * n + 40 * (d + 1))
 
 
-def worker_bytes(given: Problem, labels: int, threads: int) -> int:
+def worker_bytes(problem: Problem, labels: int, threads: int) -> int:
     """What a worker needs that runs so many tasks at once."""
-    return PROCESS + features_bytes(given) + threads * task_bytes(given, labels)
+    return PROCESS + features_bytes(problem) + threads * task_bytes(problem, labels)
 
 
-def refuse_small(given: Problem, block: int, room: parallel.Resources) -> None:
+def refuse_small(problem: Problem, block: int, room: parallel.Resources) -> None:
     """A ValueError if tasks do not fit a worker, with what would."""
-    needed = worker_bytes(given, block, room.threads)
+    needed = worker_bytes(problem, block, room.threads)
     if room.memory is None or needed <= USABLE * room.memory:
         return
     raise ValueError(
-        f"a worker needs {gigabytes(needed)} ({gigabytes(features_bytes(given))} for features, "
-        f"{room.threads} × {gigabytes(task_bytes(given, block))} for tasks of {block} labels), and "
-        f"the smallest has {gigabytes(room.memory)}, of which {USABLE:.0%} can be used; "
-        f"{_way_out(given, block, int(USABLE * room.memory))}"
+        f"a worker needs {gigabytes(needed)} ({gigabytes(features_bytes(problem))} for features, "
+        f"{room.threads} × {gigabytes(task_bytes(problem, block))} for tasks of {block} labels), "
+        f"and the smallest has {gigabytes(room.memory)}, of which {USABLE:.0%} can be used; "
+        f"{_way_out(problem, block, int(USABLE * room.memory))}"
     )
 
 
-def _way_out(given: Problem, block: int, usable: int) -> str:
+def _way_out(problem: Problem, block: int, usable: int) -> str:
     """What would fit: fewer threads, then smaller blocks, then larger workers."""
-    left = usable - PROCESS - features_bytes(given)
-    threads = left // task_bytes(given, block)
+    left = usable - PROCESS - features_bytes(problem)
+    threads = left // task_bytes(problem, block)
     if threads >= 1:
         return f"use workers with at most {threads} thread{'s' * (threads > 1)} each."
     halves = [block >> i for i in range(1, 10) if block >> i >= LANES]
-    fitting = [size for size in halves if task_bytes(given, size) <= left]
-    if fitting and given.loss != "softmax":
+    fitting = [size for size in halves if task_bytes(problem, size) <= left]
+    if fitting and problem.recipe.loss != "softmax":
         return f"use workers with one thread each and blocks of {fitting[0]} labels."
-    least = worker_bytes(given, [block, *halves][-1], 1)
+    least = worker_bytes(problem, [block, *halves][-1], 1)
     return f"use workers with at least {gigabytes(int(least / USABLE))} each."
 
 

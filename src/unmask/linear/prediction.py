@@ -7,23 +7,26 @@ the best k of every shard, so merging those is exact; both ways give the numbers
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from unmask import _validation, parallel
+from unmask._typing import BackendLike, FeaturesLike, Floats, PathLike, PropensityLike
 from unmask.linear import files
-from unmask.linear.model import LinearModel, Shard, best_labels, checked, features
+from unmask.linear.model import LinearModel, Shard, best_labels, checked, checked_features
 from unmask.predictions import TopK
 
 WAYS = ("rows", "labels")
 PIECE = 4096  # labels of a task at most
+
+
+Stored: TypeAlias = LinearModel | tuple[Path, files.Head]
+"""A model, or its folder and manifest."""
 
 
 class Ranking(NamedTuple):
@@ -31,17 +34,17 @@ class Ranking(NamedTuple):
 
     k: int
     rank_by: str
-    propensity: Any
+    propensity: Floats | None
 
 
 def predict_top(
-    model: LinearModel | str | os.PathLike[str],
-    given: Any,
+    model: LinearModel | PathLike,
+    features: FeaturesLike,
     k: int,
     *,
     rank_by: str = "score",
-    propensity: ArrayLike | None = None,
-    backend: Any = None,
+    propensity: PropensityLike | None = None,
+    backend: BackendLike = None,
     by: str | None = None,
 ) -> TopK:
     """The k best labels of every row; no n × L matrix at any time.
@@ -50,14 +53,14 @@ def predict_top(
     ----------
     model : LinearModel or path
         A model, or the folder of one, which workers that see it map for themselves.
-    given : matrix of shape (n, d)
+    features : matrix of shape (n, d)
         Features, dense or sparse.
     k : int
         Labels per row.
     rank_by : {"score", "probability/propensity"}
         "probability/propensity" ranks by P(label observed | row) / p: the order that is best for
-        precision on the true labels when training saw observed ones (the idea of PS-PLT, Wydmuch
-        et al. 2021, for one-vs-all). Ties: the smaller label first.
+        precision on the true labels when training saw observed ones (the idea of PS-PLT, for
+        one-vs-all). Ties: the smaller label first.
     propensity : array of shape (L,), optional
         Needed for "probability/propensity".
     backend : optional
@@ -70,6 +73,15 @@ def predict_top(
     -------
     TopK
         The same numbers by every backend and either way.
+
+    Raises
+    ------
+    ValueError
+        If the model is damaged, has another number of features, or needs propensities.
+
+    References
+    ----------
+    Wydmuch et al., *Propensity-scored probabilistic label trees* (2021).
 
     Examples
     --------
@@ -90,7 +102,7 @@ def predict_top(
     else:
         folder = files.complete(Path(model).resolve())
         loaded = files.of_manifest(*folder, verify=True)
-    rows = features(loaded, given)
+    rows = checked_features(loaded, features)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
     how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
     if backend is None and by is None:
@@ -111,13 +123,13 @@ def _way(runner: parallel.Runner, model: LinearModel) -> str:
 def size(model: LinearModel) -> int:
     """Bytes of its arrays."""
     arrays = [
-        (w.data, w.indices, w.indptr) if sp.issparse(w) else (w,)
+        (w,) if isinstance(w, np.ndarray) else (w.data, w.indices, w.indptr)
         for w in (part.weights for part in model.shards)
     ]
     return sum(int(array.nbytes) for group in arrays for array in group) + 4 * model.n_labels
 
 
-def _by_rows(runner: parallel.Runner, model: Any, rows: sp.csr_array, how: Ranking) -> TopK:
+def _by_rows(runner: parallel.Runner, model: Stored, rows: sp.csr_array, how: Ranking) -> TopK:
     resources = runner.resources()
     height = max(1, -(-rows.shape[0] // (2 * resources.workers * resources.threads)))
     tasks = [rows[i : i + height] for i in range(0, rows.shape[0], height)] or [rows]
@@ -129,7 +141,7 @@ def _by_rows(runner: parallel.Runner, model: Any, rows: sp.csr_array, how: Ranki
     )
 
 
-def _top_of_rows(shared: tuple[Any, Ranking], rows: sp.csr_array) -> TopK:
+def _top_of_rows(shared: tuple[Stored, Ranking], rows: sp.csr_array) -> TopK:
     model, how = shared  # by its manifest, so that all use one model even if it is replaced
     loaded = model if isinstance(model, LinearModel) else files.of_manifest(*model, verify=False)
     return best_labels(loaded, rows, how.k, rank_by=how.rank_by, propensity=how.propensity)
@@ -176,7 +188,7 @@ def _plain(model: LinearModel) -> LinearModel:
 
 def _unmapped(part: Shard) -> Shard:
     w, bias = part.weights, np.asarray(part.bias)
-    if not sp.issparse(w):
+    if isinstance(w, np.ndarray):
         return Shard(np.asarray(w), bias)
     arrays = tuple(np.asarray(a) for a in (w.data, w.indices, w.indptr))
     return Shard(sp.csr_array(arrays, shape=w.shape), bias)

@@ -1,4 +1,4 @@
-"""One-vs-all training as an optimisation problem: what a solver is given and what it returns.
+"""One-vs-all training as an optimisation problem: what a solver is problem and what it returns.
 
 Label j has its own weight vector w (bias last) and minimises
 
@@ -11,17 +11,20 @@ penalty is a choice. A solver sees weights, never propensities.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _validation, losses
+from unmask import losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
+from unmask._typing import Bools, Floats, Integers, Ints, Singles
 from unmask.weights import Weights
 
-BIASES = ("regularized", "free", "none")
+if TYPE_CHECKING:
+    from unmask.linear.recipe import Recipe
+
 SLICE = 1 << 24
 
 
@@ -35,28 +38,26 @@ class NonConvexWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Problem:
-    """Features, entries by label, loss, C (`cost`), bias, when to stop, and which are convex.
+    """Features and label entries as solvers need them, with the recipe of the training.
 
     `squares` are Σ_i x_if² of every feature, its share of the curvature; `order` names the original
-    row of every row.
+    row of every row; `shape` is rows, features, labels; `cost` is C; `convex` says which labels
+    have a convex problem.
     """
 
     rows: Rows
-    squares: NDArray[np.float64]
+    squares: Floats
     entries: Entries
     order: NDArray[np.intp]
     shape: tuple[int, int, int]
-    loss: str
+    recipe: Recipe
     cost: float
-    bias: str
-    tol: float
-    max_iter: int
-    convex: NDArray[np.bool_]
+    convex: Bools
 
     @property
     def penalty(self) -> float:
         """The weight of the bias in ‖w‖²."""
-        return 0.0 if self.bias == "free" else 1.0
+        return 0.0 if self.recipe.bias == "free" else 1.0
 
     @property
     def common(self) -> Problem:
@@ -81,20 +82,30 @@ class Part(NamedTuple):
     """The entries of consecutive labels, numbered from 0, and which labels are convex."""
 
     entries: Entries
-    convex: NDArray[np.bool_]
+    convex: Bools
 
 
 @dataclass(frozen=True)
 class Solution:
     """Weight vectors (labels × features+1, bias last), and how each was found."""
 
-    weights: NDArray[np.float32]
-    objective: NDArray[np.float64]
-    iterations: NDArray[np.int64]
-    status: NDArray[np.int64]
+    weights: Singles
+    objective: Floats
+    iterations: Ints
+    status: Ints
+
+    @classmethod
+    def empty(cls, labels: int, features: int) -> Solution:
+        """Zeros, for a solver to write into."""
+        return cls(
+            np.zeros((labels, features + 1), dtype=np.float32),
+            np.zeros(labels),
+            np.zeros(labels, dtype=np.int64),
+            np.zeros(labels, dtype=np.int64),
+        )
 
     @property
-    def course(self) -> FitLog:
+    def log(self) -> FitLog:
         """How it went, without the weights."""
         return FitLog(self.objective, self.iterations, self.status)
 
@@ -107,9 +118,9 @@ class FitLog:
     vouch for, and those that ran out of iterations.
     """
 
-    objective: NDArray[np.float64]
-    iterations: NDArray[np.int64]
-    status: NDArray[np.int64]
+    objective: Floats
+    iterations: Ints
+    status: Ints
 
     @property
     def concave(self) -> NDArray[np.intp]:
@@ -122,22 +133,12 @@ class FitLog:
         return np.flatnonzero(self.status == EXHAUSTED)
 
 
-def problem(
-    features: sp.csr_array,
-    weights: Weights,
-    *,
-    loss: str,
-    cost: float,
-    bias: str = "regularized",
-    tol: float = 4e-4,
-    max_iter: int = 100,
-) -> Problem:
+def arrange(features: sp.csr_array, weights: Weights, recipe: Recipe) -> Problem:
     """Arrange checked features and weights for a solver.
 
     Rows are put in the order of their lengths: loops over neighbours of equal length are what a
     processor can predict, worth a tenth of the time.
     """
-    _validation.one_of(bias, BIASES, "bias")
     n, d = features.shape
     order = np.argsort(np.diff(features.indptr), kind="stable")
     features = features[order]
@@ -146,14 +147,14 @@ def problem(
     index = np.ascontiguousarray(features.indices, dtype=np.int32).view(np.uint32)
     rows = Rows(features.indptr, index, features.data.astype(np.float32, copy=False))
     shape = (n, d, pos.shape[1])
-    convex = _convex(entries, losses.get(loss), shape[2])
-    if bias == "free" and loss == "logistic":
+    convex = _convex(entries, losses.get(recipe.loss), shape[2])
+    if recipe.bias == "free" and recipe.loss == "logistic":
         _refuse_unbounded(entries, n, shape[2])
-    squares = _squares(rows, d)
-    return Problem(rows, squares, entries, order, shape, loss, cost, bias, tol, max_iter, convex)
+    cost = recipe.cost(n)
+    return Problem(rows, _squares(rows, d), entries, order, shape, recipe, cost, convex)
 
 
-def _squares(rows: Rows, d: int) -> NDArray[np.float64]:
+def _squares(rows: Rows, d: int) -> Floats:
     """Σ_i x_if² of every feature, some millions of entries at a time."""
     total = np.zeros(d)
     for start in range(0, len(rows.data), SLICE):
@@ -162,7 +163,7 @@ def _squares(rows: Rows, d: int) -> NDArray[np.float64]:
     return total
 
 
-def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> NDArray[np.bool_]:
+def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> Bools:
     """Which labels have a convex problem, whatever the features are."""
     bad = ~np.asarray(loss.convex(entries.pos, entries.cut))
     label = np.repeat(np.arange(n_labels), np.diff(entries.start))
@@ -182,7 +183,7 @@ def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
         )
 
 
-def name_labels(labels: NDArray[np.integer]) -> str:
+def name_labels(labels: Integers) -> str:
     """`label 3`, or `labels 3, 5, 8 and 12 more`."""
     shown = ", ".join(str(j) for j in labels[:5])
     more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""

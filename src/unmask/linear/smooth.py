@@ -8,18 +8,14 @@ and a search in two dimensions (step and shift of the bias) on the margins alone
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
+from unmask._typing import Bools, Floats, Integers, Ints, Singles
 from unmask.linear.problem import Problem, Solution
-
-Singles = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 
 BLOCK = kernels.BLOCK
 ROUNDING = 2e-7  # of a sum of float32 terms, as a share of it
@@ -50,15 +46,15 @@ KINDS = {
 class State:
     """`BLOCK` problems: weights, fixed pull and directions (d+1, BLOCK), margins (n, BLOCK)."""
 
-    given: Problem
+    problem: Problem
     kind: Kind
-    scale: Doubles
-    label: NDArray[np.int64]
-    status: NDArray[np.int64]
-    iterations: NDArray[np.int64]
-    value: Doubles
-    base: Doubles
-    noise: Doubles
+    scale: Floats
+    label: Ints
+    status: Ints
+    iterations: Ints
+    value: Floats
+    base: Floats
+    noise: Floats
     w: Singles
     pull: Singles
     d: Singles
@@ -70,55 +66,49 @@ class State:
     slope: Singles
     curve: Singles
 
-    def entries(self, lane: Any) -> tuple[NDArray[np.int32], Doubles, Doubles]:
+    def entries(self, lane: int | np.intp) -> tuple[Integers, Floats, Floats]:
         """Rows, pos and pos − cut of the label in a lane."""
-        label, y = self.label[lane], self.given.entries
+        label, y = self.label[lane], self.problem.entries
         own = slice(y.start[label], y.start[label + 1])
         return y.rows[own], y.pos[own], y.pos[own] - y.cut[own]
 
     @property
-    def convex(self) -> NDArray[np.bool_]:
+    def convex(self) -> Bools:
         """Lanes whose problem is known to be convex."""
-        return np.asarray(self.given.convex[self.label])
+        return np.asarray(self.problem.convex[self.label])
 
     @property
-    def busy(self) -> NDArray[np.bool_]:
+    def busy(self) -> Bools:
         """Lanes that are still at work."""
         return np.asarray((self.status == RUNNING) | (self.status == LAST))
 
 
-def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = None) -> Solution:
+def solve(problem: Problem, labels: Integers, first: Singles | None = None) -> Solution:
     """The optimum of every label in `labels`; `first` are weight vectors to start from."""
-    state = _state(given)
-    m, d = len(labels), given.shape[1]
-    solution = Solution(
-        np.zeros((m, d + 1), dtype=np.float32),
-        np.zeros(m),
-        np.zeros(m, dtype=np.int64),
-        np.zeros(m, dtype=np.int64),
-    )
+    state = _state(problem)
+    m, d = len(labels), problem.shape[1]
+    solution = Solution.empty(m, d)
     place = np.full(BLOCK, -1)
     waiting = iter(range(m))
 
     def begin(lane: int) -> None:
-        place[lane] = at = next(waiting, -1)
-        _begin(state, lane, labels[at] if at >= 0 else -1, None if first is None else first[at])
+        place[lane] = position = next(waiting, -1)
+        label = labels[position] if position >= 0 else -1
+        _begin(state, lane, label, None if first is None else first[position])
 
     def harvest() -> None:
         for lane in np.flatnonzero(state.status >= CONVERGED):
-            at = place[lane]
-            solution.weights[at] = state.w[:, lane]
-            solution.objective[at] = state.value[lane]
-            solution.iterations[at], solution.status[at] = (
-                state.iterations[lane],
-                state.status[lane],
-            )
+            position = place[lane]
+            solution.weights[position] = state.w[:, lane]
+            solution.objective[position] = state.value[lane]
+            solution.iterations[position] = state.iterations[lane]
+            solution.status[position] = state.status[lane]
             begin(int(lane))
 
     for lane in range(BLOCK):
         begin(lane)
     while state.busy.any():
-        kernels.forward(given.rows, state.d, state.u)
+        kernels.forward(problem.rows, state.d, state.u)
         _search(state)
         harvest()
         _direct(state)
@@ -126,18 +116,37 @@ def solve(given: Problem, labels: NDArray[np.integer], first: Singles | None = N
     return solution
 
 
-def _state(given: Problem) -> State:
-    n, d, _ = given.shape
-    kind = KINDS[given.loss]
-    curvature = given.cost * kind.curvature * given.squares
-    arrays: dict[str, Any] = {
-        name: np.zeros(BLOCK, dtype=np.int64) for name in ("label", "status", "iterations")
-    }
-    arrays |= {name: np.zeros(BLOCK) for name in ("value", "base", "noise")}
-    shapes = dict.fromkeys(("w", "pull", "d", "residual", "q", "h"), (d + 1, BLOCK))
-    shapes |= dict.fromkeys(("z", "u", "slope", "curve"), (n, BLOCK))
-    arrays |= {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
-    return State(given, kind, 1.0 / (1.0 + curvature), **arrays)
+def _state(problem: Problem) -> State:
+    n, d, _ = problem.shape
+    kind = KINDS[problem.recipe.loss]
+    curvature = problem.cost * kind.curvature * problem.squares
+    label, status, iterations = np.zeros((3, BLOCK), dtype=np.int64)
+    value, base, noise = np.zeros((3, BLOCK))
+    w, pull, direction, residual, q, h = (
+        np.zeros((d + 1, BLOCK), dtype=np.float32) for _ in range(6)
+    )
+    z, u, slope, curve = (np.zeros((n, BLOCK), dtype=np.float32) for _ in range(4))
+    return State(
+        problem=problem,
+        kind=kind,
+        scale=1.0 / (1.0 + curvature),
+        label=label,
+        status=status,
+        iterations=iterations,
+        value=value,
+        base=base,
+        noise=noise,
+        w=w,
+        pull=pull,
+        d=direction,
+        residual=residual,
+        q=q,
+        h=h,
+        z=z,
+        u=u,
+        slope=slope,
+        curve=curve,
+    )
 
 
 def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
@@ -146,7 +155,7 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
     That is the mean of the positives, each feature divided by its curvature over all rows, of the
     length that lifts the positives by 2; or the way to `first`.
     """
-    given, kind = state.given, state.kind
+    problem, kind = state.problem, state.kind
     for matrix in (state.w, state.d, state.pull):
         matrix[:, lane] = 0.0
     state.label[lane], state.iterations[lane] = label, 0
@@ -154,33 +163,33 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
     if label < 0:
         return
     rows, pos, _ = state.entries(lane)
-    state.base[lane] = given.cost * kind.offset * pos.sum()
-    kernels.add_rows(given.rows, lane, rows, given.cost * kind.rise * pos, state.pull)
-    start = 0.0 if given.bias == "none" else _best_constant(given, pos)
+    state.base[lane] = problem.cost * kind.offset * pos.sum()
+    kernels.add_rows(problem.rows, lane, rows, problem.cost * kind.rise * pos, state.pull)
+    start = 0.0 if problem.recipe.bias == "none" else _best_constant(problem, pos)
     state.w[-1, lane] = start
     state.z[:, lane] = start
     if first is not None:
         state.d[:, lane] = first
         state.d[-1, lane] -= start
         return
-    kernels.add_rows(given.rows, lane, rows, np.maximum(pos, 0.0), state.d)
+    kernels.add_rows(problem.rows, lane, rows, np.maximum(pos, 0.0), state.d)
     state.d[:-1, lane] *= state.scale
     state.d[-1, lane] = 0.0
-    lift = kernels.lift(given.rows, lane, rows, np.maximum(pos, 0.0), state.d)
+    lift = kernels.lift(problem.rows, lane, rows, np.maximum(pos, 0.0), state.d)
     state.d[:, lane] *= 2.0 * np.maximum(pos, 0.0).sum() / lift if lift > 0 else 0.0
 
 
-def _best_constant(given: Problem, pos: Doubles) -> float:
+def _best_constant(problem: Problem, pos: Floats) -> float:
     """Roughly the margin that minimises the loss when it is the same for all rows."""
-    if given.loss != "logistic":
+    if problem.recipe.loss != "logistic":
         return 0.0
-    share = np.clip(pos.sum() / max(given.shape[0], 1), 1e-4, 1 - 1e-4)
+    share = np.clip(pos.sum() / max(problem.shape[0], 1), 1e-4, 1 - 1e-4)
     return float(np.log(share / (1 - share)))
 
 
 def _search(state: State) -> None:
     """Move busy lanes to the best w + t·d and shift s of the bias: Newton in two dimensions."""
-    given, penalty = state.given, state.given.penalty
+    problem, penalty = state.problem, state.problem.penalty
     ww, wd, dd = (
         kernels.dots(a, b) for a, b in ((state.w, state.w), (state.w, state.d), (state.d, state.d))
     )
@@ -190,7 +199,7 @@ def _search(state: State) -> None:
     best, best_t, best_s = np.full(BLOCK, np.inf), np.zeros(BLOCK), np.zeros(BLOCK)
     open_ = state.busy
     for _ in range(10):
-        f, gt, gs, htt, hts, hss = given.cost * _sums(state, t, s, open_)
+        f, gt, gs, htt, hts, hss = problem.cost * _sums(state, t, s, open_)
         now, pulls = bias + t * tilt + s, pulled[0] + t * pulled[1] + s * pull
         noise = ROUNDING * (np.abs(f) + np.abs(pulls))
         f = f + 0.5 * (ww[0] + 2 * t * wd[0] + t * t * dd[0] + penalty * now * now)
@@ -203,9 +212,9 @@ def _search(state: State) -> None:
         gs = gs + penalty * now - pull
         htt, hts, hss = htt + dd[0] + penalty * tilt * tilt, hts + penalty * tilt, hss + penalty
         state.status[better & ~state.convex & ((htt < 0) | (hss < 0))] = CONCAVE
-        dt, ds, gain = _step(gt, gs, htt, hts, hss, given.bias != "none")
+        dt, ds, gain = _step(gt, gs, htt, hts, hss, problem.recipe.bias != "none")
         open_ = open_ & (state.status != CONCAVE)
-        open_ &= worse | (gain > max(0.01, given.tol) * np.maximum(np.abs(f), 0.5 * ww[0]))
+        open_ &= worse | (gain > max(0.01, problem.recipe.tol) * np.maximum(np.abs(f), 0.5 * ww[0]))
         t = np.where(worse, 0.5 * (t + best_t), t + np.where(open_, dt, 0.0))
         s = np.where(worse, 0.5 * (s + best_s), s + np.where(open_, ds, 0.0))
         if not open_.any():
@@ -213,7 +222,7 @@ def _search(state: State) -> None:
     _take(state, best, best_t, best_s)
 
 
-def _sums(state: State, t: Doubles, s: Doubles, wanted: NDArray[np.bool_]) -> Doubles:
+def _sums(state: State, t: Floats, s: Floats, wanted: Bools) -> Floats:
     """Σ of the losses at z + t·u + s and its derivatives by t, s, tt, ts, ss: (6, BLOCK)."""
     out = np.zeros((6, BLOCK))
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
@@ -228,8 +237,8 @@ def _sums(state: State, t: Doubles, s: Doubles, wanted: NDArray[np.bool_]) -> Do
 
 
 def _step(
-    gt: Doubles, gs: Doubles, htt: Doubles, hts: Doubles, hss: Doubles, bias: bool
-) -> tuple[Doubles, Doubles, Doubles]:
+    gt: Floats, gs: Floats, htt: Floats, hts: Floats, hss: Floats, bias: bool
+) -> tuple[Floats, Floats, Floats]:
     """The Newton step in (t, s) and what it gains; s stays where there is no bias to shift."""
     determinant = htt * hss - hts * hts
     sound = bias & (determinant > 1e-9 * htt * hss)
@@ -238,7 +247,7 @@ def _step(
     return dt, ds, -0.5 * (gt * dt + gs * ds)
 
 
-def _take(state: State, value: Doubles, t: Doubles, s: Doubles) -> None:
+def _take(state: State, value: Floats, t: Floats, s: Floats) -> None:
     """Step, and say which lanes are done."""
     one = np.ones((1, BLOCK), dtype=np.float32)
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
@@ -248,54 +257,56 @@ def _take(state: State, value: Doubles, t: Doubles, s: Doubles) -> None:
     busy = state.busy
     state.value[busy] = value[busy]
     state.iterations[busy] += 1
-    state.status[busy & (state.iterations >= state.given.max_iter)] = EXHAUSTED
+    state.status[busy & (state.iterations >= state.problem.recipe.max_iter)] = EXHAUSTED
     state.status[state.status == LAST] = CONVERGED
 
 
 def _direct(state: State) -> None:
     """The next Newton direction of every lane that has made a step, by conjugate gradients."""
-    given, residual, q = state.given, state.residual, state.q
+    problem, residual, q = state.problem, state.residual, state.q
     solving = state.busy & (state.iterations > 0)
     if not solving.any():
         return
     _differentiate(state, solving)
     one, zero = (np.full((1, BLOCK), c, dtype=np.float32) for c in (1, 0))
     residual[:] = 0.0
-    kernels.backward(given.rows, state.slope, residual)
+    kernels.backward(problem.rows, state.slope, residual)
     kernels.combine(residual, -one, state.pull, one)
     kernels.combine(residual, one, state.w, -one)
-    residual[-1] += (1.0 - given.penalty) * state.w[-1]
-    if given.bias == "none":
+    residual[-1] += (1.0 - problem.penalty) * state.w[-1]
+    if problem.recipe.bias == "none":
         residual[-1] = 0.0
     kernels.combine(q, zero, residual, one)
     kernels.combine(state.d, np.where(solving, zero, one), q, zero)
     promised = _conjugate_gradients(state, solving)
     scale = np.maximum(np.abs(state.value), 0.5 * kernels.dots(state.w, state.w)[0])
-    enough = np.maximum(given.tol * scale, 1e-3 * state.noise)  # slopes are better than values
+    enough = np.maximum(
+        problem.recipe.tol * scale, 1e-3 * state.noise
+    )  # slopes are better than values
     state.status[solving & state.busy & (promised <= enough)] = LAST
 
 
-def _differentiate(state: State, solving: NDArray[np.bool_]) -> None:
+def _differentiate(state: State, solving: Bools) -> None:
     """C times slope and curvature of every margin."""
-    kernels.differentiate(state.kind.code, state.given.cost, state.z, state.slope, state.curve)
+    kernels.differentiate(state.kind.code, state.problem.cost, state.z, state.slope, state.curve)
     for lane in np.flatnonzero(solving):
         rows, _, extra = state.entries(lane)
         if extra.any():
             kernels.scale_rows(state.slope, state.curve, lane, rows, extra)
 
 
-def _conjugate_gradients(state: State, solving: NDArray[np.bool_]) -> Doubles:
+def _conjugate_gradients(state: State, solving: Bools) -> Floats:
     """Solve H d = residual in all lanes until each gains too little; returns the promised gains."""
-    given, residual, q, h = state.given, state.residual, state.q, state.h
+    problem, residual, q, h = state.problem, state.residual, state.q, state.h
     one = np.ones((1, BLOCK), dtype=np.float32)
     rho = kernels.dots(residual, residual).sum(0)
     promised = np.zeros(BLOCK)
     open_ = solving & (rho > 0)
     for _ in range(200):
         h[:] = q
-        h[-1] *= given.penalty
-        kernels.bend(given.rows, q, state.curve, h)
-        if given.bias == "none":
+        h[-1] *= problem.penalty
+        kernels.bend(problem.rows, q, state.curve, h)
+        if problem.recipe.bias == "none":
             h[-1] = 0.0
         bent = kernels.dots(q, h).sum(0)
         state.status[open_ & ~state.convex & (bent <= 0)] = CONCAVE

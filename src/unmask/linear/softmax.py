@@ -15,15 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask._kernels import in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
+from unmask._typing import Floats, Singles
 from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning
-
-Singles = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 
 BLOCK = kernels.BLOCK
 FORCING = 0.1
@@ -35,41 +32,41 @@ NEVER = np.float32(-1e30)  # score of the columns that fill up the last block
 class Joint:
     """The problem with its observed weights by row."""
 
-    given: Problem
+    problem: Problem
     pos: sp.csr_array
     total: Singles
 
     @property
     def blocks(self) -> int:
         """Blocks of labels."""
-        return -(-self.given.shape[2] // BLOCK)
+        return -(-self.problem.shape[2] // BLOCK)
 
     def row_blocks(self) -> Iterator[tuple[Rows, slice]]:
         """Rows in pieces whose scores fit in `ENTRIES`."""
-        n, rows = self.given.shape[0], self.given.rows
+        n, rows = self.problem.shape[0], self.problem.rows
         height = max(1, ENTRIES // (self.blocks * BLOCK))
         for start in range(0, n, height):
             stop = min(start + height, n)
             yield Rows(rows.indptr[start : stop + 1], rows.indices, rows.data), slice(start, stop)
 
 
-def solve(given: Problem, first: Singles | None = None) -> Solution:
+def solve(problem: Problem, first: Singles | None = None) -> Solution:
     """The joint optimum; objective, iterations and status are those of the whole, per label."""
-    n, d, n_labels = given.shape
-    y = given.entries
+    n, d, n_labels = problem.shape
+    y = problem.entries
     pos = sp.csr_array(sp.csc_array((y.pos, y.rows, y.start), shape=(n, n_labels)))
-    joint = Joint(given, pos, pos.sum(axis=1).astype(np.float32))
+    joint = Joint(problem, pos, pos.sum(axis=1).astype(np.float32))
     w = _to_blocks(first, joint) if first is not None else _start(joint)
     value, residual = _gradient(joint, w)
     status, iterations = EXHAUSTED, 0
-    while iterations < given.max_iter:
+    while iterations < problem.recipe.max_iter:
         iterations += 1
         direction, promised = _conjugate_gradients(joint, w, residual)
         if promised < 0:
             status = CONCAVE
             break
         w, value, residual = _step(joint, w, direction, value, residual, promised)
-        if promised <= given.tol * max(abs(value), 0.5 * _dot(w, w)):
+        if promised <= problem.recipe.tol * max(abs(value), 0.5 * _dot(w, w)):
             status = CONVERGED
             break
     weights = w.transpose(0, 2, 1).reshape(-1, d + 1)[:n_labels]
@@ -77,19 +74,20 @@ def solve(given: Problem, first: Singles | None = None) -> Solution:
     return Solution(np.ascontiguousarray(weights), *same)
 
 
-def report(given: Problem, course: FitLog) -> None:
+def report(problem: Problem, log: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
-    if course.concave.size:
-        total = np.bincount(given.entries.rows, given.entries.pos, minlength=given.shape[0])
-        negative = np.sort(given.order[total < 0])
+    if log.concave.size:
+        total = np.bincount(problem.entries.rows, problem.entries.pos, minlength=problem.shape[0])
+        negative = np.sort(problem.order[total < 0])
         raise ValueError(
             f"softmax has no minimum with these weights: they sum to less than 0 in "
             f"{negative.size} rows, first in row {next(iter(negative), -1)}. "
             "Use correction='bound' or 'empirical_bayes'."
         )
-    if course.exhausted.size:
+    if log.exhausted.size:
         warnings.warn(
-            f"softmax did not converge in {given.max_iter} iterations; raise max_iter or tol.",
+            f"softmax did not converge in {problem.recipe.max_iter} iterations; raise max_iter "
+            "or tol.",
             UnconvergedWarning,
             stacklevel=4,
         )
@@ -104,9 +102,9 @@ def _to_blocks(weights: Singles, joint: Joint) -> Singles:
 
 def _start(joint: Joint) -> Singles:
     """Zero, and where there is a bias the frequencies of the labels."""
-    _, d, n_labels = joint.given.shape
+    _, d, n_labels = joint.problem.shape
     weights = np.zeros((n_labels, d + 1), dtype=np.float32)
-    if joint.given.bias != "none":
+    if joint.problem.recipe.bias != "none":
         counts = np.maximum(joint.pos.sum(axis=0), 0.0) + 1.0
         weights[:, -1] = np.log(counts) - np.log(counts).mean()
     return _to_blocks(weights, joint)
@@ -114,29 +112,29 @@ def _start(joint: Joint) -> Singles:
 
 def _gradient(joint: Joint, w: Singles) -> tuple[float, Singles]:
     """The objective at w, and minus its gradient."""
-    given = joint.given
+    problem = joint.problem
     out = np.zeros_like(w)
     loss = 0.0
     for rows, span in joint.row_blocks():
         chance, level = _probabilities(joint, w, rows, span)
         pos, total = joint.pos[span], joint.total[span]
         row = np.repeat(np.arange(len(total)), np.diff(pos.indptr))
-        at = (pos.indices // BLOCK, row, pos.indices % BLOCK)
+        places = (pos.indices // BLOCK, row, pos.indices % BLOCK)
         loss += float(total.astype(np.float64) @ level)
-        loss -= float(pos.data @ (np.log(np.maximum(chance[at], 1e-38)) + level[row]))
-        chance *= -given.cost * total[None, :, None]
-        chance[at] += (given.cost * pos.data).astype(np.float32)
+        loss -= float(pos.data @ (np.log(np.maximum(chance[places], 1e-38)) + level[row]))
+        chance *= -problem.cost * total[None, :, None]
+        chance[places] += (problem.cost * pos.data).astype(np.float32)
         _backward(joint, rows, chance, out)
-    value = given.cost * loss + 0.5 * (_dot(w, w) - (1 - given.penalty) * _bias_square(w))
+    value = problem.cost * loss + 0.5 * (_dot(w, w) - (1 - problem.penalty) * _bias_square(w))
     out -= w
-    out[:, -1] += (1 - given.penalty) * w[:, -1]
-    return value, _without_bias(given, out)
+    out[:, -1] += (1 - problem.penalty) * w[:, -1]
+    return value, _without_bias(problem, out)
 
 
-def _probabilities(joint: Joint, w: Singles, rows: Rows, span: slice) -> tuple[Singles, Doubles]:
+def _probabilities(joint: Joint, w: Singles, rows: Rows, span: slice) -> tuple[Singles, Floats]:
     """π of a block of rows, (blocks, rows, BLOCK), and log Σ exp of every row."""
     scores = _product(joint, w, rows, span)
-    n_labels = joint.given.shape[2]
+    n_labels = joint.problem.shape[2]
     scores[-1, :, n_labels - (joint.blocks - 1) * BLOCK :] = NEVER
     top = scores.max(axis=(0, 2))
     _by_block(joint, lambda b: np.exp(scores[b] - top[:, None], out=scores[b]))
@@ -199,15 +197,15 @@ def _chances(joint: Joint, w: Singles) -> Callable[[], Iterable[Singles]]:
 def _bend(joint: Joint, q: Singles, chances: Iterable[Singles]) -> Singles:
     """The Hessian times q where the rows have these probabilities."""
     out = q.copy()
-    out[:, -1] *= joint.given.penalty
+    out[:, -1] *= joint.problem.penalty
     for (rows, span), chance in zip(joint.row_blocks(), chances, strict=True):
         u = _product(joint, q, rows, span)
         mean = np.einsum("brl,brl->r", chance, u)
         u -= mean[None, :, None]
         u *= chance
-        u *= (joint.given.cost * joint.total[span])[None, :, None]
+        u *= (joint.problem.cost * joint.total[span])[None, :, None]
         _backward(joint, rows, u, out)
-    return _without_bias(joint.given, out)
+    return _without_bias(joint.problem, out)
 
 
 def _step(
@@ -224,8 +222,8 @@ def _step(
     return w, value, residual
 
 
-def _without_bias(given: Problem, matrix: Singles) -> Singles:
-    if given.bias == "none":
+def _without_bias(problem: Problem, matrix: Singles) -> Singles:
+    if problem.recipe.bias == "none":
         matrix[:, -1] = 0.0
     return matrix
 

@@ -7,113 +7,191 @@ time, skipping those that are already there.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unmask import __version__, _io, parallel
+from unmask._typing import (
+    BackendLike,
+    FeaturesLike,
+    Floats,
+    Integers,
+    LabelsLike,
+    PathLike,
+    Progress,
+    PropensityLike,
+    Singles,
+)
 from unmask.linear import files, ova, softmax
-from unmask.linear.blocks import Common, Trained, block_labels, blocks, joined, train_block
+from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard, checked
 from unmask.linear.planning import refuse_small
 from unmask.linear.problem import FitLog, Problem
 from unmask.linear.recipe import Recipe, prepare
 from unmask.weights import Weights
 
-Progress = Callable[[int, int], None]
 SETTLING = 10.0  # seconds that a network disk may take to show what another machine wrote
 
 
 def train(
-    features: Any,
-    labels: Any,
+    features: FeaturesLike,
+    labels: LabelsLike,
     recipe: Recipe | None = None,
     *,
-    propensity: Any = None,
+    propensity: PropensityLike | None = None,
     weights: Weights | None = None,
     first: LinearModel | None = None,
     progress: Progress | None = None,
-    backend: Any = None,
+    backend: BackendLike = None,
 ) -> tuple[LinearModel, FitLog]:
-    """Train a model in memory; also returns objectives, iterations and status of every label.
+    """Train a model in memory.
 
-    `weights` take the place of the recipe's correction; `first` is a model to start from;
-    `progress(done, total)` is called as labels are finished; `backend` is where blocks of labels
-    are solved (`unmask.parallel`), which does not change the model.
+    Minimises ½‖w‖² + C Σ_i loss, see `Recipe`.
 
+    Parameters
+    ----------
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    recipe : Recipe, optional
+        The parameters; their defaults if left out.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
+        Needed by every correction but "vanilla".
+    weights : Weights, optional
+        Take the place of the recipe's correction.
+    first : LinearModel, optional
+        A model to start from.
+    progress : function (done, total), optional
+        Called as labels are finished.
+    backend : optional
+        Where blocks of labels are solved (`unmask.parallel`), which does not change the model.
+
+    Returns
+    -------
+    model : LinearModel
+    log : FitLog
+        Objective, iterations and status of every label.
+
+    Raises
+    ------
+    ValueError
+        If features, labels, weights or propensities are out of range or do not fit each other, a
+        problem has no minimum, or the tasks do not fit the workers.
+
+    References
+    ----------
+    Babbar & Schölkopf, *DiSMEC: distributed sparse machines for extreme multi-label classification*
+    (2017); Schultheis & Babbar (2021).
+
+    Examples
+    --------
     >>> model, _ = train([[1.0, 0.0], [0.0, 1.0]], [[1, 0], [0, 1]])
     >>> (model.weights @ np.eye(2) + model.bias[:, None] > 0).astype(int)
     array([[1, 0],
            [0, 1]])
     """
-    chosen = recipe or Recipe()
-    given = prepare(features, labels, chosen, propensity, weights)
-    size = block_labels(given)
-    tasks = blocks(given, size, start=_start(first, given))
-    note = _counter(progress, given.shape[2])
+    problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
+    size = block_labels(problem)
+    tasks = blocks(problem, size, start=_start(first, problem))
+    note = _counter(progress, problem.shape[2])
     solved: list[Trained] = []
-    shared = Common(given.common, chosen.prune_below)
+    shared = Common(problem.common, problem.recipe.prune_below)
     with parallel.connect(backend) as runner:
         if backend is not None:
-            refuse_small(given, size, runner.resources())
+            refuse_small(problem, size, runner.resources())
         with closing(runner.run(train_block, tasks, shared)) as parts:
             for _, part in parts:
                 solved.append(part)
-                note(len(part.course.status))
+                note(len(part.log.status))
     solved.sort(key=lambda part: part.start)
-    course = joined([part.course for part in solved])
-    _report(given, np.arange(given.shape[2]), course)
-    model = LinearModel(tuple(part.shard for part in solved if part.shard), chosen.loss, {})
+    log = joined([part.log for part in solved])
+    _report(problem, np.arange(problem.shape[2]), log)
+    model = LinearModel(tuple(part.shard for part in solved if part.shard), problem.recipe.loss, {})
     whole = Shard(model.weights, model.bias)
-    return LinearModel((whole,), chosen.loss, asdict(chosen)), course
+    return LinearModel((whole,), problem.recipe.loss, asdict(problem.recipe)), log
 
 
 def train_to(
-    path: str | os.PathLike[str],
-    features: Any,
-    labels: Any,
+    path: PathLike,
+    features: FeaturesLike,
+    labels: LabelsLike,
     recipe: Recipe | None = None,
     *,
-    propensity: Any = None,
+    propensity: PropensityLike | None = None,
     weights: Weights | None = None,
     idf: ArrayLike | None = None,
     shard_labels: int | None = None,
     resume: bool = True,
     progress: Progress | None = None,
-    backend: Any = None,
+    backend: BackendLike = None,
 ) -> LinearModel:
     """Train into a folder, shard by shard; a shard that is there already is not trained again.
 
     Interrupted (even killed), the folder keeps its finished shards, and the same call goes on
     after them; the result is the same model, bit for bit, whatever the `backend`. A folder that
     was made from other data, with another recipe or by another version of this package is refused
-    unless `resume` is False, which starts anew. A model that is there stays until the new one is
+    unless `resume` is False, which starts again. A model that is there stays until the new one is
     complete; interrupted on the way, the new one goes on with `resume=True`. Workers that see the
     folder write their shards into it, others send them here; the manifest lists a shard only after
     its file has been compared with its checksum. While one process trains into a folder, another
     that tries to is refused.
 
-    `idf` are the word weights that made tf-idf of the features (`data.idf`); the model keeps them.
+    Parameters
+    ----------
+    path : path
+        The folder; made if it is not there.
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    recipe : Recipe, optional
+        The parameters; their defaults if left out.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
+        Needed by every correction but "vanilla".
+    weights : Weights, optional
+        Take the place of the recipe's correction.
+    idf : (d,) floats, optional
+        The word weights that made tf-idf of the features (`data.idf`); the model keeps them.
+    shard_labels : int, optional
+        Labels of a shard; from the data if left out.
+    resume : bool, default True
+        Whether to go on after the shards that are there.
+    progress : function (done, total), optional
+        Called as labels are finished.
+    backend : optional
+        Where blocks of labels are solved (`unmask.parallel`), which does not change the model.
 
+    Returns
+    -------
+    LinearModel
+        Its arrays are mapped from the folder.
+
+    Raises
+    ------
+    ValueError
+        As `train`; and if the folder holds another model, or a file is not what was written.
+    OSError
+        If the disk fails; the message says how many labels are kept.
+
+    Examples
+    --------
     >>> import tempfile
     >>> model = train_to(tempfile.mkdtemp() + "/model", [[1.0], [0.0]], [[1, 0], [0, 1]])
     >>> model.n_labels
     2
     """
-    chosen = recipe or Recipe()
-    given = prepare(features, labels, chosen, propensity, weights)
-    size = block_labels(given, shard_labels)
-    folder, n_labels = Path(path).resolve(), given.shape[2]
-    words = files.word_weights(idf, given.shape[1])
-    mark = _fingerprint(given, chosen, size, words)
+    problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
+    size = block_labels(problem, shard_labels)
+    folder, n_labels = Path(path).resolve(), problem.shape[2]
+    words = files.word_weights(idf, problem.shape[1])
+    mark = _fingerprint(problem, size, words)
     folder.mkdir(parents=True, exist_ok=True)
     note = _counter(progress, n_labels)
     with _io.exclusive(folder):
@@ -122,35 +200,45 @@ def train_to(
             files.tidy(folder)
             note(n_labels)
             return files.load(folder, verify=False)
-        head = files.header(chosen.loss, n_labels, given.shape[1], asdict(chosen), mark)
+        head = files.header(
+            problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
+        )
         files.begin(folder, {**head, "shards": kept}, words)
         files.tidy(folder)
         note(sum(entry["stop"] - entry["start"] for entry in kept))
         finished = {entry["start"] for entry in kept}
-        tasks = [b for b in blocks(given, size) if b.start not in finished]
+        tasks = [b for b in blocks(problem, size) if b.start not in finished]
         with parallel.connect(backend if tasks else None) as runner, _keeping(folder, n_labels):
             if backend is not None:
-                refuse_small(given, size, runner.resources())
-            shared = Common(
-                given.common,
-                chosen.prune_below,
-                str(folder) if runner.shares_folder(folder) else None,
-            )
-            with closing(runner.run(train_block, tasks, shared, folder=folder)) as parts:
-                for _, part in parts:
-                    done = part.start + np.arange(len(part.course.status))
-                    _report(given, done, part.course)
-                    _add(folder, part)
-                    note(len(done))
+                refuse_small(problem, size, runner.resources())
+            _train_shards(runner, problem, tasks, folder, note)
         files.finish(folder)
         return files.load(folder, verify=False)
 
 
-def _report(given: Problem, labels: NDArray[np.integer], course: FitLog) -> None:
-    if given.loss == "softmax":
-        softmax.report(given, course)
+def _train_shards(
+    runner: parallel.Runner,
+    problem: Problem,
+    tasks: list[Block],
+    folder: Path,
+    note: Callable[[int], None],
+) -> None:
+    """Solve blocks and list each shard in the manifest as it is finished."""
+    written_to = str(folder) if runner.shares_folder(folder) else None
+    shared = Common(problem.common, problem.recipe.prune_below, written_to)
+    with closing(runner.run(train_block, tasks, shared, folder=folder)) as parts:
+        for _, part in parts:
+            labels = part.start + np.arange(len(part.log.status))
+            _report(problem, labels, part.log)
+            _add(folder, part)
+            note(len(labels))
+
+
+def _report(problem: Problem, labels: Integers, log: FitLog) -> None:
+    if problem.recipe.loss == "softmax":
+        softmax.report(problem, log)
     else:
-        ova.report(given, labels, course)
+        ova.report(problem, labels, log)
 
 
 def _add(folder: Path, part: Trained) -> None:
@@ -186,19 +274,20 @@ def _keeping(folder: Path, n_labels: int) -> Iterator[None]:
         raise OSError(error.errno, says, error.filename) from error
 
 
-def _start(first: LinearModel | None, given: Problem) -> NDArray[np.float32] | None:
+def _start(first: LinearModel | None, problem: Problem) -> Singles | None:
     """Weight vectors (labels × features+1) of the model to start from."""
     if first is None:
         return None
     first = checked(first)
-    _, d, n_labels = given.shape
+    _, d, n_labels = problem.shape
     if (first.n_labels, first.n_features) != (n_labels, d):
         raise ValueError(
             f"the model to start from has {first.n_labels} labels and {first.n_features} features; "
             f"the data have {n_labels} and {d}."
         )
     w = first.weights
-    return np.asarray(np.c_[w.toarray() if sp.issparse(w) else w, first.bias], dtype=np.float32)
+    dense = w if isinstance(w, np.ndarray) else w.toarray()
+    return np.asarray(np.c_[dense, first.bias], dtype=np.float32)
 
 
 def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
@@ -214,11 +303,11 @@ def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
     return note
 
 
-def _fingerprint(given: Problem, recipe: Recipe, shard_labels: int, idf: Any) -> str:
+def _fingerprint(problem: Problem, shard_labels: int, idf: Floats | None) -> str:
     """A digest of all that determines the model, the version of this package included."""
-    about = (__version__, recipe, given.shape, shard_labels, idf is not None)
+    about = (__version__, problem.recipe, problem.shape, shard_labels, idf is not None)
     digest = hashlib.sha256(repr(about).encode())
-    for array in (*given.rows, *given.entries, *(() if idf is None else (idf,))):
+    for array in (*problem.rows, *problem.entries, *(() if idf is None else (idf,))):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -237,13 +326,14 @@ def _earlier(folder: Path, mark: str) -> tuple[bool, list[files.Entry]]:
 
 
 def _refuse(folder: Path, package: str) -> None:
-    anew = "start anew with `resume=False` or `unmask train --no-resume`"
+    restart = "start again with `resume=False` or `unmask train --no-resume`"
     if package != __version__:
         raise ValueError(
             f"the model in {folder} was begun by unmask {package:.40}; this is "
             f"{__version__}, which may solve differently: go on with the version that began "
-            f"it, choose another folder, or {anew}."
+            f"it, choose another folder, or {restart}."
         )
     raise ValueError(
-        f"{folder} holds a model of other data or another recipe; choose another folder, or {anew}."
+        f"{folder} holds a model of other data or another recipe; choose another folder, or "
+        f"{restart}."
     )

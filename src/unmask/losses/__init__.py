@@ -10,12 +10,12 @@ shape, `description` what can be promised of a combination.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation
+from unmask._typing import Bools, Floats, ScoresLike
 from unmask.losses import _loss, related_work
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.description import (
@@ -68,32 +68,89 @@ __all__ = [
 ]
 
 
-def total(loss: Loss | str, scores: ArrayLike, weights: Weights) -> NDArray[np.float64]:
-    """The loss of every row, (n,), for scores (n, L) and the weights of the same rows.
+def total(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
+    """The loss of every row, by the formula of its reduction (see `unmask.weights`).
 
+    Parameters
+    ----------
+    loss : Loss or str
+        A loss, or its name in `LOSSES`.
+    scores : (n, L) floats
+        Dense scores.
+    weights : Weights
+        The label weights of the same rows.
+
+    Returns
+    -------
+    (n,) floats
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown, scores are not finite, or shapes differ.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> observed = [[1, 1, 0], [0, 0, 1]]
     >>> total("squared_error", [[1, 0, 0], [0, 1, 1]], weights.unbiased(observed, [0.5, 1, 1]))
     array([0., 1.])
     """
-    chosen, dense, seen = _at_the_door(loss, scores, weights)
-    return np.asarray(_loss.rows(chosen, dense, seen))
+    chosen, dense, labels = _checked(loss, scores, weights)
+    return np.asarray(_loss.rows(chosen, dense, labels))
 
 
-def gradient(loss: Loss | str, scores: ArrayLike, weights: Weights) -> NDArray[np.float64]:
-    """The derivative of every row's loss by its scores, (n, L).
+def gradient(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
+    """The derivative of every row's loss by its scores.
 
+    Parameters
+    ----------
+    loss : Loss or str
+        A loss, or its name in `LOSSES`.
+    scores : (n, L) floats
+        Dense scores.
+    weights : Weights
+        The label weights of the same rows.
+
+    Returns
+    -------
+    (n, L) floats
+        A subgradient at kinks.
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown or for evaluation only, scores are not finite, or shapes differ.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> gradient("logistic", [[0.0, 0.0]], weights.unbiased([[1, 0]], [0.25, 1]))
     array([[-3.5,  0.5]])
     """
-    chosen, dense, seen = _at_the_door(loss, scores, weights)
-    return np.asarray(_loss.gradient(chosen, dense, seen))
+    chosen, dense, labels = _checked(loss, scores, weights)
+    return np.asarray(_loss.gradient(chosen, dense, labels))
 
 
 def get(loss: Loss | str) -> Loss:
     """The loss of that name; a `Loss` is returned as it is.
 
+    Parameters
+    ----------
+    loss : Loss or str
+        A loss, or its name in `LOSSES`.
+
+    Returns
+    -------
+    Loss
+
+    Raises
+    ------
+    ValueError
+        If there is no loss of that name; the message lists those that there are.
+
+    Examples
+    --------
     >>> get("hinge").reduction
     'ova'
     """
@@ -103,6 +160,23 @@ def get(loss: Loss | str) -> Loss:
 def observed(weights: Weights) -> Observed:
     """The weights of n rows as rectangles (n, m), short rows filled up with weight 0.
 
+    Parameters
+    ----------
+    weights : Weights
+        Label weights of n rows, of which the longest has m.
+
+    Returns
+    -------
+    Observed
+        `index`, `pos` and `cut`, each (n, m).
+
+    Raises
+    ------
+    ValueError
+        If the matrices were changed into something that is no label weights.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> observed(weights.vanilla([[1, 0, 1], [0, 1, 0]])).index
     array([[0, 2],
@@ -118,15 +192,18 @@ def observed(weights: Weights) -> Observed:
     return Observed(index, on_positives, on_positives if cut is pos else _filled(cut.data, filled))
 
 
-def _filled(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _filled(values: Floats, where: Bools) -> Floats:
     out = np.zeros(where.shape)
     out[where] = values
     return out
 
 
-def _at_the_door(loss: Loss | str, scores: Any, weights: Weights) -> tuple[Loss, Any, Observed]:
+def _checked(
+    loss: Loss | str, scores: ScoresLike, weights: Weights
+) -> tuple[Loss, Floats, Observed]:
     numbers = _validation.numbers(scores, "scores")
-    dense = _validation.finite(numbers.astype(np.float64, copy=False), "scores")
+    dense: Floats = numbers.astype(np.float64, copy=False)
+    _validation.finite(dense, "scores")
     if dense.shape != weights.pos.shape:
         raise ValueError(
             f"scores must have the shape of the weights, {weights.pos.shape}; got {dense.shape}."

@@ -15,11 +15,12 @@ for m observed labels, and never a matrix of all pairs. No loss knows a propensi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from unmask.losses._arrays import Array, add_at, namespace, take, times
+from unmask.weights._arrays import Array, add_at, namespace, take, times
 
 if TYPE_CHECKING:
     from unmask.losses.description import Description
@@ -36,15 +37,36 @@ class Loss:
     - pal       `value(scores)` = A(s), one number per row; `slope(scores)` = ∇A;
     - pairwise  `value(difference, 1)` = φ(s_i − s_j), for i relevant and j not.
 
-    `slope` is the derivative (a subgradient at kinks), `curvature` the second derivative where it
-    exists; a loss without `slope` is for evaluation only. `convex(pos, cut)` says whether
-    pos·ℓ₊ + (1 − cut)·ℓ₋ is convex and `lower(pos, cut)` bounds it from below; an unobserved label
-    is pos = cut = 0. `proper` losses order labels by their probability at the optimum.
-    `difference` is (a, b) where ℓ₊ − ℓ₋ = a + b·s: the correction pos·ℓ₊ − cut·ℓ₋ is then
-    pos·(a + b·s) + (pos − cut)·ℓ₋, linear where pos = cut, and needs no ℓ₊.
-    `keep` (batch-dependent losses) returns which negative terms count; `per_label` says that value
-    and slope depend on the label's column, so they must see whole rows.
+    Parameters
+    ----------
+    name : str
+        As in `losses.LOSSES`.
+    reduction : {"ova", "pal", "pairwise"}
+        Which of the three formulas of `unmask.weights` it takes part in.
+    value : function of numpy arrays or torch tensors
+        The loss; see above.
+    slope : function or None
+        Its derivative (a subgradient at kinks); a loss without one is for evaluation only.
+    curvature : function or None
+        Its second derivative, where it exists.
+    convex : function (pos, cut) → bool, elementwise
+        Whether pos·ℓ₊ + (1 − cut)·ℓ₋ is convex; an unobserved label is pos = cut = 0.
+    lower : function (pos, cut) → float, elementwise
+        A lower bound of the same.
+    proper : bool
+        Whether labels are ordered by their probability at the optimum.
+    difference : (a, b), optional
+        Where ℓ₊ − ℓ₋ = a + b·s: the correction pos·ℓ₊ − cut·ℓ₋ is then
+        pos·(a + b·s) + (pos − cut)·ℓ₋, linear where pos = cut, and needs no ℓ₊.
+    keep : function, optional
+        For losses that depend on the batch: which negative terms count.
+    per_label : bool, default False
+        Whether value and slope depend on the label's column, so that they must see whole rows.
+    doc : str, optional
+        What `help` shows of it, formula first.
 
+    Examples
+    --------
     >>> from unmask.losses import logistic
     >>> float(logistic.value(0.0, 1)), float(logistic.slope(0.0, 1))
     (0.6931471805599453, -0.5)
@@ -61,10 +83,30 @@ class Loss:
     difference: tuple[float, float] | None = None
     keep: Callable[[Array, Observed], Array] | None = None
     per_label: bool = False
+    doc: str = field(default="", repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Let `help` show this loss, not the class."""
+        if self.doc:
+            object.__setattr__(self, "__doc__", inspect.cleandoc(self.doc))
 
     def describe(self, weights: Weights | str, *, normalized: bool = False) -> Description:
-        """What can be said about minimising this loss under these weights; see `description`.
+        """Convexity, lower bound and consistency of this loss under weights.
 
+        Parameters
+        ----------
+        weights : Weights or str
+            Weights, or the name of a correction.
+        normalized : bool, default False
+            Which of the two kinds of weights they are.
+
+        Returns
+        -------
+        Description
+            See `unmask.losses.describe`.
+
+        Examples
+        --------
         >>> from unmask.losses import hinge
         >>> hinge.describe("unbiased").bounded_below
         False
@@ -79,6 +121,13 @@ class Observed:
     """The observed labels of n rows and their weights, as rectangles (n, m).
 
     Rows with fewer than m labels are filled with label 0 at weight 0, which adds nothing anywhere.
+
+    Attributes
+    ----------
+    index : (n, m) integers
+        Label numbers.
+    pos, cut : (n, m) floats
+        Their weights; the same object where they are equal.
     """
 
     index: Array
@@ -86,95 +135,99 @@ class Observed:
     cut: Array
 
 
-def rows(loss: Loss, scores: Array, seen: Observed) -> Array:
+def rows(loss: Loss, scores: Array, observed: Observed) -> Array:
     """The loss of every row, (n,)."""
-    return _VALUE[loss.reduction](loss, scores, seen)
+    return _VALUE[loss.reduction](loss, scores, observed)
 
 
-def gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+def gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     """The derivative of every row's loss by its scores, (n, L), in an array of its own."""
     if loss.slope is None:
         raise ValueError(
             f"{loss.name} is for evaluation only: its slope is 0 almost everywhere; "
             "train with a surrogate such as logistic or hinge."
         )
-    return _GRADIENT[loss.reduction](loss, scores, seen)
+    return _GRADIENT[loss.reduction](loss, scores, observed)
 
 
-def _ova(loss: Loss, scores: Array, seen: Observed) -> Array:
+def _ova(loss: Loss, scores: Array, observed: Observed) -> Array:
+    index, pos, cut = observed.index, observed.pos, observed.cut
     negative = loss.value(scores, 0)
     if loss.keep is not None:
-        negative = negative * loss.keep(negative, seen)
+        negative = negative * loss.keep(negative, observed)
     if loss.difference is None:
-        positive = _observed(loss, loss.value, scores, seen.index)
-        correction = times(seen.pos, positive) - times(seen.cut, take(negative, seen.index))
+        positive = _positive(loss, loss.value, scores, index)
+        correction = times(pos, positive) - times(cut, take(negative, index))
     else:
         constant, factor = loss.difference
-        correction = times(seen.pos, factor * take(scores, seen.index) + constant)
-        if seen.cut is not seen.pos:
-            correction = correction + times(seen.pos - seen.cut, take(negative, seen.index))
+        correction = times(pos, factor * take(scores, index) + constant)
+        if cut is not pos:
+            correction = correction + times(pos - cut, take(negative, index))
     return negative.sum(-1) + correction.sum(-1)
 
 
-def _ova_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+def _ova_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     assert loss.slope is not None  # noqa: S101 - `gradient` refused it
+    index, pos, cut = observed.index, observed.pos, observed.cut
     slope = loss.slope(scores, 0)
     if loss.keep is not None:
-        slope = slope * loss.keep(loss.value(scores, 0), seen)
+        slope = slope * loss.keep(loss.value(scores, 0), observed)
     if loss.difference is None:
-        positive = _observed(loss, loss.slope, scores, seen.index)
-        correction = times(seen.pos, positive) - times(seen.cut, take(slope, seen.index))
+        positive = _positive(loss, loss.slope, scores, index)
+        correction = times(pos, positive) - times(cut, take(slope, index))
     else:
-        correction = loss.difference[1] * seen.pos
-        if seen.cut is not seen.pos:
-            correction = correction + times(seen.pos - seen.cut, take(slope, seen.index))
-    return add_at(slope, seen.index, correction)
+        correction = loss.difference[1] * pos
+        if cut is not pos:
+            correction = correction + times(pos - cut, take(slope, index))
+    return add_at(slope, index, correction)
 
 
-def _observed(loss: Loss, function: Any, scores: Array, index: Array) -> Array:
+def _positive(loss: Loss, function: Callable[..., Array], scores: Array, index: Array) -> Array:
     """ℓ₊ or its slope at the observed labels."""
     if loss.per_label:
         return take(function(scores, 1), index)
     return function(take(scores, index), 1)
 
 
-def _pal(loss: Loss, scores: Array, seen: Observed) -> Array:
-    own = times(seen.pos, take(scores, seen.index))
-    return times(seen.pos.sum(-1), loss.value(scores)) - own.sum(-1)
+def _pal(loss: Loss, scores: Array, observed: Observed) -> Array:
+    own = times(observed.pos, take(scores, observed.index))
+    return times(observed.pos.sum(-1), loss.value(scores)) - own.sum(-1)
 
 
-def _pal_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+def _pal_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    return add_at(times(seen.pos.sum(-1)[:, None], loss.slope(scores)), seen.index, -seen.pos)
+    return add_at(
+        times(observed.pos.sum(-1)[:, None], loss.slope(scores)), observed.index, -observed.pos
+    )
 
 
-def _pairwise(loss: Loss, scores: Array, seen: Observed) -> Array:
-    own = take(scores, seen.index)
+def _pairwise(loss: Loss, scores: Array, observed: Observed) -> Array:
+    own = take(scores, observed.index)
     total = 0.0
-    for slot in range(seen.index.shape[1]):  # one (n, L) sheet at a time, not (n, m, L)
+    for slot in range(observed.index.shape[1]):  # one (n, L) sheet at a time, not (n, m, L)
         pairs = loss.value(own[:, slot, None] - scores, 1)
-        total = total + times(seen.pos[:, slot], pairs.sum(-1))
+        total = total + times(observed.pos[:, slot], pairs.sum(-1))
     tie = loss.value(namespace(own).zeros_like(own), 1)
-    itself = seen.pos * (1 - seen.cut) * tie  # j = i is no pair
-    return total - _among_observed(loss.value, own, seen).sum(-1).sum(-1) - itself.sum(-1)
+    itself = observed.pos * (1 - observed.cut) * tie  # j = i is no pair
+    return total - _among_observed(loss.value, own, observed).sum(-1).sum(-1) - itself.sum(-1)
 
 
-def _pairwise_gradient(loss: Loss, scores: Array, seen: Observed) -> Array:
+def _pairwise_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    own = take(scores, seen.index)
+    own = take(scores, observed.index)
     total = namespace(scores).zeros_like(scores)
-    for slot in range(seen.index.shape[1]):
-        slope = times(seen.pos[:, slot, None], loss.slope(own[:, slot, None] - scores, 1))
+    for slot in range(observed.index.shape[1]):
+        slope = times(observed.pos[:, slot, None], loss.slope(own[:, slot, None] - scores, 1))
         total -= slope
-        add_at(total, seen.index[:, slot, None], slope.sum(-1)[:, None])
-    pairs = _among_observed(loss.slope, own, seen)
-    return add_at(total, seen.index, pairs.sum(-2) - pairs.sum(-1))
+        add_at(total, observed.index[:, slot, None], slope.sum(-1)[:, None])
+    pairs = _among_observed(loss.slope, own, observed)
+    return add_at(total, observed.index, pairs.sum(-2) - pairs.sum(-1))
 
 
-def _among_observed(function: Any, own: Array, seen: Observed) -> Array:
+def _among_observed(function: Callable[..., Array], own: Array, observed: Observed) -> Array:
     """pos_i cut_j φ(s_i − s_j) for all observed i and j, (n, m, m)."""
     difference = own[:, :, None] - own[:, None, :]
-    return times(seen.pos[:, :, None] * seen.cut[:, None, :], function(difference, 1))
+    return times(observed.pos[:, :, None] * observed.cut[:, None, :], function(difference, 1))
 
 
 _VALUE = {"ova": _ova, "pal": _pal, "pairwise": _pairwise}

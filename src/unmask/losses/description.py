@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import _validation
+from unmask._typing import Floats
 from unmask.losses._loss import Loss
 from unmask.weights import CORRECTIONS, Weights
-
-Floats = NDArray[np.float64]
 
 
 class UnboundedLossWarning(UserWarning):
@@ -29,10 +27,22 @@ class UnboundedLossWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Description:
-    """`describe`'s answer; printing it gives the sentences.
+    """What `describe` returns; printing it gives the sentences.
 
-    `lower_bound` is per row on average, −inf where there is none; it and `largest_weight` are None
-    (not known) where only a correction was named; `consistent_for` names a metric or is None.
+    Attributes
+    ----------
+    loss : str
+        The name of the loss.
+    convex, bounded_below : bool
+        Whether the objective is convex in the scores, and bounded below.
+    lower_bound : float or None
+        Per row on average, −inf where there is none; None where only a correction was named.
+    largest_weight : float or None
+        The largest absolute weight; None where only a correction was named.
+    consistent_for : str or None
+        The metric that the loss is consistent for with unbiased weights.
+    words : str
+        All of it as sentences.
     """
 
     loss: str
@@ -52,52 +62,90 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     """Convexity, lower bound, largest weight and consistency of `loss` under `weights`.
 
     With the name of a correction in place of weights the answer holds for propensities below one
-    in general. `normalized` says which of the two kinds of weights they are.
+    in general.
 
+    Parameters
+    ----------
+    loss : Loss
+    weights : Weights or str
+        Label weights, or the name of a correction.
+    normalized : bool, default False
+        Which of the two kinds of weights they are.
+
+    Returns
+    -------
+    Description
+
+    Raises
+    ------
+    ValueError
+        If there is no correction of that name, or it does not exist in this form.
+
+    References
+    ----------
+    Menon, Rawat, Reddi & Kumar, *Multilabel reductions: what is my loss optimising?* (2019).
+
+    Examples
+    --------
     >>> from unmask.losses import logistic
     >>> print(describe(logistic, "unbiased"))
     logistic (ova, plain, unbiased): convex in the scores; unbounded below, because some cut
     exceeds 1 or some pos is negative: use the bound weights; consistent for precision@k.
     """
     named = weights if isinstance(weights, str) else None
-    given = (
+    checked = (
         replace(weights) if isinstance(weights, Weights) else _prototype(weights, loss, normalized)
     )
-    convex, lower = _SHAPE[loss.reduction](loss, given)
+    convex, lower = _SHAPE[loss.reduction](loss, checked)
     bounded = lower > -np.inf
-    known = None if named and bounded else lower
-    largest = None if named else _largest(given)
+    lower_bound = None if named and bounded else lower
+    largest = None if named else _largest(checked)
     target = _target(loss, normalized)
     parts = [
         "convex in the scores" if convex else "not convex in the scores",
-        _bound_in_words(bounded, known, loss, normalized),
+        _bound_in_words(bounded, lower_bound, loss, normalized),
         *([] if largest is None else [f"largest weight {largest:.4g}"]),
         _target_in_words(target, named, loss),
     ]
     kind = [loss.reduction, "normalised" if normalized else "plain", *([named] if named else [])]
     words = f"{loss.name} ({', '.join(kind)}): {'; '.join(parts)}."
-    return Description(loss.name, convex, bounded, known, largest, target, words)
+    return Description(loss.name, convex, bounded, lower_bound, largest, target, words)
 
 
 def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> None:
-    """One `UnboundedLossWarning`, in words, where minimising this loss has no end.
+    """Warn with an `UnboundedLossWarning` where minimising this loss has no end.
 
     Trainers call it once, before the first step.
 
+    Parameters
+    ----------
+    loss : Loss
+    weights : Weights or str
+        Label weights, or the name of a correction.
+    normalized : bool, default False
+        Which of the two kinds of weights they are.
+
+    Raises
+    ------
+    ValueError
+        As `describe`.
+
+    Examples
+    --------
     >>> from unmask import losses
     >>> warn_if_unbounded(losses.logistic, "bound")
     """
-    answer = describe(loss, weights, normalized=normalized)
-    if not answer.bounded_below:
-        warnings.warn(str(answer), UnboundedLossWarning, stacklevel=3)
+    description = describe(loss, weights, normalized=normalized)
+    if not description.bounded_below:
+        warnings.warn(str(description), UnboundedLossWarning, stacklevel=3)
 
 
 def _prototype(correction: str, loss: Loss, normalized: bool) -> Weights:
     """Weights of a row of one label and a row of two at p = 0.3: all that can go wrong does."""
     _validation.one_of(correction, CORRECTIONS, "correction")
-    reduction = "pal" if loss.reduction == "pal" else "ova"
     weigh = CORRECTIONS[correction]
-    return weigh([[1, 0, 0], [1, 1, 0]], [0.3] * 3, normalized=normalized, reduction=reduction)
+    labels, p = [[1, 0, 0], [1, 1, 0]], [0.3] * 3
+    return weigh(labels, p, normalized=normalized, reduction=loss.reduction)
 
 
 def _largest(weights: Weights) -> float:

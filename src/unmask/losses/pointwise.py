@@ -15,22 +15,46 @@ from dataclasses import replace
 
 import numpy as np
 
-from unmask.losses._arrays import Array, namespace, softplus, special
 from unmask.losses._loss import Loss
+from unmask.weights._arrays import Array, namespace, softplus, special
 
 
 def pairwise(loss: Loss) -> Loss:
     """φ of a margin loss, applied to s_i − s_j for every relevant i and irrelevant j.
 
-    On the 0–1 loss this is the bipartite Kendall-tau count of wrongly ordered pairs; a tie counts
-    one half, so constant scores do not look perfect. Corrected for missing labels with any weights
-    of `unmask.weights` (Schultheis & Babbar, appendix on pairwise losses), in O(mL) per row.
+        Σ_{i relevant} Σ_{j irrelevant} φ(s_i − s_j)
 
+    On the 0–1 loss this is the bipartite Kendall-tau count of wrongly ordered pairs; a tie counts
+    one half, so constant scores do not look perfect. Corrected for missing labels with the weights
+    of `unmask.weights` (`reduction="pairwise"`), in O(mL) per row.
+
+    Parameters
+    ----------
+    loss : Loss
+        A margin loss of the reduction "ova".
+
+    Returns
+    -------
+    Loss
+        The ranking loss, called `pairwise_` and the name of `loss`.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
+    (2021), appendix on pairwise losses.
+
+    Examples
+    --------
     >>> from unmask.losses import hinge
     >>> pairwise(hinge).name
     'pairwise_hinge'
     """
-    return replace(loss, name=f"pairwise_{loss.name}", reduction="pairwise")
+    return replace(
+        loss,
+        name=f"pairwise_{loss.name}",
+        reduction="pairwise",
+        doc=_PAIRWISE_DOC.get(loss.name, f"Σ φ(s_i − s_j), φ being ℓ₊ of {loss.name}."),
+    )
 
 
 def _margin(scores: Array, label: int) -> Array:
@@ -135,7 +159,6 @@ def _squared_error_lower(pos: Array, cut: Array) -> Array:
 
 _unbounded_above = lower_bound(np.inf, np.inf)
 
-#: Binary cross-entropy on logits: ℓ₊ = log(1 + e⁻ˢ), ℓ₋ = log(1 + eˢ).
 logistic = Loss(
     "logistic",
     "ova",
@@ -146,9 +169,19 @@ logistic = Loss(
     _unbounded_above,
     proper=True,
     difference=(0.0, -1.0),
+    doc="""Binary cross-entropy on logits.
+
+        ℓ₊(s) = log(1 + e⁻ˢ),    ℓ₋(s) = log(1 + eˢ)
+
+    Its optimum is the log-odds, so σ(s) estimates P(label | row). ℓ₊ − ℓ₋ = −s is linear: convex
+    under any weights, also negative ones; unbounded below where cut > 1 or pos < 0.
+
+    >>> from unmask.losses import logistic
+    >>> float(logistic.value(0.0, 1))
+    0.6931471805599453
+    """,
 )
 
-#: ℓ₊ = (1 − s)², ℓ₋ = s²: regression on the 0/1 label, so that s estimates a probability.
 squared_error = Loss(
     "squared_error",
     "ova",
@@ -159,9 +192,19 @@ squared_error = Loss(
     _squared_error_lower,
     proper=True,
     difference=(1.0, -2.0),
+    doc="""Regression on the 0/1 label, so that s estimates a probability.
+
+        ℓ₊(s) = (1 − s)²,    ℓ₋(s) = s²
+
+    ℓ₊ − ℓ₋ = 1 − 2s is linear: convex under any weights with 1 + pos − cut ≥ 0, and then bounded
+    below by pos − pos² / (1 + pos − cut).
+
+    >>> from unmask.losses import squared_error
+    >>> squared_error.value(0.25, 1)
+    0.5625
+    """,
 )
 
-#: ℓ₊ = max(0, 1 − s), ℓ₋ = max(0, 1 + s).
 hinge = Loss(
     "hinge",
     "ova",
@@ -171,9 +214,19 @@ hinge = Loss(
     convex_if_both_positive,
     _unbounded_above,
     proper=False,
+    doc="""The hinge loss of support vector machines.
+
+        ℓ₊(s) = max(0, 1 − s),    ℓ₋(s) = max(0, 1 + s)
+
+    Convex and bounded below where pos ≥ 0 and cut ≤ 1: `bound` weights, not unbiased ones. Not
+    proper: scores order labels only as more or less likely than not.
+
+    >>> from unmask.losses import hinge
+    >>> float(hinge.value(0.5, 1)), float(hinge.value(0.5, 0))
+    (0.5, 1.5)
+    """,
 )
 
-#: The square of the hinge loss: ℓ₊ = max(0, 1 − s)², ℓ₋ = max(0, 1 + s)².
 squared_hinge = Loss(
     "squared_hinge",
     "ova",
@@ -183,18 +236,68 @@ squared_hinge = Loss(
     convex_if_both_positive,
     _unbounded_above,
     proper=True,
+    doc="""The square of the hinge loss, as in DiSMEC.
+
+        ℓ₊(s) = max(0, 1 − s)²,    ℓ₋(s) = max(0, 1 + s)²
+
+    Its optimum is 2 P(label | row) − 1. Convex and bounded below where pos ≥ 0 and cut ≤ 1.
+
+    >>> from unmask.losses import squared_hinge
+    >>> float(squared_hinge.value(0.5, 0))
+    2.25
+    """,
 )
 
-#: ℓ₊ = [s < 0], ℓ₋ = [s > 0], and one half at s = 0; for evaluation only.
 zero_one = Loss(
-    "zero_one", "ova", _zero_one, None, None, never_convex, lower_bound(1.0, 1.0), proper=False
+    "zero_one",
+    "ova",
+    _zero_one,
+    None,
+    None,
+    never_convex,
+    lower_bound(1.0, 1.0),
+    proper=False,
+    doc="""The 0–1 loss: wrong signs. For evaluation only.
+
+        ℓ₊(s) = [s < 0],    ℓ₋(s) = [s > 0],    and one half at s = 0
+
+    >>> from unmask.losses import zero_one
+    >>> float(zero_one.value(-1.0, 1)), float(zero_one.value(0.0, 1))
+    (1.0, 0.5)
+    """,
 )
 
-#: Kendall-tau for evaluation: wrongly ordered pairs of a relevant and an irrelevant label.
+_PAIRWISE_DOC = {
+    "zero_one": """Kendall-tau: pairs of labels in the wrong order. For evaluation only.
+
+        Σ_{i relevant} Σ_{j irrelevant} [s_i < s_j],    and one half where s_i = s_j
+
+    >>> from unmask import losses, weights
+    >>> losses.total("pairwise_zero_one", [[0.0, 1.0, 2.0]], weights.vanilla([[0, 1, 0]]))
+    array([1.])
+    """,
+    "logistic": """The loss of RankNet: logistic on differences of scores.
+
+        Σ_{i relevant} Σ_{j irrelevant} log(1 + e^{−(s_i − s_j)})
+
+    Convex and bounded below with vanilla and `bound` weights of `reduction="pairwise"`.
+
+    >>> from unmask import losses, weights
+    >>> losses.total("pairwise_logistic", [[0.0, 0.0]], weights.vanilla([[1, 0]])).round(4)
+    array([0.6931])
+    """,
+    "hinge": """The loss of ranking support vector machines: hinge on differences of scores.
+
+        Σ_{i relevant} Σ_{j irrelevant} max(0, 1 − (s_i − s_j))
+
+    Convex and bounded below with vanilla and `bound` weights of `reduction="pairwise"`.
+
+    >>> from unmask import losses, weights
+    >>> losses.total("pairwise_hinge", [[0.5, 0.0]], weights.vanilla([[1, 0]]))
+    array([0.5])
+    """,
+}
+
 pairwise_zero_one = pairwise(zero_one)
-
-#: Σ log(1 + e^{−(s_i − s_j)}) over relevant i and irrelevant j (RankNet).
 pairwise_logistic = pairwise(logistic)
-
-#: Σ max(0, 1 − (s_i − s_j)) over relevant i and irrelevant j (ranking SVM).
 pairwise_hinge = pairwise(hinge)

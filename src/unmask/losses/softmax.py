@@ -7,9 +7,9 @@ where every pos ≥ 0 (a negative weight pays for pushing its label's score to �
 
 from __future__ import annotations
 
-from unmask.losses._arrays import Array, special
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import convex_if_linear_difference, lower_bound
+from unmask.weights._arrays import Array, special
 
 
 def _log_partition(scores: Array) -> Array:
@@ -20,7 +20,6 @@ def _probabilities(scores: Array) -> Array:
     return special(scores).softmax(scores, -1)
 
 
-#: Softmax cross-entropy per observed label: A(s) = log Σ_j eˢʲ, ∇A = softmax(s).
 softmax = Loss(
     "softmax",
     "pal",
@@ -30,4 +29,15 @@ softmax = Loss(
     convex_if_linear_difference,
     lower_bound(float("inf"), float("inf")),
     proper=True,
+    doc="""Softmax cross-entropy of every observed label, the loss of pick-all-labels.
+
+        Σ_{i∈I} pos_i (A(s) − s_i),    A(s) = log Σ_j eˢʲ,    ∇A = softmax(s)
+
+    Convex where Σ pos ≥ 0, bounded below where every pos ≥ 0. With normalised weights its optimum
+    orders labels by E[Y_i / |Y|], the order for recall.
+
+    >>> from unmask import losses, weights
+    >>> losses.total("softmax", [[0.0, 0.0]], weights.vanilla([[1, 0]])).round(4)
+    array([0.6931])
+    """,
 )

@@ -8,7 +8,7 @@ returns the value of the batch), without depending on that package. The state is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,7 +79,7 @@ class RankingMetrics(nn.Module):
         )
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in the rows of a batch."""
+        """Take in the rows of a batch: logits (n, L), and targets as in `MissingLabelLoss`."""
         self._state.update(self._top(logits), _labels(targets, logits.shape))
 
     def forward(self, logits: Tensor, targets: Tensor) -> Table:
@@ -92,8 +92,8 @@ class RankingMetrics(nn.Module):
         """The estimates over all rows of all ranks."""
         if not (distributed.is_available() and distributed.is_initialized()):
             return self._state.compute()
-        states: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(states, self._state)
+        states: list[Evaluator] = [self._state] * distributed.get_world_size()
+        distributed.all_gather_object(states, self._state)  # every rank's state takes its place
         whole = self._empty()
         for state in states:
             whole.merge(state)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from unmask import _validation, losses
+from unmask._kernels.weights import gauss_legendre
+from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.losses import Loss, Observed, _loss
-from unmask.torch import weighing
+from unmask.propensity.models import reciprocal
 from unmask.torch.targets import label_index
 from unmask.torch.targets import spoilt as spoilt_rows
-from unmask.weights import CORRECTIONS, Weights, count_distribution
+from unmask.weights import CORRECTIONS, Weights, count_distribution, formulas
+from unmask.weights.formulas import Rectangle
 
 _USUAL = {"ova": "logistic", "pal": "softmax", "pairwise": "pairwise_logistic"}
 _OVER_BATCH = ("mean", "sum", "none")
@@ -23,15 +25,7 @@ _OVER_BATCH = ("mean", "sum", "none")
 class MissingLabelLoss(nn.Module):
     """A multilabel loss on logits, corrected for labels that go missing.
 
-    The value of a row is Σ over its labels (or pairs), weighted as in `unmask.weights`;
-    `reduction_over_batch` is the mean over rows, their sum, or "none" for the (n,) values.
-
-    - `propensity`: P(seen | relevant), one per label; saved in the `state_dict`;
-    - `correction`: a name of `weights.CORRECTIONS`; `tempered` takes `tau`, `empirical_bayes` takes
-      the training `labels`, from which the distribution of label counts is learnt once;
-    - `normalized`: divide every row's loss among its labels (for recall);
-    - `loss`: a name of `losses.LOSSES` or any `Loss`; it brings its reduction (ova, pal, pairwise)
-      along. Naming the `reduction` alone takes its usual loss.
+    The value of a row is Σ over its labels (or pairs) of the loss, weighted as in `unmask.weights`.
 
     Targets are dense 0/1, a sparse COO or CSR tensor, or label numbers (n, m) filled up with −1. A
     label that a row names twice, or that does not exist, is refused; inside a compiled graph, which
@@ -40,12 +34,47 @@ class MissingLabelLoss(nn.Module):
     Logits of half precision are computed in float32. A logit of −inf ("never predict this") adds
     the limit of the loss, which is 0 for unobserved labels and all losses but the squared error;
     NaN makes the loss of its row NaN, and other infinite logits make it infinite or NaN. No rows at
-    all have the loss 0 and no gradient.
+    all have the loss 0 and no gradient. Weights beyond the range of float32 (many labels of low
+    propensity, normalised and unbiased) make the loss infinite: use "bound".
 
-    A combination that is unbounded below says so
-    once, with an `UnboundedLossWarning` (see `Loss.describe`). Weights beyond the range of float32
-    (many labels of low propensity, normalised and unbiased) make the loss infinite: use "bound".
+    Parameters
+    ----------
+    propensity : (L,) numbers in (0, 1]
+        P(observed | relevant), one per label; saved in the `state_dict`.
+    loss : Loss or str, optional
+        A loss, or its name in `losses.LOSSES`; it brings its reduction along. By default the usual
+        one of the reduction: logistic, softmax or pairwise_logistic.
+    reduction : {"ova", "pal", "pairwise"}, optional
+        Instead of naming a loss; "ova" by default.
+    normalized : bool, default False
+        Whether a row's loss is divided among its labels (for recall).
+    correction : str, default "unbiased"
+        A name in `weights.CORRECTIONS`.
+    tau : float in [0, 1], default 0.5
+        How much to correct, for "tempered".
+    labels : (n, L) matrix of 0 and 1, optional
+        The training labels, for "empirical_bayes", which learns the distribution of label counts
+        from them once.
+    reduction_over_batch : {"mean", "sum", "none"}, default "mean"
+        The mean over rows, their sum, or the (n,) values.
 
+    Raises
+    ------
+    ValueError
+        If propensities are out of range, a name is unknown, or the combination does not exist.
+
+    Warns
+    -----
+    UnboundedLossWarning
+        Once, where the combination is unbounded below (see `Loss.describe`).
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
+    (2021).
+
+    Examples
+    --------
     >>> loss = MissingLabelLoss([0.5, 0.8, 0.9], loss="softmax")
     >>> logits = torch.zeros(2, 3, requires_grad=True)
     >>> loss(logits, torch.tensor([[0, 2], [1, -1]]))  # rows with labels {0, 2} and {1}
@@ -57,14 +86,14 @@ class MissingLabelLoss(nn.Module):
 
     def __init__(
         self,
-        propensity: ArrayLike,
+        propensity: PropensityLike,
         *,
         loss: Loss | str | None = None,
         reduction: str | None = None,
         normalized: bool = False,
         correction: str = "unbiased",
         tau: float = 0.5,
-        labels: Any = None,
+        labels: LabelsLike | None = None,
         reduction_over_batch: str = "mean",
     ) -> None:
         """See the class."""
@@ -78,7 +107,8 @@ class MissingLabelLoss(nn.Module):
         self.tau = _validation.in_range(tau, "tau", 0, 1)
         _refuse(self.loss, correction, normalized, labels)
         values = _validation.propensity(propensity)
-        self.register_buffer("inverse_propensity", torch.as_tensor(np.append(1 / values, 0)))
+        inverse = np.append(reciprocal(values), 0)
+        self.register_buffer("inverse_propensity", torch.as_tensor(inverse))
         self.register_buffer("share", _share(correction, labels, values))
         if (values < 1).any():
             losses.warn_if_unbounded(self.loss, correction, normalized=normalized)
@@ -86,14 +116,33 @@ class MissingLabelLoss(nn.Module):
     def forward(
         self, logits: Tensor, targets: Tensor | None = None, *, weights: Weights | None = None
     ) -> Tensor:
-        """The loss of a batch; `weights` (rows of precomputed `Weights`) may stand for targets."""
+        """The loss of a batch.
+
+        Parameters
+        ----------
+        logits : (n, L) tensor
+        targets : tensor, optional
+            Observed labels; see the class.
+        weights : Weights, optional
+            Precomputed label weights of the batch's rows, instead of targets.
+
+        Returns
+        -------
+        tensor
+            One number, or (n,) for `reduction_over_batch="none"`.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, or targets are not 0/1 or no label numbers.
+        """
         _refuse_logits(logits)
-        seen = self._observe(logits, targets, weights)
+        observed = self._observe(logits, targets, weights)
         dtype = torch.promote_types(logits.dtype, torch.float32)
-        pos = seen.pos.to(dtype)
-        cut = None if seen.cut is seen.pos else seen.cut.to(dtype)
+        pos = observed.pos.to(dtype)
+        cut = None if observed.cut is observed.pos else observed.cut.to(dtype)
         value: Tensor = _BatchLoss.apply(  # type: ignore[no-untyped-call]
-            logits.to(dtype), seen.index, pos, cut, self.loss, self.over_batch
+            logits.to(dtype), observed.index, pos, cut, self.loss, self.over_batch
         )
         return value
 
@@ -127,12 +176,36 @@ class MissingLabelLoss(nn.Module):
         return Observed(index.clamp(min=0), pos, cut)
 
     def _weigh(self, inverse: Tensor) -> tuple[Tensor, Tensor]:
+        entries = Rectangle(inverse, _rule)
         if self.correction == "tempered":
-            inverse = torch.lerp(weighing.present(inverse), inverse, self.tau)
-        if not self.normalized:
-            return weighing.plain(self.correction, self.loss.reduction, inverse)
-        weight = weighing.normalized(self.correction, inverse, self.share)
-        return weight, weight
+            tempered = formulas.tempered_inverse(inverse, entries.ones(), self.tau)
+            entries = Rectangle(tempered, _rule)
+        weights: tuple[Tensor, Tensor] = formulas.weigh(
+            self.correction,
+            entries,
+            normalized=self.normalized,
+            reduction=self.loss.reduction,
+            share=self.share,
+        )
+        return weights
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _rule(count: int) -> tuple[Floats, Floats]:
+    """Gauss–Legendre nodes and weights on [0, 1], which a compiled graph takes as constants."""
+    return gauss_legendre(count)
+
+
+class Context(Protocol):
+    """What forward leaves for backward."""
+
+    loss: Loss
+    over_batch: str
+    saved_tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors."""
+        ...
 
 
 class _BatchLoss(torch.autograd.Function):
@@ -140,7 +213,7 @@ class _BatchLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Context,
         scores: Tensor,
         index: Tensor,
         pos: Tensor,
@@ -157,10 +230,10 @@ class _BatchLoss(torch.autograd.Function):
         return rows.sum() / _divisor(over_batch, scores)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
         scores, index, pos, cut = ctx.saved_tensors
-        seen = Observed(index, pos, pos if cut is None else cut)
-        slope: Tensor = _loss.gradient(ctx.loss, scores, seen)
+        observed = Observed(index, pos, pos if cut is None else cut)
+        slope: Tensor = _loss.gradient(ctx.loss, scores, observed)
         by_row = (
             grad[:, None] if ctx.over_batch == "none" else grad / _divisor(ctx.over_batch, scores)
         )
@@ -190,13 +263,10 @@ def _choose(loss: Loss | str | None, reduction: str | None) -> Loss:
     return chosen
 
 
-def _refuse(loss: Loss, correction: str, normalized: bool, labels: Any) -> None:
+def _refuse(loss: Loss, correction: str, normalized: bool, labels: LabelsLike | None) -> None:
     if loss.slope is None:
         raise ValueError(f"{loss.name} is for evaluation only; train with logistic or hinge.")
-    if loss.reduction == "pairwise" and normalized:
-        raise ValueError("pairwise losses have no normalised form; pass normalized=False.")
-    if correction == "empirical_bayes" and not normalized:
-        raise ValueError("empirical_bayes has no plain form; pass normalized=True.")
+    formulas.refuse_combination(correction, normalized, loss.reduction)
     if (correction == "empirical_bayes") != (labels is not None):
         raise ValueError(
             "empirical_bayes learns the distribution of label counts from the training labels: "
@@ -204,14 +274,15 @@ def _refuse(loss: Loss, correction: str, normalized: bool, labels: Any) -> None:
         )
 
 
-def _share(correction: str, labels: Any, propensity: Any) -> Tensor:
+def _share(correction: str, labels: LabelsLike | None, propensity: Floats) -> Tensor:
     """E[1/N* | m] for m = 0, 1, …; empty for corrections that do not need it."""
-    if correction != "empirical_bayes":
+    if correction != "empirical_bayes" or labels is None:
         return torch.empty(0, dtype=torch.float64)
     fit = count_distribution(labels, propensity)
-    seen = np.flatnonzero(fit.rows)
+    occurring = np.flatnonzero(fit.rows)
     # a count that training rows do not show takes the value of its neighbours
-    return torch.as_tensor(np.interp(np.arange(len(fit.rows)), seen, fit.share[seen]))
+    counts = np.arange(len(fit.rows))
+    return torch.as_tensor(np.interp(counts, occurring, fit.share[occurring]))
 
 
 def _precomputed(weights: Weights, logits: Tensor) -> Observed:
@@ -220,5 +291,5 @@ def _precomputed(weights: Weights, logits: Tensor) -> Observed:
             f"weights of shape {weights.pos.shape} for logits of shape {tuple(logits.shape)}; "
             "take the rows of the batch, weights[rows]."
         )
-    seen = losses.observed(weights)
-    return Observed(*(torch.as_tensor(a, device=logits.device) for a in vars(seen).values()))
+    arrays = vars(losses.observed(weights)).values()
+    return Observed(*(torch.as_tensor(array, device=logits.device) for array in arrays))

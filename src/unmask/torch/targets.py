@@ -39,7 +39,7 @@ def label_index(targets: Tensor, shape: tuple[int, ...]) -> Tensor:
             "of the same shape, or integer label numbers with one row for each row of the logits."
         )
     if not numbers:
-        index: Tensor = _found(targets)
+        index: Tensor = _observed_index(targets)
         return index
     index = targets.long().clamp(min=-1)
     if not torch.compiler.is_compiling():
@@ -74,7 +74,7 @@ def _refuse_numbers(index: Tensor, n_labels: int) -> None:
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _found(targets: Tensor) -> Tensor:
+def _observed_index(targets: Tensor) -> Tensor:
     """The width m depends on the values, which no compiled graph can know."""
     if targets.layout is torch.strided:
         rows, columns = targets.nonzero(as_tuple=True)

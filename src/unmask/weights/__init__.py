@@ -4,24 +4,26 @@ Labels go missing independently, Y = M ⊙ Y*, with propensities p_j = P(M_j = 1
 loss of the package, corrected or not, is linear in two weights per *observed* label j ∈ I, which
 depend on labels and propensities but never on the scores s:
 
-    one-vs-all       loss(s) = Σ_j ℓ₋(s_j) + Σ_{j∈I} ( pos_j ℓ₊(s_j) − cut_j ℓ₋(s_j) )
-    pick-all-labels  loss(s) = Σ_{j∈I} pos_j g(j, s)
+    one-vs-all       Σ_j ℓ₋(s_j) + Σ_{j∈I} ( pos_j ℓ₊(s_j) − cut_j ℓ₋(s_j) )
+    pick-all-labels  Σ_{j∈I} pos_j g(j, s)
+    pairwise         Σ_{i∈I} pos_i ( Σ_{j≠i} φ(s_i − s_j) − Σ_{j∈I, j≠i} cut_j φ(s_i − s_j) )
 
 With m = |I| and a = 1/p:
 
-| correction      | plain: pos, cut                      | normalised: pos = cut                |
-|-----------------|--------------------------------------|--------------------------------------|
-| vanilla         | 1, 1                                 | 1/m                                  |
-| unbiased        | a, a                                 | T_j = a_j ∫₀¹ Π_{k≠j} (1 − u a_k) du |
-| bound           | 2a − 1, 1 (ova); a, a (pal)          | a_j / (1 + Σ_{k≠j} a_k)              |
-| empirical_bayes | –                                    | a_j E[1/N* given m]                  |
-| tempered        | as unbiased, with 1 + τ(a − 1) for a | likewise                             |
+| correction      | plain: pos, cut                              | normalised: pos = cut          |
+|-----------------|----------------------------------------------|--------------------------------|
+| vanilla         | 1, 1                                         | 1/m                            |
+| unbiased        | a, a                                         | a_j ∫₀¹ Π_{k≠j} (1 − u a_k) du |
+| bound           | 2a − 1, 1 (ova); a, a (pal); a, 1 (pairwise) | a_j / (1 + Σ_{k≠j} a_k)        |
+| empirical_bayes | –                                            | a_j E[1/N* given m]            |
+| tempered        | as unbiased, with 1 + τ(a − 1) for a         | likewise                       |
 
 So weights are computed once per data set; losses and trainers see nothing else. A row without
 observed labels has no weights: its normalised loss is that of an empty label set.
 
-Read on in `corrections` (the table above), `normalized` (T for every row), `counts` (how many
-labels rows truly have), `record` (the pair of matrices), `exports` (other people's trainers).
+Read on in `formulas` (the table above, for numpy and torch), `corrections` (one function for each),
+`normalized` (T for every row), `counts` (how many labels rows truly have), `record` (the pair of
+matrices), `exports` (other people's trainers).
 """
 
 from unmask.weights.corrections import (

@@ -2,99 +2,192 @@
 
 `labels` is rows × labels, 0/1. `propensity` is one number per label, or a sparse matrix with the
 pattern of the labels where it differs from row to row. `normalized` divides a row's loss among its
-labels (the losses consistent for recall), `reduction` is "ova" (one-vs-all) or "pal"
-(pick-all-labels; only `pos` counts there). Formulas: the table in `unmask.weights`. Corrections
-2–4 are those of Schultheis & Babbar, *Unbiased loss functions for multilabel classification with
-missing labels* (2021).
+labels (the losses consistent for recall), `reduction` is the kind of loss that will use the
+weights: "ova" (one-vs-all), "pal" (pick-all-labels; only `pos` counts there) or "pairwise".
+
+The formulas stand in `formulas`, which `unmask.torch` reads as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import _validation
-from unmask._kernels import weights as kernels
+from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.propensity import temper
 from unmask.weights.counts import distribution_of
-from unmask.weights.normalized import Inverse, by_chunks, exact, inverse_of
+from unmask.weights.formulas import REDUCTIONS, refuse_combination, weigh
+from unmask.weights.normalized import StoredEntries, stored_entries
 from unmask.weights.record import Weights, with_values
 
-Floats = NDArray[np.float64]
-REDUCTIONS = ("ova", "pal")
+
+class Form(TypedDict, total=False):
+    """The options of every correction: `normalized` and `reduction`."""
+
+    normalized: bool
+    reduction: str
 
 
 def vanilla(
-    labels: Any, propensity: Any = None, *, normalized: bool = False, reduction: str = "ova"
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    normalized: bool = False,
+    reduction: str = "ova",
 ) -> Weights:
-    """Take observed labels for the truth: 1, or 1/m where normalised. Propensities are not used.
+    """Take observed labels for the truth: 1, or 1/m where normalised.
 
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : optional
+        Not used; here so that all corrections are called alike.
+    normalized : bool, default False
+        Whether a row's loss is divided among its m observed labels.
+    reduction : {"ova", "pal", "pairwise"}, default "ova"
+        The kind of loss; "pairwise" has no normalised form.
+
+    Returns
+    -------
+    Weights
+        pos = cut = 1, or 1/m.
+
+    Raises
+    ------
+    ValueError
+        If the labels are not 0/1, or the reduction is unknown or has no normalised form.
+
+    Examples
+    --------
     >>> vanilla([[1, 1, 0], [0, 0, 1]], normalized=True).pos.toarray()
     array([[0.5, 0.5, 0. ],
            [0. , 0. , 1. ]])
     """
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    form = _checked("vanilla", normalized, reduction)
     matrix = _validation.labels(labels)
-    if not normalized:
-        return _both(matrix, np.ones(matrix.nnz))
-    share = 1 / np.maximum(np.arange(np.diff(matrix.indptr).max(initial=0) + 1), 1)
-    return _both(matrix, by_chunks(matrix.indptr, kernels.spread, share)[0])
+    return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
 def unbiased(
-    labels: Any, propensity: Any, *, normalized: bool = False, reduction: str = "ova"
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    *,
+    normalized: bool = False,
+    reduction: str = "ova",
 ) -> Weights:
     """The only weights whose loss has, over all masks, the mean of the loss on true labels.
 
-    Plain 1/p; normalised T_j, exact for any number of labels (`normalized_weights`). Large and of
-    either sign where propensities are low: hinge losses are then unbounded below.
+    Plain a = 1/p; normalised T_j = a_j ∫₀¹ Π_{k≠j} (1 − u a_k) du, exact for any number of labels
+    (`normalized_weights`). Large and of either sign where propensities are low: hinge losses are
+    then unbounded below.
 
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label.
+    normalized : bool, default False
+        Whether a row's loss is divided among its labels.
+    reduction : {"ova", "pal", "pairwise"}, default "ova"
+        The kind of loss; "pairwise" has no normalised form.
+
+    Returns
+    -------
+    Weights
+        pos = cut = 1/p, or T.
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range or do not fit each other, or the reduction is
+        unknown or has no normalised form.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
+    (2021).
+
+    Examples
+    --------
     >>> unbiased([[1, 1], [0, 1]], [1 / 3, 1 / 3], normalized=True).pos.toarray()
     array([[-1.5, -1.5],
            [ 0. ,  3. ]])
     """
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    form = _checked("unbiased", normalized, reduction)
     matrix = _validation.labels(labels)
-    return _unbiased(matrix, inverse_of(propensity, matrix), normalized)
-
-
-def _unbiased(matrix: sp.csr_array, inverse: Inverse, normalized: bool) -> Weights:
-    if normalized:
-        return _both(matrix, exact(matrix.indptr, inverse))
-    return _both(matrix, inverse.entries())
+    return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
 def bound(
-    labels: Any, propensity: Any, *, normalized: bool = False, reduction: str = "ova"
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    *,
+    normalized: bool = False,
+    reduction: str = "ova",
 ) -> Weights:
     """Positive weights whose loss is, in the mean over masks, no less than the true one.
 
-    Plain one-vs-all: 2/p − 1 on the positive side and nothing left of the negative one, which
-    bounds the unbiased 0–1 loss up to a constant (Qaraei et al., 2021). Normalised: the share
-    a_j / (1 + Σ_{k≠j} a_k) bounds the true share 1/N* by Jensen's inequality; with label j itself
-    in the sum, as sometimes printed, it is no bound. Plain pick-all-labels needs none: it is linear
-    in non-negative terms, and this is the unbiased weight.
+    With a = 1/p:
 
+    - plain one-vs-all: 2a − 1 on the positive side and nothing left of the negative one, which
+      bounds the unbiased 0–1 loss up to a constant;
+    - plain pick-all-labels: a, the unbiased weight, which is positive already;
+    - pairwise: pos = a, cut = 1, which drops pairs of two observed labels. These are the smallest
+      non-negative weights whose mean is a bound, for any non-negative pair loss (decision 0009);
+    - normalised: a_j / (1 + Σ_{k≠j} a_k) bounds the true share 1/N* by Jensen's inequality. With
+      label j itself in the sum, as sometimes printed, it is no bound.
+
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label. Propensities that are too high make it no bound.
+    normalized : bool, default False
+        Whether a row's loss is divided among its labels.
+    reduction : {"ova", "pal", "pairwise"}, default "ova"
+        The kind of loss; "pairwise" has no normalised form.
+
+    Returns
+    -------
+    Weights
+        Positive `pos`, and `cut` ≤ 1 for plain ova and pairwise.
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range or do not fit each other, or the reduction is
+        unknown or has no normalised form.
+
+    References
+    ----------
+    Qaraei et al., *Convex surrogates for unbiased loss functions in extreme classification with
+    missing labels* (2021); Schultheis & Babbar (2021).
+
+    Examples
+    --------
     >>> bound([[1, 1]], [0.5, 0.25], normalized=True).pos.toarray()
     array([[0.4       , 1.33333333]])
+    >>> bound([[1, 1]], [0.5, 0.25], reduction="pairwise").pos.toarray()
+    array([[2., 4.]])
     """
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    form = _checked("bound", normalized, reduction)
     matrix = _validation.labels(labels)
-    inverse = inverse_of(propensity, matrix)
-    if normalized:
-        return _both(matrix, by_chunks(matrix.indptr, kernels.bound, inverse=inverse)[0])
-    if reduction == "pal":
-        return _unbiased(matrix, inverse, normalized)
-    pos = with_values(matrix, 2 * inverse.entries() - 1)
-    return Weights(pos, with_values(matrix, np.ones(matrix.nnz)))
+    return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
 def empirical_bayes(
-    labels: Any, propensity: Any, *, normalized: bool = True, reduction: str = "ova"
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    *,
+    normalized: bool = True,
+    reduction: str = "ova",
 ) -> Weights:
     """(1/p_j) E[1/N* | m]: how many labels a row truly has is learnt from all rows together.
 
@@ -104,27 +197,45 @@ def empirical_bayes(
     N* beyond m. The fitted distribution of N*: `count_distribution`. There is no plain form: a loss
     without 1/N* has nothing to estimate, and `unbiased` is already exact and positive.
 
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label.
+    normalized : bool, default True
+        Must be True.
+    reduction : {"ova", "pal"}, default "ova"
+        The kind of loss; the weights are the same.
+
+    Returns
+    -------
+    Weights
+        pos = cut > 0.
+
+    Raises
+    ------
+    ValueError
+        If `normalized` is False, the reduction is unknown or pairwise, or labels or propensities
+        are out of range or do not fit each other.
+
+    Examples
+    --------
     >>> empirical_bayes([[1, 1, 0], [0, 1, 0], [0, 0, 0]], [1.0, 1.0, 1.0]).pos.toarray()
     array([[0.5, 0.5, 0. ],
            [0. , 1. , 0. ],
            [0. , 0. , 0. ]])
     """
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
-    if not normalized:
-        raise ValueError(
-            "empirical_bayes estimates the 1/N* of normalised losses and has no plain form; "
-            "pass normalized=True, or use `unbiased` for a plain loss."
-        )
+    form = _checked("empirical_bayes", normalized, reduction)
     matrix = _validation.labels(labels)
-    inverse = inverse_of(propensity, matrix)
-    share = distribution_of(matrix, inverse).share
-    values, _ = by_chunks(matrix.indptr, kernels.spread, share)
-    return _both(matrix, values * inverse.entries())
+    entries = stored_entries(matrix, propensity)
+    share = distribution_of(entries, matrix.shape[1]).share
+    return _weights("empirical_bayes", matrix, entries, form, share)
 
 
 def tempered(
-    labels: Any,
-    propensity: Any,
+    labels: LabelsLike,
+    propensity: PropensityLike,
     *,
     tau: float = 0.5,
     normalized: bool = False,
@@ -134,10 +245,36 @@ def tempered(
 
     τ = 0 is `vanilla`, τ = 1 is `unbiased`, bit for bit.
 
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label.
+    tau : float in [0, 1], default 0.5
+        How much of the correction to apply.
+    normalized : bool, default False
+        Whether a row's loss is divided among its labels.
+    reduction : {"ova", "pal", "pairwise"}, default "ova"
+        The kind of loss; "pairwise" has no normalised form.
+
+    Returns
+    -------
+    Weights
+        pos = cut = 1 + τ(1/p − 1), or T of these numbers.
+
+    Raises
+    ------
+    ValueError
+        If τ, labels or propensities are out of range or do not fit each other, or the reduction is
+        unknown or has no normalised form.
+
+    Examples
+    --------
     >>> tempered([[1, 1]], [0.5, 0.25], tau=0.5).pos.toarray()
     array([[1.5, 2.5]])
     """
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    form = _checked("tempered", normalized, reduction)
     matrix = _validation.labels(labels)
     if sp.issparse(propensity):
         propensity = with_values(
@@ -145,12 +282,25 @@ def tempered(
         )
     else:
         propensity = temper(_validation.propensity(propensity, matrix.shape[1]), tau)
-    return _unbiased(matrix, inverse_of(propensity, matrix), normalized)
+    return _weights("tempered", matrix, stored_entries(matrix, propensity), form)
 
 
-def _both(matrix: sp.csr_array, values: Floats) -> Weights:
+def _checked(correction: str, normalized: bool, reduction: str) -> Form:
+    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    refuse_combination(correction, normalized, reduction)
+    return {"normalized": normalized, "reduction": reduction}
+
+
+def _weights(
+    correction: str,
+    matrix: sp.csr_array,
+    entries: StoredEntries,
+    form: Form,
+    share: Floats | None = None,
+) -> Weights:
+    values, cut_values = weigh(correction, entries, **form, share=share)
     pos = with_values(matrix, values)
-    return Weights(pos, pos)
+    return Weights(pos, pos if cut_values is values else with_values(matrix, cut_values))
 
 
 CORRECTIONS: dict[str, Callable[..., Weights]] = {

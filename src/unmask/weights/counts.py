@@ -1,39 +1,28 @@
-"""How many labels do rows truly have? The distribution of N* = |Y*|, from the counts seen.
+"""How many labels do rows truly have? The distribution of N* = |Y*|, from the observed counts.
 
-A row with N* labels shows m ~ Bin(N*, p̄) of them, p̄ = (labels seen) / Σ 1/p being the propensity
-of an average true label. The histogram h of m over all rows then has the log-likelihood
+A row with N* labels shows m ~ Bin(N*, p̄) of them, p̄ = (labels observed) / Σ 1/p being the
+propensity of an average true label. The histogram h of m over all rows has the log-likelihood
 
     Σ_m h_m log Σ_N π_N Bin(m; N, p̄)
 
-and π is its maximum over all distributions on 0 … min(L, ⌈m_max/p̄⌉) (beyond that every count seen
-becomes less likely, so the maximum puts nothing there). The problem is concave and small: its size
-does not depend on the number of rows. With the gradient
-
-    g_N = Σ_m (h_m / Σh) Bin(m; N, p̄) / Σ_K π_K Bin(m; K, p̄)
-
-one EM step is π ← π g, and max g − 1 bounds how far the mean log-likelihood still is from its
-maximum. EM creeps, so each iteration also tries a constrained Newton step (Wang, *On fast
-computation of the non-parametric maximum likelihood estimate of a mixing distribution*, 2007) and
-keeps the better of the two: the likelihood never falls, and a dozen iterations are enough.
+and π is its maximum over all distributions on 0 … min(L, ⌈m_max/p̄⌉) (beyond that every observed
+count becomes less likely, so the maximum puts nothing there). The problem is small: its size does
+not depend on the number of rows. `unmask._mixture` solves it.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 from scipy.special import gammaln, xlog1py
 
-from unmask import _validation
-from unmask.weights.normalized import Inverse, inverse_of
+from unmask import _mixture, _validation
+from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
+from unmask.weights.normalized import StoredEntries, stored_entries
 
-Floats = NDArray[np.float64]
-ITERATIONS = 1000
 HUGE = 1e200
 
 
@@ -41,17 +30,26 @@ HUGE = 1e200
 class CountDistribution:
     """The fitted distribution of the number of true labels, and what it says about a row.
 
-    propensity      p̄, the propensity of an average true label
-    rows            how many rows show m labels, m = 0, 1, …
-    probability     π_N for N* = 0, 1, …
-    share           E[1/N* | m] for m = 0, 1, …; 0 for an m that no row shows. 1/0 counts as 0.
-    log_likelihood  per row, after each iteration; never falls
-    gap             the last one is at most this far from the maximum
-    converged       whether the gap is within the tolerance
+    Attributes
+    ----------
+    propensity : float
+        p̄, the propensity of an average true label.
+    rows : (m_max + 1,) integers
+        How many rows show m labels, m = 0, 1, …
+    probability : (N_max + 1,) floats
+        π_N for N* = 0, 1, …
+    share : (m_max + 1,) floats
+        E[1/N* | m] for m = 0, 1, …; 0 for an m that no row shows. 1/0 counts as 0.
+    log_likelihood : floats
+        Per row, after each iteration; never falls.
+    gap : float
+        The last log-likelihood is at most this far from the maximum.
+    converged : bool
+        Whether the gap is within the tolerance.
     """
 
     propensity: float
-    rows: NDArray[np.int64]
+    rows: Ints
     probability: Floats
     share: Floats
     log_likelihood: Floats
@@ -60,30 +58,62 @@ class CountDistribution:
 
 
 def count_distribution(
-    labels: Any, propensity: Any, *, tolerance: float = 1e-6
+    labels: LabelsLike, propensity: PropensityLike, *, tolerance: float = 1e-6
 ) -> CountDistribution:
-    """Fit the distribution of N* by maximum likelihood, to within `tolerance` per row.
+    """Fit the distribution of N*, the number of true labels of a row, by maximum likelihood.
 
-    Half of the labels were seen; rows that show one of them mostly had two.
+    Maximises Σ_m h_m log Σ_N π_N Bin(m; N, p̄) over distributions π, h the histogram of m.
 
-    >>> seen = [[1, 1]] * 25 + [[1, 0]] * 25 + [[0, 1]] * 25 + [[0, 0]] * 25
-    >>> fit = count_distribution(seen, [0.5, 0.5])
+    Parameters
+    ----------
+    labels : (n, L) matrix of 0 and 1
+        Observed labels, dense or sparse.
+    propensity : (L,) numbers in (0, 1], or sparse (n, L)
+        One per label, or one per observed label.
+    tolerance : float, default 1e-6
+        How far the log-likelihood per row may stay below its maximum.
+
+    Returns
+    -------
+    CountDistribution
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range or do not fit each other.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the tolerance is not reached.
+
+    References
+    ----------
+    Wang, *On fast computation of the non-parametric maximum likelihood estimate of a mixing
+    distribution* (2007).
+
+    Examples
+    --------
+    Half of the labels were observed; rows that show one of them mostly had two.
+
+    >>> labels = [[1, 1]] * 25 + [[1, 0]] * 25 + [[0, 1]] * 25 + [[0, 0]] * 25
+    >>> fit = count_distribution(labels, [0.5, 0.5])
     >>> fit.probability.round(3)
     array([0., 0., 1.])
     >>> fit.share.round(3)
     array([0.5, 0.5, 0.5])
     """
     matrix = _validation.labels(labels)
-    return distribution_of(matrix, inverse_of(propensity, matrix), tolerance)
+    return distribution_of(stored_entries(matrix, propensity), matrix.shape[1], tolerance)
 
 
 def distribution_of(
-    matrix: sp.csr_array, inverse: Inverse, tolerance: float = 1e-6
+    entries: StoredEntries, n_labels: int, tolerance: float = 1e-6
 ) -> CountDistribution:
-    """The same for labels that have passed the door."""
-    rows = np.bincount(np.diff(matrix.indptr), minlength=1)
-    average = _average_propensity(matrix, inverse)
-    fit = mixture(rows, average, matrix.shape[1], tolerance=tolerance)
+    """The same for validated labels and propensities."""
+    rows = np.bincount(np.diff(entries.indptr), minlength=1)
+    average = _average_propensity(entries.inverse)
+    fit = mixture(rows, average, n_labels, tolerance=tolerance)
     if fit.gap > tolerance:
         _warn_of_gap(fit.gap, tolerance)
     share = np.zeros(rows.size)
@@ -94,9 +124,9 @@ def distribution_of(
 
 
 class Mixture(NamedTuple):
-    """π_N over a support of N, and Bin(m; N, p) for the counts m seen (each row up to a factor)."""
+    """π_N over a support of N; Bin(m; N, p) for the observed counts m (each row up to a factor)."""
 
-    support: NDArray[Any]
+    support: Ints
     probability: Floats
     likelihood: Floats
     log_likelihood: Floats
@@ -104,7 +134,7 @@ class Mixture(NamedTuple):
 
 
 def mixture(
-    rows: NDArray[Any],
+    rows: Integers,
     p: float,
     n_labels: int,
     *,
@@ -122,25 +152,25 @@ def mixture(
     likelihood, scale = _likelihood(counts, support, p)
     if without_empty:
         likelihood /= -np.expm1(support * np.log1p(-p)) if p < 1 else 1.0
-    seen = rows[counts] / max(rows[counts].sum(), 1)
-    probability, trace, gap = _maximize(likelihood, seen, tolerance)
-    return Mixture(support, probability, likelihood, np.array(trace) + seen @ scale, gap)
+    shares = rows[counts] / max(rows[counts].sum(), 1)
+    fit = _mixture.maximum(likelihood, shares, tolerance)
+    trace = np.array(fit.log_likelihood) + shares @ scale
+    return Mixture(support, fit.weights, likelihood, trace, fit.gap)
 
 
-def _average_propensity(matrix: sp.csr_array, inverse: Inverse) -> float:
-    if not matrix.nnz:
+def _average_propensity(inverse: Floats) -> float:
+    if not inverse.size:
         return 1.0
-    entries = inverse.entries()
-    largest = float(entries.max())
+    largest = float(inverse.max())
     scale = largest if largest > HUGE else 1.0  # their sum could exceed float64
-    return float(matrix.nnz / (entries / scale).sum() / scale)
+    return float(inverse.size / (inverse / scale).sum() / scale)
 
 
 def _largest_count(longest: int, average: float, n_labels: int) -> int:
     return max(longest, int(min(n_labels, np.ceil(longest / average))))
 
 
-def _likelihood(counts: NDArray[Any], support: NDArray[Any], p: float) -> tuple[Floats, Floats]:
+def _likelihood(counts: Integers, support: Integers, p: float) -> tuple[Floats, Floats]:
     """Bin(m; N, p), every row m divided by its largest value, and the logarithm of that value."""
     missed = support - counts[:, None]
     unseen = np.maximum(missed, 0)
@@ -149,61 +179,6 @@ def _likelihood(counts: NDArray[Any], support: NDArray[Any], p: float) -> tuple[
     log[missed < 0] = -np.inf
     scale = log.max(axis=1)
     return np.exp(log - scale[:, None]), scale
-
-
-def _maximize(
-    likelihood: Floats, seen: Floats, tolerance: float
-) -> tuple[Floats, list[float], float]:
-    """π, the log-likelihood after every iteration, and the distance from its maximum."""
-    probability = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    trace = [_mean_log(likelihood, seen, probability)]
-    for _ in range(ITERATIONS):
-        mixed = likelihood @ probability
-        gradient = (seen / mixed) @ likelihood
-        gap = float(gradient.max() - 1)
-        if gap <= tolerance:
-            break
-        better, value = _step(likelihood, seen, probability, gradient, mixed)
-        if value <= trace[-1]:
-            break  # float64 has no better answer
-        probability = better
-        trace.append(value)
-    return probability, trace, max(gap, 0.0)
-
-
-def _step(
-    likelihood: Floats, seen: Floats, probability: Floats, gradient: Floats, mixed: Floats
-) -> tuple[Floats, float]:
-    """The EM step, or a point towards the Newton target where that is more likely."""
-    best = probability * gradient
-    value = _mean_log(likelihood, seen, best)
-    target = _newton_target(likelihood / mixed[:, None], seen, best)
-    for halving in range(12):
-        candidate = probability + (target - probability) / 2**halving
-        candidate_value = _mean_log(likelihood, seen, candidate)
-        if candidate_value > value:
-            return candidate, candidate_value
-    return best, value
-
-
-def _newton_target(ratio: Floats, seen: Floats, otherwise: Floats) -> Floats:
-    """The distribution that maximises the second-order expansion of the log-likelihood.
-
-    That is min_q Σ_m seen_m (Σ_N ratio_mN q_N − 2)² over q ≥ 0, Σq = 1; as Σq = 1, the 2 may be
-    taken inside, and then the constraint becomes one more equation of a non-negative least squares.
-    """
-    equations = np.sqrt(seen)[:, None] * (ratio - 2)
-    system = np.vstack([equations, np.ones(ratio.shape[1])])
-    try:
-        solution, _ = nnls(system, np.eye(len(system))[-1], maxiter=100 * ratio.shape[1])
-    except RuntimeError:  # it ran out of iterations
-        return otherwise
-    return np.asarray(solution / solution.sum())
-
-
-def _mean_log(likelihood: Floats, seen: Floats, probability: Floats) -> float:
-    with np.errstate(divide="ignore"):
-        return float(seen @ np.log(likelihood @ probability))
 
 
 def _posterior_share(fit: Mixture) -> Floats:

@@ -11,24 +11,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import _validation
+from unmask._typing import Bools, Floats, Integers, Ints
 from unmask.weights.record import Weights
 
 
-def to_pos_weight(weights: Weights) -> NDArray[np.float64]:
+def to_pos_weight(weights: Weights) -> Floats:
     """The `pos_weight` vector of torch's `BCEWithLogitsLoss`: ℓ₊ counts pos_j, ℓ₋ of a positive 0.
 
     Exact for plain `vanilla` and plain `bound` with per-label propensities, where cut = 1 and pos
     is the same for all rows. Everything else raises: unbiased and normalised weights leave a share
-    of ℓ₋ on observed labels, which `pos_weight` cannot say but soft targets can. A label without
-    observations gets 1, which nothing will use.
+    of ℓ₋ on observed labels, which `pos_weight` cannot say but soft targets can.
 
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    (L,) floats
+        One weight per label; 1 for a label without observations, which nothing will use.
+
+    Raises
+    ------
+    ValueError
+        If some cut is not 1, or some label has different weights in different rows.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> to_pos_weight(weights.bound([[1, 1, 0], [0, 1, 0]], [0.5, 0.25, 0.1]))
     array([3., 7., 1.])
@@ -45,9 +60,25 @@ def to_pos_weight(weights: Weights) -> NDArray[np.float64]:
 def to_soft_targets(weights: Weights) -> sp.csr_array:
     """Targets for a loss that is linear in its target, t ℓ₊ + (1 − t) ℓ₋: binary cross-entropy.
 
-    Exact whenever pos = cut: vanilla, unbiased, tempered, and every normalised correction. Targets
-    are 0 off the pattern and may exceed 1 or be negative on it; `BCEWithLogitsLoss` accepts that.
+    Exact whenever pos = cut: vanilla, unbiased, tempered, and every normalised correction.
 
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    sparse (n, L)
+        0 off the pattern; may exceed 1 or be negative on it, which `BCEWithLogitsLoss` accepts.
+
+    Raises
+    ------
+    ValueError
+        If pos and cut differ.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> to_soft_targets(weights.unbiased([[1, 0]], [0.25, 0.5])).toarray()
     array([[4., 0.]])
@@ -60,11 +91,21 @@ def to_soft_targets(weights: Weights) -> sp.csr_array:
 
 @dataclass(frozen=True)
 class Samples:
-    """A weighted binary problem: row numbers into the features, targets 0/1, and sample weights."""
+    """A weighted binary problem.
 
-    rows: NDArray[np.int64]
-    targets: NDArray[np.int8]
-    weights: NDArray[np.float64]
+    Attributes
+    ----------
+    rows : (s,) integers
+        Row numbers into the features.
+    targets : (s,) integers
+        0 or 1.
+    weights : (s,) floats
+        Sample weights, none negative.
+    """
+
+    rows: Ints
+    targets: Integers
+    weights: Floats
 
 
 def to_samples(weights: Weights, label: int) -> Samples:
@@ -75,6 +116,24 @@ def to_samples(weights: Weights, label: int) -> Samples:
     weight is negative: vanilla, bound, and normalised weights within [0, 1]. Unbiased weights make
     the second copy negative and raise.
 
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+    label : int
+        The column.
+
+    Returns
+    -------
+    Samples
+
+    Raises
+    ------
+    ValueError
+        If there is no such label, or a sample weight would be negative.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> to_samples(weights.vanilla([[1, 1], [0, 1], [1, 0]], normalized=True), label=1)
     Samples(rows=array([2, 0, 1, 0]), targets=array([0, 1, 1, 0], dtype=int8),
@@ -85,9 +144,9 @@ def to_samples(weights: Weights, label: int) -> Samples:
     if not 0 <= label < n_labels:
         span = f"lie in 0 … {n_labels - 1}" if n_labels else "exist, but there are none"
         raise ValueError(f"label must {span}; got {label}.")
-    at = np.flatnonzero(weights.pos.indices == label)
-    observed = np.searchsorted(weights.pos.indptr, at, side="right") - 1
-    pos, rest = weights.pos.data[at], 1 - weights.cut.data[at]
+    entries = np.flatnonzero(weights.pos.indices == label)
+    observed = np.searchsorted(weights.pos.indptr, entries, side="right") - 1
+    pos, rest = weights.pos.data[entries], 1 - weights.cut.data[entries]
     _refuse_samples(observed, np.minimum(pos, rest), label)
     other, again = np.setdiff1d(np.arange(n), observed), observed[rest > 0]
     return Samples(
@@ -103,6 +162,22 @@ def to_relevance(weights: Weights) -> sp.csr_matrix:
     PECOS multiplies the loss of a positive by R and has nothing for the negative side of an
     observed label: exact where cut = 1 (plain vanilla and bound); else only `pos` is passed on.
 
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    sparse matrix (n, L) of float32
+
+    Raises
+    ------
+    ValueError
+        If a weight is not positive, or exceeds float32.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> to_relevance(weights.bound([[1, 0]], [0.25, 0.5])).toarray()
     array([[7., 0.]], dtype=float32)
@@ -116,19 +191,19 @@ def to_relevance(weights: Weights) -> sp.csr_matrix:
     return sp.csr_matrix((values, pos.indices, pos.indptr), shape=pos.shape)
 
 
-def _refuse(matrix: sp.csr_array, bad: NDArray[np.bool_], reason: str, instead: str) -> None:
+def _refuse(matrix: sp.csr_array, bad: Bools, reason: str, instead: str) -> None:
     if bad.any():
-        at = int(np.argmax(bad))
+        entry = int(np.argmax(bad))
         raise ValueError(
-            f"{reason}; got pos {matrix.data[at]:g} in row {_validation.row_of(matrix, at)}, "
-            f"label {matrix.indices[at]}. Use {instead} instead."
+            f"{reason}; got pos {matrix.data[entry]:g} in row {_validation.row_of(matrix, entry)}, "
+            f"label {matrix.indices[entry]}. Use {instead} instead."
         )
 
 
-def _refuse_samples(rows: NDArray[Any], smallest: NDArray[np.float64], label: int) -> None:
+def _refuse_samples(rows: Integers, smallest: Floats, label: int) -> None:
     if (smallest < 0).any():
-        at = int(np.argmax(smallest < 0))
+        first = int(np.argmax(smallest < 0))
         raise ValueError(
-            f"sample weights must not be negative; got {smallest[at]:g} in row {rows[at]}, "
+            f"sample weights must not be negative; got {smallest[first]:g} in row {rows[first]}, "
             f"label {label}. Use `bound` weights, or a loss that takes pos and cut."
         )

@@ -11,6 +11,8 @@ Writing 1/|J| as ∫₀¹ t^{|J|−1} dt makes the sum over subsets a product un
 a polynomial that Gauss–Legendre integrates exactly: O(m²) for a row of m labels instead of O(2^m),
 and no cancellation between huge subset terms. T is what normalised losses weigh labels with; its
 sum over the hits among k predictions is the unbiased recall@k.
+
+`StoredEntries` is the CSR layout of `formulas.Entries`: sums over rows by compiled loops.
 """
 
 from __future__ import annotations
@@ -18,45 +20,54 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import _kernels, _validation
 from unmask._kernels import weights as kernels
+from unmask._typing import Floats, Integers, PropensityLike
 from unmask.propensity.models import reciprocal
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Inverse:
-    """1/p of every stored entry e of a label matrix, as values[index[e]]; no index: values[e]."""
-
-    values: Floats
-    index: NDArray[np.integer[Any]] | None = None
-
-    def of(self, run: slice) -> tuple[NDArray[np.integer[Any]], Floats]:
-        """Index and values for a run of entries, the form that kernels take."""
-        if self.index is None:
-            return np.arange(run.stop - run.start), self.values[run]
-        return self.index[run], self.values
-
-    def entries(self) -> Floats:
-        """One number per stored entry."""
-        return self.values if self.index is None else self.values[self.index]
-
-
-def normalized_weights(indptr: NDArray[np.integer[Any]], inverse_propensity: Floats) -> Floats:
+def normalized_weights(indptr: ArrayLike, inverse_propensity: ArrayLike) -> Floats:
     """T of every stored entry of a CSR label matrix, from 1/p of every stored entry.
 
-    Within (16 + m/4) ε of a_i ∫ Π |1 − u a_k| du, which is |T| where nothing cancels (ε = 2⁻⁵²;
-    tested against exact arithmetic up to m = 2,000 labels per row and p down to 1e-6). A value
-    beyond float64 becomes the largest float64 of its sign, and a RuntimeWarning names the first
-    such row.
+    T_i = a_i ∫₀¹ Π_{k≠i} (1 − u a_k) du over the other entries k of the row, a = 1/p. Within
+    (16 + m/4) ε of a_i ∫ Π |1 − u a_k| du, which is |T| where nothing cancels (ε = 2⁻⁵²; tested
+    against exact arithmetic up to m = 2,000 labels per row and p down to 1e-6). A value beyond
+    float64 becomes the largest float64 of its sign, and a RuntimeWarning names the first such row.
 
+    Parameters
+    ----------
+    indptr : (n + 1,) integers
+        Where the entries of every row start, as in a CSR matrix.
+    inverse_propensity : (nnz,) floats, each at least 1
+        1/p of every stored entry.
+
+    Returns
+    -------
+    (nnz,) floats
+        The weights, in the order of the entries.
+
+    Raises
+    ------
+    ValueError
+        If `indptr` does not rise from 0 to nnz, or a number is below 1 or not finite.
+
+    References
+    ----------
+    Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
+    (2021), for T as a sum over subsets.
+
+    Examples
+    --------
     Of two labels with p = 1/3, one is seen alone two times in nine (weight 3) and together with the
     other once in nine (weight −3/2): in the mean 6/9 − 3/18 = 1/2, its true share.
 
@@ -64,41 +75,79 @@ def normalized_weights(indptr: NDArray[np.integer[Any]], inverse_propensity: Flo
     array([ 3. , -1.5, -1.5])
     """
     starts, inverse = _validation.inverse_by_entry(indptr, inverse_propensity)
-    return exact(starts, Inverse(inverse))
+    return StoredEntries(starts, inverse).shares()
 
 
-def exact(indptr: NDArray[np.integer[Any]], inverse: Inverse) -> Floats:
-    """The same from labels that share their numbers by column."""
-    rules = kernels.quadrature(np.diff(indptr))
-    out, overflown = by_chunks(indptr, kernels.normalized, *rules, inverse=inverse)
-    rows = [start + row for start, row in overflown if row >= 0]
-    if rows:
-        _warn_of_overflow(rows[0], int(indptr[rows[0] + 1] - indptr[rows[0]]))
-    return out
+@dataclass(frozen=True)
+class StoredEntries:
+    """The stored entries of a CSR label matrix with 1/p of each.
+
+    Entry e has 1/p = `values[index[e]]`, or `values[e]` where there is no index. The methods are
+    those of `formulas.Entries`; every array they return is (nnz,).
+    """
+
+    indptr: Integers
+    values: Floats
+    index: Integers | None = None
+
+    @property
+    def inverse(self) -> Floats:
+        """1/p of every entry."""
+        return self.values if self.index is None else self.values[self.index]
+
+    def ones(self) -> Floats:
+        """1 for every entry."""
+        return np.ones(int(self.indptr[-1]))
+
+    def counts(self) -> Integers:
+        """The number of entries in the row of every entry."""
+        lengths = np.diff(self.indptr)
+        return np.repeat(lengths, lengths)
+
+    def one_plus_others(self) -> Floats:
+        """1 + the sum of 1/p over the other entries of the row."""
+        return self._by_chunks(kernels.one_plus_others)[0]
+
+    def shares(self) -> Floats:
+        """T of every entry, with a warning where it exceeds float64."""
+        rules = kernels.quadrature(np.diff(self.indptr))
+        out, overflown = self._by_chunks(
+            lambda indptr, index, values, out: kernels.normalized(
+                indptr, index, values, *rules, out
+            )
+        )
+        rows = [start + row for start, row in overflown if row >= 0]
+        if rows:
+            _warn_of_overflow(rows[0], int(self.indptr[rows[0] + 1] - self.indptr[rows[0]]))
+        return out
+
+    def _by_chunks(
+        self, kernel: Callable[[Integers, Integers, Floats, Floats], Result]
+    ) -> tuple[Floats, list[tuple[int, Result]]]:
+        """A value per entry from `kernel` over chunks of rows, and (first row, its result)."""
+        out = np.empty(int(self.indptr[-1]))
+
+        def work(start: int, stop: int) -> tuple[int, Result]:
+            run = slice(int(self.indptr[start]), int(self.indptr[stop]))
+            index, values = self._run(run)
+            return start, kernel(self.indptr[start : stop + 1], index, values, out[run])
+
+        return out, _kernels.in_chunks(_kernels.row_bounds(self.indptr), work)
+
+    def _run(self, run: slice) -> tuple[Integers, Floats]:
+        """Index and values for consecutive entries, the form that kernels take."""
+        if self.index is None:
+            return np.arange(run.stop - run.start), self.values[run]
+        return self.index[run], self.values
 
 
-def by_chunks(
-    indptr: NDArray[np.integer[Any]],
-    kernel: Callable[..., Any],
-    *more: Any,
-    inverse: Inverse | None = None,
-) -> tuple[Floats, list[tuple[int, Any]]]:
-    """A value per entry from `kernel` over chunks of rows, and (first row, what it returned)."""
-    out = np.empty(int(indptr[-1]))
-
-    def work(start: int, stop: int) -> tuple[int, Any]:
-        run = slice(int(indptr[start]), int(indptr[stop]))
-        given = () if inverse is None else inverse.of(run)
-        return start, kernel(indptr[start : stop + 1], *given, *more, out[run])
-
-    return out, _kernels.in_chunks(_kernels.row_bounds(indptr), work)
-
-
-def inverse_of(propensity: Any, matrix: sp.csr_array) -> Inverse:
-    """Checked propensities, per label or per entry, turned over."""
+def stored_entries(matrix: sp.csr_array, propensity: PropensityLike) -> StoredEntries:
+    """Validated labels with their propensities, per label or per entry, checked and inverted."""
     if sp.issparse(propensity):
-        return Inverse(reciprocal(_validation.entry_propensity(propensity, matrix)))
-    return Inverse(reciprocal(_validation.propensity(propensity, matrix.shape[1])), matrix.indices)
+        inverse = reciprocal(_validation.entry_propensity(propensity, matrix))
+        return StoredEntries(matrix.indptr, inverse)
+    inverse = reciprocal(_validation.propensity(propensity, matrix.shape[1]))
+    return StoredEntries(matrix.indptr, inverse, matrix.indices)
 
 
 def _warn_of_overflow(row: int, labels: int) -> None:

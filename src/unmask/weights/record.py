@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import archive
+from unmask._typing import Array, Bools, Integers, MatrixLike, PathLike
+
+RowsLike: TypeAlias = "int | slice | list[int] | list[bool] | Integers | Bools"
+"""Rows by number, slice, list or boolean mask."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,20 @@ class Weights:
     A row of weights belongs to a row of labels; `weights[rows]` takes rows out as a Weights, by
     number, slice, list or boolean mask. Where both are equal, `cut` is the same object as `pos`.
 
+    Parameters
+    ----------
+    pos : (n, L) sparse floats
+        The weight of ℓ₊ of every observed label.
+    cut : (n, L) sparse floats
+        How much of ℓ₋ of every observed label is taken away; stores the same entries as `pos`.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is damaged, a weight is not finite, or the entries differ.
+
+    Examples
+    --------
     >>> from unmask import weights
     >>> w = weights.bound([[1, 1], [0, 1]], [0.5, 0.25])
     >>> w.pos.toarray()
@@ -48,19 +66,39 @@ class Weights:
         object.__setattr__(self, "pos", pos)
         object.__setattr__(self, "cut", cut)
 
-    def __getitem__(self, rows: Any) -> Weights:
+    def __getitem__(self, rows: RowsLike) -> Weights:
         """The weights of some rows."""
         chosen = np.atleast_1d(np.arange(self.pos.shape[0])[rows])
         if not (_has_rows(self.pos, chosen) and _has_rows(self.cut, chosen)):
-            return replace(self)[rows]  # where the whole is looked at, and refused
+            return replace(self)[rows]  # which checks all rows and raises
         pos = self.pos[chosen]
         return Weights(pos, pos if self.cut is self.pos else self.cut[chosen])
 
 
-def write(path: str | os.PathLike[str], weights: Weights) -> None:
+def write(path: PathLike, weights: Weights) -> None:
     """Keep weights in a `.npz` file (plain arrays, no pickle); `read` gives back the same bits.
 
-    The file appears whole or not at all. With `.npz.gz` or `.npz.zst` it is compressed.
+    The file appears whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        With `.npz.gz` or `.npz.zst` the file is compressed.
+    weights : Weights
+
+    Raises
+    ------
+    ValueError
+        If the matrices were changed into something that is no label weights.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import weights
+    >>> path = tempfile.mkdtemp() + "/weights.npz"
+    >>> weights.write(path, weights.bound([[1, 0]], [0.5, 0.5]))
+    >>> weights.read(path).pos.toarray()
+    array([[3., 0.]])
     """
     weights = replace(weights)
     pos = weights.pos
@@ -73,8 +111,27 @@ def write(path: str | os.PathLike[str], weights: Weights) -> None:
         file.write(buffer.getbuffer())
 
 
-def read(path: str | os.PathLike[str]) -> Weights:
-    """Weights that `write` has kept."""
+def read(path: PathLike) -> Weights:
+    """Weights that `write` has kept.
+
+    Parameters
+    ----------
+    path : path
+        A file that `write` made.
+
+    Returns
+    -------
+    Weights
+
+    Raises
+    ------
+    ValueError
+        If the file is none of `write`'s, or damaged.
+
+    Examples
+    --------
+    See `write`.
+    """
     if not archive.recognised(path):
         raise ValueError(f"{os.fspath(path)} is not a file that `weights.write` made.")
     with archive.opened(path) as file:
@@ -89,19 +146,19 @@ def read(path: str | os.PathLike[str]) -> Weights:
     return Weights(pos, cut)
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: Array) -> Array:
     """Stored weights as finite float64."""
     archive.require_numbers(values)
     return _validation.finite(values.astype(np.float64, copy=False), "label weights")
 
 
-def _matrix(values: Any) -> sp.csr_array:
+def _matrix(values: MatrixLike) -> sp.csr_array:
     checked = _validation.matrix(values, name="label weights", column="label")
     numbers = _validation.finite(checked.data.astype(np.float64, copy=False), "label weights")
     return checked if numbers is checked.data else with_values(checked, numbers)
 
 
-def _has_rows(matrix: sp.csr_array, rows: Any) -> bool:
+def _has_rows(matrix: sp.csr_array, rows: Integers) -> bool:
     """Whether these rows can be taken out, in time that depends on them alone; scipy trusts."""
     starts = np.asarray(matrix.indptr)
     if starts.shape != (matrix.shape[0] + 1,) or starts.dtype.kind != "i":
@@ -112,6 +169,6 @@ def _has_rows(matrix: sp.csr_array, rows: Any) -> bool:
     return bool(starts[0] == 0 and sound.all())
 
 
-def with_values(pattern: sp.csr_array, values: Any) -> sp.csr_array:
+def with_values(pattern: sp.csr_array, values: Array) -> sp.csr_array:
     """A matrix that shares the pattern (and its index arrays) and holds other values."""
     return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -7,19 +7,29 @@ import math
 import numpy as np
 
 from unmask import _validation
-from unmask.losses._arrays import Array, logaddexp, namespace, softplus, special
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import lower_bound, never_convex
+from unmask.weights._arrays import Array, logaddexp, namespace, softplus, special
 
 
 def sigmoid() -> Loss:
     """ℓ₊ = σ(−s), ℓ₋ = σ(s): bounded and symmetric, ℓ₊ + ℓ₋ = 1.
 
-    Symmetric losses tolerate symmetric label noise without knowing its rate (Ghosh, Manwani &
-    Sastry, *Making risk minimization tolerant to label noise*, 2015). Limits: missing labels are
-    not symmetric noise, so the tolerance does not carry over to propensities that differ between
-    labels; not convex; gradients vanish at confident mistakes.
+    Symmetric losses tolerate symmetric label noise without knowing its rate. Limits: missing labels
+    are not symmetric noise, so the tolerance does not carry over to propensities that differ
+    between labels; not convex; gradients vanish at confident mistakes.
 
+    Returns
+    -------
+    Loss
+        A one-vs-all loss for vanilla weights.
+
+    References
+    ----------
+    Ghosh, Manwani & Sastry, *Making risk minimization tolerant to label noise* (2015).
+
+    Examples
+    --------
     >>> float(sigmoid().value(0.0, 1))
     0.5
     """
@@ -38,10 +48,21 @@ def sigmoid() -> Loss:
 def unhinged() -> Loss:
     """ℓ₊ = 1 − s, ℓ₋ = 1 + s: the convex symmetric loss.
 
-    van Rooyen, Menon & Williamson, *Learning with symmetric label noise: the importance of being
-    unhinged* (2015). Limits: linear, hence unbounded below: it needs a bound or a penalty on the
-    scores, and then amounts to a nearest-mean classifier; symmetric noise only, as for `sigmoid`.
+    Limits: linear, hence unbounded below: it needs a bound or a penalty on the scores, and then
+    amounts to a nearest-mean classifier; symmetric noise only, as for `sigmoid`.
 
+    Returns
+    -------
+    Loss
+        A one-vs-all loss for vanilla weights.
+
+    References
+    ----------
+    van Rooyen, Menon & Williamson, *Learning with symmetric label noise: the importance of being
+    unhinged* (2015).
+
+    Examples
+    --------
     >>> unhinged().value(2.0, 1)
     -1.0
     """
@@ -64,11 +85,33 @@ def asymmetric(
     """ASL: focal weights of different strength, and easy negatives dropped altogether.
 
     ℓ₊ = σ(−s)^γ₊ (−log σ(s)), ℓ₋ = q^γ₋ (−log(1 − q)) with q = max(σ(s) − clip, 0).
-    Ridnik et al., *Asymmetric loss for multi-label classification* (2021). Limits: made for the
-    imbalance of positives and negatives; the focus on hard negatives is also a focus on missing
-    positives, which `clip` discards only once they score near one; scores are no probabilities.
-    The derivative is exact (the authors' code can leave the focal factor out of it).
+    Limits: made for the imbalance of positives and negatives; the focus on hard negatives is also a
+    focus on missing positives, which `clip` discards only once they score near one; scores are no
+    probabilities. The derivative is exact (the authors' code can leave the focal factor out of it).
 
+    Parameters
+    ----------
+    gamma_negative, gamma_positive : float, default 4.0 and 0.0
+        γ₋ and γ₊; 0, or at least 1.
+    clip : float in [0, 1], default 0.05
+        The probability below which a negative counts nothing.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss for vanilla weights.
+
+    Raises
+    ------
+    ValueError
+        If an exponent lies between 0 and 1, or `clip` outside [0, 1].
+
+    References
+    ----------
+    Ridnik et al., *Asymmetric loss for multi-label classification* (2021).
+
+    Examples
+    --------
     >>> float(asymmetric().value(-5.0, 0))
     0.0
     """
@@ -101,13 +144,38 @@ def asymmetric(
 
 
 def hill(*, lam: float = 1.5, margin: float = 1.0, gamma: float = 2.0) -> Loss:
-    """Hill loss: negatives that score high are taken for missing positives and left in peace.
+    """Hill loss: negatives that score high are taken for missing positives, and count less.
 
     ℓ₊ = σ(−(s − margin))^γ (−log σ(s − margin)), ℓ₋ = (lam − σ(s)) σ(s)².
-    Zhang et al., *Simple and robust loss design for multi-label learning with missing labels*
-    (2021). Limits: what is missing is guessed from the score alone, and propensities are not used,
-    so frequent and rare labels are treated alike; not convex; scores are no probabilities.
+    Limits: what is missing is guessed from the score alone, and propensities are not used, so
+    frequent and rare labels are treated alike; not convex; scores are no probabilities.
 
+    Parameters
+    ----------
+    lam : float, default 1.5
+        Where the negative loss turns downwards: at σ(s) = 2/3 lam.
+    margin : float, default 1.0
+        Subtracted from the score of a positive.
+    gamma : float, default 2.0
+        The focusing exponent of positives; 0, or at least 1.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss for vanilla weights.
+
+    Raises
+    ------
+    ValueError
+        If the exponent lies between 0 and 1.
+
+    References
+    ----------
+    Zhang et al., *Simple and robust loss design for multi-label learning with missing labels*
+    (2021).
+
+    Examples
+    --------
     >>> float(hill().value(0.0, 0))
     0.25
     """
@@ -139,10 +207,38 @@ def self_paced(
     """SPLC: from `change_epoch` on, an unobserved label with σ(s) > tau is taken for a positive.
 
     ℓ₊ = focal loss at s − margin; ℓ₋ = σ(s)^γ (−log σ(−s)) where σ(s) ≤ tau, else
-    σ(−s)^γ (−log σ(s)). Zhang et al. (2021), as `hill`. Epochs count from 0. Limits: the threshold
-    is the same for all labels and confirms what the model believes already; jumps at tau; not
-    convex.
+    σ(−s)^γ (−log σ(s)). Limits: the threshold is the same for all labels and confirms what the
+    model believes already; jumps at tau; not convex.
 
+    Parameters
+    ----------
+    epoch : int
+        The epoch, counted from 0; make a new loss for every one.
+    tau : float in [0, 1], default 0.6
+        The probability above which a negative is taken for a positive.
+    change_epoch : int, default 1
+        The first epoch that does so.
+    margin : float, default 1.0
+        Subtracted from the score of a positive.
+    gamma : float, default 2.0
+        The focusing exponent; 0, or at least 1.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss for vanilla weights.
+
+    Raises
+    ------
+    ValueError
+        If the exponent lies between 0 and 1, or `tau` outside [0, 1].
+
+    References
+    ----------
+    Zhang et al. (2021), as `hill`.
+
+    Examples
+    --------
     >>> loss = self_paced(epoch=1)
     >>> bool(loss.slope(3.0, 0) < 0)
     True
@@ -195,8 +291,8 @@ def _power_slope(q: Array, gamma: float) -> Array:
 
 def _highest(tau: float, gamma: float) -> float:
     """The most that SPLC's negative loss can be, on either side of its threshold."""
-    at = math.log(tau / (1 - tau))
-    return float(max(_focal(-at, gamma), _focal(at, gamma)))
+    threshold = math.log(tau / (1 - tau))
+    return float(max(_focal(-threshold, gamma), _focal(threshold, gamma)))
 
 
 def _focusing(*gammas: float) -> None:

@@ -5,30 +5,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask.losses._arrays import Array, add_at, kth_largest, namespace, take
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.pointwise import logistic, never_convex
+from unmask.weights._arrays import Array, add_at, kth_largest, like, namespace, take
 
 
 def label_smoothing(base: Loss = logistic, *, epsilon: float = 0.1) -> Loss:
     """Assume negative, with smoothing: ℓ′₊ = (1 − ε/2) ℓ₊ + (ε/2) ℓ₋, and ℓ′₋ the other way round.
 
-    Cole et al., *Multi-label learning from single positive labels* (2021). Limits: keeps scores
-    from growing, so that missing labels hurt less, but moves all labels alike; the bias of assuming
-    negative remains.
+    For vanilla weights. Limits: keeps scores from growing, so that missing labels hurt less, but
+    moves all labels alike; the bias of assuming negative remains.
 
+    Parameters
+    ----------
+    base : Loss, default logistic
+        The one-vs-all loss to smooth.
+    epsilon : float in [0, 1], default 0.1
+        How much of the other side is mixed in.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss.
+
+    Raises
+    ------
+    ValueError
+        If `base` is not one-vs-all, or a number is out of range.
+
+    References
+    ----------
+    Cole et al., *Multi-label learning from single positive labels* (2021).
+
+    Examples
+    --------
     >>> float(label_smoothing().value(0.0, 1))
     0.6931471805599453
     """
     _validation.in_range(epsilon, "epsilon", 0, 1)
     mine, other = 1 - epsilon / 2, epsilon / 2
-    return _mixture(base, f"label_smoothing_{base.name}", mine, other, mine, other)
+    return _mixture(label_smoothing, base, mine, other, mine, other)
 
 
 def class_conditional(
@@ -36,16 +57,39 @@ def class_conditional(
 ) -> Loss:
     """Unbiased under false negatives and false positives of known rates.
 
-    With ρ₊ = `flip_positive` = P(seen as 0 | true 1) and ρ₋ = `flip_negative` = P(seen as 1 | true
-    0), numbers or one per label:
+    With ρ₊ = P(observed 0 | true 1) and ρ₋ = P(observed 1 | true 0):
 
         ℓ̃₊ = ((1 − ρ₋) ℓ₊ − ρ₊ ℓ₋) / (1 − ρ₊ − ρ₋),   ℓ̃₋ = ((1 − ρ₊) ℓ₋ − ρ₋ ℓ₊) / (1 − ρ₊ − ρ₋)
 
-    Natarajan et al., *Learning with noisy labels* (2013), lemma 1. Missing labels are the case
-    ρ₋ = 0, ρ₊ = 1 − p, where with vanilla weights this is the unbiased correction. Limits: rates
-    must be known and ρ₊ + ρ₋ < 1; with ρ₋ > 0 the correction touches unobserved labels too, so
-    the loss is unbounded below on them as well; plain one-vs-all only.
+    Missing labels are the case ρ₋ = 0, ρ₊ = 1 − p, where with vanilla weights this is the unbiased
+    correction. Limits: rates must be known and ρ₊ + ρ₋ < 1; with ρ₋ > 0 the correction touches
+    unobserved labels too, so the loss is unbounded below on them as well; plain one-vs-all only.
 
+    Parameters
+    ----------
+    base : Loss, default logistic
+        The one-vs-all loss to correct.
+    flip_positive : float or (L,) floats
+        ρ₊, one number or one per label.
+    flip_negative : float or (L,) floats, default 0.0
+        ρ₋, likewise.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss.
+
+    Raises
+    ------
+    ValueError
+        If `base` is not one-vs-all, or a number is out of range.
+
+    References
+    ----------
+    Natarajan et al., *Learning with noisy labels* (2013), lemma 1.
+
+    Examples
+    --------
     >>> half = class_conditional(flip_positive=0.5)
     >>> round(float(half.value(1.0, 1) - 2 * logistic.value(1.0, 1) + logistic.value(1.0, 0)), 12)
     0.0
@@ -58,18 +102,38 @@ def class_conditional(
             f"{lost.max():g} for positives and {false.max():g} for negatives."
         )
     numbers = ((1 - false) / left, -lost / left, (1 - lost) / left, -false / left)
-    return _mixture(base, f"class_conditional_{base.name}", *numbers)
+    return _mixture(class_conditional, base, *numbers)
 
 
 def non_negative(base: Loss = logistic) -> Loss:
     """A label's negative part, summed over the batch, may not fall below 0 (nnPU).
 
-    For unbiased plain weights: Σ_j [ Σ_rows pos ℓ₊ + max(0, Σ_rows (1 − cut) ℓ₋) ]. Kiryo et al.,
-    *Positive-unlabeled learning with non-negative risk estimator* (2017), who clamp one binary
-    problem; here every label is one. Limits: biased, the more so the smaller the batch; the
-    gradient of a clamped label's negative part is zero (the authors step backwards instead); a
-    row's value depends on its batch.
+    For unbiased plain weights: Σ_j [ Σ_rows pos ℓ₊ + max(0, Σ_rows (1 − cut) ℓ₋) ]. The authors
+    clamp one binary problem; here every label is one. Limits: biased, the more so the smaller the
+    batch; the gradient of a clamped label's negative part is zero (the authors step backwards
+    instead); a row's value depends on its batch.
 
+    Parameters
+    ----------
+    base : Loss, default logistic
+        The one-vs-all loss to clamp.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss.
+
+    Raises
+    ------
+    ValueError
+        If `base` is not one-vs-all, or a number is out of range.
+
+    References
+    ----------
+    Kiryo et al., *Positive-unlabeled learning with non-negative risk estimator* (2017).
+
+    Examples
+    --------
     >>> from unmask import losses, weights
     >>> w = weights.unbiased([[1], [0]], [0.1])
     >>> losses.total(non_negative(), [[9.0], [0.0]], w).round(4)  # the negative part is clamped
@@ -77,8 +141,8 @@ def non_negative(base: Loss = logistic) -> Loss:
     """
     _one_vs_all(base)
 
-    def keep(negative: Array, seen: Observed) -> Array:
-        return (_without_observed(negative, seen).sum(0) >= 0)[None, :]
+    def keep(negative: Array, observed: Observed) -> Array:
+        return (_without_observed(negative, observed).sum(0) >= 0)[None, :]
 
     def lower(pos: Array, cut: Array) -> Array:
         return base.lower(pos, 0 * cut + 1)
@@ -87,6 +151,7 @@ def non_negative(base: Loss = logistic) -> Loss:
     return replace(
         base,
         name=name,
+        doc=_doc(non_negative, base),
         keep=keep,
         convex=never_convex,
         lower=lower,
@@ -99,11 +164,36 @@ def large_loss_rejection(base: Loss = logistic, *, epoch: int, percent: float = 
     """LL-R: the largest losses among unobserved labels are taken for missing ones and dropped.
 
     In epoch t = 1, 2, … the (t − 1)·`percent` percent of the batch's entries that have the largest
-    negative loss and no observed label count nothing. Kim et al., *Large loss matters in weakly
-    supervised multi-label classification* (2022). Limits: the number dropped follows the epoch,
-    not how much is missing, and it falls on labels regardless of their propensity; a row's value
-    depends on its batch; entries tied with the last one dropped are dropped too.
+    negative loss and no observed label count nothing. For vanilla weights. Limits: the number
+    dropped follows the epoch, not how much is missing, and it falls on labels regardless of their
+    propensity; a row's value depends on its batch; entries tied with the last one dropped are
+    dropped too.
 
+    Parameters
+    ----------
+    base : Loss, default logistic
+        The one-vs-all loss.
+    epoch : int
+        The epoch, counted from 1; make a new loss for every one.
+    percent : float in [0, 100], default 0.2
+        How many more entries to drop with every epoch.
+
+    Returns
+    -------
+    Loss
+        A one-vs-all loss.
+
+    Raises
+    ------
+    ValueError
+        If `base` is not one-vs-all, or a number is out of range.
+
+    References
+    ----------
+    Kim et al., *Large loss matters in weakly supervised multi-label classification* (2022).
+
+    Examples
+    --------
     >>> from unmask import losses, weights
     >>> w = weights.vanilla([[1, 0, 0, 0]])
     >>> loss = large_loss_rejection(epoch=2, percent=25.0)  # one entry of four
@@ -115,30 +205,38 @@ def large_loss_rejection(base: Loss = logistic, *, epoch: int, percent: float = 
     share = min(1.0, max(0, epoch - 1) * percent / 100)
     name = f"large_loss_rejection_{base.name}"
     if not share:
-        return replace(base, name=name)
+        return replace(base, name=name, doc=_doc(large_loss_rejection, base))
 
-    def keep(negative: Array, seen: Observed) -> Array:
-        is_observed = _observed_mask(negative, seen)
+    def keep(negative: Array, observed: Observed) -> Array:
+        is_observed = _observed_mask(negative, observed)
         dropped = math.ceil(share * is_observed.shape[0] * is_observed.shape[1])
         if not dropped:
             return is_observed  # an empty batch
         candidates = namespace(negative).where(is_observed, -1 + 0 * negative, negative)
         return is_observed | (candidates < kth_largest(candidates.reshape(-1), dropped))
 
-    return replace(base, name=name, keep=keep, convex=never_convex, proper=False, difference=None)
+    return replace(
+        base,
+        name=name,
+        doc=_doc(large_loss_rejection, base),
+        keep=keep,
+        convex=never_convex,
+        proper=False,
+        difference=None,
+    )
 
 
-def _observed_mask(negative: Array, seen: Observed) -> Array:
+def _observed_mask(negative: Array, observed: Observed) -> Array:
     xp = namespace(negative)
-    return add_at(xp.zeros_like(negative), seen.index, xp.abs(xp.sign(seen.cut))) > 0
+    return add_at(xp.zeros_like(negative), observed.index, xp.abs(xp.sign(observed.cut))) > 0
 
 
-def _without_observed(negative: Array, seen: Observed) -> Array:
+def _without_observed(negative: Array, observed: Observed) -> Array:
     """(1 − cut) ℓ₋ where a label is observed, ℓ₋ elsewhere."""
-    return add_at(negative * 1, seen.index, -seen.cut * take(negative, seen.index))
+    return add_at(negative * 1, observed.index, -observed.cut * take(negative, observed.index))
 
 
-def _mixture(base: Loss, name: str, *parts: Any) -> Loss:
+def _mixture(maker: Callable[..., Loss], base: Loss, *parts: ArrayLike) -> Loss:
     """ℓ′₊ = a ℓ₊ + b ℓ₋ and ℓ′₋ = c ℓ₋ + d ℓ₊ for parts = a, b, c, d: numbers, or one per label."""
     _one_vs_all(base)
     columns = np.broadcast_arrays(*(np.asarray(part, dtype=float) for part in parts))
@@ -147,11 +245,11 @@ def _mixture(base: Loss, name: str, *parts: Any) -> Loss:
         if function is None:
             return None
         return lambda s, y: sum(
-            _like(s, part) * function(s, label)
+            like(s, part) * function(s, label)
             for part, label in zip(columns[:2] if y else columns[2:], (y, 1 - y), strict=True)
         )
 
-    # per-label rates: the shape is told for the label whose observation says least
+    # per-label rates: convexity is that of the label whose observation says least
     a, b, c, d = (np.ravel(column)[np.argmax(columns[0] + columns[2])] for column in columns)
 
     def as_base(pos: Array, cut: Array) -> tuple[Array, Array]:
@@ -159,7 +257,8 @@ def _mixture(base: Loss, name: str, *parts: Any) -> Loss:
 
     return replace(
         base,
-        name=name,
+        name=f"{maker.__name__}_{base.name}",
+        doc=_doc(maker, base),
         value=mix(base.value) or base.value,
         slope=mix(base.slope),
         curvature=mix(base.curvature),
@@ -170,8 +269,8 @@ def _mixture(base: Loss, name: str, *parts: Any) -> Loss:
     )
 
 
-def _like(scores: Array, numbers: Any) -> Array:
-    return scores.new_tensor(numbers) if _validation.is_tensor(scores) else numbers
+def _doc(maker: Callable[..., Loss], base: Loss) -> str:
+    return f"`{maker.__name__}` of {base.name}: see `unmask.losses.related_work.{maker.__name__}`."
 
 
 def _one_vs_all(base: Loss) -> None:

@@ -1,21 +1,23 @@
 """The few array operations that numpy and torch spell differently; the rest share their names.
 
-The namespace of an array is looked up through `sys.modules`, so that losses written once run on
-numpy arrays and torch tensors and nobody imports torch to use numpy.
+The namespace of an array is looked up through `sys.modules`, so that corrections and losses written
+once run on numpy arrays and torch tensors, and nobody imports torch to use numpy.
 """
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.special
 
+from unmask._typing import Floats
 from unmask._validation import is_tensor
 
-Array = Any  # a numpy array or a torch tensor
+Array: TypeAlias = Any
+"""A numpy array or a torch tensor."""
 
 
 def namespace(array: Array) -> ModuleType:
@@ -26,6 +28,18 @@ def namespace(array: Array) -> ModuleType:
 def special(array: Array) -> ModuleType:
     """`torch.special` for tensors, else `scipy.special`: `expit`, `softmax`, `logsumexp`."""
     return sys.modules["torch.special"] if is_tensor(array) else scipy.special
+
+
+def like(array: Array, values: Floats) -> Array:
+    """Numbers as an array of the kind, precision and device of `array`."""
+    if is_tensor(array):
+        return namespace(array).as_tensor(values, dtype=array.dtype, device=array.device)
+    return values
+
+
+def as_contiguous(array: Array) -> Array:
+    """The same numbers, laid out row by row."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
 
 
 def softplus(scores: Array) -> Array:
