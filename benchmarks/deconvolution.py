@@ -144,7 +144,7 @@ def metric(labels: Bools, top: np.ndarray, name: str) -> float:
     s = hit.sum(axis=1).astype(float)
     about = METRICS[name]
     if about.at_place is None:
-        return float(np.mean(s * about.worth(s, n - s, k)))
+        return float(np.mean(s * about.hit_value(s, n - s, k)))
     return float(np.mean(sum(hit[:, r] * about.at_place(r, n, k) for r in range(k))))
 
 

@@ -198,7 +198,7 @@ def test_a_label_nobody_audited_gets_the_curve_and_a_wide_interval() -> None:
     counts = np.r_[np.bincount(true.indices, minlength=60) * 10, [1, 5, 20, 100, 400]]
     estimate = propensity.audit(narrow, wide, counts=counts, n=3000)
     assert (estimate.evidence[-5:] == 0).all()
-    curve_there = estimate.curve.at(counts[-5:].astype(float))
+    curve_there = estimate.curve.level_at(counts[-5:].astype(float))
     assert ((estimate.low[-5:] < curve_there) & (curve_there < estimate.high[-5:])).all()
     busiest = int(np.argmax(estimate.evidence))
     assert np.ptp([estimate.low[-1], estimate.high[-1]]) > np.ptp(

@@ -52,7 +52,7 @@ def test_a_plan_by_hand(k: int | None, label_cost: float) -> None:
     found = propensity.audit_plan(top, labels, GUESS, budget=budget, k=k, label_cost=label_cost)
     hits = np.array([sum(j in row[:places] for row in NAMED) for j in range(4)])
     slope = hits / GUESS / (places * len(NAMED))
-    own, common = np.full(4, plans.CURVE_WORTH), np.full(4, plans.GUESS_WORTH)
+    own, common = np.full(4, plans.CURVE_EQUIVALENT), np.full(4, plans.GUESS_EQUIVALENT)
     start = variance(GUESS, slope, own, common)
     assert found.before == pytest.approx(np.sqrt(start.sum()), rel=1e-12)
     np.testing.assert_allclose(found.labels, start.sum(axis=0) / start.sum(), rtol=1e-12)
@@ -87,7 +87,7 @@ def test_what_was_audited_once_is_worth_less() -> None:
 
     def left(pair: tuple[int, ...]) -> float:
         more = labels[list(pair)].sum(axis=0)
-        known = plans.CURVE_WORTH + more, plans.GUESS_WORTH + more
+        known = plans.CURVE_EQUIVALENT + more, plans.GUESS_EQUIVALENT + more
         return float(variance(p, slope, *known).sum())
 
     best = min(combinations(range(4), 2), key=left)
@@ -108,9 +108,9 @@ def test_labels_of_similar_propensity_err_together() -> None:
     found = propensity.audit_plan(top, labels, p, budget=1)
     slope = labels.sum(axis=0) / p / 19
     odds = (1 - p) / p
-    shares = slope**2 * odds / plans.CURVE_WORTH
+    shares = slope**2 * odds / plans.CURVE_EQUIVALENT
     for pair in np.argsort(p).reshape(8, 2):
-        shares[pair] += slope[pair].sum() ** 2 * odds[pair].mean() / plans.GUESS_WORTH / 2
+        shares[pair] += slope[pair].sum() ** 2 * odds[pair].mean() / plans.GUESS_EQUIVALENT / 2
     assert found.before == pytest.approx(np.sqrt(shares.sum()), rel=1e-12)
     np.testing.assert_allclose(found.labels, shares / shares.sum(), rtol=1e-12)
 

@@ -205,8 +205,8 @@ def _decisive(table: Table) -> list[tuple[str, str]]:
     decisive: dict[str, tuple[str, str]] = {}
     for metric in dict.fromkeys(each.metric for each in table):
         kind, cells = metric.partition("@")[0], [e.estimator for e in table if e.metric == metric]
-        wanted = ("unbiased",) if kind == "P" else ("deconvolved", "unbiased")
-        if kind in ("P", "R") and (best := next((e for e in wanted if e in cells), None)):
+        preferred = ("unbiased",) if kind == "P" else ("deconvolved", "unbiased")
+        if kind in ("P", "R") and (best := next((e for e in preferred if e in cells), None)):
             decisive[kind] = metric, best
     return list(decisive.values())
 

@@ -31,7 +31,7 @@ def features_of(dataset: Dataset, source: Path) -> sp.csr_array:
     return _present(dataset.features, source, "features")
 
 
-def _present(matrix: sp.csr_array | None, source: Path, what: str) -> sp.csr_array:
+def _present(matrix: sp.csr_array | None, source: Path, content: str) -> sp.csr_array:
     if matrix is None:
-        raise ValueError(f"{source} holds no {what}; name a file that does.")
+        raise ValueError(f"{source} holds no {content}; name a file that does.")
     return matrix

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def names(
-    module: str, registry: str, *more: str, several: bool = False
+    module: str, registry: str, *others: str, several: bool = False
 ) -> Callable[[str], list[str]]:
-    """Completes from a registry and `more`; `several`: the last of a comma-separated list."""
+    """Completes from a registry and `others`; `several`: the last of a comma-separated list."""
 
     def complete(incomplete: str) -> list[str]:
-        choices = [*getattr(import_module(module), registry), *more]
+        choices = [*getattr(import_module(module), registry), *others]
         before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
         return [f"{before}{comma}{name}" for name in choices if name.startswith(last)]
 

@@ -100,8 +100,8 @@ def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[object
     """A table with a heading; words stand left, numbers right."""
     table, cells = _table(), [list(row) for row in rows]
     for position, name in enumerate(columns):
-        words = all(isinstance(row[position], str) for row in cells)
-        table.add_column(one_line(name), justify="left" if words else "right")
+        textual = all(isinstance(row[position], str) for row in cells)
+        table.add_column(one_line(name), justify="left" if textual else "right")
     for row in cells:
         table.add_row(*(one_line(_cell(value)) for value in row))
     _show(title, table)

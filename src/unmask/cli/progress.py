@@ -28,10 +28,10 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def bar(description: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that the yielded function moves: call it with how many are done, of how many."""
     columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    words = TextColumn("{task.description}", markup=False)
-    with Progress(words, *columns, console=progress_console) as shown:
-        task = shown.add_task(visible(what))
-        yield lambda done, total: shown.update(task, completed=done, total=total)
+    label = TextColumn("{task.description}", markup=False)
+    with Progress(label, *columns, console=progress_console) as progress:
+        task = progress.add_task(visible(description))
+        yield lambda completed, total: progress.update(task, completed=completed, total=total)

@@ -19,15 +19,15 @@ def warm(
     from unmask_studies import warm as library
 
     with bar("compiling") as step:
-        made = library.run(progress=step)
+        summary = library.run(progress=step)
     if as_json:
-        show_json(made.to_dict())
+        show_json(summary.to_dict())
         return
     facts = {
-        "kernels": made.kernels,
-        "compiled now": made.compiled,
-        "bytes": made.bytes,
-        "kept in": made.folder,
-        "seconds": made.seconds,
+        "kernels": summary.kernels,
+        "compiled now": summary.compiled,
+        "bytes": summary.bytes,
+        "kept in": summary.folder,
+        "seconds": summary.seconds,
     }
     show_facts("compiled kernels", facts)

@@ -114,10 +114,10 @@ class Dataset:
         >>> Dataset(None, [[0, 1], [1, 1]]).take([1]).labels.indices
         array([0, 1], dtype=int32)
         """
-        whole = replace(self)  # which checks it: scipy trusts what may have been changed in place
+        checked = replace(self)  # validates again: arrays may have been changed in place
         features, labels, filtered = (
             None if matrix is None else matrix[rows]
-            for matrix in (whole.features, whole.labels, whole.filtered)
+            for matrix in (checked.features, checked.labels, checked.filtered)
         )
         return replace(self, features=features, labels=labels, filtered=filtered)
 

@@ -228,6 +228,6 @@ def _lines(path: Path, count: int) -> tuple[str, ...] | None:
         ends += block.count(b"\n")
         if ends > count:
             return None
-    whole = b"".join(blocks).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
-    lines = whole.removesuffix("\n").split("\n")
+    text = b"".join(blocks).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
+    lines = text.removesuffix("\n").split("\n")
     return tuple(line.removesuffix("\r") for line in lines) if len(lines) == count else None

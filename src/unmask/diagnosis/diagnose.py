@@ -163,12 +163,12 @@ def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     never, rarely = int((counts == 0).sum()), int(((counts > 0) & (counts < FEW)).sum())
     if never or rarely:
-        true = counts * (reciprocal(p) / reciprocal(p).max())
+        true_counts = counts * (reciprocal(p) / reciprocal(p).max())
         values = {
             "never": never,
             "rarely": rarely,
             "fewest": FEW,
             "labels": counts.size,
-            "share": float(true[counts < FEW].sum() / true.sum()),
+            "share": float(true_counts[counts < FEW].sum() / true_counts.sum()),
         }
         yield Finding(FindingKind.RARE_LABELS, "info", values)

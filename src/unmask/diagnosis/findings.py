@@ -300,11 +300,11 @@ def _check_group(group: str | None) -> None:
 
 
 def _not_made(kind: TestKind, group: str | None, tests: tuple[Test, ...]) -> str:
-    made = ", ".join(dict.fromkeys(test.kind for test in tests))
+    kinds = ", ".join(dict.fromkeys(test.kind for test in tests))
     if kind.needs_audit and not any(test.kind.needs_audit for test in tests):
-        return f"the test {kind!s} needs an audit; give `audit` to `diagnose`. Tests made: {made}."
+        return f"the test {kind!s} needs an audit; give `audit` to `diagnose`. Tests made: {kinds}."
     of = "" if group is None else f" of the group {group!s}"
-    return f"the test {kind!s}{of} could not be made of these data. Tests made: {made}."
+    return f"the test {kind!s}{of} could not be made of these data. Tests made: {kinds}."
 
 
 def replicates(
@@ -318,13 +318,13 @@ def replicates(
     >>> replicates(lambda: 1.0, 0.5, 99).size, replicates(lambda: 1.0, 2.0, 99).size
     (10, 99)
     """
-    drawn: list[float] = []
+    statistics: list[float] = []
     above = below = 0
-    while len(drawn) < most and (below if two_sided and below < above else above) < UNUSUAL:
-        drawn.append(draw())
-        above += drawn[-1] >= observed
-        below += drawn[-1] <= observed
-    return np.array(drawn)
+    while len(statistics) < most and (below if two_sided and below < above else above) < UNUSUAL:
+        statistics.append(draw())
+        above += statistics[-1] >= observed
+        below += statistics[-1] <= observed
+    return np.array(statistics)
 
 
 UNUSUAL = 10

@@ -213,8 +213,8 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
 
 def kept_columns(plan: Plan) -> list[int]:
     """The columns of which every row is kept, for `filtered`."""
-    wanted = [plan.column(c.keys[0], c.k) for c in plan.cells if c.estimator == "filtered"]
-    return sorted(set(wanted))
+    columns = [plan.column(c.keys[0], c.k) for c in plan.cells if c.estimator == "filtered"]
+    return sorted(set(columns))
 
 
 def _spread(state: State, column: int) -> Spread:
@@ -267,8 +267,8 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     if not absolute:
         return 0, 0.0
     shares = np.cumsum(largest) / absolute
-    few = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
-    return few, float(shares[few - 1])
+    heaviest = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
+    return heaviest, float(shares[heaviest - 1])
 
 
 def _advice(cell: Cell, state: State) -> Advice:

@@ -167,10 +167,10 @@ def contributions(
         **options,
     )
     entries = propensity if sp.issparse(propensity) else None
-    made, _, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
+    new_plan, _, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
     return {
-        (cell.name, cell.estimator): sums.kept[0][:, made.column(cell.keys[0], cell.k)]
-        for cell in made.cells
+        (cell.name, cell.estimator): sums.kept[0][:, new_plan.column(cell.keys[0], cell.k)]
+        for cell in new_plan.cells
         if len(cell.keys) == 1 and cell.estimator != "filtered"
     }
 
@@ -317,11 +317,11 @@ class Evaluator:
     def _settings(self) -> dict[str, Any]:
         return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_sums", "_inverse")}
 
-    def _take(self, made: Plan, n_labels: int, new: state.State) -> None:
+    def _take(self, new_plan: Plan, n_labels: int, new: state.State) -> None:
         if self._sums is None:
-            counted, groups = n_labels if _per_label(made) else 0, self._interval != "normal"
-            self._sums = _Sums(made, n_labels, state.empty(made, counted, groups=groups))
-        self._sums.refuse_other(made, n_labels)
+            counted, groups = n_labels if _per_label(new_plan) else 0, self._interval != "normal"
+            self._sums = _Sums(new_plan, n_labels, state.empty(new_plan, counted, groups=groups))
+        self._sums.refuse_other(new_plan, n_labels)
         self._sums.state.add(new)
 
     def _pass(
@@ -337,7 +337,7 @@ class Evaluator:
         observed = _validation.labels(labels)
         inverse = self._inverse_of(observed, entries)
         listed = self._listed(top, observed)
-        made = plan.make(
+        new_plan = plan.make(
             self._metrics,
             self._estimators,
             width=listed.shape[1],
@@ -346,20 +346,22 @@ class Evaluator:
             clip=self._clip,
         )
         if entries is not None:
-            _refuse_per_entry(made)
+            _refuse_per_entry(new_plan)
         new = state.accumulate(
-            made,
+            new_plan,
             observed,
             listed,
             inverse,
             per_entry=entries is not None,
             first_row=first_row,
-            kept_columns=list(range(made.columns)) if keep_all else estimates.kept_columns(made),
+            kept_columns=(
+                list(range(new_plan.columns)) if keep_all else estimates.kept_columns(new_plan)
+            ),
             groups=self._interval != "normal",
-            per_label=_per_label(made),
+            per_label=_per_label(new_plan),
             seed=self._seed,
         )
-        return made, observed.shape[1], new
+        return new_plan, observed.shape[1], new
 
     def _inverse_of(self, observed: sp.csr_array, entries: PropensityLike | None) -> Floats:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
@@ -398,12 +400,12 @@ class _Sums:
     n_labels: int
     state: state.State
 
-    def refuse_other(self, made: Plan, n_labels: int) -> None:
-        same = made.starts == self.plan.starts and np.array_equal(made.ks, self.plan.ks)
+    def refuse_other(self, new_plan: Plan, n_labels: int) -> None:
+        same = new_plan.starts == self.plan.starts and np.array_equal(new_plan.ks, self.plan.ks)
         if not same or n_labels != self.n_labels:
             raise ValueError(
                 f"all rows must have the same labels and as many predictions; got {n_labels} "
-                f"labels after {self.n_labels}, and up to {made.ks[-1]} predictions after "
+                f"labels after {self.n_labels}, and up to {new_plan.ks[-1]} predictions after "
                 f"{self.plan.ks[-1]}."
             )
 
@@ -417,9 +419,9 @@ def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:
     return TopK.from_scores(top, min(longest, n_labels))
 
 
-def _refuse_per_entry(made: Plan) -> None:
+def _refuse_per_entry(new_plan: Plan) -> None:
     """A corrected metric per label divides counts by the propensity of the label."""
-    for cell in made.cells:
+    for cell in new_plan.cells:
         if cell.about.over == "labels" and cell.estimator != "vanilla":
             raise ValueError(
                 f"{cell.name} {cell.estimator} needs one propensity per label; there is one per "
@@ -427,5 +429,5 @@ def _refuse_per_entry(made: Plan) -> None:
             )
 
 
-def _per_label(made: Plan) -> bool:
-    return any(cell.about.over == "labels" for cell in made.cells)
+def _per_label(new_plan: Plan) -> bool:
+    return any(cell.about.over == "labels" for cell in new_plan.cells)

@@ -64,9 +64,9 @@ class Plan:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that fill the columns."""
-        asked = {form for _, form in self.starts}
+        forms = {form for _, form in self.starts}
         kernels = (kernel for cell in self.cells for kernel in cell.about.kernels)
-        return tuple(dict.fromkeys(each for each in kernels if asked & set(each.forms)))
+        return tuple(dict.fromkeys(each for each in kernels if forms & set(each.forms)))
 
     @property
     def integrates(self) -> bool:

@@ -70,7 +70,7 @@ class State:
         self.inverse_sum += other.inverse_sum
         for k, cells in other.tables.items():
             before = self.tables.get(k)
-            self.tables[k] = cells if before is None else cell_counts.together(before, cells)
+            self.tables[k] = cells if before is None else cell_counts.add(before, cells)
 
     def total(self, column: int, kind: int = exact.SUM) -> float:
         """Σx, Σx² or Σ|x| of a column, correctly rounded."""
@@ -163,9 +163,9 @@ def _tables(plan: Plan, indptr: Ints) -> Tables:
     return Tables(discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit]))
 
 
-def _add_doubled(sums: Floats, more: Floats) -> None:
+def _add_doubled(sums: Floats, terms: Floats) -> None:
     """Add sums kept as unevaluated pairs (high, low)."""
-    high = sums[0] + more[0]
+    high = sums[0] + terms[0]
     part = high - sums[0]
-    low = (sums[0] - (high - part)) + (more[0] - part) + sums[1] + more[1]
+    low = (sums[0] - (high - part)) + (terms[0] - part) + sums[1] + terms[1]
     sums[0], sums[1] = high, low

@@ -243,7 +243,7 @@ def _notes(estimates: Iterable[tuple[str, Estimate]]) -> list[str]:
         if each.verdict != MEASURED:
             name = f"{prefix}{each.metric} {each.estimator}"
             names.setdefault(each.verdict.sentence, []).append(name)
-    return [f"{', '.join(which)}: {sentence}" for sentence, which in names.items()]
+    return [f"{', '.join(named)}: {sentence}" for sentence, named in names.items()]
 
 
 def _text(grid: list[list[str]], notes: list[str]) -> str:

@@ -90,18 +90,18 @@ def audit(
     True
     """
     observed = _validation.labels(observed, name="observed")
-    true = _validation.labels(complete, name="complete")
-    _validation.same_shape(observed, true, "observed", "complete")
+    true_labels = _validation.labels(complete, name="complete")
+    _validation.same_shape(observed, true_labels, "observed", "complete")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
-    kept = sp.csr_array(observed.multiply(true))
-    effect = design_effect(kept, true)
-    total = label_counts(true)
+    kept = sp.csr_array(observed.multiply(true_labels))
+    effect = design_effect(kept, true_labels)
+    total = label_counts(true_labels)
     return from_counts(
         label_counts(kept),
         total,
         counts=total + 0.5 if counts is None else counts,
-        n=true.shape[0] + 1 if n is None else n,
+        n=true_labels.shape[0] + 1 if n is None else n,
         sampled=counts is None,
         effect=effect,
         curve=curve,
@@ -187,35 +187,40 @@ def label_counts(matrix: sp.csr_array) -> Floats:
     return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
 
 
-def design_effect(kept: sp.csr_array, true: sp.csr_array) -> float:
+def design_effect(kept: sp.csr_array, true_labels: sp.csr_array) -> float:
     """How much more a sum over a row's labels varies than if they were kept independently; ≥ 1.
 
     With e_ij = kept − k_j/K_j:  Σ_i (Σ_j e_ij)² / Σ_ij e_ij², which is 1 on average if the labels
     of a row are kept or lost independently of each other.
     """
-    residual = residuals(kept, true)
+    residual = residuals(kept, true_labels)
     single = float((residual.data**2).sum())
     together = float((residual.sum(axis=1) ** 2).sum())
     return max(1.0, together / single) if single > 0 else 1.0
 
 
-def residuals(kept: sp.csr_array, true: sp.csr_array) -> sp.csr_array:
+def residuals(kept: sp.csr_array, true_labels: sp.csr_array) -> sp.csr_array:
     """e_ij = kept_ij − k_j/K_j for every true label entry; both matrices are validated."""
-    rate = label_counts(kept) / np.maximum(label_counts(true), 1)
+    rate = label_counts(kept) / np.maximum(label_counts(true_labels), 1)
     return sp.csr_array(
-        (was_kept(kept, true) - rate[true.indices], true.indices, true.indptr), shape=true.shape
+        (
+            was_kept(kept, true_labels) - rate[true_labels.indices],
+            true_labels.indices,
+            true_labels.indptr,
+        ),
+        shape=true_labels.shape,
     )
 
 
-def was_kept(kept: sp.csr_array, true: sp.csr_array) -> Floats:
+def was_kept(kept: sp.csr_array, true_labels: sp.csr_array) -> Floats:
     """1 for every true label entry that is in `kept` (a part of it), else 0, in storage order."""
-    width = true.shape[1]
+    width = true_labels.shape[1]
 
     def keys(matrix: sp.csr_array) -> Ints:
         rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
         return np.asarray(rows * width + matrix.indices)
 
-    return np.isin(keys(true), keys(kept), assume_unique=True).astype(np.float64)
+    return np.isin(keys(true_labels), keys(kept), assume_unique=True).astype(np.float64)
 
 
 def _counts(
@@ -280,9 +285,14 @@ class Posterior:
         """Mean and interval of p_j over all curves, from a Beta with the mixture's moments."""
         mean, square = np.zeros_like(self.kept), np.zeros_like(self.kept)
         for draw in self.curve.draws:
-            up, down = self.betas(draw)
-            mean += up / (up + down)
-            square += up / (up + down) * (up + 1) / (up + down + 1)
+            hit_count, miss_count = self.betas(draw)
+            mean += hit_count / (hit_count + miss_count)
+            square += (
+                hit_count
+                / (hit_count + miss_count)
+                * (hit_count + 1)
+                / (hit_count + miss_count + 1)
+            )
         mean, square = mean / len(self.curve.draws), square / len(self.curve.draws)
         variance = square - mean**2 + (self.common * mean * (1 - mean)) ** 2
         size = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-15) - 1, 1e-3)
@@ -307,7 +317,9 @@ def fit_posterior(
     fitted = curves.fit(
         evidence, n, free=curve == "free", confidence=confidence, effect=effect, rng=rng
     )
-    information = float((total * fitted.at(frequency) * (1 - fitted.at(frequency))).sum())
+    information = float(
+        (total * fitted.level_at(frequency) * (1 - fitted.level_at(frequency))).sum()
+    )
     common = np.sqrt((effect - 1) / information)
     return Posterior(fitted, k, total, frequency, sampled, float(common))
 

@@ -47,8 +47,8 @@ LEAST = 1e-3
 LOWEST = 1e-50
 """Third powers of 1/p are summed."""
 GROUPS = 8
-CURVE_WORTH, GUESS_WORTH = 20.0, 2.0
-"""True labels that the curve is worth for one label, and a mere guess for a group of labels."""
+CURVE_EQUIVALENT, GUESS_EQUIVALENT = 20.0, 2.0
+"""True labels that the curve counts for, per label, and a mere guess, per group of labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +142,14 @@ def audit_plan(
     chance = _chances(top, matrix, p)
     cost = 1 + label_cost * np.asarray(chance.sum(axis=1)).ravel()
     chance = sp.csr_array(sp.hstack([chance, chance @ group]))
-    worth, audited = _uncertainty(propensity, p, slope, group)
-    rows, planned = _greedy(chance, cost, worth, audited, budget)
+    variances, audited = _uncertainty(propensity, p, slope, group)
+    rows, planned = _greedy(chance, cost, variances, audited, budget)
     paid = float(cost[rows].sum())
     blind = audited + paid / cost.mean() * np.asarray(chance.mean(axis=0)).ravel()
     before, after, uniform = (
-        float(np.sqrt((worth / counts).sum())) for counts in (audited, planned, blind)
+        float(np.sqrt((variances / counts).sum())) for counts in (audited, planned, blind)
     )
-    return AuditPlan(rows, paid, before, after, uniform, _shares(worth / audited, group))
+    return AuditPlan(rows, paid, before, after, uniform, _shares(variances / audited, group))
 
 
 def _refuse_tiny(p: Floats) -> None:
@@ -226,13 +226,15 @@ def _uncertainty(
     """s² v and K of every label, then of every group."""
     odds, size = (1 - p) / p, group.sum(axis=0)
     together, v_group = slope @ group, (odds @ group) / size
-    worth = np.r_[slope**2 * odds, together**2 * v_group]
+    variances = np.r_[slope**2 * odds, together**2 * v_group]
     if not isinstance(propensity, PropensityEstimate):
-        return worth, np.r_[np.full(p.size, CURVE_WORTH), np.full(size.size, GUESS_WORTH)]
+        return variances, np.r_[
+            np.full(p.size, CURVE_EQUIVALENT), np.full(size.size, GUESS_EQUIVALENT)
+        ]
     logs = np.log(propensity.draw(seed=0, size=200))
     common = (logs @ group) / size
     variance = np.r_[(logs - common @ group.T).var(axis=0), common.var(axis=0)]
-    return worth, np.maximum(np.r_[odds, v_group] / np.maximum(variance, 1e-9), 1.0)
+    return variances, np.maximum(np.r_[odds, v_group] / np.maximum(variance, 1e-9), 1.0)
 
 
 def _shares(variance: Floats, group: sp.csr_array) -> Floats:
@@ -243,9 +245,9 @@ def _shares(variance: Floats, group: sp.csr_array) -> Floats:
 
 
 def _greedy(
-    chance: sp.csr_array, cost: Floats, worth: Floats, audited: Floats, budget: float
+    chance: sp.csr_array, cost: Floats, variances: Floats, audited: Floats, budget: float
 ) -> tuple[Ints, Floats]:
-    """Rows by what they take off Σ worth/K for their cost, batch by batch; and K afterwards.
+    """Rows by how much they lower Σ s² v/K for their cost, batch by batch; and K afterwards.
 
     `audited` is K, the true labels audited so far, of every label and then of every group.
 
@@ -255,7 +257,7 @@ def _greedy(
     audited, left, spent = audited.copy(), np.ones(chance.shape[0], dtype=bool), 0.0
     batches = [np.zeros(0, dtype=np.int64)]
     for goal in np.linspace(0, budget, BATCHES + 1)[1:]:
-        gain = chance @ (worth / audited - worth / (audited + 1)) / cost
+        gain = chance @ (variances / audited - variances / (audited + 1)) / cost
         order = np.argsort(-np.where(left, gain, -np.inf), kind="stable")[: int(left.sum())]
         paid = spent + np.cumsum(cost[order])
         batch = order[paid <= goal]

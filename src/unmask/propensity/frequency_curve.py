@@ -66,14 +66,14 @@ class CurveFit:
     draws: Floats
     log_likelihood: float
 
-    def at(self, counts: Floats) -> Floats:
+    def level_at(self, counts: Floats) -> Floats:
         """The curve at these training counts."""
         return level(np.log([self.a, self.b, self.concentration, self.scale]), counts)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """k of K kept, at training count n_j, for `times` labels alike; labels without K left out.
+    """k of K kept, at training count n_j, for `times` equal labels; labels without K are left out.
 
     `sampled`: the counts are themselves a small sample.
     """
@@ -170,20 +170,20 @@ def maximize(evidence: Evidence, start: Floats, open_axes: Bools) -> Floats:
 
 
 def _climb(evidence: Evidence, start: Floats, open_axes: Bools, precision: float = 1e-14) -> Floats:
-    def whole(part: Floats) -> Floats:
+    def full_theta(part: Floats) -> Floats:
         theta = start.copy()
         theta[open_axes] = part
         return theta
 
     result = minimize(
-        lambda part: -float(log_likelihood(whole(part), evidence)),
+        lambda part: -float(log_likelihood(full_theta(part), evidence)),
         start[open_axes],
-        jac=lambda part: -slope(whole(part), evidence)[open_axes],
+        jac=lambda part: -slope(full_theta(part), evidence)[open_axes],
         bounds=BOUNDS[open_axes],
         method="TNC",  # L-BFGS-B hands tiny systems to threaded LAPACK: far slower on busy cores
         options={"maxfun": 1000, "ftol": precision, "gtol": 1e-10},
     )
-    return whole(result.x)
+    return full_theta(result.x)
 
 
 def profile(
@@ -194,9 +194,9 @@ def profile(
     others[axis] = False
 
     def excess(value: float) -> float:
-        held = best.copy()
-        held[axis] = value
-        return float(log_likelihood(_climb(evidence, held, others, 1e-6), evidence)) - target
+        theta = best.copy()
+        theta[axis] = value
+        return float(log_likelihood(_climb(evidence, theta, others, 1e-6), evidence)) - target
 
     def end(limit: float) -> float:
         if excess(limit) >= 0:
@@ -265,7 +265,7 @@ def _stretch(
     z = (1 + rng.random(movers.size)) ** 2 / 2
     anchor = state[rng.choice(partners, movers.size)]
     proposed = anchor + z[:, None] * (state[movers] - anchor)
-    there = density(proposed)
-    gain = (state.shape[1] - 1) * np.log(z) + there - value[movers]
-    taken = np.log(rng.random(movers.size)) < gain
-    state[movers[taken]], value[movers[taken]] = proposed[taken], there[taken]
+    proposed_value = density(proposed)
+    gain = (state.shape[1] - 1) * np.log(z) + proposed_value - value[movers]
+    accepted = np.log(rng.random(movers.size)) < gain
+    state[movers[accepted]], value[movers[accepted]] = proposed[accepted], proposed_value[accepted]

@@ -65,8 +65,8 @@ def chapman(first: LabelsLike, second: LabelsLike) -> tuple[Floats, Floats]:
     >>> size, variance.round(2)
     (array([3.5]), array([0.75]))
     """
-    one, two, both = _validated_annotations(first, second)
-    n1, n2, m = label_counts(one), label_counts(two), label_counts(both)
+    first_labels, second_labels, both = _validated_annotations(first, second)
+    n1, n2, m = label_counts(first_labels), label_counts(second_labels), label_counts(both)
     size = (n1 + 1) * (n2 + 1) / (m + 1) - 1
     variance = (n1 + 1) * (n2 + 1) * (n1 - m) * (n2 - m) / ((m + 1) ** 2 * (m + 2))
     return size, variance
@@ -126,12 +126,12 @@ def recapture(
     0.6
     """
     _validation.one_of(of, ("first", "either"), "annotation")
-    one, two, both = _validated_annotations(first, second)
+    first_labels, second_labels, both = _validated_annotations(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
-    of_first = replace(estimate(both, two), method="recapture")
+    of_first = replace(estimate(both, second_labels), method="recapture")
     if of == "first":
         return of_first
-    of_second = estimate(both, one)
+    of_second = estimate(both, first_labels)
     either = Either(*(cast(Posterior, each.uncertainty) for each in (of_first, of_second)))
     drawn = either.sample(np.random.default_rng(seed), DRAWS)
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
@@ -161,8 +161,8 @@ class Either:
         shared = np.minimum(self.first.kept, self.second.kept)
         common, missed = rng.gamma(shared), np.ones_like(shared)
         for posterior, draw in zip((self.first, self.second), draws, strict=True):
-            up, down = posterior.betas(draw)
-            kept, lost = common + rng.gamma(up - shared), rng.gamma(down)
+            alpha, beta = posterior.betas(draw)
+            kept, lost = common + rng.gamma(alpha - shared), rng.gamma(beta)
             kept *= posterior.shift(rng, 1)
             missed *= lost / (kept + lost)
         return missed
@@ -171,6 +171,9 @@ class Either:
 def _validated_annotations(
     first: LabelsLike, second: LabelsLike
 ) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
-    one, two = _validation.labels(first, name="first"), _validation.labels(second, name="second")
-    _validation.same_shape(one, two, "first", "second")
-    return one, two, sp.csr_array(one.multiply(two))
+    first_labels, second_labels = (
+        _validation.labels(first, name="first"),
+        _validation.labels(second, name="second"),
+    )
+    _validation.same_shape(first_labels, second_labels, "first", "second")
+    return first_labels, second_labels, sp.csr_array(first_labels.multiply(second_labels))

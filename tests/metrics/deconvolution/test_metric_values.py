@@ -28,7 +28,7 @@ def test_hits_earn_the_metric_together(k: int) -> None:
         }  # fmt: skip
         one, true = (np.array([float(x)]) for x in (s, n))
         for name, metric in METRICS.items():
-            worth = float(metric.worth(one, true - one, k)[0])
+            worth = float(metric.hit_value(one, true - one, k)[0])
             if metric.at_place is None:
                 assert s * worth == pytest.approx(defined[name])
             else:
@@ -46,7 +46,7 @@ def test_late_places_earn_nothing_where_few_labels_are_true() -> None:
 def test_rows_without_true_labels_earn_a_finite_nothing() -> None:
     none = np.zeros(1)
     for metric in METRICS.values():
-        assert np.isfinite(metric.worth(none, none, 3)).all()
+        assert np.isfinite(metric.hit_value(none, none, 3)).all()
         if metric.at_place is not None:
             assert np.isfinite(metric.at_place(0, none, 3)).all()
 

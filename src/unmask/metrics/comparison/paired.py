@@ -98,17 +98,17 @@ def compare(
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
     if sp.issparse(propensity):
         propensity = _validation.matrix(propensity, name="propensities", column="label")
-    asked = _Question(
+    question = _Question(
         {name: as_top(top, metrics) for name, top in systems.items()},
         labels,
         metrics,
         estimators,
         {"replicates": 2000, **cast(EvaluatorOptions, options), "interval": "percentile"},
     )
-    quick = replace(asked, options={**asked.options, "replicates": 2})
+    quick = replace(question, options={**question.options, "replicates": 2})
 
     def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
-        yield _differences(asked, p, _Twentieths(asked, p))
+        yield _differences(question, p, _Twentieths(question, p))
         for vector in drawn:
             yield _differences(quick, vector, None)
 
@@ -142,12 +142,13 @@ class _Question:
 
 
 def _differences(
-    asked: _Question, propensity: PropensityLike | None, twentieths: _Twentieths | None
+    question: _Question, propensity: PropensityLike | None, twentieths: _Twentieths | None
 ) -> dict[str, Table]:
     """Every system but the first, less the first."""
-    first, *others = asked.systems
+    first, *others = question.systems
     summaries = {
-        name: asked.summary(top, asked.labels, propensity) for name, top in asked.systems.items()
+        name: question.summary(top, question.labels, propensity)
+        for name, top in question.systems.items()
     }
     for name in others:
         _refuse_incomparable(summaries[name], summaries[first], (name, first))
@@ -322,8 +323,8 @@ def _claim_rank(verdict: Verdict) -> int:
 class _Twentieths:
     """Deconvolved values without each twentieth of the rows, made when first asked for."""
 
-    def __init__(self, asked: _Question, propensity: PropensityLike | None) -> None:
-        self._asked = replace(asked, options={**asked.options, "interval": "normal"})
+    def __init__(self, question: _Question, propensity: PropensityLike | None) -> None:
+        self._question = replace(question, options={**question.options, "interval": "normal"})
         self._propensity = propensity
         self._summaries: dict[str, list[estimates.Summary]] = {}
 
@@ -334,11 +335,11 @@ class _Twentieths:
         return np.array(each)
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
-        observed = _validation.labels(self._asked.labels)
-        top = self._asked.systems[name]
+        observed = _validation.labels(self._question.labels)
+        top = self._question.systems[name]
         folds = min(TWENTIETHS, observed.shape[0])
-        made = [
-            self._asked.summary(
+        summaries = [
+            self._question.summary(
                 TopK(top.labels[fold::folds], top.scores[fold::folds]),
                 observed[fold::folds],
                 self._rows_of_propensity(slice(fold, None, folds)),
@@ -346,7 +347,10 @@ class _Twentieths:
             for fold in range(folds)
         ]
         return [
-            replace(made[fold], state=_together([m.state for i, m in enumerate(made) if i != fold]))
+            replace(
+                summaries[fold],
+                state=_added([m.state for i, m in enumerate(summaries) if i != fold]),
+            )
             for fold in range(folds)
         ]
 
@@ -356,9 +360,9 @@ class _Twentieths:
         return self._propensity
 
 
-def _together(parts: list[State]) -> State:
+def _added(parts: list[State]) -> State:
     """The count tables of several states, added."""
-    whole = replace(parts[0], tables=dict(parts[0].tables))
+    total = replace(parts[0], tables=dict(parts[0].tables))
     for part in parts[1:]:
-        whole.add_tables(part)
-    return whole
+        total.add_tables(part)
+    return total

@@ -180,28 +180,29 @@ class Ranking:
         return [upwards * int(np.sign(row["difference"])) for row in _accepted(rows)]
 
     def _sentence(self, system: str, rows: list[dict[str, Any]]) -> str:
-        accepted, what = _accepted(rows), f"in {self.metric} ({self.estimator})"
+        accepted, measure = _accepted(rows), f"in {self.metric} ({self.estimator})"
         if not accepted:
-            return f"No propensity model gives {system} and {self.first} an order {what}."
+            return f"No propensity model gives {system} and {self.first} an order {measure}."
         signs, of = self._signs(rows), len(accepted)
         ahead, behind = signs.count(1), signs.count(-1)
         clear = sum(row["low"] > 0 or row["high"] < 0 for row in accepted)
         refused = f" The data refuse the other {len(rows) - of}." if of < len(rows) else ""
         sure = f"The interval of the difference excludes 0 under {clear} of {of}.{refused}"
         if not ahead and not behind:
-            return f"{system} and {self.first} are equal {what} under all {of} models. {sure}"
+            return f"{system} and {self.first} are equal {measure} under all {of} models. {sure}"
         if not ahead or not behind:
             winner, loser = (system, self.first) if ahead else (self.first, system)
             sizes = [abs(row["difference"]) for row in accepted if row["difference"]]
             under = f"all {of}" if len(sizes) == of else f"{len(sizes)} of {of}"
             equal = f" They are equal under {of - len(sizes)}." if len(sizes) < of else ""
             return (
-                f"{winner} beats {loser} {what} under {under} propensity models, by "
+                f"{winner} beats {loser} {measure} under {under} propensity models, by "
                 f"{min(sizes):.4f} to {max(sizes):.4f}.{equal} {sure}"
             )
         return (
-            f"The order of {system} and {self.first} {what} depends on the propensities: {system} "
-            f"is ahead under {ahead} of {of} models{_where(list(_turns(accepted)))}. {sure}"
+            f"The order of {system} and {self.first} {measure} depends on the propensities: "
+            f"{system} is ahead under {ahead} of {of} models"
+            f"{_turning_points(list(_crossings(accepted)))}. {sure}"
         )
 
 
@@ -210,26 +211,26 @@ def _accepted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["difference"] is not None]
 
 
-def _where(turns: list[str]) -> str:
-    if not turns:
+def _turning_points(points: list[str]) -> str:
+    if not points:
         return ""
-    return f"; it turns {', '.join(turns[:SHOWN])}" + (", and elsewhere" * (len(turns) > SHOWN))
+    return f"; it turns {', '.join(points[:SHOWN])}" + (", and elsewhere" * (len(points) > SHOWN))
 
 
-def _turns(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _crossings(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Where the difference crosses 0 between models that differ in one parameter alone."""
     names = dict.fromkeys(name for row in rows for name in _parameters(row))
     for name in names:
-        for held, line in _lines(rows, name):
+        for fixed, line in _lines(rows, name):
             signed = [(x, difference) for x, difference in line if difference]
             for (left, before), (right, after) in pairwise(signed):
                 if np.sign(before) != np.sign(after):
                     between = left + (right - left) * before / (before - after)
                     zero = next((x for x, _ in line if left < x < right), between)  # or there
-                    rest = ", ".join(f"{key} = {value:g}" for key, value in held)
+                    fixed_parameters = ", ".join(f"{key} = {value:g}" for key, value in fixed)
                     yield (
                         f"between {name} = {left:g} and {right:g}, at about {zero:.3g}"
-                        + (f" (for {rest})" if rest else "")
+                        + (f" (for {fixed_parameters})" if fixed_parameters else "")
                     )
 
 
@@ -241,9 +242,9 @@ def _lines(
     for row in rows:
         parameters = _parameters(row)
         if name in parameters:
-            held = tuple((key, value) for key, value in parameters.items() if key != name)
-            lines.setdefault(held, []).append((parameters[name], row["difference"]))
-    return ((held, sorted(line)) for held, line in lines.items())
+            fixed = tuple((key, value) for key, value in parameters.items() if key != name)
+            lines.setdefault(fixed, []).append((parameters[name], row["difference"]))
+    return ((fixed, sorted(line)) for fixed, line in lines.items())
 
 
 def _parameters(row: dict[str, Any]) -> Mapping[str, float]:
@@ -344,15 +345,17 @@ def jain_around(
     """
     _validation.in_range(spread, "spread", 0.01, 0.99)
     steps = (1 - spread, 1.0, 1 + spread)
-    return jain_grid(train_labels, [(a * up, b * across) for up in steps for across in steps])
+    return jain_grid(
+        train_labels, [(a * across_a, b * across_b) for across_a in steps for across_b in steps]
+    )
 
 
 def _by_name(family: Iterable[tuple[dict[str, float], Floats]]) -> dict[str, PropensityModel]:
     """Models of (parameters, propensities), named after their parameters."""
-    made = [
+    named = [
         PropensityModel(
             ", ".join(f"{key} = {value:g}" for key, value in parameters.items()), p, parameters
         )
         for parameters, p in family
     ]
-    return {model.name: model for model in made}
+    return {model.name: model for model in named}

@@ -1,4 +1,4 @@
-"""The counts that deconvolution fits, of rows seen so far: occupied cells only, in whole numbers.
+"""The counts that deconvolution fits, of the rows so far: occupied cells only, in whole numbers.
 
 A cell is (stratum, s observed hits, t observed labels outside). Of all that are possible,
 10 · (k + 1) · (longest row + 1), rows occupy few, and never more than there are rows; so memory is
@@ -39,14 +39,14 @@ class CellCounts(NamedTuple):
         return int(self.hits.sum()) + int(self.misses.sum())
 
 
-def together(one: CellCounts, other: CellCounts) -> CellCounts:
+def add(first: CellCounts, second: CellCounts) -> CellCounts:
     """The sums of two sets of rows."""
-    keys = np.union1d(one.keys, other.keys)
-    sums = [np.zeros((keys.size, *column.shape[1:]), np.int64) for column in one[1:]]
-    for part in (one, other):
-        where = np.searchsorted(keys, part.keys)
+    keys = np.union1d(first.keys, second.keys)
+    sums = [np.zeros((keys.size, *column.shape[1:]), np.int64) for column in first[1:]]
+    for part in (first, second):
+        positions = np.searchsorted(keys, part.keys)
         for total, column in zip(sums, part[1:], strict=True):
-            total[where] += column
+            total[positions] += column
     return CellCounts(keys, *sums)
 
 
@@ -67,14 +67,14 @@ class Sink:
 
     def __init__(self, plan: Plan, indptr: Ints) -> None:
         """Space for what the rows of this piece of `indptr` can occupy."""
-        wanted = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
+        deconvolved_ks = {cell.k for cell in plan.cells if cell.estimator == "deconvolved"}
         lengths = np.diff(indptr)
-        self._lengths = np.unique(lengths) if wanted else np.zeros(0, np.int64)
+        self._lengths = np.unique(lengths) if deconvolved_ks else np.zeros(0, np.int64)
         columns = np.zeros(int(lengths.max(initial=0)) + 1, np.int32)
         columns[self._lengths] = np.arange(self._lengths.size)
         self._ks = plan.ks.tolist()
         self._cells = [
-            STRATA * (k + 1) * self._lengths.size if k in wanted else 0 for k in self._ks
+            STRATA * (k + 1) * self._lengths.size if k in deconvolved_ks else 0 for k in self._ks
         ]
         self._room = [min(cells, lengths.size) for cells in self._cells]
         hits = [k * room for k, room in zip(self._ks, self._room, strict=True)]
@@ -82,7 +82,7 @@ class Sink:
         self._used = np.zeros(len(self._ks), np.int64)
         self._slots = np.full(self._starts[0][-1], -1, np.int32)
         self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1)]
-        asked = np.array([k in wanted for k in self._ks])
+        counted_ks = np.array([k in deconvolved_ks for k in self._ks])
         rows, hits_of_slots, misses = self._sums
         self.tables = CountTables(
             columns=columns,
@@ -92,7 +92,7 @@ class Sink:
             hits=hits_of_slots,
             misses=misses,
             used=self._used,
-            cell_starts=np.where(asked, self._starts[0][:-1], -1),
+            cell_starts=np.where(counted_ks, self._starts[0][:-1], -1),
             slot_starts=self._starts[1][:-1],
             hit_starts=self._starts[2][:-1],
         )
@@ -107,9 +107,11 @@ class Sink:
         pair, column = np.divmod(cells, self._lengths.size)
         outside = self._lengths[column] - pair % (k + 1)
         rows, hits, misses = self._sums
-        here = self._starts[1][c] + slots[cells]
+        used_slots = self._starts[1][c] + slots[cells]
         by_place = hits[self._starts[2][c] : self._starts[2][c + 1]].reshape(-1, k)
-        return CellCounts(pair * _SPAN + outside, rows[here], by_place[slots[cells]], misses[here])
+        return CellCounts(
+            pair * _SPAN + outside, rows[used_slots], by_place[slots[cells]], misses[used_slots]
+        )
 
 
 def inverse_sum(

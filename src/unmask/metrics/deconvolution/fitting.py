@@ -2,9 +2,9 @@
 
 No unbiased estimate *per row* is better than the exact one, but a data set knows more than a row.
 Per row let s be the observed hits in the top k and t the observed labels outside; the truth has s*
-and t*. Missing labels thin the counts (`_thinning`), so the table of (s, t) over all rows is a
+and t*. Missing labels thin the counts (`thinning`), so the table of (s, t) over all rows is a
 mixture of known distributions, one for every (s*, t*). The weights π(s*, t*) of maximal likelihood
-come from EM on that small table (`_em`), at a cost that does not depend on the number of rows.
+come from EM on that small table (`_mixture`), at a cost that does not depend on the number of rows.
 A metric f(s*, t*) that hits earn (f = 0 without any) is estimated by
 
     1/n Σ_hits 1/p  ·  Σ π f / Σ π s*,
@@ -75,8 +75,8 @@ def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
 
     >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 500
     >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 1000
-    >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
-    >>> round(found.value("R"), 6), round(found.value("P"), 6)
+    >>> fitted = fit(Counts(rows, hits, np.zeros_like(rows)))
+    >>> round(fitted.value("R"), 6), round(fitted.value("P"), 6)
     (1.0, 1.0)
     """
     if not counts.rows.any():
@@ -135,11 +135,11 @@ class Deconvolution:
 
     >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 600, 300
     >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 300 / 0.5
-    >>> found = fit(Counts(rows, hits, np.zeros_like(rows)))
-    >>> value, error, interval, verdict = found.estimate("R")
+    >>> fitted = fit(Counts(rows, hits, np.zeros_like(rows)))
+    >>> value, error, interval, verdict = fitted.estimate("R")
     >>> round(value, 3), round(error, 3), verdict.level.value
     (0.667, 0.031, 'conditional')
-    >>> found.misfit, found.refusal, found.goodness().p_value > 0.5
+    >>> fitted.misfit, fitted.refusal, fitted.goodness().p_value > 0.5
     (0.0, None, True)
     """
 
@@ -196,11 +196,11 @@ class Deconvolution:
             return np.full(replicates, math.nan)
         shares = np.concatenate([each.cells.rows for each in self.strata]) / self.rows
         random = np.random.default_rng(seed)
-        drawn = random.multinomial(int(self.rows), shares, size=replicates).T.astype(np.float64)
+        resampled = random.multinomial(int(self.rows), shares, size=replicates).T.astype(np.float64)
         ends = np.cumsum([each.cells.rows.size for each in self.strata])[:-1]
         total = sum(
             part.of(rows, part.stratum.refitted(rows))
-            for part, rows in zip(self._parts(metric), np.split(drawn, ends), strict=True)
+            for part, rows in zip(self._parts(metric), np.split(resampled, ends), strict=True)
         )
         return np.minimum(1.0, np.asarray(total) / self.rows)
 
@@ -213,13 +213,15 @@ class Deconvolution:
         return float(np.sqrt(spread) / self.rows)
 
     def _parts(self, metric: str) -> list[Part]:
-        if metric not in self._known:
+        if metric not in self._parts_by_metric:
             about = METRICS[_validation.one_of(metric, METRICS, "deconvolved metric")]
-            self._known[metric] = [Part(each, about, self.counts.k) for each in self.strata]
-        return self._known[metric]
+            self._parts_by_metric[metric] = [
+                Part(each, about, self.counts.k) for each in self.strata
+            ]
+        return self._parts_by_metric[metric]
 
     @cached_property
-    def _known(self) -> dict[str, list[Part]]:
+    def _parts_by_metric(self) -> dict[str, list[Part]]:
         return {}
 
     @cached_property
@@ -249,8 +251,8 @@ class Deconvolution:
     @property
     def _mean_propensity(self) -> float:
         """Over true labels: number of observed ones / Σ 1/p."""
-        true = float(self.counts.hits.sum() + self.counts.misses.sum())
-        return float(self.counts.occupied.labels.sum() / true) if true else 1.0
+        true_labels = float(self.counts.hits.sum() + self.counts.misses.sum())
+        return float(self.counts.occupied.labels.sum() / true_labels) if true_labels else 1.0
 
     def _verdict(self, metric: str, value: float, error: float, width: float) -> Verdict:
         pooled, observed = self._pooled.value(metric), self._mean_propensity
@@ -274,13 +276,13 @@ class Deconvolution:
         if self.not_fitted:
             return Goodness(math.nan, math.nan)
         random = np.random.default_rng(seed)
-        found, drawn = 0.0, np.zeros(draws)
+        deviance, resampled_deviance = 0.0, np.zeros(draws)
         for each in self.strata:
-            found += float(_deviance(each.cells.rows[:, None], each.fitted[:, None])[0])
+            deviance += float(_deviance(each.cells.rows[:, None], each.fitted[:, None])[0])
             shares = each.fitted / each.fitted.sum()
             rows = random.multinomial(int(each.rows), shares, size=draws).T.astype(float)
-            drawn += _deviance(rows, each.kernel @ each.refitted(rows))
-        return Goodness(found, float((1 + (drawn >= found).sum()) / (1 + draws)))
+            resampled_deviance += _deviance(rows, each.kernel @ each.refitted(rows))
+        return Goodness(deviance, float((1 + (resampled_deviance >= deviance).sum()) / (1 + draws)))
 
 
 def _doubtful(reason: Reason, **details: float | str) -> Verdict:

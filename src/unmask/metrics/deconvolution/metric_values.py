@@ -1,8 +1,8 @@
-"""What a hit is worth: metrics as sums over hits, and their value for a fitted stratum.
+"""The value of a hit: metrics as sums over hits, and their value for a fitted stratum.
 
 Every metric here is Σ_hits W_r(s*, t*) over the hits of a row, r the place of the hit. Summed over
-rows it is (number of hits, unbiased: Σ 1/p) × (mean worth of a hit under the fit, for a weight that
-ignores r) × (what the places add: Σ_hits E[W_r | cell, r]/p over the same sum without r).
+rows it is (number of hits, unbiased: Σ 1/p) × (mean value of a hit under the fit, for a weight that
+ignores r) × (the effect of places: Σ_hits E[W_r | cell, r]/p over the same sum without r).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _TINY = 1e-300
 
 
 class Metric(NamedTuple):
-    """What one hit is worth in a row with s* hits and t* misses; and, if it matters, at place r.
+    """The value of one hit in a row with s* hits and t* misses; and, if it matters, at place r.
 
-    `worth(s, t, k)` must ignore the place, `at_place(r, N, k)` knows it (r = 0 is the first).
+    `hit_value(s, t, k)` ignores the place, `at_place(r, N, k)` depends on it (r = 0 is the first).
     `sharp`: it jumps with N, which few observed labels cannot locate.
     """
 
-    worth: Callable[[Floats, Floats, int], Floats]
+    hit_value: Callable[[Floats, Floats, int], Floats]
     at_place: Callable[[int, Floats, int], Floats] | None = None
     sharp: bool = False
 
@@ -45,14 +45,14 @@ class Part:
     @cached_property
     def value(self) -> float:
         """The sum over the rows of the stratum."""
-        found = self.of(self.stratum.cells.rows[:, None], self.stratum.weights[:, None])
-        return float(found[0])
+        sums = self.of(self.stratum.cells.rows[:, None], self.stratum.weights[:, None])
+        return float(sums[0])
 
     def of(self, rows: Floats, weights: Floats) -> Floats:
         """The same for other rows per cell and mixtures (one column each)."""
         earned, base = self._earned @ weights, self._base @ weights
-        placed, alike = self._places
-        effect = (placed @ rows) / np.maximum(alike @ rows, _TINY) if alike.any() else 1.0
+        placed, unplaced = self._places
+        effect = (placed @ rows) / np.maximum(unplaced @ rows, _TINY) if unplaced.any() else 1.0
         return np.asarray(self._hits @ rows * earned / np.maximum(base, _TINY) * effect)
 
     @cached_property
@@ -64,9 +64,9 @@ class Part:
         earned, base = float(self._earned @ weights), float(self._base @ weights)
         moved = self.stratum.influence(self._earned / earned - self._base / base)
         share = self._hits / (self._hits @ rows) + moved / self.stratum.rows
-        placed, alike = self._places
-        if alike.any():
-            share += placed / (placed @ rows) - alike / (alike @ rows)
+        placed, unplaced = self._places
+        if unplaced.any():
+            share += placed / (placed @ rows) - unplaced / (unplaced @ rows)
         return np.asarray(self.value * share)
 
     @property
@@ -76,9 +76,9 @@ class Part:
 
     @cached_property
     def _earned(self) -> Floats:
-        """Worth of all hits of a row, per atom."""
-        at = self.stratum.atoms
-        return np.asarray(at.hits * self.metric.worth(at.hits, at.misses, self.k))
+        """Value of all hits of a row, per atom."""
+        atoms = self.stratum.atoms
+        return np.asarray(atoms.hits * self.metric.hit_value(atoms.hits, atoms.misses, self.k))
 
     @property
     def _base(self) -> Floats:
@@ -87,26 +87,28 @@ class Part:
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Σ_hits E[worth | cell, place] / p of one row in every cell: with places, and without."""
+        """Σ_hits E[value | cell, place] / p of one row in every cell: with places, and without."""
         nothing = np.zeros(self.stratum.cells.rows.size)
         if self.metric.at_place is None or not self._earned.any():
             return nothing, nothing
-        at = self.stratum.atoms
-        true = at.hits + at.misses
-        placed = np.array([self.metric.at_place(r, true, self.k) for r in range(self.k)])
-        alike = np.broadcast_to(self.metric.worth(at.hits, at.misses, self.k), placed.shape)
-        return self._sum_over_hits(placed), self._sum_over_hits(alike)
+        atoms = self.stratum.atoms
+        true_labels = atoms.hits + atoms.misses
+        placed = np.array([self.metric.at_place(r, true_labels, self.k) for r in range(self.k)])
+        unplaced = np.broadcast_to(
+            self.metric.hit_value(atoms.hits, atoms.misses, self.k), placed.shape
+        )
+        return self._sum_over_hits(placed), self._sum_over_hits(unplaced)
 
-    def _sum_over_hits(self, worth: Floats) -> Floats:
-        # a row is surely kept if one of its hits is seen; at large only with chance `kept`
-        expected = self.stratum.hit_posterior_mean(worth * self.stratum.kept)
+    def _sum_over_hits(self, hit_values: Floats) -> Floats:
+        # a row is surely kept if one of its hits is observed; otherwise only with chance `kept`
+        expected = self.stratum.hit_posterior_mean(hit_values * self.stratum.kept)
         return np.asarray((self.stratum.by_place * expected).sum(axis=0) / self.stratum.cells.rows)
 
 
-def _inverse_ideal(true: Floats, k: int) -> Floats:
+def _inverse_ideal(true_labels: Floats, k: int) -> Floats:
     """1 / IDCG(min(k, N)) with discounts 1/log2(1 + rank)."""
     ideal = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
-    return np.asarray(1 / ideal[np.clip(true, 1, k).astype(int) - 1])
+    return np.asarray(1 / ideal[np.clip(true_labels, 1, k).astype(int) - 1])
 
 
 METRICS: dict[str, Metric] = {
@@ -117,11 +119,11 @@ METRICS: dict[str, Metric] = {
     "hit": Metric(lambda s, t, k: 1 / np.maximum(s, 1)),
     "nDCG": Metric(
         lambda s, t, k: _inverse_ideal(s + t, k),
-        lambda r, true, k: _inverse_ideal(true, k) / np.log2(r + 2),
+        lambda r, true_labels, k: _inverse_ideal(true_labels, k) / np.log2(r + 2),
     ),
     "R-precision": Metric(
         lambda s, t, k: 1 / np.clip(s + t, 1, k),
-        lambda r, true, k: (r < true) / np.clip(true, 1, k),
+        lambda r, true_labels, k: (r < true_labels) / np.clip(true_labels, 1, k),
         sharp=True,
     ),
 }

@@ -100,12 +100,14 @@ def occupied_cells(counts: Counts, group: tuple[int, ...]) -> tuple[Cells, Float
     """The occupied cells of joined strata, and Σ 1/p of their hits by place (places × cells)."""
     cells = counts.occupied
     chosen = np.flatnonzero(np.isin(cells.stratum, group))
-    pairs, where = np.unique(np.array([cells.s, cells.t])[:, chosen], axis=1, return_inverse=True)
+    pairs, positions = np.unique(
+        np.array([cells.s, cells.t])[:, chosen], axis=1, return_inverse=True
+    )
     rows, misses = np.zeros(pairs.shape[1]), np.zeros(pairs.shape[1])
     by_place = np.zeros((pairs.shape[1], counts.k))
-    np.add.at(rows, where, cells.rows[chosen])
-    np.add.at(misses, where, cells.misses[chosen])
-    np.add.at(by_place, where, cells.hits[:, chosen].T)
+    np.add.at(rows, positions, cells.rows[chosen])
+    np.add.at(misses, positions, cells.misses[chosen])
+    np.add.at(by_place, positions, cells.hits[:, chosen].T)
     filled = rows > 0
     (s, t), by_place = pairs[:, filled].astype(np.float64), by_place[filled].T
     return Cells(s, t, rows[filled], by_place.sum(axis=0), misses[filled]), by_place
@@ -159,12 +161,12 @@ class Stratum:
         mixture, fitted to the *other* labels of the rows with a hit there, weighted by its 1/p.
         They start from what the rows at large say, π · s*, and move as far as their hits warrant.
         """
-        cells, at = self.cells, self.atoms
-        fewer = np.maximum(cells.hits - 1, 0), np.maximum(at.hits - 1, 0)
+        cells, atoms = self.cells, self.atoms
+        fewer = np.maximum(cells.hits - 1, 0), np.maximum(atoms.hits - 1, 0)
         others = thinning.kernel(
-            cells._replace(hits=fewer[0]), at._replace(hits=fewer[1]), *self.inverse
+            cells._replace(hits=fewer[0]), atoms._replace(hits=fewer[1]), *self.inverse
         )
-        start = self.weights * at.hits / self.kept
+        start = self.weights * atoms.hits / self.kept
         weighted = self.by_place.sum(axis=1)
         shares = self.by_place.T / np.maximum(weighted, _TINY)
         hits = weighted / thinning.mean_inverse(cells.hits * cells.rows, cells.inverse_hits)
@@ -196,9 +198,9 @@ class Stratum:
         used = self.weights > _NEGLIGIBLE
         root = np.sqrt(self.weights[used])
         scaled, fitted = self.kernel[:, used] * root, np.maximum(self.fitted, _TINY)
-        seen = self.cells.rows / self.rows / fitted
-        curved = scaled.T @ ((seen / fitted)[:, None] * scaled)
-        values, vectors = np.linalg.eigh(np.diag(self.kernel[:, used].T @ seen) - curved)
+        ratios = self.cells.rows / self.rows / fitted
+        curved = scaled.T @ ((ratios / fitted)[:, None] * scaled)
+        values, vectors = np.linalg.eigh(np.diag(self.kernel[:, used].T @ ratios) - curved)
         values = np.minimum(values, 1.0 - 1e-12)
         reach = (1.0 - values**_PLAIN_STEPS) / (1.0 - values)
         return used, scaled @ (vectors * reach) @ vectors.T * root / fitted[:, None]
@@ -217,25 +219,25 @@ def fit_stratum(
     `without_empty`: rows without observed labels were left out, so every chance is given that
     something was observed. None if the kernel (cells × atoms) would have more than `entries`.
     """
-    hits, misses = _seen(cells)
+    hits, misses = _observed_labels(cells)
     level = thinning.mean_inverse(*hits), thinning.mean_inverse(*misses)
-    at = thinning.latent(cells, level, k, entries)
-    if at is None:
+    atoms = thinning.latent(cells, level, k, entries)
+    if atoms is None:
         return None
-    size = at.hits.size
+    size = atoms.hits.size
     inverse = np.full(size, level[0]), np.full(size, level[1])
-    fixed = cells, by_place, at, without_empty
-    found = _fit_mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
+    fixed = cells, by_place, atoms, without_empty
+    stratum = _fit_mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
     for _ in range(_ROUNDS):
-        renewed = _inverse_by_count(found)
+        renewed = _inverse_by_count(stratum)
         if max(np.abs(renewed[i] / inverse[i] - 1).max() for i in (0, 1)) < _SETTLED:
             break
         inverse = renewed
-        found = _fit_mixture(*fixed, inverse, found.weights, _BRIEF)
-    return _fit_mixture(*fixed, inverse, found.weights, _mixture.STEPS)
+        stratum = _fit_mixture(*fixed, inverse, stratum.weights, _BRIEF)
+    return _fit_mixture(*fixed, inverse, stratum.weights, _mixture.STEPS)
 
 
-def _seen(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def _observed_labels(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Observed labels and their Σ 1/p in every cell: of hits, of misses."""
     hits, misses = cells.hits * cells.rows, cells.misses * cells.rows
     return (hits, cells.inverse_hits), (misses, cells.inverse_misses)
@@ -244,25 +246,25 @@ def _seen(cells: Cells) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
 def _fit_mixture(
     cells: Cells,
     by_place: Floats,
-    at: Atoms,
+    atoms: Atoms,
     without_empty: bool,
     inverse: tuple[Floats, Floats],
     start: Floats,
     steps: int,
 ) -> Stratum:
-    kept = np.maximum(1.0 - thinning.empty(at, *inverse) * without_empty, _TINY)
-    kernel = thinning.kernel(cells, at, *inverse) / kept
+    kept = np.maximum(1.0 - thinning.empty(atoms, *inverse) * without_empty, _TINY)
+    kernel = thinning.kernel(cells, atoms, *inverse) / kept
     rows = cells.rows.sum()
     weights, gap, _ = _mixture.maximize(
         kernel, cells.rows[:, None] / rows, start, rows, steps=steps
     )
-    return Stratum(cells, by_place, at, inverse, kernel, kept, weights[:, 0], float(gap[0]))
+    return Stratum(cells, by_place, atoms, inverse, kernel, kept, weights[:, 0], float(gap[0]))
 
 
-def _inverse_by_count(found: Stratum) -> tuple[Floats, Floats]:
-    size = np.log1p(found.atoms.hits + found.atoms.misses)
-    expected = found.posterior_mean(size)
-    hits, misses = _seen(found.cells)
+def _inverse_by_count(stratum: Stratum) -> tuple[Floats, Floats]:
+    size = np.log1p(stratum.atoms.hits + stratum.atoms.misses)
+    expected = stratum.posterior_mean(size)
+    hits, misses = _observed_labels(stratum.cells)
     return (
         thinning.inverse_by_count(*hits, expected, size),
         thinning.inverse_by_count(*misses, expected, size),

@@ -1,9 +1,10 @@
 """How hidden counts become observed ones: grids, thinning probabilities, mean propensities.
 
-A row has s* true labels among its k predictions and t* outside; each is seen with its propensity,
-so s | s* ~ Bin(s*, p_S) and t | t* ~ Bin(t*, p_T), where p_S and p_T are mean propensities over
-true labels. Seen labels tell them: E[1/p | seen] = 1 / (mean p over true labels), so the mean
-inverse propensity of what is seen, u = Σ(1/p) / count, estimates 1/p_S and 1/p_T without bias.
+A row has s* true labels among its k predictions and t* outside; each is observed with its
+propensity, so s | s* ~ Bin(s*, p_S) and t | t* ~ Bin(t*, p_T), where p_S and p_T are mean
+propensities over true labels. Observed labels estimate them: E[1/p | observed] = 1 / (mean p over
+true labels), so the mean inverse propensity of observed labels, u = Σ(1/p) / count, estimates 1/p_S
+and 1/p_T without bias.
 
 In real data rows with many labels hold rarer ones. u may therefore depend on the latent count,
 
@@ -28,7 +29,7 @@ MOST_ENTRIES = 1 << 25  # cells × atoms of all strata together, 256 MB
 
 _REACH = 1.3  # how far the grid goes beyond what the mean propensity suggests for the largest t
 _RESOLUTIONS = (0.5, 1.0, 2.0)  # grid steps in standard deviations of the thinning noise
-_SUPPORT = 5.0  # standard deviations from a count seen within which a latent count explains it
+_SUPPORT = 5.0  # standard deviations from an observed count within which a latent count explains it
 _BLOCK = 1 << 18  # entries of the kernel computed at a time
 
 
@@ -52,7 +53,7 @@ class Cells(NamedTuple):
 def latent(cells: Cells, inverse: tuple[float, float], k: int, entries: float) -> Atoms | None:
     """The latent counts that are fitted; None if cells × atoms must exceed what there is room for.
 
-    All pairs on the grids, if that is not too much. Else only those near a count that was seen
+    All pairs on the grids, if that is not too much. Else only those near an observed count
     (between a few long rows and all others lies nothing), and on grids as coarse as noise allows.
     """
     room = min(MOST_ATOMS, entries / cells.rows.size)
@@ -60,22 +61,22 @@ def latent(cells: Cells, inverse: tuple[float, float], k: int, entries: float) -
         hits = np.unique(np.minimum(grid(int(cells.hits.max()), inverse[0], resolution), k))
         misses = grid(int(cells.misses.max()), inverse[1], resolution)
         if hits.size * misses.size > room:
-            hits = _near(hits, np.minimum(cells.hits * inverse[0], k), inverse[0])
-            misses = _near(misses, cells.misses * inverse[1], inverse[1])
+            hits = _explaining(hits, np.minimum(cells.hits * inverse[0], k), inverse[0])
+            misses = _explaining(misses, cells.misses * inverse[1], inverse[1])
         if hits.size * misses.size <= room:
             return Atoms(np.repeat(hits, misses.size), np.tile(misses, hits.size))
     return None
 
 
-def _near(latent_counts: Floats, suggested: Floats, inverse: float) -> Floats:
-    """The grid without points that no suggested count (the number seen, over p) can come from."""
-    known = np.unique(suggested)
-    above = np.searchsorted(known, latent_counts)
-    neighbours = known[np.clip([above - 1, above], 0, known.size - 1)]
+def _explaining(latent_counts: Floats, suggested: Floats, inverse: float) -> Floats:
+    """The grid without points that no suggested count (observed number over p) comes from."""
+    suggestions = np.unique(suggested)
+    above = np.searchsorted(suggestions, latent_counts)
+    neighbours = suggestions[np.clip([above - 1, above], 0, suggestions.size - 1)]
     distance = np.abs(neighbours - latent_counts).min(axis=0)
     noise = np.sqrt(latent_counts * (inverse - 1.0))
-    near: Floats = latent_counts[distance <= 1.0 + _SUPPORT * noise]
-    return near
+    explained: Floats = latent_counts[distance <= 1.0 + _SUPPORT * noise]
+    return explained
 
 
 def grid(most: int, inverse: float, resolution: float = _RESOLUTIONS[0]) -> Floats:
@@ -96,33 +97,33 @@ def grid(most: int, inverse: float, resolution: float = _RESOLUTIONS[0]) -> Floa
     return np.array(values, dtype=np.float64)
 
 
-def kernel(cells: Cells, at: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
+def kernel(cells: Cells, atoms: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
     """P(s, t | s*, t*), cells × atoms, with the mean inverse propensities of every atom."""
-    chances = np.empty((cells.hits.size, at.hits.size))
-    step = max(1, _BLOCK // at.hits.size)
+    chances = np.empty((cells.hits.size, atoms.hits.size))
+    step = max(1, _BLOCK // atoms.hits.size)
     for first in range(0, cells.hits.size, step):
         some = slice(first, first + step)
-        hits = _log_binomial(cells.hits[some], at.hits, 1.0 / inverse_hits)
-        misses = _log_binomial(cells.misses[some], at.misses, 1.0 / inverse_misses)
+        hits = _log_binomial(cells.hits[some], atoms.hits, 1.0 / inverse_hits)
+        misses = _log_binomial(cells.misses[some], atoms.misses, 1.0 / inverse_misses)
         np.exp(hits + misses, out=chances[some])
     return chances
 
 
-def empty(at: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
+def empty(atoms: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
     """P(s = t = 0 | s*, t*) of every atom."""
-    return (1.0 - 1.0 / inverse_hits) ** at.hits * (1.0 - 1.0 / inverse_misses) ** at.misses
+    return (1.0 - 1.0 / inverse_hits) ** atoms.hits * (1.0 - 1.0 / inverse_misses) ** atoms.misses
 
 
-def _log_binomial(seen: Floats, true: Floats, propensity: Floats) -> Floats:
-    x, n = seen[:, None], true[None, :]
+def _log_binomial(observed: Floats, true_counts: Floats, propensity: Floats) -> Floats:
+    x, n = observed[:, None], true_counts[None, :]
     hidden = np.maximum(n - x, 0.0)
-    ways = gammaln(n + 1) - gammaln(x + 1) - gammaln(hidden + 1)
+    combinations = gammaln(n + 1) - gammaln(x + 1) - gammaln(hidden + 1)
     chance = xlogy(x, propensity) + xlog1py(hidden, -propensity)
-    return np.where(x <= n, ways + chance, -np.inf)
+    return np.where(x <= n, combinations + chance, -np.inf)
 
 
 def mean_inverse(counted: Floats, inverse: Floats) -> float:
-    """u = Σ 1/p / count; 1 where nothing was seen."""
+    """u = Σ 1/p / count; 1 where nothing was observed."""
     total = counted.sum()
     return max(1.0, float(inverse.sum() / total)) if total else 1.0
 
@@ -141,16 +142,16 @@ def inverse_by_count(counted: Floats, inverse: Floats, expected: Floats, size: F
     return np.clip(level + slope * size, max(1.0, means.min()), means.max())
 
 
-def _shrunk_slope(one: Floats, expected: Floats, means: Floats) -> float:
+def _shrunk_slope(ones: Floats, expected: Floats, means: Floats) -> float:
     """Slope of `means` on `expected` beside a level, times max(0, 1 − 2/F), F its F statistic."""
     freedom = means.size - 2
     if freedom < 1:
         return 0.0
-    along, rest = (x - one * (one @ x) / (one @ one) for x in (expected, means))
+    along, residuals = (x - ones * (ones @ x) / (ones @ ones) for x in (expected, means))
     length = float(along @ along)
     if length <= 1e-12 * float(expected @ expected):
         return 0.0
-    slope = float(along @ rest) / length
-    noise = float(np.sum((rest - slope * along) ** 2)) / freedom
+    slope = float(along @ residuals) / length
+    noise = float(np.sum((residuals - slope * along) ** 2)) / freedom
     gain = slope**2 * length
     return slope * max(0.0, 1.0 - 2.0 * noise / gain) if gain else 0.0
