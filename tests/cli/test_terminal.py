@@ -181,13 +181,13 @@ FAILING: dict[str, list[str]] = {
     "a number": ["predict", "x", "y", "-o", "z", "--k", "{name}"],
     "unknown format": ["info", "{file}", "--format", "{name}"],
     "unknown part": ["info", "{folder}", "--part", "{name}"],
-    "unknown loss": ["train", "{file}", "-o", "m", "--loss", "{name}"],
+    "unknown loss": ["train", "{file}", "-o", "{folder}/out", "--loss", "{name}"],
     "unknown metric": ["evaluate", "--labels", "{file}", "--predictions", "{file}", "--train",
                        "{file}", "--metrics", "{name}"],
     "unknown preset": ["propensity", "{file}", "--propensity", "jain:{name}"],
     "unknown study": ["reproduce", "{name}"],
     "unknown size": ["reproduce", "recall-toy", "--size", "{name}", "-o", "{folder}/out"],
-    "unknown scheduler": ["train", "{file}", "-o", "m", "--scheduler", "{name}"],
+    "unknown scheduler": ["train", "{file}", "-o", "{folder}/out", "--scheduler", "{name}"],
     "no predictions": ["evaluate", "--labels", "{file}", "--predictions", "{file}", "--train",
                        "{file}"],
     "no model": ["predict", "{folder}", "{file}", "-o", "{folder}/out"],
@@ -203,6 +203,7 @@ def test_mistakes_quote_names_in_one_harmless_line(case: str, folder: Path, name
     assert result.returncode == 2, result
     assert harmless(result)
     assert result.stdout == ""
+    assert not (folder / "out").exists()  # nothing half-written
     if result.stderr.startswith("unmask: "):
         assert result.stderr.count("\n") == 1
 

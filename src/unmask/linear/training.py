@@ -192,28 +192,40 @@ def train_to(
     folder, n_labels = Path(path).resolve(), problem.shape[2]
     words = files.word_weights(idf, problem.shape[1])
     mark = _fingerprint(problem, size, words)
-    folder.mkdir(parents=True, exist_ok=True)
     note = _counter(progress, n_labels)
-    with _io.exclusive(folder):
+    with _folder(folder), _io.exclusive(folder):
         complete, kept = _earlier(folder, mark) if resume else (False, [])
         if complete:
             files.tidy(folder)
             note(n_labels)
             return files.load(folder, verify=False)
-        head = files.header(
-            problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
-        )
-        files.begin(folder, {**head, "shards": kept}, words)
-        files.tidy(folder)
-        note(sum(entry["stop"] - entry["start"] for entry in kept))
         finished = {entry["start"] for entry in kept}
         tasks = [b for b in blocks(problem, size) if b.start not in finished]
-        with parallel.connect(backend if tasks else None) as runner, _keeping(folder, n_labels):
+        with parallel.connect(backend if tasks else None) as runner:
             if backend is not None:
                 refuse_small(problem, size, runner.resources())
-            _train_shards(runner, problem, tasks, folder, note)
+            head = files.header(
+                problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
+            )
+            files.begin(folder, {**head, "shards": kept}, words)
+            files.tidy(folder)
+            note(sum(entry["stop"] - entry["start"] for entry in kept))
+            with _keeping(folder, n_labels):
+                _train_shards(runner, problem, tasks, folder, note)
         files.finish(folder)
         return files.load(folder, verify=False)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[None]:
+    """The folder, made if need be; a new one that stayed empty is removed again."""
+    new = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if new and not any(path.iterdir()):
+            path.rmdir()
 
 
 def _train_shards(
