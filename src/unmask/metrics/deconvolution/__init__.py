@@ -1,6 +1,13 @@
 """Deconvolution: metrics from the distribution of true label counts (see `fitting`)."""
 
-from unmask.metrics.deconvolution.fitting import Deconvolution, Deconvolved, Goodness, fit
+from unmask.metrics.deconvolution.fitting import (
+    Deconvolution,
+    Deconvolved,
+    Goodness,
+    fit,
+    under_effort,
+)
+from unmask.metrics.deconvolution.row_effort import RowEffort
 from unmask.metrics.deconvolution.stratum import Counts
 
-__all__ = ["Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]
+__all__ = ["Counts", "Deconvolution", "Deconvolved", "Goodness", "RowEffort", "fit", "under_effort"]

@@ -28,6 +28,7 @@ has none is fitted given that something was observed, and speaks of the rows at 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -41,6 +42,7 @@ from unmask import _validation
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
+from unmask.metrics.deconvolution.row_effort import RowEffort, normal
 from unmask.metrics.deconvolution.stratum import (
     Counts,
     Stratum,
@@ -58,19 +60,49 @@ from unmask.metrics.verdict import (
     refused,
 )
 
-__all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit"]
+__all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit", "under_effort"]
 
 Floats = NDArray[np.float64]
 
 TOO_LOW = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROPENSITIES)
 
+CORRELATIONS = (0.0, 0.25, 0.5, 0.75)  # of row effort, for sensitivity
+
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
 
 
 @one_blas_thread
-def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
+def fit(
+    counts: Counts,
+    *,
+    stratified: bool = True,
+    row_effort: float | RowEffort = 0.0,
+    unannotated: float = 0.0,
+) -> Deconvolution:
     """Fit the distribution of true label counts to a table of observed ones.
 
+    Parameters
+    ----------
+    counts : Counts
+        Observed hits and misses of the rows.
+    stratified : bool, default True
+        Whether rows are split by the mean inverse propensity of their predicted labels.
+    row_effort : float in [0, 0.9] or RowEffort, default 0.0
+        ρ, how much the labels of a row are kept or lost together (`row_effort`); 0: independently.
+    unannotated : float in [0, 0.9], default 0.0
+        The share of rows that nobody annotated. Propensities are those over all rows, these too.
+
+    Returns
+    -------
+    Deconvolution
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or a number is out of range.
+
+    Examples
+    --------
     A thousand rows with one true label, which is predicted, and seen with p = 1/2 in 500 of them:
 
     >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 500
@@ -79,10 +111,11 @@ def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
     >>> round(fitted.value("R"), 6), round(fitted.value("P"), 6)
     (1.0, 1.0)
     """
+    effort = _effort(row_effort, unannotated)
     if not counts.rows.any():
         raise ValueError("there are no rows to deconvolve; evaluate at least one row.")
     if counts.hits.sum() + counts.misses.sum() > HEAVIEST:
-        return Deconvolution(counts, (), (), TOO_LOW)
+        return Deconvolution(counts, (), (), TOO_LOW, effort)
     cells = counts.occupied
     left_out = not cells.rows[(cells.s == 0) & (cells.t == 0)].any()
     groups = enough_labels(counts) if stratified else (tuple(np.unique(cells.stratum).tolist()),)
@@ -90,12 +123,56 @@ def fit(counts: Counts, *, stratified: bool = True) -> Deconvolution:
     for group in groups:
         stratum = fit_stratum(
             *occupied_cells(counts, group), counts.k, without_empty=left_out,
-            entries=MOST_ENTRIES / len(groups),
+            entries=MOST_ENTRIES / len(groups), effort=effort,
         )  # fmt: skip
         if stratum is None:
-            return Deconvolution(counts, (), (), _too_many(cells.rows.size, counts.k))
+            return Deconvolution(counts, (), (), _too_many(cells.rows.size, counts.k), effort)
         strata.append(stratum)
-    return Deconvolution(counts, groups, tuple(strata))
+    return Deconvolution(counts, groups, tuple(strata), effort=effort)
+
+
+def _effort(row_effort: float | RowEffort, unannotated: float) -> RowEffort | None:
+    """None where labels go missing independently: then nothing is integrated."""
+    if isinstance(row_effort, RowEffort):
+        return row_effort
+    effort = normal(row_effort, unannotated)
+    return effort if row_effort or unannotated else None
+
+
+def under_effort(
+    counts: Counts, correlations: Sequence[float] = CORRELATIONS
+) -> dict[float, Deconvolution]:
+    """The fit of one table of counts under several strengths of row effort.
+
+    Labels alone cannot tell how much the labels of a row are kept or lost together, so an estimate
+    is shown with how far it moves: the range of `value(metric)` over these fits, leaving out any
+    whose `refusal` is not None.
+
+    Parameters
+    ----------
+    counts : Counts
+        Observed hits and misses of the rows.
+    correlations : sequence of float in [0, 0.9], default (0.0, 0.25, 0.5, 0.75)
+        The ρ to try; 0 is the fit with independent labels.
+
+    Returns
+    -------
+    dict of float to Deconvolution
+        By ρ, in the order given; every metric is read from the same fit.
+
+    Examples
+    --------
+    Half of the rows with two labels, one predicted, show both, half none; all p = 1/2. If labels
+    go missing independently, that is two kinds of rows; if together, every row has two labels.
+
+    >>> rows = np.zeros((10, 2, 2)); rows[0, 0, 0] = rows[0, 1, 1] = 500
+    >>> hits = np.zeros((1, 10, 2, 2)); hits[0, 0, 1, 1] = 1000
+    >>> misses = np.zeros((10, 2, 2)); misses[0, 1, 1] = 1000
+    >>> fits = under_effort(Counts(rows, hits, misses), (0.0, 0.9))
+    >>> {rho: round(fitted.misfit, 1) for rho, fitted in fits.items()}
+    {0.0: 0.3, 0.9: 0.1}
+    """
+    return {rho: fit(counts, row_effort=rho) for rho in correlations}
 
 
 def _too_many(cells: int, k: int) -> Verdict:
@@ -129,7 +206,8 @@ class Deconvolution:
     """The fitted distribution of true label counts, and the metrics it implies.
 
     `groups` are the strata of `counts` that were fitted together, `strata` the fits; there are none
-    where `not_fitted` says why, and every number is then NaN.
+    where `not_fitted` says why, and every number is then NaN. `effort` is the row effort that was
+    assumed; None: labels go missing independently.
 
     Of 900 rows, 300 show their one label, which was predicted; all labels have p = 1/2:
 
@@ -147,6 +225,7 @@ class Deconvolution:
     groups: tuple[tuple[int, ...], ...]
     strata: tuple[Stratum, ...]
     not_fitted: Verdict | None = None
+    effort: RowEffort | None = None
 
     @property
     def rows(self) -> float:
@@ -268,7 +347,9 @@ class Deconvolution:
 
     @cached_property
     def _pooled(self) -> Deconvolution:
-        return self if len(self.strata) == 1 else fit(self.counts, stratified=False)
+        if len(self.strata) == 1:
+            return self
+        return fit(self.counts, stratified=False, row_effort=self.effort or 0.0)
 
     @one_blas_thread
     def goodness(self, *, draws: int = 99, seed: int = 0) -> Goodness:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unmask import _mixture
 from unmask.metrics.deconvolution import thinning
+from unmask.metrics.deconvolution.row_effort import RowEffort
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
 Floats = NDArray[np.float64]
@@ -120,7 +121,8 @@ class Stratum:
     `weights[a]` is π of the latent counts (`atoms.hits[a]`, `atoms.misses[a]`), `inverse` their
     mean inverse propensities of hits and misses, `kernel[c, a]` the chance of cell c when a is
     true, `gap` the certified missing log-likelihood. `kept[a]` is the chance that a row with these
-    counts is in the data: 1, unless rows without observed labels were left out.
+    counts is in the data: 1, unless rows without observed labels were left out. `effort` says how
+    the labels of a row share a fate; None: they do not.
     """
 
     cells: Cells
@@ -131,6 +133,7 @@ class Stratum:
     kept: Floats
     weights: Floats
     gap: float
+    effort: RowEffort | None = None
 
     @property
     def rows(self) -> float:
@@ -164,8 +167,9 @@ class Stratum:
         cells, atoms = self.cells, self.atoms
         fewer = np.maximum(cells.hits - 1, 0), np.maximum(atoms.hits - 1, 0)
         others = thinning.kernel(
-            cells._replace(hits=fewer[0]), atoms._replace(hits=fewer[1]), *self.inverse
-        )
+            cells._replace(hits=fewer[0]), atoms._replace(hits=fewer[1]), *self.inverse,
+            self.effort, beside_hit=True,
+        )  # fmt: skip
         start = self.weights * atoms.hits / self.kept
         weighted = self.by_place.sum(axis=1)
         shares = self.by_place.T / np.maximum(weighted, _TINY)
@@ -213,11 +217,13 @@ def fit_stratum(
     *,
     without_empty: bool,
     entries: float = thinning.MOST_ENTRIES,
+    effort: RowEffort | None = None,
 ) -> Stratum | None:
     """Alternate the mixture with the mean inverse propensity by count until that settles.
 
     `without_empty`: rows without observed labels were left out, so every chance is given that
-    something was observed. None if the kernel (cells × atoms) would have more than `entries`.
+    something was observed. `effort`: labels of a row share a fate. None if the kernel
+    (cells × atoms) would have more than `entries`.
     """
     hits, misses = _observed_labels(cells)
     level = thinning.mean_inverse(*hits), thinning.mean_inverse(*misses)
@@ -226,7 +232,7 @@ def fit_stratum(
         return None
     size = atoms.hits.size
     inverse = np.full(size, level[0]), np.full(size, level[1])
-    fixed = cells, by_place, atoms, without_empty
+    fixed = cells, by_place, atoms, without_empty, effort
     stratum = _fit_mixture(*fixed, inverse, np.full(size, 1 / size), _BRIEF)
     for _ in range(_ROUNDS):
         renewed = _inverse_by_count(stratum)
@@ -248,17 +254,20 @@ def _fit_mixture(
     by_place: Floats,
     atoms: Atoms,
     without_empty: bool,
+    effort: RowEffort | None,
     inverse: tuple[Floats, Floats],
     start: Floats,
     steps: int,
 ) -> Stratum:
-    kept = np.maximum(1.0 - thinning.empty(atoms, *inverse) * without_empty, _TINY)
-    kernel = thinning.kernel(cells, atoms, *inverse) / kept
+    kept = np.maximum(1.0 - thinning.empty(atoms, *inverse, effort) * without_empty, _TINY)
+    kernel = thinning.kernel(cells, atoms, *inverse, effort) / kept
     rows = cells.rows.sum()
     weights, gap, _ = _mixture.maximize(
         kernel, cells.rows[:, None] / rows, start, rows, steps=steps
     )
-    return Stratum(cells, by_place, atoms, inverse, kernel, kept, weights[:, 0], float(gap[0]))
+    return Stratum(
+        cells, by_place, atoms, inverse, kernel, kept, weights[:, 0], float(gap[0]), effort
+    )
 
 
 def _inverse_by_count(stratum: Stratum) -> tuple[Floats, Floats]:

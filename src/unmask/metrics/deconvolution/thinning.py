@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
+from unmask.metrics.deconvolution.row_effort import RowEffort
+
 Floats = NDArray[np.float64]
 
 MOST_ATOMS = 2048  # atoms × atoms are an eigenvalue problem
@@ -30,6 +32,7 @@ MOST_ENTRIES = 1 << 25  # cells × atoms of all strata together, 256 MB
 _REACH = 1.3  # how far the grid goes beyond what the mean propensity suggests for the largest t
 _RESOLUTIONS = (0.5, 1.0, 2.0)  # grid steps in standard deviations of the thinning noise
 _SUPPORT = 5.0  # standard deviations from an observed count within which a latent count explains it
+_NEVER = -1e4  # a logarithm below that of any float64
 _BLOCK = 1 << 18  # entries of the kernel computed at a time
 
 
@@ -97,8 +100,22 @@ def grid(most: int, inverse: float, resolution: float = _RESOLUTIONS[0]) -> Floa
     return np.array(values, dtype=np.float64)
 
 
-def kernel(cells: Cells, atoms: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
-    """P(s, t | s*, t*), cells × atoms, with the mean inverse propensities of every atom."""
+def kernel(
+    cells: Cells,
+    atoms: Atoms,
+    inverse_hits: Floats,
+    inverse_misses: Floats,
+    effort: RowEffort | None = None,
+    *,
+    beside_hit: bool = False,
+) -> Floats:
+    """P(s, t | s*, t*), cells × atoms, with the mean inverse propensities of every atom.
+
+    `effort`: labels of a row share a fate (`row_effort`); None: they do not. `beside_hit`: given
+    that one more hit of the row was seen, which tells of its effort.
+    """
+    if effort is not None:
+        return _shared_kernel(cells, atoms, inverse_hits, inverse_misses, effort, beside_hit)
     chances = np.empty((cells.hits.size, atoms.hits.size))
     step = max(1, _BLOCK // atoms.hits.size)
     for first in range(0, cells.hits.size, step):
@@ -109,9 +126,64 @@ def kernel(cells: Cells, atoms: Atoms, inverse_hits: Floats, inverse_misses: Flo
     return chances
 
 
-def empty(atoms: Atoms, inverse_hits: Floats, inverse_misses: Floats) -> Floats:
+def _shared_kernel(
+    cells: Cells,
+    atoms: Atoms,
+    inverse_hits: Floats,
+    inverse_misses: Floats,
+    effort: RowEffort,
+    beside_hit: bool,
+) -> Floats:
+    """The same with row effort: given e, hits and misses are independent, so a matrix product.
+
+    For an atom, [P(s | e)] times [weight of e · P(t | e)]ᵀ over all s and t that occur.
+    """
+    s, s_of_cell = np.unique(cells.hits, return_inverse=True)
+    t, t_of_cell = np.unique(cells.misses, return_inverse=True)
+    chances = np.empty((cells.hits.size, atoms.hits.size))
+    step = max(1, _BLOCK // (len(effort.points) * (s.size + t.size) + s.size * t.size))
+    for first in range(0, atoms.hits.size, step):
+        some = slice(first, first + step)
+        hits, misses = (
+            effort.propensities(1.0 / each[some]) for each in (inverse_hits, inverse_misses)
+        )
+        weights = (1.0 - effort.unannotated) * np.array(effort.weights)[:, None]
+        if beside_hit:
+            weights = weights * hits * inverse_hits[some]
+        given_hits = _binomials(s, atoms.hits[some], hits)
+        given_misses = _binomials(t, atoms.misses[some], misses) * weights.T[:, None, :]
+        tables = given_hits @ given_misses.transpose(0, 2, 1)
+        chances[:, some] = tables[:, s_of_cell, t_of_cell].T
+    if not beside_hit:
+        chances[(cells.hits == 0) & (cells.misses == 0)] += effort.unannotated
+    return chances
+
+
+def _binomials(observed: Floats, true: Floats, propensity: Floats) -> Floats:
+    """Bin(x; n, p(e)): atoms × observed counts × points, from points × atoms."""
+    x, n = observed[None, :, None], true[:, None, None]
+    hidden = np.maximum(n - x, 0.0)
+    combinations = np.where(x <= n, gammaln(n + 1) - gammaln(x + 1) - gammaln(hidden + 1), -np.inf)
+    with np.errstate(divide="ignore"):  # exp(_NEVER) is 0, and 0 · _NEVER is 0
+        is_seen, is_hidden = (
+            np.maximum(log, _NEVER).T[:, None, :]
+            for log in (np.log(propensity), np.log1p(-propensity))
+        )
+    return np.asarray(np.exp(combinations + x * is_seen + hidden * is_hidden))
+
+
+def empty(
+    atoms: Atoms, inverse_hits: Floats, inverse_misses: Floats, effort: RowEffort | None = None
+) -> Floats:
     """P(s = t = 0 | s*, t*) of every atom."""
-    return (1.0 - 1.0 / inverse_hits) ** atoms.hits * (1.0 - 1.0 / inverse_misses) ** atoms.misses
+    if effort is None:
+        return (1.0 - 1.0 / inverse_hits) ** atoms.hits * (
+            1.0 - 1.0 / inverse_misses
+        ) ** atoms.misses
+    hidden_hits = (1.0 - effort.propensities(1.0 / inverse_hits)) ** atoms.hits
+    hidden_misses = (1.0 - effort.propensities(1.0 / inverse_misses)) ** atoms.misses
+    annotated = np.array(effort.weights) @ (hidden_hits * hidden_misses)
+    return np.asarray(effort.unannotated + (1.0 - effort.unannotated) * annotated)
 
 
 def _log_binomial(observed: Floats, true_counts: Floats, propensity: Floats) -> Floats:

@@ -1,0 +1,99 @@
+"""Row effort: labels of a row that are kept or lost together.
+
+Independent masks see every true label of a row with its propensity p. Annotators differ in effort,
+and some rows were never annotated; then the labels of a row share a fate, and counts thin as
+
+    P(s, t | s*, t*) = π₀ [s = t = 0] + (1 − π₀) ∫ Bin(s; s*, p_S(e)) Bin(t; t*, p_T(e)) dF(e)
+
+with e the effort that a row lacks, π₀ the share of rows that nobody annotated, and
+
+    p(e) = Φ((Φ⁻¹(p') − √ρ e) / √(1 − ρ)),     p' = p / (1 − π₀).
+
+For e ~ N(0, 1) the mean of p(e) is p' (a Gaussian copula with correlation ρ between the masks of a
+row), so p stays the propensity of a label over all rows, and Σ_hits 1/p stays unbiased. F is a
+value, points with weights; `normal` makes the Gauss–Hermite rule of N(0, 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from unmask import _validation
+
+Floats = NDArray[np.float64]
+
+POINTS = 21
+MOST = 0.9  # beyond, 21 points integrate p(e) to no better than 1 %
+
+
+@dataclass(frozen=True)
+class RowEffort:
+    """How the masks of a row depend on each other.
+
+    Parameters
+    ----------
+    correlation : float
+        ρ, between the masks of two labels of a row on the probit scale.
+    points, weights : tuple of float
+        The distribution of e; the weights sum to 1.
+    unannotated : float, default 0.0
+        π₀, the share of rows that nobody annotated.
+
+    Examples
+    --------
+    >>> effort = normal(0.5)
+    >>> seen = effort.propensities(np.array([0.2]))  # one per point
+    >>> seen.shape, float((np.array(effort.weights) @ seen).round(6)[0])
+    ((21, 1), 0.2)
+    """
+
+    correlation: float
+    points: tuple[float, ...]
+    weights: tuple[float, ...]
+    unannotated: float = 0.0
+
+    def propensities(self, propensity: Floats) -> Floats:
+        """p(e) of annotated rows, points × propensities."""
+        annotated = np.minimum(propensity / (1.0 - self.unannotated), 1.0)
+        shift = np.sqrt(self.correlation) * np.array(self.points)[:, None]
+        return np.asarray(ndtr((ndtri(annotated) - shift) / np.sqrt(1.0 - self.correlation)))
+
+
+def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -> RowEffort:
+    """Effort that is normally distributed, by Gauss–Hermite points.
+
+    Parameters
+    ----------
+    correlation : float
+        ρ, in [0, 0.9].
+    unannotated : float, default 0.0
+        π₀, in [0, 0.9].
+    points : int, default 21
+        Size of the quadrature rule.
+
+    Returns
+    -------
+    RowEffort
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> [round(weight, 6) for weight in normal(0.3, points=3).weights]
+    [0.166667, 0.666667, 0.166667]
+    """
+    _validation.in_range(correlation, "row_effort", 0, MOST)
+    _validation.in_range(unannotated, "unannotated", 0, MOST)
+    if correlation == 0.0:
+        return RowEffort(0.0, (0.0,), (1.0,), unannotated)
+    places, weights = np.polynomial.hermite_e.hermegauss(points)
+    return RowEffort(
+        correlation, tuple(places.tolist()), tuple((weights / weights.sum()).tolist()), unannotated
+    )
