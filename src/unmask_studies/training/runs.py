@@ -99,7 +99,7 @@ def by_solver(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     recipe = linear.Recipe(
         loss=chosen.loss,
         reduction=chosen.reduction,
-        correction="given",
+        correction=None,
         l2=l2,
         bias=row["bias"],
         max_iter=MAX_ITERATIONS,
