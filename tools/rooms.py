@@ -20,7 +20,7 @@ FLOORS = (
     {"propensity"},
     {"weights"},
     {"losses", "operator", "metrics"},
-    {"diagnosis"},
+    {"diagnosis", "audit"},
     {"linear", "torch"},
     {"pages"},
     {"unmask_studies"},

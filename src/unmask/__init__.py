@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unmask import (
+        audit,
         data,
         diagnosis,
         linear,
@@ -51,6 +52,7 @@ __all__ = [
     "LinearClassifier",
     "TopK",
     "__version__",
+    "audit",
     "compare",
     "data",
     "diagnose",

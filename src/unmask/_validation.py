@@ -435,6 +435,23 @@ def _in_unit_interval(values: Floats, where: Callable[[int], str]) -> None:
         raise ValueError(f"propensities must lie in (0, 1]; got {values[entry]:g} {where(entry)}.")
 
 
+def indices(values: object, size: int, name: str) -> None:
+    """Refuse whole numbers that are not in 0 … size − 1; None is fine.
+
+    >>> indices([0, 3], 3, "rows")
+    Traceback (most recent call last):
+    ValueError: rows must lie in 0 … 2; got 3 at position 1.
+    """
+    if values is None:
+        return
+    checked = _whole(values, name)
+    wrong = np.flatnonzero((checked < 0) | (checked >= size))
+    if wrong.size:
+        raise ValueError(
+            f"{name} must lie in 0 … {size - 1}; got {checked[wrong[0]]} at position {wrong[0]}."
+        )
+
+
 def finite(values: NDArray[Reals], name: str) -> NDArray[Reals]:
     """`values` unchanged, if every number in it is finite."""
     bad = np.flatnonzero(~np.isfinite(values))

@@ -16,6 +16,7 @@ from tests.helpers.propensities import audited_rows, certain, estimated
 from unmask import data, propensity
 from unmask.predictions import TopK
 from unmask.propensity import audit_planning as plans
+from unmask.propensity import calibration
 
 GUESS = np.array([0.2, 0.5, 0.8, 0.4])
 
@@ -150,7 +151,7 @@ def test_scores_are_cut_into_equal_parts() -> None:
     scores = np.arange(60.0)[:, None]
     labels = np.zeros((60, 30))
     labels[np.arange(0, 60, 2), named[::2, 0]] = 1
-    chance = plans._chances(TopK(named, scores), sp.csr_array(labels), p)
+    chance = calibration.chances(TopK(named, scores), sp.csr_array(labels), p)
     np.testing.assert_allclose(chance.toarray()[np.arange(60), named[:, 0]], np.repeat(0.5 / p, 2))
     assert chance.nnz == 60
 
@@ -159,7 +160,7 @@ def test_chances_are_chances() -> None:
     """Never above 1, however rare the label, and never 0, even if nothing was ever seen."""
     labels = sp.csr_array(np.array([[1.0], [1.0], [0.0], [0.0]]))
     top = TopK(np.zeros((4, 1), int), np.array([[9.0], [8.0], [-1.0], [-2.0]]))
-    chance = plans._chances(top, labels, np.array([0.1])).toarray().ravel()
+    chance = calibration.chances(top, labels, np.array([0.1])).toarray().ravel()
     np.testing.assert_array_equal(chance, [1, 1, 1e-3, 1e-3])
 
 
@@ -270,16 +271,14 @@ def test_a_plan_promises_no_less_than_a_blind_audit(budget: int, metric: str) ->
 
 def test_chances_are_corrected_hit_rates_that_rise_with_the_score() -> None:
     """Two scores, one label with p = 1/2: 30 of 80 and 5 of 80 hits are seen."""
-    from unmask.propensity import audit_planning as plan
-
     scores = np.repeat([[0.9], [0.1]], 80, axis=0)
     labels = np.zeros((160, 1))
     labels[:30], labels[80:85] = 1, 1
-    chance = plan._chances(
+    chance = calibration.chances(
         TopK(np.zeros((160, 1), int), scores), sp.csr_array(labels), np.array([0.5])
     )
     np.testing.assert_allclose(chance.toarray().ravel(), np.repeat([60 / 80, 10 / 80], 80))
-    upside_down = plan._chances(
+    upside_down = calibration.chances(
         TopK(np.zeros((160, 1), int), -scores), sp.csr_array(labels), np.array([0.5])
     )
     np.testing.assert_allclose(upside_down.toarray(), 70 / 160)  # may not fall with the score

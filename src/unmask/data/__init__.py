@@ -12,6 +12,7 @@ from unmask.data.dataset import Dataset, Source
 from unmask.data.features import idf, tfidf
 from unmask.data.folder import parts
 from unmask.data.formats import FORMATS
+from unmask.data.judgements import Judgements
 from unmask.data.masking import hide
 from unmask.data.reading import read
 from unmask.data.summary import TAIL, Description, describe
@@ -22,6 +23,7 @@ __all__ = [
     "TAIL",
     "Dataset",
     "Description",
+    "Judgements",
     "Source",
     "describe",
     "hide",

@@ -33,17 +33,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import isotonic_regression
 
 from unmask import _validation
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask.predictions import TopK
+from unmask.propensity import calibration
 from unmask.propensity.estimate import PropensityEstimate
 
 BATCHES = 25
-BINS = 30
-LEAST = 1e-3
-"""A prediction is never held to be impossible."""
 LOWEST = 1e-50
 """Third powers of 1/p are summed."""
 GROUPS = 8
@@ -139,7 +136,7 @@ def audit_plan(
     _refuse_tiny(p)
     slope = METRICS[_validation.one_of(metric, METRICS, "metric")](top, matrix, p, places)
     group = _groups(p)
-    chance = _chances(top, matrix, p)
+    chance = calibration.chances(top, matrix, p)
     cost = 1 + label_cost * np.asarray(chance.sum(axis=1)).ravel()
     chance = sp.csr_array(sp.hstack([chance, chance @ group]))
     variances, audited = _uncertainty(propensity, p, slope, group)
@@ -192,23 +189,6 @@ def _hits(top: TopK, labels: sp.csr_array, k: int) -> sp.csr_array:
     row, place = np.nonzero(top.labels[:, :k] >= 0)
     entries = (np.ones(row.size), (row, top.labels[row, place]))
     return sp.csr_array(labels.multiply(sp.coo_array(entries, shape=labels.shape)))
-
-
-def _chances(top: TopK, labels: sp.csr_array, p: Floats) -> sp.csr_array:
-    """How likely each prediction is to be true: the corrected hit rate at its score.
-
-    Scores are cut into bins of equal size over all rows; within a bin, hits are weighed by 1/p. The
-    rates may only rise with the score (isotonic regression).
-    """
-    row, place = np.nonzero(top.labels >= 0)
-    label, score = top.labels[row, place], top.scores[row, place]
-    observed = np.asarray(labels[row, label]).ravel()
-    edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
-    _, bin_ = np.unique(np.searchsorted(edges, score, side="right"), return_inverse=True)
-    size = np.bincount(bin_)
-    rate = isotonic_regression(np.bincount(bin_, observed / p[label]) / size, weights=size).x
-    entries = (np.clip(rate[bin_], LEAST, 1.0), (row, label))
-    return sp.csr_array(sp.coo_array(entries, shape=labels.shape))
 
 
 def _groups(p: Floats) -> sp.csr_array:

@@ -1,0 +1,38 @@
+"""Audits: what to judge, what the answers say, and when there are enough of them.
+
+    plan = audit.plan(top, labels, budget=200, unit="rows", seed=0)
+    judged = audit.from_rows(plan, true_labels_of_the_planned_rows)
+    table = evaluate(top, labels, metrics=["P@5", "R@5"], audit=judged)
+
+An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
+and assume nothing of what hid the labels. Read on in `planning` (designs), `frames` (strata),
+`answers` (partial ones, too); the estimates are those of `unmask.metrics.measured`.
+"""
+
+from unmask.audit.answers import from_pairs, from_rows
+from unmask.audit.planning import (
+    AuditPlan,
+    Expected,
+    Wave,
+    extend,
+    plan,
+    read_plan,
+    write_plan,
+)
+from unmask.data.judgements import Design, Judgements, Sample, Stratum
+
+__all__ = [
+    "AuditPlan",
+    "Design",
+    "Expected",
+    "Judgements",
+    "Sample",
+    "Stratum",
+    "Wave",
+    "extend",
+    "from_pairs",
+    "from_rows",
+    "plan",
+    "read_plan",
+    "write_plan",
+]

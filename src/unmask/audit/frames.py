@@ -1,0 +1,272 @@
+"""Frames: everything that could be judged, cut into strata from which units are drawn.
+
+Rows are cut by their predicted size, the sum of the chances of their predictions. Pairs are cut by
+where they stand: among the first k of a system ("top"), further down a list ("listed"), or nowhere
+("far": cut by how frequent labels are); "top" and "listed" also by the chance to be relevant.
+The far pairs are most of all n · L, so they are never listed, only drawn.
+
+Observed labels enter as totals, and as pairs that need no judging; a row or an unobserved pair is
+never chosen by its own observed labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask._typing import Bools, Floats, Ints
+from unmask.predictions import TopK
+from unmask.propensity import calibration
+
+FEW = 1 << 20  # so many pairs can be listed
+FAR_GROUPS, SCORE_BINS = 3, 6
+TOP, LISTED, FAR, OBSERVED = "top", "listed", "far", "observed"
+
+
+@dataclass(frozen=True, eq=False)
+class PairFrame:
+    """Pairs in strata: those of `keys` (row · L + label) are listed, far ones are not.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and labels.
+    keys, stratum : integers of shape (N,)
+        Listed pairs, rising, and the stratum of each.
+    kinds, sizes, rates : one per stratum
+        What it is, how many pairs it has, and which share of them is expected to be relevant.
+    far_labels : list of integer arrays
+        The labels of each far stratum, which are the last strata.
+    not_far : integers, rising
+        Keys of all pairs that are in no far stratum.
+    """
+
+    shape: tuple[int, int]
+    keys: Ints
+    stratum: Ints
+    kinds: tuple[str, ...]
+    sizes: Ints
+    rates: Floats
+    far_labels: tuple[Ints, ...]
+    not_far: Ints
+
+    def draw(self, counts: Ints, without: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """`counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
+        first_far = len(self.kinds) - len(self.far_labels)
+        keys, strata = [], []
+        for stratum, count in enumerate(counts.tolist()):
+            if stratum < first_far:
+                members = np.setdiff1d(self.keys[self.stratum == stratum], without)
+                drawn = rng.choice(members, count, replace=False)
+            else:
+                labels = self.far_labels[stratum - first_far]
+                drawn = self._draw_far(labels, count, np.union1d(self.not_far, without), rng)
+            keys.append(drawn)
+            strata.append(np.full(count, stratum))
+        order = rng.permutation(int(counts.sum()))
+        return np.concatenate(keys)[order].astype(np.int64), np.concatenate(strata)[order]
+
+    def _draw_far(self, labels: Ints, count: int, without: Ints, rng: np.random.Generator) -> Ints:
+        """By listing what there is, or by drawing until enough are new."""
+        n, width = self.shape
+        if n * labels.size <= FEW:
+            everything = (np.arange(n)[:, None] * width + labels).ravel()
+            return np.asarray(rng.choice(np.setdiff1d(everything, without), count, replace=False))
+        drawn = np.zeros(0, dtype=np.int64)
+        while drawn.size < count:
+            new = rng.integers(n, size=2 * count) * width + rng.choice(labels, 2 * count)
+            _, first = np.unique(np.r_[drawn, new], return_index=True)
+            drawn = np.r_[drawn, new][np.sort(first)]
+            drawn = drawn[~np.isin(drawn, without)]
+        return drawn[:count]
+
+
+def pair_frame(
+    systems: Sequence[TopK],
+    labels: sp.csr_array,
+    p: Floats | None,
+    *,
+    k: int,
+    observed_free: bool,
+) -> PairFrame:
+    """All pairs that could be judged, in strata.
+
+    Parameters
+    ----------
+    systems : sequence of TopK
+        The union of their lists is what is listed.
+    labels : csr_array of shape (n, L), validated
+        Observed labels.
+    p : floats of shape (L,), optional
+        Propensities; without them, as many labels are supposed to be missing as are observed.
+    k : int
+        Places of each list that are "top".
+    observed_free : bool
+        Whether observed pairs are taken as true, and left out.
+
+    Returns
+    -------
+    PairFrame
+    """
+    width = labels.shape[1]
+    observed = keys_of(labels)
+    chance = listed_chances(systems, labels, p)
+    listed = keys_of(chance)
+    in_top = np.isin(listed, np.concatenate([top_keys(top, k, width) for top in systems]))
+    missing = _missing(chance, p)
+    unseen = ~np.isin(listed, observed)
+    parts = [
+        (TOP, listed[unseen & in_top], missing[unseen & in_top]),
+        (LISTED, listed[unseen & ~in_top], missing[unseen & ~in_top]),
+    ]
+    if not observed_free:
+        top = np.isin(observed, listed[in_top])
+        parts += [
+            (f"{OBSERVED}-{TOP}", observed[top], np.full(int(top.sum()), 0.95)),
+            (OBSERVED, observed[~top], np.full(int((~top).sum()), 0.95)),
+        ]
+    bins = [(kind, keys, rate, _bins(rate)) for kind, keys, rate in parts if keys.size]
+    return _assembled(labels, p, bins, np.union1d(listed, observed))
+
+
+def _assembled(
+    labels: sp.csr_array,
+    p: Floats | None,
+    parts: list[tuple[str, Ints, Floats, Ints]],
+    not_far: Ints,
+) -> PairFrame:
+    n, width = labels.shape
+    kinds: list[str] = []
+    keys, stratum, rates = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+    for kind, members, rate, bins in parts:
+        keys.append(members)
+        stratum.append(bins + len(kinds))
+        rates.append(np.bincount(bins, rate) / np.bincount(bins))
+        kinds += [kind] * int(bins.max() + 1)
+    listed, order = np.unique(np.concatenate(keys), return_index=True)
+    of_listed = np.concatenate(stratum)[order]
+    groups = _far_groups(labels)
+    not_far_labels = np.bincount(not_far % width, minlength=width)
+    far_sizes = [int(n * group.size - not_far_labels[group].sum()) for group in groups]
+    unlisted = np.setdiff1d(keys_of(labels), listed)
+    count = np.bincount(unlisted % width, _odds(p, width)[unlisted % width], minlength=width)
+    far_rates = [
+        min(0.5, max(count[group].sum(), 0.5) / max(size, 1))
+        for group, size in zip(groups, far_sizes, strict=True)
+    ]
+    keep = [i for i, size in enumerate(far_sizes) if size > 0]
+    return PairFrame(
+        (n, width),
+        listed,
+        of_listed,
+        (*kinds, *(FAR for _ in keep)),
+        np.r_[np.bincount(of_listed, minlength=len(kinds)), [far_sizes[i] for i in keep]].astype(
+            np.int64
+        ),
+        np.concatenate([*rates, [far_rates[i] for i in keep]]),
+        tuple(groups[i] for i in keep),
+        not_far,
+    )
+
+
+def listed_chances(systems: Sequence[TopK], labels: sp.csr_array, p: Floats | None) -> sp.csr_array:
+    """The chance of every listed pair to be true, the largest of any system."""
+    largest = calibration.chances(systems[0], labels, p)
+    for top in systems[1:]:
+        largest = sp.csr_array(largest.maximum(calibration.chances(top, labels, p)))
+    largest.sort_indices()
+    return largest
+
+
+def row_strata(systems: Sequence[TopK], labels: sp.csr_array, count: int) -> Ints:
+    """The stratum of every row, by its predicted size: `count` parts of equal size."""
+    predicted = np.asarray(listed_chances(systems, labels, None).sum(axis=1)).ravel()
+    order = np.argsort(predicted, kind="stable")
+    stratum = np.empty(order.size, dtype=np.int64)
+    stratum[order] = np.arange(order.size) * count // max(order.size, 1)
+    return stratum
+
+
+def top_keys(top: TopK, k: int, width: int) -> Ints:
+    """Keys (row · width + label) of the first k predictions of every row."""
+    row, place = np.nonzero(top.labels[:, :k] >= 0)
+    return np.asarray(row.astype(np.int64) * width + top.labels[row, place])
+
+
+def keys_of(matrix: sp.csr_array) -> Ints:
+    """Keys of the stored entries of a matrix with sorted indices, rising."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    return np.asarray(rows * matrix.shape[1] + matrix.indices)
+
+
+def fingerprint(top: TopK, k: int) -> str:
+    """A short text that is the same for the same first k predictions of the same rows."""
+    first = np.ascontiguousarray(top.labels[:, :k], dtype="<i4")
+    return hashlib.sha256(f"{first.shape}".encode() + first.tobytes()).hexdigest()[:16]
+
+
+def labels_fingerprint(labels: sp.csr_array) -> str:
+    """A short text that is the same for the same observed labels."""
+    keys = np.ascontiguousarray(keys_of(labels), dtype="<i8")
+    return hashlib.sha256(f"{labels.shape}".encode() + keys.tobytes()).hexdigest()[:16]
+
+
+def allocate(sizes: Ints, importance: Floats, budget: int, least: int) -> Ints:
+    """How many to draw of every stratum: Neyman's rule, none above its size.
+
+    Proportional to size × importance, with at least `least` of every stratum that matters.
+
+    >>> allocate(np.array([10, 1000, 50]), np.array([0.5, 0.1, 0.0]), 40, least=5)
+    array([ 5, 35,  0])
+    """
+    worth = sizes * importance
+    counts = np.where(worth > 0, np.minimum(sizes, least), 0)
+    while counts.sum() > budget:  # a budget below the least: take turns
+        counts[np.argmax(counts)] -= 1
+    open_: Bools = (worth > 0) & (counts < sizes)
+    left = budget - int(counts.sum())
+    while left > 0 and open_.any():
+        goal = (counts.sum() + left) * worth / worth[worth > 0].sum()
+        short = np.where(open_, np.maximum(goal - counts, 0), 0.0)
+        if not short.any():
+            short = np.where(open_, worth, 0.0)
+        share = np.minimum(np.floor(left * short / short.sum()), sizes - counts).astype(np.int64)
+        if not share.any():
+            share[np.argmax(short)] = 1
+        counts = counts + share
+        left -= int(share.sum())
+        open_ &= counts < sizes
+    return counts
+
+
+def _missing(chance: sp.csr_array, p: Floats | None) -> Floats:
+    """P(relevant | unobserved) of listed pairs: r (1 − p) / (1 − p r); without p, as p = ½ of r."""
+    if p is None:
+        return np.asarray(chance.data, dtype=np.float64)
+    own = p[chance.indices]
+    r = np.minimum(chance.data, 1 - 1e-9)
+    return np.asarray(np.maximum(r * (1 - own) / (1 - own * r), calibration.LEAST))
+
+
+def _odds(p: Floats | None, width: int) -> Floats:
+    """Labels missing for one that is observed."""
+    return np.ones(width) if p is None else (1 - p) / p
+
+
+def _bins(rate: Floats) -> Ints:
+    """Bins of equal size by rising rate, equal rates together."""
+    edges = np.unique(np.quantile(rate, np.linspace(0, 1, SCORE_BINS + 1)[1:-1]))
+    return np.unique(np.searchsorted(edges, rate, side="left"), return_inverse=True)[1]
+
+
+def _far_groups(labels: sp.csr_array) -> list[Ints]:
+    """Labels by how often they are observed, cut where their counts add up to equal parts."""
+    count = np.bincount(labels.indices, minlength=labels.shape[1])
+    order = np.argsort(-count, kind="stable")
+    total = np.cumsum(count[order])
+    part = np.minimum(total * FAR_GROUPS // max(int(total[-1]) + 1, 1), FAR_GROUPS - 1)
+    return [np.sort(order[part == group]) for group in range(FAR_GROUPS) if (part == group).any()]

@@ -1,0 +1,659 @@
+"""What to judge: a random sample of rows or pairs with known inclusion probabilities.
+
+    plan = audit.plan(top, labels, budget=200, unit="rows", seed=0)
+    plan.rows, plan.probability                  # and plan.labels for unit="pairs"
+
+Which design serves which metric:
+
+- `simple`: whole rows; every metric, and confidence sequences (`audit.Sequence`);
+- `stratified`: whole rows, proportionally from strata of predicted size; every metric;
+- `pairs`: pairs over all rows by Neyman's rule, for metrics that add up pairs (P, DCG, micro-P,
+  micro-R, micro-F1). P@k needs only the unobserved pairs of the first k; micro-recall needs pairs
+  everywhere, also those that nobody predicts;
+- `two-phase`: some rows, and in them all pairs at the head of the lists and a share of the others;
+  every metric, at less cost than whole rows where there are many labels.
+
+This is not `propensity.audit_plan`, which picks rows so that *propensities* become certain: its
+rows are chosen on purpose, have no inclusion probabilities and measure no metric.
+
+A stored plan is one JSON object: `format` ("unmask-audit-plan"), `version` (1), `sample` (the
+fields of `data.judgements.Sample`: design, shape, strata, rows, labels, stratum, within,
+observed_free, k, systems), `budget`, `metrics`, `waves` (seed, budget and units of each),
+`options`, `fingerprint`, `expected`. Rows and labels are numbers counted from 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _io, _validation
+from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record, ScoresLike
+from unmask.audit import frames
+from unmask.data.judgements import Design, Sample, Stratum, WithinRows
+from unmask.metrics.measured import LINEAR, split_name
+from unmask.predictions import TopK
+
+FORMAT, VERSION = "unmask-audit-plan", 1
+HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
+WIDTH = 100
+"""Places that are taken of a score matrix."""
+LEAST_ROWS = 5
+"""Without metrics, pairs within fewer rows than this are not planned."""
+LEAST_PAIRS = 5
+ROW_STRATA = 4
+
+Predictions: TypeAlias = "TopK | ScoresLike | Mapping[str, TopK | ScoresLike]"
+"""One system, or several by name: top-k lists or score matrices."""
+
+
+class PlanOptions(TypedDict, total=False):
+    """Further choices of `plan`."""
+
+    design: Literal["simple", "stratified", "pairs", "two-phase"]
+    """By default simple rows; for pairs what the metrics need."""
+    observed: Literal["free", "sampled"]
+    """Pairs: take observed ones as true ("free", the default), or judge a part of them, too."""
+    head: int
+    """Two-phase: places of every list that are surely judged; 50 by default."""
+    tail: float
+    """Two-phase: the probability of all other pairs of a chosen row, at least 0.2; 0.3."""
+    strata: int
+    """Strata of rows: 4 for the stratified design, else 1."""
+
+
+@dataclass(frozen=True)
+class Wave:
+    """One draw of rows or pairs.
+
+    Parameters
+    ----------
+    seed : int
+        What decided it.
+    budget : int
+        Rows or pairs that it could have.
+    units : int
+        Rows or pairs that it added.
+    """
+
+    seed: int
+    budget: int
+    units: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What half-width of the 95 % interval to expect for a metric.
+
+    Parameters
+    ----------
+    metric : str
+        Such as "R@5".
+    half, budget, twice : float
+        With half the budget, with the budget, with twice the budget; nan if it cannot be measured.
+    """
+
+    metric: str
+    half: float
+    budget: float
+    twice: float
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPlan:
+    """Rows or pairs to judge, with their inclusion probabilities.
+
+    Parameters
+    ----------
+    sample : Sample
+        What was drawn; `rows`, `labels` and `probability` are read from it.
+    budget : int
+        Rows or pairs that may be judged, over all waves.
+    metrics : tuple of str
+        What the plan is made for.
+    waves : tuple of Wave
+        The draws, first one first; their units stand in this order in the sample.
+    options : PlanOptions
+        Every choice made.
+    fingerprint : str
+        Of the labels and predictions, so that another wave is drawn from the same.
+    expected : tuple of Expected
+        What intervals to expect.
+    """
+
+    sample: Sample
+    budget: int
+    metrics: tuple[str, ...]
+    waves: tuple[Wave, ...]
+    options: PlanOptions
+    fingerprint: str
+    expected: tuple[Expected, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What is judged: "rows" or "pairs"."""
+        return self.sample.unit
+
+    @property
+    def rows(self) -> Ints:
+        """The row of every unit, (m,) integers."""
+        return self.sample.rows
+
+    @property
+    def labels(self) -> Ints | None:
+        """The label of every pair, (m,) integers; None if rows are judged."""
+        return self.sample.labels
+
+    @property
+    def probability(self) -> Floats:
+        """The inclusion probability of every unit, (m,) floats."""
+        return self.sample.probability
+
+    @property
+    def seed(self) -> int:
+        """The seed of the first wave."""
+        return self.waves[0].seed
+
+    def __len__(self) -> int:
+        """How many rows or pairs are to be judged."""
+        return len(self.sample.rows)
+
+    def to_dict(self) -> Record:
+        """Plain values for JSON, as the module describes them; `from_dict` is the inverse."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "sample": self.sample.to_dict(),
+            "budget": self.budget,
+            "metrics": list(self.metrics),
+            "waves": [{"seed": w.seed, "budget": w.budget, "units": w.units} for w in self.waves],
+            "options": dict(self.options),
+            "fingerprint": self.fingerprint,
+            "expected": [
+                {name: _or_none(value) for name, value in vars(each).items()}
+                for each in self.expected
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> AuditPlan:
+        """The plan that `to_dict` made a dict of.
+
+        Raises
+        ------
+        ValueError
+            If it is not one, or of a later version.
+        """
+        if stored.get("format") != FORMAT or stored.get("version") != VERSION:
+            raise ValueError(
+                f"this is no audit plan of version {VERSION}: it says format "
+                f"{stored.get('format')!r}, version {stored.get('version')!r}."
+            )
+        try:
+            return cls(
+                Sample.from_dict(stored["sample"]),
+                int(stored["budget"]),
+                tuple(stored["metrics"]),
+                tuple(Wave(w["seed"], w["budget"], w["units"]) for w in stored["waves"]),
+                _stored_options(stored["options"]),
+                stored["fingerprint"],
+                tuple(
+                    Expected(e["metric"], *(_number(e[n]) for n in ("half", "budget", "twice")))
+                    for e in stored["expected"]
+                ),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is no audit plan: {error!r} is wrong or missing.") from None
+
+
+def write_plan(path: PathLike, plan: AuditPlan) -> None:
+    """Store a plan as JSON.
+
+    Parameters
+    ----------
+    path : str or path
+    plan : AuditPlan
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/plan.json"
+    >>> top = TopK([[0]] * 9, [[1.0]] * 9)
+    >>> made = plan(top, [[1, 0]] * 9, budget=3)
+    >>> write_plan(name, made)
+    >>> bool((read_plan(name).rows == made.rows).all())
+    True
+    """
+    with _io.atomic_write(path) as file:
+        file.write(json.dumps(plan.to_dict(), indent=1).encode())
+
+
+def read_plan(path: PathLike) -> AuditPlan:
+    """The plan in a file of `write_plan`.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    AuditPlan
+
+    Raises
+    ------
+    ValueError
+        If the file holds no plan; the message names it.
+    """
+    stored = _io.read_json(path)
+    try:
+        if not isinstance(stored, dict):
+            raise ValueError("this is no audit plan.")
+        return AuditPlan.from_dict(stored)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def plan(
+    predictions: Predictions,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    budget: int,
+    unit: Literal["rows", "pairs"] = "rows",
+    metrics: Sequence[str] | None = None,
+    seed: int = 0,
+    **options: Unpack[PlanOptions],
+) -> AuditPlan:
+    """Choose rows or pairs to judge, with known inclusion probabilities.
+
+    Parameters
+    ----------
+    predictions : TopK, (n, L) scores, or mapping of str to either
+        One system, or several; of several, the union of their lists is judged.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensity : (L,) floats in (0, 1], optional
+        A guess, which only serves the allocation of pairs; it cannot bias anything.
+    budget : int
+        How many rows or pairs may be judged. The number of pairs of a two-phase sample varies by
+        chance; it exceeds the budget about once in forty plans.
+    unit : {"rows", "pairs"}, default "rows"
+        What a person judges: all labels of a row, or one label of one row.
+    metrics : sequence of str, optional
+        What is to be measured, such as ["P@5", "micro-R@5"]; by default P@k and R@k with k = 5 or
+        what is predicted, and micro-R@k for pairs.
+    seed : int, default 0
+        Decides the sample.
+    **options : PlanOptions
+        design, observed, head, tail and strata.
+
+    Returns
+    -------
+    AuditPlan
+        `rows`, `labels` (pairs) and `probability`, in the order of judging.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, an option does not fit the unit, or the budget buys less than two rows.
+
+    Examples
+    --------
+    >>> top = TopK([[0], [1], [0], [1]], [[1.0]] * 4)
+    >>> made = plan(top, [[1, 0], [0, 0], [0, 0], [0, 1]], budget=2, seed=0)
+    >>> len(made.rows), made.probability
+    (2, array([0.5, 0.5]))
+    >>> pairs = plan(
+    ...     top, [[1, 0], [0, 0], [0, 0], [0, 1]], budget=2, unit="pairs", metrics=["P@1"]
+    ... )
+    >>> sorted(zip(pairs.rows.tolist(), pairs.labels.tolist()))
+    [(1, 1), (2, 0)]
+    """
+    question = _question(predictions, labels, propensity, metrics, unit, budget, options)
+    drawn = _draw(question, budget, None, seed)
+    wave = Wave(int(seed), int(budget), len(drawn.rows))
+    return AuditPlan(
+        drawn, int(budget), question.metrics, (wave,), question.options, question.fingerprint
+    )
+
+
+def extend(
+    plan: AuditPlan,
+    predictions: Predictions,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    budget: int,
+    seed: int,
+) -> AuditPlan:
+    """Add a second wave: more units of the same strata, none of them twice.
+
+    Both waves together are a sample of the same design, so that inclusion probabilities are those
+    of the total numbers drawn. The first units of the new plan are those of the old one, in their
+    order: answers to them stay valid.
+
+    Parameters
+    ----------
+    plan : AuditPlan
+        The plan so far.
+    predictions, labels, propensity
+        Exactly what the plan was made from.
+    budget : int
+        Further rows or pairs.
+    seed : int
+        Decides what is added.
+
+    Returns
+    -------
+    AuditPlan
+
+    Raises
+    ------
+    ValueError
+        If predictions or labels are not those of the plan, or nothing is left to judge.
+
+    Examples
+    --------
+    >>> top = TopK([[0]] * 9, [[1.0]] * 9)
+    >>> first = plan(top, [[1, 0]] * 9, budget=3)
+    >>> both = extend(first, top, [[1, 0]] * 9, budget=2, seed=1)
+    >>> bool((both.rows[:3] == first.rows).all()), len(set(both.rows)), both.probability[0]
+    (True, 5, 0.5555555555555556)
+    """
+    question = _question(
+        predictions, labels, propensity, plan.metrics, plan.unit, budget, plan.options
+    )
+    if question.fingerprint != plan.fingerprint:
+        raise ValueError(
+            "these are not the predictions and labels that the plan was made from; a further wave "
+            "must be drawn from the same. Make a new plan for new predictions."
+        )
+    drawn = _draw(question, budget, plan.sample, seed)
+    added = len(drawn.rows) - len(plan.sample.rows)
+    if added == 0:
+        raise ValueError("everything that the plan could draw is in it already.")
+    wave = Wave(int(seed), int(budget), added)
+    return replace(
+        plan, sample=drawn, budget=plan.budget + int(budget), waves=(*plan.waves, wave),
+        expected=(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What a plan is made from, checked."""
+
+    systems: tuple[TopK, ...]
+    labels: sp.csr_array
+    p: Floats | None
+    metrics: tuple[str, ...]
+    k: int
+    options: PlanOptions
+
+    @property
+    def design(self) -> Design:
+        return Design(self.options["design"])
+
+    @property
+    def fingerprint(self) -> str:
+        parts = [frames.fingerprint(top, top.k) for top in self.systems]
+        return "-".join([frames.labels_fingerprint(self.labels), *parts])
+
+
+def _question(
+    predictions: Predictions,
+    labels: LabelsLike,
+    propensity: PropensityLike | None,
+    metrics: Sequence[str] | None,
+    unit: str,
+    budget: int,
+    options: PlanOptions,
+) -> _Question:
+    observed = _validation.labels(labels)
+    _validation.positive_int(budget, "budget")
+    _validation.one_of(unit, ("rows", "pairs"), "unit")
+    _validation.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
+    p = None if propensity is None else _validation.propensity(propensity, observed.shape[1])
+    named = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    if not named:
+        raise ValueError("a plan is made from predictions; give at least one system.")
+    asked = None if metrics is None else [split_name(name) for name in _names(metrics)]
+    systems = tuple(_listed(top, observed, asked) for top in named.values())
+    width = min(top.k for top in systems)
+    k = min(5, width) if not asked else max(each or width for _, each in asked)
+    if k > width and width < observed.shape[1]:
+        raise ValueError(f"metrics at {k} need the first {k} predictions; there are {width}.")
+    chosen = _options(options, unit, None if asked is None else [name for name, _ in asked])
+    if unit == "pairs" and metrics is None and "design" not in options:
+        rows = budget / _row_cost(systems, observed, chosen)
+        chosen["design"] = "two-phase" if rows >= LEAST_ROWS else "pairs"
+    if metrics is None:
+        recall = () if chosen["design"] == "pairs" else (f"R@{k}",)
+        metrics = [f"P@{k}", *recall, *([f"micro-R@{k}"] if unit == "pairs" else ())]
+    return _Question(systems, observed, p, tuple(_names(metrics)), k, chosen)
+
+
+def _names(metrics: Sequence[str] | str) -> list[str]:
+    return [metrics] if isinstance(metrics, str) else list(metrics)
+
+
+def _listed(
+    top: TopK | ScoresLike, labels: sp.csr_array, asked: list[tuple[str, int | None]] | None
+) -> TopK:
+    if not isinstance(top, TopK):
+        longest = max((k or 0 for _, k in asked or ()), default=0)
+        top = TopK.from_scores(top, min(labels.shape[1], max(WIDTH, longest)))
+    _validation.same_rows(top.labels, labels, "predictions", "labels")
+    largest = int(top.labels.max(initial=-1))
+    if largest >= labels.shape[1]:
+        raise ValueError(
+            f"label {largest} is predicted, but there are {labels.shape[1]} labels; labels are "
+            "numbered from 0."
+        )
+    return top
+
+
+def _options(options: PlanOptions, unit: str, metrics: list[str] | None) -> PlanOptions:
+    """All choices, the open ones filled in; refused where they contradict each other."""
+    linear = metrics is not None and set(metrics) <= LINEAR
+    usual = "simple" if unit == "rows" else "pairs" if linear else "two-phase"
+    design = Design(_validation.one_of(options.get("design", usual), list(Design), "design"))
+    if design.unit != unit:
+        raise ValueError(f"the {design.value} design judges {design.unit}; got unit={unit!r}.")
+    if design is Design.PAIRS and metrics is not None and not linear:
+        other = next(name for name in metrics if name not in LINEAR)
+        raise ValueError(
+            f"{other} is not a sum over pairs, so pairs scattered over all rows cannot measure it; "
+            "use design='two-phase', or whole rows."
+        )
+    tail = _validation.in_range(options.get("tail", TAIL), "tail", LEAST_TAIL, 1)
+    strata = options.get("strata", ROW_STRATA if design is Design.STRATIFIED else 1)
+    if design is Design.SIMPLE and strata != 1:
+        raise ValueError(f"simple rows have one stratum; got {strata}. Use design='stratified'.")
+    return PlanOptions(
+        design=design.value,
+        observed=options.get("observed", "free"),
+        head=_validation.positive_int(options.get("head", HEAD), "head"),
+        tail=float(tail),
+        strata=_validation.positive_int(strata, "strata"),
+    )
+
+
+def _draw(question: _Question, budget: int, before: Sample | None, seed: int) -> Sample:
+    """A sample with `budget` more units than the one before."""
+    rng = np.random.default_rng(seed)
+    if question.design is Design.PAIRS:
+        return _draw_pairs(question, budget, before, rng)
+    if question.design is Design.TWO_PHASE:
+        return _draw_two_phase(question, budget, before, rng)
+    return _draw_rows(question, budget, before, rng)
+
+
+def _draw_rows(
+    question: _Question, count: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """`count` further rows, proportionally from every stratum, in random order."""
+    parts = question.options["strata"]
+    n = question.labels.shape[0]
+    of_row = np.zeros(n, dtype=np.int64)
+    if parts > 1:
+        of_row = frames.row_strata(question.systems, question.labels, min(parts, max(n // 2, 1)))
+    sizes = np.bincount(of_row)
+    old, old_stratum = (np.zeros(0, np.int64),) * 2 if before is None else before.first_phase
+    drawn = np.bincount(old_stratum, minlength=sizes.size)
+    total = min(n, old.size + count)
+    counts = np.maximum(frames.allocate(sizes, np.ones(sizes.size), total, least=2), drawn)
+    left = np.setdiff1d(np.arange(n), old)
+    new = [
+        rng.choice(left[of_row[left] == h], counts[h] - drawn[h], replace=False)
+        for h in range(sizes.size)
+    ]
+    rows = np.r_[old, rng.permutation(np.concatenate(new))]
+    if rows.size < min(n, 2):
+        raise ValueError(f"a sample needs at least two rows; a budget of {count} buys {rows.size}.")
+    strata = tuple(
+        Stratum("rows", int(size), int(count)) for size, count in zip(sizes, counts, strict=True)
+    )
+    design = Design.SIMPLE if sizes.size == 1 else Design.STRATIFIED
+    return Sample(design, question.labels.shape, strata, rows, None, of_row[rows])
+
+
+def _draw_pairs(
+    question: _Question, budget: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """Pairs of every stratum by Neyman's rule."""
+    free = question.options["observed"] == "free"
+    frame = frames.pair_frame(
+        question.systems, question.labels, question.p, k=question.k, observed_free=free
+    )
+    drawn = np.zeros(len(frame.kinds), dtype=np.int64)
+    old, old_stratum = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    width = question.labels.shape[1]
+    if before is not None:
+        old, old_stratum = before.rows * width + before.pair_labels, before.stratum
+        drawn = np.bincount(old_stratum, minlength=drawn.size)
+    importance = _importance(question, frame)
+    total = frames.allocate(frame.sizes, importance, old.size + budget, LEAST_PAIRS)
+    counts = np.maximum(total - drawn, 0)
+    keys, strata = frame.draw(counts, old, rng)
+    keys, strata = np.r_[old, keys], np.r_[old_stratum, strata]
+    made = tuple(
+        Stratum(kind, int(size), int(count), float(rate))
+        for kind, size, count, rate in zip(
+            frame.kinds, frame.sizes, drawn + counts, frame.rates, strict=True
+        )
+    )
+    return Sample(
+        Design.PAIRS, question.labels.shape, made, keys // width, keys % width, strata,
+        observed_free=free, k=question.k,
+        systems=tuple(frames.fingerprint(top, question.k) for top in question.systems),
+    )  # fmt: skip
+
+
+def _importance(question: _Question, frame: frames.PairFrame) -> Floats:
+    """√(Σ over metrics of c² q (1 − q)) per stratum, c what one pair moves the metric by."""
+    n = frame.shape[0]
+    in_top = np.array([kind.endswith(frames.TOP) for kind in frame.kinds])
+    expected = frame.sizes * frame.rates
+    observed = question.labels.nnz if question.options["observed"] == "free" else 0
+    shown = frames.keys_of(question.labels)
+    tops = [frames.top_keys(top, question.k, frame.shape[1]) for top in question.systems]
+    hits = np.isin(shown, np.concatenate(tops)).sum() if observed else 0
+    total = max(float(expected.sum() + observed), 1.0)
+    recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
+    square = np.zeros(in_top.size)
+    for name, k in map(split_name, question.metrics):
+        if name in ("micro-R", "micro-F1"):
+            square += np.where(in_top, 1 - recall, recall) ** 2 / total**2
+        else:
+            square += np.where(in_top, 1 / (n * (k or question.k)), 0.0) ** 2
+    return np.asarray(np.sqrt(square * frame.rates * (1 - frame.rates)))
+
+
+def _draw_two_phase(
+    question: _Question, budget: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """Further rows, and in each its head and a share of its tail, rows one after the other."""
+    cost = _row_cost(question.systems, question.labels, question.options)
+    count = int(budget / cost)
+    if count < 2:
+        raise ValueError(
+            f"judging a row costs about {cost:.0f} pairs here, so a budget of {budget} buys fewer "
+            "than two rows; raise it, lower `head` and `tail`, or measure P@k and micro-R@k by "
+            "design='pairs'."
+        )
+    spread = np.sqrt(count * question.labels.shape[1] * question.options["tail"])
+    count = max(2, int((budget - (2 * spread if cost > question.options["head"] else 0)) / cost))
+    first = _draw_rows(question, count, before, rng)
+    old = 0 if before is None else len(before.first_phase[0])
+    pairs = [_pairs_of_row(question, int(row), rng) for row in first.rows[old:]]
+    rows = np.repeat(first.rows[old:], [len(labels) for labels, _ in pairs])
+    labels = np.concatenate([np.zeros(0, np.int64), *(labels for labels, _ in pairs)])
+    within = np.concatenate([np.zeros(0), *(chance for _, chance in pairs)])
+    stratum = np.repeat(first.stratum[old:], [len(labels) for labels, _ in pairs])
+    if before is not None and before.within is not None:
+        rows, labels = np.r_[before.rows, rows], np.r_[before.pair_labels, labels]
+        stratum = np.r_[before.stratum, stratum]
+        within = np.r_[before.within.probability, within]
+    return Sample(
+        Design.TWO_PHASE, first.shape, first.strata, rows, labels, stratum,
+        WithinRows(first.rows, first.stratum, within), k=question.k,
+        observed_free=question.options["observed"] == "free",
+    )  # fmt: skip
+
+
+def _pairs_of_row(question: _Question, row: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Labels of a chosen row that are judged, in random order, and their probabilities."""
+    width = question.labels.shape[1]
+    chance = np.full(width, question.options["tail"])
+    if width <= question.options["head"]:
+        chance[:] = 1.0
+    for top in question.systems:
+        first = top.labels[row, : question.options["head"]]
+        chance[first[first >= 0]] = 1.0
+    drawn = rng.random(width) < chance
+    if question.options["observed"] == "free":
+        start, stop = question.labels.indptr[row : row + 2]
+        drawn[question.labels.indices[start:stop]] = False
+    labels = rng.permutation(np.flatnonzero(drawn))
+    return labels, chance[labels]
+
+
+def _row_cost(systems: Sequence[TopK], labels: sp.csr_array, options: PlanOptions) -> float:
+    """Pairs that a chosen row costs in the mean."""
+    n, width = labels.shape
+    if width <= options["head"]:
+        judged = float(width)
+        free = labels.nnz / max(n, 1)
+    else:
+        keys = np.unique(
+            np.concatenate([frames.top_keys(top, options["head"], width) for top in systems])
+        )
+        head, shown = keys.size / max(n, 1), frames.keys_of(labels)
+        in_head = int(np.isin(shown, keys).sum())
+        judged = head + options["tail"] * (width - head)
+        free = (in_head + options["tail"] * (labels.nnz - in_head)) / max(n, 1)
+    return max(judged - (free if options["observed"] == "free" else 0.0), 1.0)
+
+
+def _stored_options(stored: Mapping[str, Any]) -> PlanOptions:
+    return PlanOptions(
+        design=Design(stored["design"]).value,
+        observed=stored["observed"],
+        head=int(stored["head"]),
+        tail=float(stored["tail"]),
+        strata=int(stored["strata"]),
+    )
+
+
+def _or_none(value: object) -> object:
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
