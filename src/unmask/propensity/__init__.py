@@ -2,8 +2,9 @@
 
     p_j = P(Y_j = 1 | Y*_j = 1) ∈ (0, 1]
 
-Every function returns a float64 array of shape (L,). The model of Jain, Prabhu & Varma (KDD 2016)
-derives p_j from how often label j occurs in the training data:
+Every function returns a float64 array of shape (L,) that knows where it comes from (`source`). The
+model of Jain, Prabhu & Varma (KDD 2016) derives p_j from how often label j occurs in the training
+data:
 
     C = (ln n − 1)(b + 1)^a,    p_j = 1 / (1 + C (n_j + b)^(−a))
 
@@ -18,7 +19,6 @@ from unmask.propensity.frequency_curve import CurveFit
 from unmask.propensity.marginals import from_marginals
 from unmask.propensity.model import PropensityModel
 from unmask.propensity.models import (
-    Propensity,
     clip,
     constant,
     inverse_linear,
@@ -28,6 +28,7 @@ from unmask.propensity.models import (
 )
 from unmask.propensity.presets import PRESETS, Preset, preset
 from unmask.propensity.recapture import chapman, recapture
+from unmask.propensity.source import Propensity, Source, SourceKind, source_of
 from unmask.propensity.spec import MODELS, from_spec, read, write
 
 ESTIMATORS = {
@@ -48,6 +49,8 @@ __all__ = [
     "Propensity",
     "PropensityEstimate",
     "PropensityModel",
+    "Source",
+    "SourceKind",
     "audit",
     "audit_plan",
     "chapman",
@@ -63,6 +66,7 @@ __all__ = [
     "preset",
     "read",
     "recapture",
+    "source_of",
     "temper",
     "write",
 ]

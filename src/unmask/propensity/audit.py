@@ -19,7 +19,7 @@ label was seen there would find every p_j to be 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -97,7 +97,7 @@ def audit(
     kept = sp.csr_array(observed.multiply(true_labels))
     effect = design_effect(kept, true_labels)
     total = label_counts(true_labels)
-    return from_counts(
+    estimate = from_counts(
         label_counts(kept),
         total,
         counts=total + 0.5 if counts is None else counts,
@@ -110,6 +110,7 @@ def audit(
         method="audit",
         notes=_notes(observed.nnz - kept.nnz, observed.nnz, effect),
     )
+    return replace(estimate, rows=true_labels.shape[0])
 
 
 def from_counts(

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from unmask._typing import Floats
 from unmask.propensity.frequency_curve import CurveFit
+from unmask.propensity.source import Source, SourceKind
 
 SMALLEST = 1e-3
 """Draws stay above this: a label whose propensity could be zero has no finite correction."""
@@ -55,6 +56,8 @@ class PropensityEstimate:
         Sentences on what to keep in mind.
     effect : float, default 1.0
         Design effect: how much more a row's kept labels vary than if kept independently.
+    rows : int, default 0
+        Rows behind the estimate, such as those audited; 0 if that is not known.
 
     Examples
     --------
@@ -76,6 +79,14 @@ class PropensityEstimate:
     curve: CurveFit | None = None
     notes: tuple[str, ...] = ()
     effect: float = 1.0
+    rows: int = 0
+
+    @property
+    def source(self) -> Source:
+        """Where the propensities come from: the method, and the rows that it saw."""
+        own = self.method in list(SourceKind)
+        kind = SourceKind(self.method) if own else SourceKind.STATED
+        return Source(kind, {"rows": self.rows} if self.rows else {})
 
     def draw(self, seed: int, size: int) -> Floats:
         """Propensity vectors that the data allow.

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from unmask import _validation
 from unmask._typing import Floats
+from unmask.propensity.source import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,8 @@ class PropensityModel:
         One propensity per label.
     parameters : mapping of str to float, optional
         The numbers that tell models of one family apart, such as {"a": 0.55, "b": 1.5}.
+    source : Source, optional
+        Where the propensities come from; by default they are stated.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class PropensityModel:
     name: str
     values: Floats
     parameters: Mapping[str, float] = field(default_factory=dict)
+    source: Source = field(default_factory=Source)
 
     def __post_init__(self) -> None:
         """Check the propensities."""

@@ -1,17 +1,16 @@
-"""Models that state propensities: from label frequency, from label rank, or the same for all."""
+"""Models that state propensities: from label frequency, from label rank, or the same for all.
+
+Every result is an array that carries its `source`: the formula and its constants.
+"""
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
-
-Propensity: TypeAlias = Floats
-"""One number in (0, 1] per label, float64 of shape (L,)."""
+from unmask.propensity.source import Propensity, Source, SourceKind, source_of, with_source
 
 
 def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
@@ -30,7 +29,8 @@ def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -68,7 +68,8 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
         p = np.asarray(1 / (1 + scale * (positives + b) ** -a))
     if not (p > 0).all():
         raise ValueError(f"the Jain constants a={a:g}, b={b:g} leave a label no propensity at all.")
-    return p
+    return with_source(p, Source(SourceKind.JAIN, {"a": float(a), "b": float(b)}))
 
 
 def constant(n_labels: int, value: float) -> Propensity:
@@ -114,7 +115,8 @@ def constant(n_labels: int, value: float) -> Propensity:
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -126,7 +128,8 @@ def constant(n_labels: int, value: float) -> Propensity:
     >>> constant(3, 0.4)
     array([0.4, 0.4, 0.4])
     """
-    return _validation.propensity(np.full(n_labels, value))
+    checked = _validation.propensity(np.full(n_labels, value))
+    return with_source(checked, Source(SourceKind.CONSTANT, {"p": float(value)}))
 
 
 def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
@@ -143,7 +146,8 @@ def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0)
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -166,7 +170,8 @@ def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     inverse = np.empty(matrix.shape[1])
     inverse[np.argsort(-counts, kind="stable")] = np.linspace(head, tail, matrix.shape[1])
-    return 1 / inverse
+    ends = {"head": float(head), "tail": float(tail)}
+    return with_source(1 / inverse, Source(SourceKind.INVERSE_LINEAR, ends))
 
 
 def clip(propensity: PropensityLike, low: float) -> Propensity:
@@ -181,7 +186,8 @@ def clip(propensity: PropensityLike, low: float) -> Propensity:
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -195,10 +201,11 @@ def clip(propensity: PropensityLike, low: float) -> Propensity:
     """
     if not 0 < low <= 1:
         raise ValueError(f"the lowest propensity must lie in (0, 1]; got {low:g}.")
-    return np.maximum(_validation.propensity(propensity), low)
+    raised = np.maximum(_validation.propensity(propensity), low)
+    return with_source(raised, source_of(propensity).changed("clip", low))
 
 
-def reciprocal(propensity: Propensity) -> Propensity:
+def reciprocal(propensity: Floats) -> Floats:
     """1/p of propensities that have been checked, finite (as is 2/p − 1) even for the smallest.
 
     >>> reciprocal(np.array([0.25, 5e-324]))
@@ -219,7 +226,8 @@ def temper(propensity: PropensityLike, tau: float) -> Propensity:
 
     Returns
     -------
-    array of shape (L,)
+    Propensity
+        An array of shape (L,) that carries its `source`.
 
     Raises
     ------
@@ -233,4 +241,5 @@ def temper(propensity: PropensityLike, tau: float) -> Propensity:
     """
     _validation.in_range(tau, "tau", 0, 1)
     p = _validation.propensity(propensity)
-    return p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1
+    tempered = p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1
+    return with_source(tempered, source_of(propensity).changed("temper", tau))

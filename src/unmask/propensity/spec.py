@@ -6,15 +6,17 @@ import inspect
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from unmask import _io, _validation
 from unmask._typing import LabelsLike, PathLike, PropensityLike
 from unmask.propensity.estimate import PropensityEstimate
-from unmask.propensity.models import Propensity, constant, inverse_linear, jain
+from unmask.propensity.models import constant, inverse_linear, jain
 from unmask.propensity.presets import preset
 from unmask.propensity.serialization import from_record, to_record
+from unmask.propensity.source import Propensity, Source, SourceKind, with_source
 
 
 def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
@@ -36,8 +38,8 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
 
     Returns
     -------
-    array of shape (L,), or PropensityEstimate
-        An estimate if the file holds one.
+    Propensity, or PropensityEstimate
+        An array of shape (L,) that carries its `source`; an estimate if the file holds one.
 
     Raises
     ------
@@ -52,6 +54,10 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
     """
     model, _, constants = spec.partition(":")
     matrix = _validation.labels(labels)
+    if _is_preset(model, constants):
+        published = preset(constants)
+        p = jain(matrix, a=published.a, b=published.b)
+        return with_source(p, replace(p.source, kind=SourceKind.PRESET, name=published.name))
     if model in MODELS:
         return MODELS[model](matrix, **_constants(model, constants))
     if os.path.exists(spec):
@@ -64,10 +70,12 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
     )
 
 
+def _is_preset(model: str, constants: str) -> bool:
+    """Whether the name of a data set stands in place of Jain's constants."""
+    return model == "jain" and constants[:1].isalpha()
+
+
 def _constants(model: str, text: str) -> dict[str, float]:
-    if model == "jain" and text[:1].isalpha():
-        published = preset(text)
-        return {"a": published.a, "b": published.b}
     signature = inspect.signature(MODELS[model])
     names = list(signature.parameters)[1:]
     try:
@@ -93,8 +101,9 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
 
     Returns
     -------
-    array of shape (L,), or PropensityEstimate
-        An estimate if `write` made the file of one.
+    Propensity, or PropensityEstimate
+        An array of shape (L,) that carries its `source`; an estimate if `write` made the file of
+        one.
 
     Raises
     ------
@@ -122,7 +131,8 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     with np.errstate(divide="ignore", over="ignore"):
         propensity = 1 / values if inverted else values
     try:
-        return _validation.propensity(propensity)
+        checked = _validation.propensity(propensity)
+        return with_source(checked, Source(SourceKind.FILE, name=os.fspath(path)))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
