@@ -14,6 +14,7 @@ import numpy as np
 import unmask
 from tests.helpers.evaluations import L, one, rows_of
 from unmask.metrics import ESTIMATORS, evaluate
+from unmask.metrics.run import Evidence, EvidenceKind
 from unmask.metrics.verdict import (
     CONDITIONAL,
     Advice,
@@ -125,7 +126,8 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "count": 3, "rows": 900, "of": "rows", "share": 0.8, "value": 1.2, "half_width": 0.2,
         "variance": 1.0, "least_variance": 2.0, "misfit": 0.1, "pooled": 0.3, "metric": "R",
         "observed": 0.4, "counts": 5000, "k": 5, "design_effect": 2.0, "refused": 0.3,
-        "estimator": "bound",
+        "estimator": "bound", "other": "deconvolved", "other_value": 0.4,
+        "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
     said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}
     assert len(said) == len(Reason)
@@ -133,7 +135,8 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         verdict = Verdict(Level.DOUBTFUL, Reason.MISFIT, advice, details)
         assert verdict.sentence.startswith("doubtful: 10% of the rows do not fit")
         assert verdict.to_dict() == {"level": "doubtful", "reason": "misfit",
-                                     "advice": advice.value, "text": str(verdict)}  # fmt: skip
+                                     "advice": advice.value, "condition": "",
+                                     "text": str(verdict)}  # fmt: skip
         assert hash(verdict) == hash(Verdict(Level.DOUBTFUL, Reason.MISFIT, advice))
 
 

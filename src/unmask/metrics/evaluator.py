@@ -19,13 +19,16 @@ from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import estimates, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
+from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
 from unmask.metrics.registry import split
+from unmask.metrics.run import Run
 from unmask.metrics.table import Table
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
+from unmask.propensity.source import SourceKind, source_of
 
 
 def evaluate(
@@ -98,18 +101,19 @@ def evaluate(
     quick: EvaluatorOptions = {**options, "interval": "normal"}
 
     def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
-        yield {"": evaluate_once(top, labels, p, metrics, chosen, options).compute()}
+        yield {"": evaluate_once(top, labels, p, metrics, chosen, options).unjudged()}
         for vector in drawn:
-            yield {"": evaluate_once(top, labels, vector, metrics, chosen, quick).compute()}
+            yield {"": evaluate_once(top, labels, vector, metrics, chosen, quick).unjudged()}
 
-    return propensity_uncertainty.with_uncertainty(
+    tables = propensity_uncertainty.with_uncertainty(
         evaluation,
         propensity,
         draws=draws,
         seed=options.get("seed", 0),
         confidence=options.get("confidence", 0.95),
         interval=options.get("interval", "normal"),
-    )[""]
+    )
+    return judge_run(tables[""])
 
 
 def evaluate_once(
@@ -245,6 +249,7 @@ class Evaluator:
             _validation.in_range(tau, "tau", 0, 1)
         checked = None if propensity is None else _validation.propensity(propensity)
         self._inverse = None if checked is None else reciprocal(checked)
+        self._source = source_of(propensity)
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
         self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
@@ -278,6 +283,8 @@ class Evaluator:
         """
         rows = 0 if self._sums is None else self._sums.state.rows
         first = rows if first_row is None else first_row
+        if entry_propensity is not None:
+            self._source = source_of(entry_propensity)
         self._take(*self._pass(top, labels, entry_propensity, first, keep_all=False))
         return self
 
@@ -290,14 +297,25 @@ class Evaluator:
             )
         if not np.array_equal(self._inverse, other._inverse):  # type: ignore[arg-type]
             raise ValueError("evaluators must have the same propensities to merge; give all one.")
+        if self._source.kind is SourceKind.NONE:
+            self._source = other._source
         if other._sums is not None:
             self._take(other._sums.plan, other._sums.n_labels, other._sums.state)
         return self
 
     def compute(self) -> Table:
         """The table of all rows taken in so far; more may follow."""
+        return judge_run(self.unjudged())
+
+    def unjudged(self) -> Table:
+        """The same, every number judged by itself only."""
         summary = self.summary()
-        return Table(tuple(estimates.estimate(cell, summary) for cell in summary.plan.cells))
+        numbers = tuple(estimates.estimate(cell, summary) for cell in summary.plan.cells)
+        return Table(numbers, self._run(summary.state))
+
+    def _run(self, sums: state.State) -> Run:
+        """What the numbers share."""
+        return Run(self._source, sums.rows, sums.empty_rows, self._confidence, sums.complete)
 
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
@@ -315,7 +333,8 @@ class Evaluator:
         )
 
     def _settings(self) -> dict[str, Any]:
-        return {k.lstrip("_"): v for k, v in vars(self).items() if k not in ("_sums", "_inverse")}
+        apart = ("_sums", "_inverse", "_source")
+        return {name.lstrip("_"): v for name, v in vars(self).items() if name not in apart}
 
     def _take(self, new_plan: Plan, n_labels: int, new: state.State) -> None:
         if self._sums is None:

@@ -34,6 +34,7 @@ from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import Level, Reason, Verdict, claim, judge
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
+from unmask.propensity.source import Source
 
 Evaluation: TypeAlias = "Callable[[PropensityLike | None, Floats], Iterable[Mapping[str, Table]]]"
 """From propensities and (draws, L) drawn vectors to named tables: of the former, then of each."""
@@ -86,7 +87,7 @@ def with_uncertainty(
     return {
         name: doubted(
             widen(
-                table,
+                _from(table, propensity.source),
                 [tables[name] for tables in drawn],
                 confidence=confidence,
                 interval=interval,
@@ -96,6 +97,11 @@ def with_uncertainty(
         )
         for name, table in plain.items()
     }
+
+
+def _from(table: Table, source: Source) -> Table:
+    """The table, of which it is known that its propensities come from there."""
+    return table if table.run is None else replace(table, run=replace(table.run, source=source))
 
 
 def widen(
@@ -137,11 +143,12 @@ def widen(
     """
     tables = list(drawn)
     columns = [[table[each.metric, each.estimator] for table in tables] for each in plain]
-    return Table(
-        tuple(
+    return replace(
+        plain,
+        estimates=tuple(
             _widened(each, column, confidence, interval, bounded)
             for each, column in zip(plain, columns, strict=True)
-        )
+        ),
     )
 
 
@@ -153,13 +160,14 @@ def doubted(table: Table, effect: float) -> Table:
     """
     if effect <= TOGETHER:
         return table
-    return Table(
-        tuple(
+    return replace(
+        table,
+        estimates=tuple(
             replace(each, verdict=_dependent(each.verdict, effect))
             if _needs_independence(each)
             else each
             for each in table
-        )
+        ),
     )
 
 

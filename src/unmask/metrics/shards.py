@@ -18,6 +18,7 @@ from unmask import _validation, data, parallel, predictions
 from unmask._typing import Floats, Progress, PropensityLike
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
+from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.table import Table
 from unmask.propensity import PropensityEstimate
@@ -81,16 +82,17 @@ def evaluate_shards(
             first_rows = _first_rows(runner, shards, options, estimators)
             tasks = list(zip(shards, first_rows, strict=True))
             merged = _merged(runner, tasks, evaluators, progress)
-            return [{"": each.compute()} for each in merged]
+            return [{"": each.unjudged()} for each in merged]
 
-        return propensity_uncertainty.with_uncertainty(
+        tables = propensity_uncertainty.with_uncertainty(
             evaluation,
             propensity,
             draws=draws,
             seed=options.get("seed", 0),
             confidence=options.get("confidence", 0.95),
             interval=options.get("interval", "normal"),
-        )[""]
+        )
+        return judge_run(tables[""])
 
 
 class _Names(TypedDict):

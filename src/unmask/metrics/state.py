@@ -49,11 +49,13 @@ class State:
     predicted: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     tables: dict[int, CellCounts] = field(default_factory=dict)
+    empty_rows: int = 0  # rows without an observed label
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
 
     def add(self, other: State) -> None:
         """Take in another state of the same plan."""
         self.rows += other.rows
+        self.empty_rows += other.empty_rows
         self.complete &= other.complete
         exact.merge(self.partials, self.largest, other.partials, other.largest)
         _add_doubled(self.groups, other.groups)
@@ -141,6 +143,7 @@ def accumulate(
     for part in in_chunks(row_bounds(indptr, max(1 << 18, size)), chunk):
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
+    state.empty_rows = int((np.diff(indptr) == 0).sum())
     entries = range(inverse.size) if per_entry else labels.indices
     state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
     if groups:

@@ -13,7 +13,8 @@ from typing import Any
 
 from unmask import _validation, report
 from unmask._text import visible
-from unmask.metrics import charts
+from unmask.metrics import charts, headline
+from unmask.metrics.run import Run
 from unmask.metrics.verdict import MEASURED, Verdict
 
 
@@ -78,6 +79,14 @@ class Estimate:
 class Table:
     """Estimates by (metric, estimator), in the order they were asked for.
 
+    Parameters
+    ----------
+    estimates : sequence of Estimate
+    run : Run, optional
+        What all of them share: where propensities come from, and what speaks against them.
+
+    Examples
+    --------
     >>> from unmask.metrics.verdict import MEASURED
     >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> table = Table([one])
@@ -91,6 +100,12 @@ class Table:
     """
 
     estimates: tuple[Estimate, ...] | list[Estimate]
+    run: Run | None = None
+
+    @property
+    def headline(self) -> str:
+        """One sentence: do the assumptions hold, the best number, what next."""
+        return headline.headline(self.estimates, self.run) if self.run else ""
 
     def __getitem__(self, cell: tuple[str, str]) -> Estimate:
         """The estimate of (metric, estimator)."""
@@ -164,6 +179,8 @@ class Tables:
     tables : mapping of str to Table
     parameters : mapping of str to mapping, optional
         The parameters of the propensity models, such as {"γ = 2": {"γ": 2.0}}.
+    run : Run, optional
+        Of a comparison: where propensities come from, and what speaks against them.
 
     Examples
     --------
@@ -177,6 +194,16 @@ class Tables:
     axis: str
     tables: Mapping[str, Table]
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    run: Run | None = None
+
+    @property
+    def headline(self) -> str:
+        """Of a comparison: who is better, and whether that is conditional; one line per system."""
+        if self.run is None:
+            return ""
+        return "\n".join(
+            headline.comparison(table.estimates, self.run) for table in self.tables.values()
+        )
 
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""

@@ -1,6 +1,7 @@
 """What an estimate may claim: a level, the reason for it, and what to do.
 
-A `Verdict` is a value that code decides on; its English is made last, in `Verdict.sentence`.
+A `Verdict` is a value that code decides on; its English is made last, in `Verdict.sentence`. Here
+one number is judged by itself; `judgement` then looks at all numbers of a run together.
 
 - `measured`: complete labels were measured;
 - `conditional`: right if the stated propensities are and labels go missing independently;
@@ -18,6 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from unmask.metrics.registry import ESTIMATORS
+from unmask.propensity.source import Source
 from unmask.report.format import format_value
 
 Interval = tuple[float, float]
@@ -80,6 +82,10 @@ class Reason(StrEnum):
     PROPENSITIES_TOO_LOW = "propensities-too-low"
     DEPENDENT_LABELS = "dependent-labels"
     DRAWS_REFUSED = "draws-refused"
+    REFUTED = "refuted"
+    """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
+    DISJOINT = "disjoint"
+    """Another estimator of the same metric has an interval that does not meet this one."""
 
 
 class Advice(StrEnum):
@@ -89,6 +95,9 @@ class Advice(StrEnum):
     USE_DECONVOLVED = "use-deconvolved"
     RAISE_PROPENSITIES = "raise-propensities"
     SMALLER_K = "smaller-k"
+    AUDIT = "audit"
+    MORE_ROWS = "more-rows"
+    LARGER_AUDIT = "larger-audit"
 
 
 class Outcome(StrEnum):
@@ -136,10 +145,16 @@ class Verdict:
         return self.level < Level.UNUSABLE
 
     @property
+    def condition(self) -> str:
+        """What a conditional number is conditional on, in English; "" for other levels."""
+        conditional = self.level in (Level.CONDITIONAL, Level.WIDE)
+        return _condition(self.details) if conditional else ""
+
+    @property
     def sentence(self) -> str:
         """Level, reason and advice in English."""
         clauses = (
-            _outcome(self.details),
+            _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
             _share(self.details),
             _ADVICE[self.advice],
@@ -156,6 +171,7 @@ class Verdict:
             "level": self.level.value,
             "reason": self.reason.value,
             "advice": self.advice.value,
+            "condition": self.condition,
             "text": self.sentence,
         }
 
@@ -241,7 +257,7 @@ def judge(
     >>> print(judge(0.5, (0.3, 0.7), **usual))
     wide: ± 0.2000
     >>> print(judge(1.2, (1.1, 1.3), **usual))
-    unusable: 1.2000 lies outside the range of the metric
+    unusable: 1.2000 is more than the metric can be
     """
     half = (interval[1] - interval[0]) / 2
     count, share = heaviest
@@ -332,6 +348,42 @@ def _outcome(details: Details) -> str:
     return f"{details['system']} is {word} than {details['first']} {p_value}"
 
 
+def _condition(details: Details) -> str:
+    source = details.get("source")
+    stated = source.sentence if isinstance(source, Source) else "the stated propensities"
+    return f"if labels go missing independently, by {stated}"
+
+
+def _outside(details: Details) -> str:
+    number = format_value(details["value"], ".4f")
+    if details["value"] < 0:
+        return f"{number} is less than the metric can be"
+    carried = (
+        f", and not by chance: {format_value(round(details['effective']), ',')} rows carry it"
+        if "effective" in details
+        else ""
+    )
+    return f"{number} is more than the metric can be{carried}{_left_out(details)}"
+
+
+def _left_out(details: Details) -> str:
+    """What a number above its range says of the propensities; nothing where that is not known."""
+    if "empty_rows" not in details:
+        return ""
+    if details["empty_rows"]:
+        return "; the propensities are too low"
+    return (
+        "; the propensities are too low, or rows that lost all their labels were left out of the "
+        "file, which has none"
+    )
+
+
+def _disjoint(details: Details) -> str:
+    other, value = details["other"], format_value(details["other_value"], ".4f")
+    empty = "" if details.get("empty_rows", 1) else "; the file has no row without labels"
+    return f"{other} says {value}, beyond the interval: an assumption does not hold{empty}"
+
+
 def _share(details: Details) -> str:
     if "propensity_share" not in details:
         return ""
@@ -349,7 +401,8 @@ def _carried(details: Details) -> str:
     return f"{count} of {rows} {details['of']} carry {_percent(details['share'])} of the estimate"
 
 
-def _refused(details: Details) -> str:
+def contradiction(details: Details) -> str:
+    """Why observed label counts cannot come from the propensities, in English."""
     variance, least = details["variance"], details["least_variance"]
     symptom = (
         f"observed labels per row vary too little (variance {format_value(variance, '.2f')}; "
@@ -371,20 +424,16 @@ def _percent(share: float) -> str:
 
 _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     Reason.OBSERVED_LABELS: lambda _: "on the observed labels, taken as complete",
-    Reason.STATED_PROPENSITIES: lambda _: (
-        "right if the propensities are, and labels go missing independently"
-    ),
+    Reason.STATED_PROPENSITIES: _condition,
     Reason.WIDE: _half,
     Reason.BIASED_BY_DESIGN: _biased,
     Reason.FEW_ROWS: _carried,
-    Reason.OUTSIDE_RANGE: lambda details: (
-        f"{format_value(details['value'], '.4f')} lies outside the range of the metric"
-    ),
+    Reason.OUTSIDE_RANGE: _outside,
     Reason.AS_WIDE_AS_RANGE: lambda _: "the interval is as wide as the range of the metric",
     Reason.OVERFLOW: lambda _: (
         "single rows contribute more than 1e140, the propensities are too low for this estimator"
     ),
-    Reason.REFUSED: _refused,
+    Reason.REFUSED: contradiction,
     Reason.MISFIT: lambda details: (
         f"{_percent(details['misfit'])} of the rows do not fit the stated propensities"
     ),
@@ -412,6 +461,8 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         f"the data contradict {_percent(details['refused'])} of the propensities that the "
         "estimate allows"
     ),
+    Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
+    Reason.DISJOINT: _disjoint,
 }
 
 _ADVICE: dict[Advice, str] = {
@@ -419,4 +470,7 @@ _ADVICE: dict[Advice, str] = {
     Advice.USE_DECONVOLVED: "use deconvolved",
     Advice.RAISE_PROPENSITIES: "raise them with `propensity.clip`",
     Advice.SMALLER_K: "use a smaller k, or another estimator",
+    Advice.AUDIT: "audit some hundred rows",
+    Advice.MORE_ROWS: "more rows narrow it",
+    Advice.LARGER_AUDIT: "a larger audit narrows it",
 }

@@ -77,7 +77,15 @@ def from_marginals(
     low, high = ratio.interval(confidence)
     value = np.clip((ratio.counts + 0.5) / (ratio.n + 1) / share, SMALLEST, 1.0)
     return PropensityEstimate(
-        value, low, high, confidence, "marginals", ratio.n * share, ratio, notes=_notes(ratio), rows=ratio.n
+        value,
+        low,
+        high,
+        confidence,
+        "marginals",
+        ratio.n * share,
+        ratio,
+        notes=_notes(ratio),
+        rows=ratio.n,
     )
 
 

@@ -138,7 +138,7 @@ def recapture(
     return PropensityEstimate(
         drawn.mean(axis=0), low, high, confidence, "recapture", of_first.evidence, either,
         notes=tuple(dict.fromkeys((*of_first.notes, *of_second.notes))),
-        effect=max(of_first.effect, of_second.effect), rows=one.shape[0],
+        effect=max(of_first.effect, of_second.effect), rows=of_first.rows,
     )  # fmt: skip
 
 

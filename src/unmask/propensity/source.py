@@ -60,7 +60,7 @@ class Source:
     >>> Source(SourceKind.JAIN, {"a": 0.55, "b": 1.5}).sentence
     "Jain's formula with a = 0.55, b = 1.5"
     >>> Source(SourceKind.AUDIT, {"rows": 300}).sentence, Source().sentence
-    ('the audit of 300 rows', 'the propensities as stated')
+    ('the audit of 300 rows', 'the stated propensities')
     """
 
     kind: SourceKind = SourceKind.STATED
@@ -70,7 +70,7 @@ class Source:
 
     @property
     def sentence(self) -> str:
-        """What the propensities come from, in words that fit after "if"."""
+        """What the propensities come from, in words that fit after "by"."""
         changed = "".join(f", {_CHANGES[name](number)}" for name, number in self.changes)
         return _SENTENCES[self.kind](self) + changed
 
@@ -178,16 +178,14 @@ def _rows(source: Source) -> str:
 
 _SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
     SourceKind.NONE: lambda _: "no propensities: labels taken as complete",
-    SourceKind.STATED: lambda _: "the propensities as stated",
-    SourceKind.ENTRIES: lambda _: "the propensities of single entries as stated",
+    SourceKind.STATED: lambda _: "the stated propensities",
+    SourceKind.ENTRIES: lambda _: "the stated propensities of single entries",
     SourceKind.JAIN: lambda source: f"Jain's formula with {_constants(source)}",
     SourceKind.PRESET: lambda source: (
         f"Jain's formula with the constants in use for {source.name} ({_constants(source)})"
     ),
     SourceKind.CONSTANT: lambda source: f"the same propensity {source.parameters['p']:g} for all",
-    SourceKind.INVERSE_LINEAR: lambda source: (
-        f"1/p linear in label rank ({_constants(source)})"
-    ),
+    SourceKind.INVERSE_LINEAR: lambda source: f"1/p linear in label rank ({_constants(source)})",
     SourceKind.FILE: lambda source: f"the propensities in {source.name}",
     SourceKind.AUDIT: lambda source: f"the audit{_rows(source)}",
     SourceKind.RECAPTURE: lambda source: f"the recapture estimate{_rows(source)}",

@@ -192,7 +192,11 @@ def test_comparison_takes_propensities_per_entry() -> None:
     asked: dict[str, Any] = {"metrics": ["R@2"], "estimators": ["unbiased", "deconvolved"]}
     per_label = compare(tops, labels, propensity, **asked)
     entries = sp.csr_array(labels * propensity)
-    assert same(compare(tops, labels, entries, **asked), per_label)
+    per_entry = compare(tops, labels, entries, **asked)
+    numbers = [(each.value, each.interval, each.verdict.level) for each in per_entry["b"]]
+    assert numbers == [(e.value, e.interval, e.verdict.level) for e in per_label["b"]]
+    assert per_entry.run is not None
+    assert per_entry.run.source.kind == "entries"
 
 
 def test_comparison_refuses_lists_of_other_lengths_and_single_rows() -> None:

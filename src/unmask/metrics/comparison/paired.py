@@ -18,7 +18,7 @@ rows (up to 4096 rows a group is one row, `state`):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack, cast
 
@@ -31,14 +31,17 @@ from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import estimates, intervals, propensity_uncertainty
 from unmask.metrics.evaluator import as_top, evaluate_once
+from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.plan import Cell
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.metrics.verdict import Level, Verdict, claim, outcome
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.source import Source, source_of
 
 TWENTIETHS = 20
 CHUNK = 500  # sign patterns at a time
@@ -121,8 +124,12 @@ def compare(
         interval="percentile",
         bounded=False,
     )
-    judged = {name: Table(tuple(map(_judged_again, table))) for name, table in tables.items()}
-    return Tables("system", judged)
+    again = {
+        name: replace(table, estimates=tuple(map(_judged_again, table)))
+        for name, table in tables.items()
+    }
+    judged = {name: judge_run(table, of_differences=True) for name, table in again.items()}
+    return Tables("system", judged, run=next(iter(judged.values())).run)
 
 
 @dataclass(frozen=True)
@@ -152,15 +159,30 @@ def _differences(
     }
     for name in others:
         _refuse_incomparable(summaries[name], summaries[first], (name, first))
+    run = None if twentieths is None else _run(summaries.values(), source_of(propensity))
     return {
         name: Table(
             tuple(
                 _difference(cell, summaries[name], summaries[first], twentieths, (name, first))
                 for cell in summaries[first].plan.cells
-            )
+            ),
+            run,
         )
         for name in others
     }
+
+
+def _run(summaries: Iterable[estimates.Summary], source: Source) -> Run:
+    """What speaks against the assumptions in the numbers of any of the systems."""
+    runs = []
+    for summary in summaries:
+        state = summary.state
+        run = Run(source, state.rows, state.empty_rows, summary.confidence, state.complete)
+        plain = replace(summary, interval="normal")
+        numbers = [estimates.estimate(cell, plain) for cell in summary.plan.cells]
+        runs.append(replace(run, evidence=tuple(collect(numbers, run))))
+    together = [each for run in runs for each in run.evidence]
+    return replace(runs[0], evidence=tuple(sorted(together, key=lambda each: not each.refutes)))
 
 
 def _refuse_incomparable(

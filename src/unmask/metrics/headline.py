@@ -1,0 +1,177 @@
+"""The one sentence that matters: do the assumptions hold, what is the best number, what next.
+
+Made of values only: the `Run` of a table and the verdicts of its estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from unmask.metrics.registry import split
+from unmask.metrics.run import Run, Standing
+from unmask.metrics.verdict import Level, Outcome
+from unmask.report.format import format_value
+
+if TYPE_CHECKING:
+    from unmask.metrics.table import Estimate
+
+METRICS = ("R", "P", "nDCG")
+"""What a reader asks for first."""
+ESTIMATORS = ("measured", "deconvolved", "unbiased", "tempered")
+"""Which of several estimates of equal level is the best; P@k is exact as `unbiased`."""
+NEXT_AUDIT = "audit some hundred rows to measure it"
+
+
+def headline(estimates: Sequence[Estimate], run: Run) -> str:
+    """The sentence for an evaluation.
+
+    Parameters
+    ----------
+    estimates : sequence of Estimate
+        At least one.
+    run : Run
+
+    Returns
+    -------
+    str
+    """
+    return SENTENCES[run.standing](estimates, run)
+
+
+def best(estimates: Sequence[Estimate]) -> Estimate | None:
+    """The number to quote: a metric that readers ask for, at its largest k, best level first.
+
+    Parameters
+    ----------
+    estimates : sequence of Estimate
+
+    Returns
+    -------
+    Estimate or None
+        None if no number may be used.
+    """
+    usable = [
+        each for each in estimates
+        if each.verdict.usable and math.isfinite(each.value) and each.estimator != "normalized"
+    ]  # fmt: skip
+    claims = [each for each in usable if each.estimator in ESTIMATORS]
+    claims = claims or [each for each in usable if each.estimator == "vanilla"]
+    return min(claims, key=_order, default=None)
+
+
+def _order(each: Estimate) -> tuple[int, int, int, int]:
+    metric, k = split(each.metric)
+    asked = METRICS.index(metric) if metric in METRICS else len(METRICS)
+    exact = metric in ("P", "DCG") and each.estimator == "unbiased"
+    preferred = ESTIMATORS.index(each.estimator) if each.estimator in ESTIMATORS else 0
+    return each.verdict.level.rank, asked, -(k or 10**9), 0 if exact else preferred
+
+
+def _complete(estimates: Sequence[Estimate], run: Run) -> str:
+    chosen = best(estimates)
+    if chosen is None:
+        return "Labels are taken as complete, and no number can be used; the verdicts say why."
+    return (
+        f"Labels are taken as complete: {_number(chosen)} on {run.rows:,} rows; if labels are "
+        "missing, this is not the true value: state propensities, or audit some rows."
+    )
+
+
+def _not_refuted(estimates: Sequence[Estimate], run: Run) -> str:
+    chosen = best(estimates)
+    if chosen is None or chosen.estimator == "vanilla":
+        return (
+            f"Nothing in this run contradicts {run.source.sentence}, but no corrected number can "
+            f"be used: evaluate more rows, by `deconvolved`, or {NEXT_AUDIT.removesuffix(' it')}."
+        )
+    if chosen.verdict.level is Level.MEASURED:
+        return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}."
+    if chosen.verdict.level is Level.DOUBTFUL:
+        return (
+            f"Nothing in this run contradicts {run.source.sentence}, but {_number(chosen)} is "
+            f"doubtful: {NEXT_AUDIT}."
+        )
+    wide = ", too wide to use" if chosen.verdict.level is Level.WIDE else ""
+    return (
+        f"If labels go missing independently, by {run.source.sentence}, which nothing in this run "
+        f"contradicts, {_number(chosen)}{wide}; {NEXT_AUDIT}."
+    )
+
+
+def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:
+    def sentence(estimates: Sequence[Estimate], run: Run) -> str:
+        head = f"By {run.source.sentence}, the assumptions {word}: {run.evidence[0].sentence}; "
+        measured = [each for each in estimates if each.verdict.level is Level.MEASURED]
+        if measured:
+            return f"{head}measured on judged rows, {_number(best(measured) or measured[0])}."
+        chosen = best(estimates)
+        if chosen is None or chosen.estimator == "vanilla":
+            observed = [each for each in estimates if each.estimator == "vanilla"]
+            face = f"; on the observed labels alone {_number(best(observed))}" if observed else ""
+            return f"{head}no corrected number can be used{face}; {NEXT_AUDIT}."
+        return f"{head}the best number is doubtful: {_number(chosen)}; {NEXT_AUDIT}."
+
+    return sentence
+
+
+def _number(each: Estimate | None) -> str:
+    """`R@5 is 0.611 (0.595 to 0.626, deconvolved)`."""
+    if each is None:
+        return "nothing can be used"
+    value, low, high = (format_value(x, ".3f") for x in (each.value, *each.interval))
+    return f"{each.metric} is {value} ({low} to {high}, {each.estimator})"
+
+
+SENTENCES: dict[Standing, Callable[[Sequence[Estimate], Run], str]] = {
+    Standing.COMPLETE: _complete,
+    Standing.NOT_REFUTED: _not_refuted,
+    Standing.DOUBTFUL: _contradicted("are in doubt"),
+    Standing.REFUTED: _contradicted("do not hold"),
+}
+
+
+def comparison(differences: Sequence[Estimate], run: Run) -> str:
+    """Who is better, and whether that is conditional, in one sentence.
+
+    Parameters
+    ----------
+    differences : sequence of Estimate
+        Of one system to the first, as `compare` gives them.
+    run : Run
+
+    Returns
+    -------
+    str
+    """
+    chosen = best(differences)
+    if chosen is None:
+        because = f": {run.evidence[0].sentence}" if run.evidence else ""
+        return f"No comparison can be used{because}; {NEXT_AUDIT}."
+    about = chosen.verdict.details
+    sizes = (chosen.value, *chosen.interval)
+    if chosen.value < 0 and about["outcome"] != Outcome.UNCLEAR:
+        sizes = (-chosen.value, -chosen.interval[1], -chosen.interval[0])
+    value, low, high = (format_value(x, ".3f") for x in sizes)
+    where = f"in {chosen.metric} by {chosen.estimator}"
+    if about["outcome"] == Outcome.UNCLEAR:
+        found = f"No clear difference {where} between {about['system']} and {about['first']}"
+        number = f"{value}, {low} to {high}"
+    else:
+        names = about["system"], about["first"]
+        winner, loser = names if about["outcome"] == Outcome.BETTER else names[::-1]
+        found, number = f"{winner} is better than {loser} {where}", f"{value}, {low} to {high}"
+    return f"{found} ({number}){_standing(chosen, run)}."
+
+
+def _standing(chosen: Estimate, run: Run) -> str:
+    """On what a comparison is conditional."""
+    if run.standing is Standing.COMPLETE:
+        return ", labels taken as complete"
+    if chosen.estimator == "vanilla":
+        return ", on the observed labels only"
+    if chosen.verdict.level >= Level.DOUBTFUL:
+        because = run.evidence[0].sentence if run.evidence else "see the verdict"
+        return f", but the assumptions are in doubt: {because}"
+    return f", if labels go missing independently, by {run.source.sentence}"

@@ -1,0 +1,267 @@
+"""One run, one judgement: what all numbers of a run, seen together, say of its assumptions.
+
+Every number was judged by itself (`verdict.judge`). Together they can contradict the propensities
+or the independence of losses, and then no number that rests on them may claim more:
+
+- an unbiased P@k that is significantly above 1 refutes the propensities, which are too low. On a
+  file without empty rows it may also mean that rows which lost all their labels were left out; then
+  row-by-row corrections are unusable, and `deconvolved`, which allows for that, is doubtful;
+- a deconvolution that the data refuse refutes propensities and independence together, a misfit
+  makes them doubtful;
+- estimators of one metric whose intervals do not meet make each other doubtful; a measured number
+  outside the interval of a corrected one makes all corrected numbers doubtful.
+
+Advice is then given again, so that it never names an estimator that is itself refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from statistics import NormalDist
+
+from unmask.metrics.registry import split
+from unmask.metrics.run import Evidence, EvidenceKind, Run
+from unmask.metrics.table import Estimate, Table
+from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
+
+ALPHA = 0.01
+"""The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
+OWN = frozenset({"vanilla", "normalized", "measured"})
+"""Estimators whose numbers do not rest on the propensities as a claim about the truth."""
+TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
+"""Estimators that aim at the true metric, so that their intervals should meet."""
+
+
+def judge_run(table: Table, *, of_differences: bool = False) -> Table:
+    """The table, every verdict in the light of all numbers.
+
+    Parameters
+    ----------
+    table : Table
+        With verdicts number by number, and its `run`.
+    of_differences : bool, default False
+        Whether the numbers are differences of systems; then the evidence in the `run` is that of
+        the systems, and none is sought in the differences.
+
+    Returns
+    -------
+    Table
+        With the evidence in its `run`; as it was if there is no run.
+
+    Examples
+    --------
+    >>> from unmask.propensity import Source
+    >>> above = Estimate("P@1", "unbiased", 1.2, 0.02, (1.16, 1.24), 900.0, 0.01, 999, CONDITIONAL)
+    >>> beside = Estimate("R@5", "unbiased", 0.5, 0.02, (0.46, 0.54), 900.0, 0.01, 999, CONDITIONAL)
+    >>> judged = judge_run(Table([above, beside], Run(Source(), 999, 12, 0.95)))
+    >>> print(judged["R@5", "unbiased"].verdict)
+    unusable: this run contradicts the assumptions: P@1 comes to 1.200, more than 1, so the \
+propensities are too low; audit some hundred rows
+    """
+    if table.run is None:
+        return table
+    estimates = [_claimed(each) for each in table.estimates]
+    evidence = table.run.evidence if of_differences else tuple(collect(estimates, table.run))
+    run = replace(table.run, evidence=evidence)
+    judged = [replace(each, verdict=_in_context(each, run)) for each in estimates]
+    advised = [replace(each, verdict=_advised(each, judged, run)) for each in judged]
+    return replace(table, estimates=tuple(advised), run=run)
+
+
+def corrected(estimate: Estimate) -> bool:
+    """Whether a number rests on the propensities, as a claim about the truth."""
+    return estimate.estimator not in OWN and estimate.verdict.level > Level.MEASURED
+
+
+def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
+    """What the numbers of a run say against its assumptions, the gravest first.
+
+    Parameters
+    ----------
+    estimates : iterable of Estimate
+        Of one system.
+    run : Run
+
+    Returns
+    -------
+    list of Evidence
+    """
+    resting = [each for each in estimates if corrected(each)]
+    measured = [each for each in estimates if each.estimator == "measured"]
+    evidence = [
+        *_above_range(resting, run),
+        *_contradicted_fits(resting),
+        *_disagreeing(measured, resting),
+        *_dependent(resting),
+        *_disjoint(resting),
+    ]
+    return sorted(evidence, key=lambda each: not each.refutes)
+
+
+def _above_range(estimates: list[Estimate], run: Run) -> Iterator[Evidence]:
+    """The unbiased P@k that is furthest above 1 in standard errors, if that is no chance."""
+    precisions = [
+        each for each in estimates
+        if each.estimator == "unbiased" and split(each.metric)[0] == "P"
+        and each.verdict.reason is not Reason.FEW_ROWS and 0 < each.standard_error < math.inf
+    ]  # fmt: skip
+    if not precisions:
+        return
+    worst = max(precisions, key=lambda each: (each.value - 1) / each.standard_error)
+    if worst.value - 1 > NormalDist().inv_cdf(1 - ALPHA / len(precisions)) * worst.standard_error:
+        details = {
+            "metric": worst.metric,
+            "value": worst.value,
+            "rows": worst.effective_sample_size,
+            "empty_rows": run.empty_rows,
+        }
+        yield Evidence(EvidenceKind.ABOVE_RANGE, True, details)
+
+
+def _contradicted_fits(estimates: list[Estimate]) -> Iterator[Evidence]:
+    """The worst fit of label counts, if the data refuse or doubt one."""
+    for reason, kind in (
+        (Reason.REFUSED, EvidenceKind.REFUSED_FIT),
+        (Reason.MISFIT, EvidenceKind.MISFIT),
+    ):
+        verdicts = [each.verdict for each in estimates if each.verdict.reason is reason]
+        if verdicts:
+            worst = max(verdicts, key=lambda verdict: verdict.details["misfit"])
+            yield Evidence(kind, kind is EvidenceKind.REFUSED_FIT, dict(worst.details))
+            return
+
+
+def _disagreeing(measured: list[Estimate], estimates: list[Estimate]) -> Iterator[Evidence]:
+    for known in measured:
+        for each in estimates:
+            if each.metric == known.metric and each.estimator in TRUTHFUL and _apart(known, each):
+                yield Evidence(EvidenceKind.AUDIT_DISAGREES, False, _pair(known, each))
+                return
+
+
+def _dependent(estimates: list[Estimate]) -> Iterator[Evidence]:
+    for each in estimates:
+        if each.verdict.reason is Reason.DEPENDENT_LABELS:
+            details = {"design_effect": each.verdict.details["design_effect"]}
+            yield Evidence(EvidenceKind.DEPENDENT_LABELS, False, details)
+            return
+
+
+def _disjoint(estimates: list[Estimate]) -> Iterator[Evidence]:
+    """Pairs of estimators of one metric whose intervals do not meet."""
+    usable = [each for each in estimates if each.estimator in TRUTHFUL and each.verdict.usable]
+    for one, other in combinations(usable, 2):
+        if one.metric == other.metric and _apart(one, other):
+            yield Evidence(EvidenceKind.DISJOINT, False, _pair(one, other))
+
+
+def _apart(one: Estimate, other: Estimate) -> bool:
+    return one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]
+
+
+def _pair(one: Estimate, other: Estimate) -> dict[str, float | str]:
+    return {
+        "metric": one.metric,
+        "first": one.estimator,
+        "first_value": one.value,
+        "second": other.estimator,
+        "second_value": other.value,
+    }
+
+
+def _claimed(each: Estimate) -> Estimate:
+    """Tempered by τ = 1 is unbiased, and may claim what that does."""
+    if each.details.get("tau") != 1.0 or each.verdict.reason is not Reason.BIASED_BY_DESIGN:
+        return each
+    half_width = each.verdict.details.get("half_width")
+    verdict = CONDITIONAL
+    if half_width is not None:
+        verdict = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": half_width})
+    return replace(each, verdict=verdict)
+
+
+def _in_context(each: Estimate, run: Run) -> Verdict:
+    """The verdict of one number, given what all say."""
+    verdict = each.verdict
+    if verdict.reason is Reason.OUTSIDE_RANGE:
+        about = {"effective": each.effective_sample_size, "empty_rows": run.empty_rows}
+        known = {name: value for name, value in about.items() if math.isfinite(value)}
+        verdict = replace(verdict, details={**verdict.details, **known})
+    if not corrected(each):
+        return verdict
+    for level, reason, details in _objections(each, run):
+        if level > verdict.level:
+            verdict = Verdict(level, reason, details={**_outcome_of(verdict), **details})
+    if verdict.level in (Level.CONDITIONAL, Level.WIDE):
+        verdict = replace(verdict, details={**verdict.details, "source": run.source})
+    return verdict
+
+
+def _outcome_of(verdict: Verdict) -> dict[str, object]:
+    """What a comparison found, which stays whatever the number may claim."""
+    names = ("outcome", "system", "first", "p_value")
+    return {name: verdict.details[name] for name in names if name in verdict.details}
+
+
+def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[str, object]]]:
+    for evidence in run.evidence:
+        about: dict[str, object] = {"evidence": evidence}
+        if evidence.kind is EvidenceKind.DISJOINT:
+            if each.metric == evidence.details["metric"]:
+                yield from _contradicted_by(each, evidence, run)
+        elif evidence.kind is EvidenceKind.DEPENDENT_LABELS:
+            continue  # `propensity_uncertainty` says where it matters
+        elif evidence.refutes and not _explained(each, evidence):
+            yield Level.UNUSABLE, Reason.REFUTED, about
+        else:
+            yield Level.DOUBTFUL, Reason.REFUTED, about
+
+
+def _contradicted_by(
+    each: Estimate, evidence: Evidence, run: Run
+) -> Iterator[tuple[Level, Reason, dict[str, object]]]:
+    about = evidence.details
+    others = {about["first"]: "second", about["second"]: "first"}
+    if each.estimator in others:
+        side = others[each.estimator]
+        details = {
+            "other": about[side],
+            "other_value": about[f"{side}_value"],
+            "empty_rows": run.empty_rows,
+        }
+        yield Level.DOUBTFUL, Reason.DISJOINT, details
+
+
+def _explained(each: Estimate, evidence: Evidence) -> bool:
+    """Whether rows left out of the file may explain it, for which `deconvolved` allows."""
+    left_out = evidence.kind is EvidenceKind.ABOVE_RANGE and not evidence.details["empty_rows"]
+    return left_out and each.estimator == "deconvolved"
+
+
+def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
+    """The verdict with advice that this run does not refuse itself."""
+    verdict = each.verdict
+    if not corrected(each) or verdict.level <= Level.CONDITIONAL:
+        return verdict
+    if verdict.reason in (Reason.BIASED_BY_DESIGN, Reason.OVERFLOW, Reason.TOO_MANY_COUNTS):
+        return verdict
+    if any(evidence.refutes for evidence in run.evidence):
+        return replace(verdict, advice=Advice.AUDIT)
+    deconvolved = [
+        other for other in judged
+        if (other.metric, other.estimator) == (each.metric, "deconvolved")
+    ]  # fmt: skip
+    better = [other for other in deconvolved if other.verdict.level < verdict.level]
+    if verdict.advice is Advice.USE_DECONVOLVED and (better or not deconvolved):
+        return verdict
+    if verdict.level is Level.WIDE:
+        if better:
+            return replace(verdict, advice=Advice.USE_DECONVOLVED)
+        mostly = verdict.details.get("propensity_share", 0.0) > 0.5
+        return replace(verdict, advice=Advice.LARGER_AUDIT if mostly else Advice.MORE_ROWS)
+    if verdict.advice is Advice.USE_DECONVOLVED or verdict.level is Level.DOUBTFUL:
+        return replace(verdict, advice=Advice.AUDIT)
+    return verdict

@@ -1,0 +1,172 @@
+"""What is known of a run beside its numbers: where propensities come from, and what speaks against.
+
+A run is one call of `evaluate` or `compare`, or one `Evaluator`. `judgement` collects the evidence,
+`headline` puts it in a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from unmask.metrics.verdict import contradiction
+from unmask.propensity.source import Source, SourceKind
+from unmask.report.format import format_value
+
+
+class EvidenceKind(StrEnum):
+    """What in a run speaks against the propensities, or against independent losses."""
+
+    ABOVE_RANGE = "above-range"
+    """An unbiased P@k is more than 1, and not by chance."""
+    REFUSED_FIT = "refused-fit"
+    """No distribution of true labels makes the observed label counts."""
+    MISFIT = "misfit"
+    """Some rows have label counts that hardly any distribution of true labels makes."""
+    DISJOINT = "disjoint"
+    """Two estimators of one metric have intervals that do not meet."""
+    AUDIT_DISAGREES = "audit-disagrees"
+    """A measured number lies outside the interval of the corrected one."""
+    DEPENDENT_LABELS = "dependent-labels"
+    """The audit behind the propensities shows labels of a row kept or lost together."""
+
+
+class Standing(StrEnum):
+    """Whether the assumptions hold, as far as a run can tell."""
+
+    COMPLETE = "complete"
+    """Labels are taken as complete: nothing was assumed of missing ones."""
+    NOT_REFUTED = "not-refuted"
+    DOUBTFUL = "doubtful"
+    REFUTED = "refuted"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing that speaks against the assumptions.
+
+    Parameters
+    ----------
+    kind : EvidenceKind
+    refutes : bool
+        Whether corrected numbers cannot be used at all (else they are doubtful).
+    details : mapping of str to number or name
+        What it is about.
+
+    Examples
+    --------
+    >>> about = {"metric": "P@1", "value": 1.14, "empty_rows": 12}
+    >>> print(Evidence(EvidenceKind.ABOVE_RANGE, True, about).sentence)
+    P@1 comes to 1.140, more than 1, so the propensities are too low
+    """
+
+    kind: EvidenceKind
+    refutes: bool
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def sentence(self) -> str:
+        """What speaks against the assumptions, in English."""
+        return _SENTENCES[self.kind](self.details)
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; the English is `text`."""
+        return {
+            "kind": self.kind.value,
+            "refutes": self.refutes,
+            "details": dict(self.details),
+            "text": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """The facts that all numbers of a run share.
+
+    Parameters
+    ----------
+    source : Source
+        Where the propensities come from.
+    rows : int
+        How many rows were evaluated.
+    empty_rows : int
+        How many of them have no observed label.
+    confidence : float
+        Of the intervals.
+    complete : bool, default False
+        Whether every propensity is 1, or there are none.
+    evidence : tuple of Evidence, default ()
+        What speaks against the assumptions, the gravest first (`judgement.judge_run`).
+    """
+
+    source: Source
+    rows: int
+    empty_rows: int
+    confidence: float
+    complete: bool = False
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Whether the assumptions hold, as far as this run can tell."""
+        if self.complete or self.source.kind is SourceKind.NONE:
+            return Standing.COMPLETE
+        if not self.evidence:
+            return Standing.NOT_REFUTED
+        refuted = any(each.refutes for each in self.evidence)
+        return Standing.REFUTED if refuted else Standing.DOUBTFUL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "standing": self.standing.value,
+            "source": self.source.to_dict(),
+            "rows": self.rows,
+            "empty_rows": self.empty_rows,
+            "evidence": [each.to_dict() for each in self.evidence],
+        }
+
+
+def _above(details: Mapping[str, Any]) -> str:
+    because = (
+        "so the propensities are too low"
+        if details["empty_rows"]
+        else "so the propensities are too low, or rows that lost all their labels were left out "
+        "of the file"
+    )
+    value = format_value(details["value"], ".3f")
+    return f"{details['metric']} comes to {value}, more than 1, {because}"
+
+
+def _disjoint(details: Mapping[str, Any]) -> str:
+    return (
+        f"two estimates of {details['metric']} exclude each other, {details['first']} "
+        f"{format_value(details['first_value'], '.3f')} and {details['second']} "
+        f"{format_value(details['second_value'], '.3f')}"
+    )
+
+
+def _misfit(details: Mapping[str, Any]) -> str:
+    return f"{format_value(details['misfit'], '.0%')} of the rows do not fit the propensities"
+
+
+_SENTENCES: dict[EvidenceKind, Callable[[Mapping[str, Any]], str]] = {
+    EvidenceKind.ABOVE_RANGE: _above,
+    EvidenceKind.REFUSED_FIT: contradiction,
+    EvidenceKind.MISFIT: _misfit,
+    EvidenceKind.DISJOINT: _disjoint,
+    EvidenceKind.AUDIT_DISAGREES: lambda details: (
+        f"measured {details['metric']} is {format_value(details['first_value'], '.3f')}, beyond "
+        f"the interval of {details['second']} ({format_value(details['second_value'], '.3f')})"
+    ),
+    EvidenceKind.DEPENDENT_LABELS: lambda details: (
+        "the audit shows labels of a row kept or lost together (design effect "
+        f"{format_value(details['design_effect'], '.1f')})"
+    ),
+}

@@ -1,0 +1,249 @@
+"""One run, one judgement: numbers that contradict the assumptions together, and advice after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unmask import TopK, propensity
+from unmask.metrics import Evaluator, Table, compare, evaluate
+from unmask.metrics.judgement import judge_run
+from unmask.metrics.run import EvidenceKind, Run, Standing
+from unmask.metrics.table import Estimate
+from unmask.metrics.verdict import (
+    CONDITIONAL,
+    MEASURED,
+    Advice,
+    Level,
+    Reason,
+    Verdict,
+    claim,
+    refused,
+)
+from unmask.propensity import Source, SourceKind
+
+L = 30
+METRICS = ["P@1", "P@5", "R@5"]
+ESTIMATORS = ["vanilla", "unbiased", "deconvolved", "bound"]
+RUN = Run(Source(SourceKind.JAIN, {"a": 0.55, "b": 1.5}), 999, 50, 0.95)
+
+
+def masked(n: int, p: float, seed: int) -> tuple[TopK, np.ndarray]:
+    """Three to eight true labels per row, of which the predictions find most first."""
+    rng = np.random.default_rng(seed)
+    true = np.zeros((n, L), bool)
+    for row in true:
+        row[rng.choice(L, rng.integers(3, 9), replace=False)] = True
+    top = TopK.from_scores(true + 0.9 * rng.random((n, L)), 5)
+    return top, (true & (rng.random((n, L)) < p)).astype(int)
+
+
+def number(metric: str, estimator: str, value: float, half: float, **more: Any) -> Estimate:
+    verdict = more.pop("verdict", claim(estimator, complete=False))
+    return Estimate(metric, estimator, value, half / 1.96, (value - half, value + half),
+                    800.0, 0.01, 999, verdict, more)  # fmt: skip
+
+
+def judged(*numbers: Estimate, run: Run = RUN) -> Table:
+    return judge_run(Table(numbers, run))
+
+
+def test_precision_above_one_refutes_every_corrected_number() -> None:
+    """Labels seen with p = 0.8, stated as 0.4: the top is right, so P@1 comes to about 2."""
+    top, labels = masked(600, 0.8, seed=1)
+    table = evaluate(top, labels, propensity.constant(L, 0.4), metrics=METRICS,
+                     estimators=ESTIMATORS)  # fmt: skip
+    assert table.run is not None
+    assert table.run.standing is Standing.REFUTED
+    assert table.run.evidence[0].kind is EvidenceKind.ABOVE_RANGE
+    for each in table:
+        if each.estimator == "vanilla":
+            assert each.verdict.level is Level.DOUBTFUL
+        else:
+            assert each.verdict.level is Level.UNUSABLE
+            assert each.verdict.advice is Advice.AUDIT
+    precision = table["P@1", "unbiased"].verdict
+    assert precision.reason is Reason.OUTSIDE_RANGE
+    assert "rows carry it; the propensities are too low" in precision.sentence
+    assert "the same propensity 0.4 for all" in table.headline
+    assert "no corrected number can be used" in table.headline
+
+
+def test_right_propensities_are_not_refuted() -> None:
+    """As many runs as 20, each with P@1 near 1: none is an alarm, and all say their condition."""
+    for seed in range(20):
+        top, labels = masked(200, 0.5, seed)
+        table = evaluate(top, labels, propensity.constant(L, 0.5), metrics=METRICS,
+                         estimators=["unbiased", "deconvolved"])  # fmt: skip
+        assert table.run is not None
+        kinds = {evidence.kind for evidence in table.run.evidence}
+        assert EvidenceKind.ABOVE_RANGE not in kinds
+        for each in table:
+            if each.verdict.level is Level.CONDITIONAL:
+                assert each.verdict.condition in each.verdict.sentence
+                assert "by the same propensity 0.5 for all" in each.verdict.condition
+
+
+def test_the_test_of_precision_counts_all_cut_offs() -> None:
+    """2.5 standard errors above 1 are evidence for one P@k and none for six."""
+    above = [number(f"P@{k}", "unbiased", 1 + 2.5 * 0.01, 0.0196) for k in range(1, 7)]
+    assert judged(above[0]).run.evidence  # type: ignore[union-attr]
+    assert not judged(*above).run.evidence  # type: ignore[union-attr]
+
+
+def test_few_rows_above_one_are_noise_and_no_evidence() -> None:
+    few = Verdict(Level.UNUSABLE, Reason.FEW_ROWS, Advice.USE_DECONVOLVED,
+                  {"count": 2, "rows": 999, "of": "rows", "share": 0.9})  # fmt: skip
+    table = judged(number("P@1", "unbiased", 3.0, 0.1, verdict=few),
+                   number("R@5", "deconvolved", 0.5, 0.02))  # fmt: skip
+    assert table["R@5", "deconvolved"].verdict.level is Level.CONDITIONAL
+
+
+def test_files_without_empty_rows_leave_deconvolved_doubtful_not_refuted() -> None:
+    top, labels = masked(600, 0.4, seed=2)
+    kept = np.flatnonzero(labels.sum(axis=1))
+    table = evaluate(TopK(top.labels[kept], top.scores[kept]), labels[kept],
+                     propensity.constant(L, 0.15), metrics=METRICS,
+                     estimators=["unbiased", "deconvolved"])  # fmt: skip
+    assert table.run is not None
+    assert table.run.empty_rows == 0
+    assert table["P@5", "unbiased"].verdict.level is Level.UNUSABLE
+    assert table["P@5", "deconvolved"].verdict.level >= Level.DOUBTFUL
+    assert "rows that lost all their labels were left out" in table.headline
+    above = number("P@1", "unbiased", 1.2, 0.04)
+    beside = number("R@5", "deconvolved", 0.5, 0.02)
+    run = Run(RUN.source, 999, 0, 0.95)
+    assert judged(above, beside, run=run)["R@5", "deconvolved"].verdict.level is Level.DOUBTFUL
+    assert judged(above, beside)["R@5", "deconvolved"].verdict.level is Level.UNUSABLE
+
+
+def test_a_refused_fit_refutes_all_and_a_misfit_doubts_all() -> None:
+    linear = number("P@5", "unbiased", 0.4, 0.02)
+    none = float("nan")
+    contradicted = Estimate("R@5", "deconvolved", none, none, (none, none), none, none, 999,
+                            refused(1.0, 2.0, 0.3))  # fmt: skip
+    table = judged(linear, contradicted)
+    assert table["P@5", "unbiased"].verdict.level is Level.UNUSABLE
+    assert "vary too little" in table["P@5", "unbiased"].verdict.sentence
+    assert table["R@5", "deconvolved"].verdict.reason is Reason.REFUSED
+    misfit = Verdict(Level.DOUBTFUL, Reason.MISFIT, details={"misfit": 0.03})
+    table = judged(linear, number("R@5", "deconvolved", 0.5, 0.02, verdict=misfit))
+    assert table["P@5", "unbiased"].verdict.level is Level.DOUBTFUL
+    assert table.run is not None
+    assert table.run.standing is Standing.DOUBTFUL
+
+
+def test_estimates_that_exclude_each_other_are_both_doubtful() -> None:
+    numbers = [
+        number("R@5", "unbiased", 0.79, 0.04), number("R@5", "deconvolved", 0.61, 0.02),
+        number("R@1", "unbiased", 0.33, 0.04), number("R@1", "deconvolved", 0.32, 0.02),
+    ]  # fmt: skip
+    table = judged(*numbers)
+    for estimator, other in (("unbiased", "0.6100"), ("deconvolved", "0.7900")):
+        verdict = table["R@5", estimator].verdict
+        assert (verdict.level, verdict.reason) == ("doubtful", "disjoint")
+        assert other in verdict.sentence
+        assert table["R@1", estimator].verdict.level is Level.CONDITIONAL
+    assert table.headline.startswith("By Jain's formula")
+    assert "exclude each other" in table.headline
+    touching = judged(number("R@5", "unbiased", 0.75, 0.25), number("R@5", "deconvolved", 0.5, 0.1))
+    assert not touching.run.evidence  # type: ignore[union-attr]
+
+
+def test_a_measured_number_outvotes_a_corrected_one() -> None:
+    measured = number("R@5", "vanilla", 0.4, 0.02, verdict=MEASURED)
+    measured = Estimate(**{**vars(measured), "estimator": "measured"})
+    table = judged(measured, number("R@5", "deconvolved", 0.6, 0.02),
+                   number("P@5", "unbiased", 0.3, 0.02))  # fmt: skip
+    assert table["R@5", "measured"].verdict.level is Level.MEASURED
+    assert table["P@5", "unbiased"].verdict.level is Level.DOUBTFUL
+    assert "measured on judged rows, R@5 is 0.400" in table.headline
+
+
+def test_advice_names_only_what_is_not_refused() -> None:
+    few = Verdict(Level.UNUSABLE, Reason.FEW_ROWS, Advice.USE_DECONVOLVED,
+                  {"count": 2, "rows": 999, "of": "rows", "share": 0.9})  # fmt: skip
+    noisy = number("R@5", "unbiased", 0.7, 0.3, verdict=few)
+    good = number("R@5", "deconvolved", 0.5, 0.02)
+    assert judged(noisy, good)["R@5", "unbiased"].verdict.advice is Advice.USE_DECONVOLVED
+    assert judged(noisy)["R@5", "unbiased"].verdict.advice is Advice.USE_DECONVOLVED
+    low = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROPENSITIES)
+    useless = number("R@5", "deconvolved", float("nan"), 0.0, verdict=low)
+    assert judged(noisy, useless)["R@5", "unbiased"].verdict.advice is Advice.AUDIT
+
+
+def test_wide_numbers_say_what_narrows_them() -> None:
+    wide = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": 0.3})
+    due = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": 0.3, "propensity_share": 0.8})
+    one = number("R@5", "unbiased", 0.5, 0.3, verdict=wide)
+    assert judged(one)["R@5", "unbiased"].verdict.advice is Advice.MORE_ROWS
+    assert (
+        judged(number("R@5", "unbiased", 0.5, 0.3, verdict=due))["R@5", "unbiased"].verdict.advice
+        is Advice.LARGER_AUDIT
+    )
+    sharp = judged(one, number("R@5", "deconvolved", 0.5, 0.02))
+    assert sharp["R@5", "unbiased"].verdict.advice is Advice.USE_DECONVOLVED
+
+
+def test_tempered_by_one_is_unbiased_and_called_so() -> None:
+    top, labels = masked(300, 0.5, seed=3)
+    table = evaluate(top, labels, propensity.constant(L, 0.5), metrics=["P@5"],
+                     estimators=["unbiased", "tempered"], tau=1.0)  # fmt: skip
+    unbiased, tempered = table
+    assert tempered.value == unbiased.value
+    assert tempered.verdict == unbiased.verdict
+    assert tempered.verdict.level is Level.CONDITIONAL
+    half = evaluate(top, labels, propensity.constant(L, 0.5), metrics=["P@5"],
+                    estimators=["tempered"], tau=0.5)["P@5", "tempered"]  # fmt: skip
+    assert half.verdict.reason is Reason.BIASED_BY_DESIGN
+
+
+def test_complete_labels_say_what_they_measure() -> None:
+    top, labels = masked(100, 1.0, seed=4)
+    table = evaluate(top, labels)
+    assert table["R@5", "vanilla"].verdict.level == "measured"
+    assert "on the observed labels, taken as complete" in table["R@5", "vanilla"].verdict.sentence
+    assert table.headline.startswith("Labels are taken as complete: R@5 is")
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_merged_evaluators_judge_as_one_call(shards: int) -> None:
+    top, labels = masked(600, 0.8, seed=1)
+    asked: dict[str, Any] = {"metrics": METRICS, "estimators": ["unbiased", "deconvolved"]}
+    p = propensity.constant(L, 0.4)
+    merged = Evaluator(p, **asked)
+    for rows in np.array_split(np.arange(600), shards):
+        part = TopK(top.labels[rows], top.scores[rows])
+        merged.merge(Evaluator(p, **asked).update(part, labels[rows]))
+    whole = evaluate(top, labels, p, **asked)
+    assert merged.compute().run == whole.run
+    assert merged.compute().headline == whole.headline
+
+
+def test_comparisons_are_judged_by_the_numbers_of_their_systems() -> None:
+    top, labels = masked(600, 0.8, seed=1)
+    worse = TopK(np.roll(top.labels, 1, axis=0), np.roll(top.scores, 1, axis=0))
+    systems = {"good": top, "bad": worse}
+    asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["vanilla", "unbiased"]}
+    wrong = compare(systems, labels, propensity.constant(L, 0.4), **asked)
+    assert wrong["bad"]["P@1", "unbiased"].verdict.level is Level.UNUSABLE
+    assert "is better" not in wrong["bad"]["P@1", "unbiased"].verdict.sentence
+    right = compare(systems, labels, propensity.constant(L, 0.8), **asked)
+    assert right["bad"]["P@1", "unbiased"].verdict.level is Level.CONDITIONAL
+    assert right.headline.startswith("good is better than bad in P@1 by unbiased (")
+    assert right.headline.endswith(
+        "if labels go missing independently, by the same propensity 0.8 for all."
+    )
+    complete = compare(systems, labels, metrics=["P@1"])
+    assert complete.headline.endswith("labels taken as complete.")
+
+
+def test_conditions_are_those_of_the_estimate() -> None:
+    assert CONDITIONAL.sentence.endswith("independently, by the stated propensities")
+    audited = Run(Source(SourceKind.AUDIT, {"rows": 300}), 999, 50, 0.95)
+    each = judged(number("R@5", "deconvolved", 0.5, 0.02), run=audited)["R@5", "deconvolved"]
+    assert each.verdict.level is Level.CONDITIONAL  # audited propensities are still a condition
+    assert each.verdict.condition.endswith("by the audit of 300 rows")
+    assert each.verdict.to_dict()["condition"] == each.verdict.condition
