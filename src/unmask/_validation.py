@@ -63,9 +63,9 @@ def _as_ones(checked: sp.csr_array) -> sp.csr_array:
 
 
 def _with_data(pattern: sp.csr_array, data: Array) -> sp.csr_array:
-    made = sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-    made.has_canonical_format = True  # as that of `pattern`, which was checked
-    return made
+    converted = sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    converted.has_canonical_format = True  # as that of `pattern`, which was checked
+    return converted
 
 
 def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array:
@@ -78,13 +78,13 @@ def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array
         return narrow(sp.csr_array(dense(values, name)))
     if len(values.shape) != 2:
         raise ValueError(f"{name} must be a matrix, rows × columns; got shape {values.shape}.")
-    made = _CONVERTERS.get(values.format, _of_other)(values, name, column)
-    if not made.has_canonical_format:  # of an object of ours: computed now, not remembered
-        made = made.copy()
-        made.sort_indices()
-        _refuse_repetition(made, name)
-        made.has_canonical_format = True
-    return narrow(made)
+    converted = _CONVERTERS.get(values.format, _of_other)(values, name, column)
+    if not converted.has_canonical_format:  # of an object of ours: computed now, not remembered
+        converted = converted.copy()
+        converted.sort_indices()
+        _refuse_repetition(converted, name)
+        converted.has_canonical_format = True
+    return narrow(converted)
 
 
 def compressed(
@@ -108,8 +108,8 @@ def _pattern(
     indices: object, indptr: object, shape: Shape, stored: int, name: str, axes: tuple[str, str]
 ) -> tuple[Integers, Integers]:
     """The indices in use and the starts of rows, both fit for a kernel."""
-    columns = _whole(indices, f"{axes[1]} indices of {name}")
-    starts = _whole(indptr, f"{axes[0]} starts (indptr) of {name}")
+    columns = _integers(indices, f"{axes[1]} indices of {name}")
+    starts = _integers(indptr, f"{axes[0]} starts (indptr) of {name}")
     rows, width = shape
     if min(shape) < 0 or len(starts) != rows + 1:
         raise ValueError(
@@ -195,17 +195,17 @@ def _of_coo(values: sp.sparray, name: str, column: str) -> sp.csr_array:
         raise ValueError(
             f"{name} store {len(data)} values for {len(rows)} rows and {len(columns)} {column}s."
         )
-    made = sp.csr_array(sp.coo_array((data, (rows, columns)), shape=values.shape))
-    if made.nnz != len(data):
+    converted = sp.csr_array(sp.coo_array((data, (rows, columns)), shape=values.shape))
+    if converted.nnz != len(data):
         order = np.lexsort((columns, rows))
         repeated = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
         entry = order[int(np.argmax(repeated))]
         raise ValueError(_twice(name, int(rows[entry]), int(columns[entry])))
-    return made
+    return converted
 
 
 def _coordinates(indices: object, size: int, noun: str, name: str) -> Array:
-    checked = _whole(indices, f"{noun} indices of {name}")
+    checked = _integers(indices, f"{noun} indices of {name}")
     if checked.size and not 0 <= checked.min() <= checked.max() < size:
         entry = int(np.argmax((checked < 0) | (checked >= size)))
         wrong = out_of_range(int(checked[entry]), size, noun)
@@ -284,7 +284,7 @@ def _native(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _whole(values: object, name: str) -> Array:
+def _integers(values: object, name: str) -> Array:
     """A vector of int32 or int64."""
     array = _vector(_plain(values, name), name)
     if array.dtype.kind not in "iu" and array.size:
@@ -406,7 +406,7 @@ def inverse_by_entry(indptr: object, values: object) -> tuple[Array, Floats]:
     """Row starts, and 1/p of every entry: finite numbers of at least 1."""
     name = "inverse propensities"
     inverse = _vector(numbers(values, name), name).astype(np.float64, copy=False)
-    starts = _whole(indptr, "row starts (indptr)")
+    starts = _integers(indptr, "row starts (indptr)")
     _, starts = _pattern(
         np.zeros(len(inverse), dtype=np.int64), starts, (len(starts) - 1, 1), len(inverse), name,
         ("row", "label"),
@@ -428,11 +428,13 @@ def same_pattern(left: sp.csr_array, right: sp.csr_array) -> bool:
     )
 
 
-def _in_unit_interval(values: Floats, where: Callable[[int], str]) -> None:
+def _in_unit_interval(values: Floats, describe: Callable[[int], str]) -> None:
     bad = np.flatnonzero(~((values > 0) & (values <= 1)))
     if bad.size:
         entry = int(bad[0])
-        raise ValueError(f"propensities must lie in (0, 1]; got {values[entry]:g} {where(entry)}.")
+        raise ValueError(
+            f"propensities must lie in (0, 1]; got {values[entry]:g} {describe(entry)}."
+        )
 
 
 def indices(values: object, size: int, name: str) -> None:
@@ -444,7 +446,7 @@ def indices(values: object, size: int, name: str) -> None:
     """
     if values is None:
         return
-    checked = _whole(values, name)
+    checked = _integers(values, name)
     wrong = np.flatnonzero((checked < 0) | (checked >= size))
     if wrong.size:
         raise ValueError(

@@ -21,7 +21,7 @@ from unmask._typing import Floats, Ints
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask_studies.propensity_recovery import counts_of, on_curve, scattered
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Row, Study, Unit, group_rows, statement
 
 TARGETS = {"P@5": ("precision", "unbiased"), "R@5": ("recall", "deconvolved")}
 CASES: dict[str, tuple[str, float, float, float]] = {
@@ -51,33 +51,33 @@ def measure(case: str, repetitions: int, n: int, n_labels: int, first_seed: int)
     """One row per repetition and audit."""
     metric, budget, label_cost, strength = CASES[case]
     for seed in range(first_seed, first_seed + repetitions):
-        true: sp.csr_array = data.synthetic.planted(n, n_labels=n_labels, seed=seed).labels
-        p = scattered(on_curve(counts_of(true), n, 0.9, 6.0), 0.5, seed)
-        observed = data.hide(true, p, seed=seed)
+        true_labels: sp.csr_array = data.synthetic.planted(n, n_labels=n_labels, seed=seed).labels
+        p = scattered(on_curve(counts_of(true_labels), n, 0.9, 6.0), 0.5, seed)
+        observed = data.hide(true_labels, p, seed=seed)
         rng = np.random.default_rng(seed)
-        scores = rng.standard_normal(true.shape) + strength * true.toarray()
+        scores = rng.standard_normal(true_labels.shape) + strength * true_labels.toarray()
         top = TopK.from_scores(scores.astype(np.float32), 20)
         counts = counts_of(observed)
         plan = propensity.audit_plan(
             top, observed, propensity.jain_curve(counts, n), k=5, metric=TARGETS[metric][0],
             budget=budget, label_cost=label_cost,
         )  # fmt: skip
-        cost = 1 + label_cost * np.diff(true.indptr)
-        rows = {"planned": plan.rows, "blind": _as_dear(cost, plan.rows, rng)}
-        exact = evaluate(top, true, metrics=[metric])[metric, "vanilla"].value
+        cost = 1 + label_cost * np.diff(true_labels.indptr)
+        rows = {"planned": plan.rows, "blind": _equal_cost(cost, plan.rows, rng)}
+        exact = evaluate(top, true_labels, metrics=[metric])[metric, "vanilla"].value
         for name, chosen in rows.items():
             yield {
                 "repetition": seed,
                 "audit": name,
                 "rows_audited": len(chosen),
-                "labels_audited": int(np.diff(true.indptr)[chosen].sum()),
+                "labels_audited": int(np.diff(true_labels.indptr)[chosen].sum()),
                 "cost": float(cost[chosen].sum()),
                 "promised": plan.uniform / plan.after,
-                **_outcome(top, observed, true, chosen, counts, metric, exact),
+                **_outcome(top, observed, true_labels, chosen, counts, metric, exact),
             }
 
 
-def _as_dear(cost: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
+def _equal_cost(cost: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
     """Blind rows that together cost as much as the given ones (or a row less)."""
     order = rng.permutation(cost.size)
     return np.asarray(order[np.cumsum(cost[order]) <= cost[rows].sum()])
@@ -86,14 +86,14 @@ def _as_dear(cost: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
 def _outcome(
     top: TopK,
     observed: sp.csr_array,
-    true: sp.csr_array,
+    true_labels: sp.csr_array,
     rows: Ints,
     counts: Ints,
     metric: str,
     exact: float,
 ) -> Row:
     n = observed.shape[0]
-    estimate = propensity.audit(observed[rows], true[rows], curve="free", counts=counts, n=n)
+    estimate = propensity.audit(observed[rows], true_labels[rows], curve="free", counts=counts, n=n)
     cell = metric, TARGETS[metric][1]
     result = evaluate(
         top, observed, estimate, metrics=[metric], estimators=[cell[1]], draws=DRAWS
@@ -108,7 +108,7 @@ def _outcome(
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """Gains by case, and the statement."""
-    cases = {case: _gains(part) for (case,), part in tidy(rows, "case").items()}
+    cases = {case: _gains(part) for (case,), part in group_rows(rows, "case").items()}
     chart = report.Chart(
         "bars",
         [

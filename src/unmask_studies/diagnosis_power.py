@@ -19,7 +19,7 @@ from unmask import data, propensity, report
 from unmask._typing import Floats, PropensityLike
 from unmask.diagnosis import Test, TestKind, diagnose
 from unmask.diagnosis.diagnose import holm
-from unmask_studies.runs import Groups, Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Groups, Row, Study, Unit, group_rows, statement
 
 Case = tuple[sp.csr_array, Floats]
 """True labels and their propensities; or observed labels and the propensities that are stated."""
@@ -62,18 +62,18 @@ def measure(
 
 def _alarms(case: str, rows: int, seed: int) -> tuple[list[TestKind], list[TestKind]]:
     """What is reported without an audit, and with one; the tests without it are the same."""
-    true, p = VALID[case](rows + rows // 3, seed)
-    observed = data.hide(true, p, seed=seed + 7)
-    tests = diagnose(observed[:rows], p, (observed[rows:], true[rows:]), seed=seed).tests
+    true_labels, p = VALID[case](rows + rows // 3, seed)
+    observed = data.hide(true_labels, p, seed=seed + 7)
+    tests = diagnose(observed[:rows], p, (observed[rows:], true_labels[rows:]), seed=seed).tests
     alone = [test for test in tests if not test.kind.needs_audit]
     return _rejected(holm(alone)), _rejected(tests)
 
 
 def _violations(case: str, strength: float, rows: int, seed: int) -> list[TestKind]:
     breaks, _, _, audited = VIOLATIONS[case]
-    true, rng = _planted(rows + rows // 3, seed), np.random.default_rng(seed)
-    observed, p = breaks(true, propensity.jain(true), strength, rng)
-    audit = (observed[rows:], true[rows:]) if audited else None
+    true_labels, rng = _planted(rows + rows // 3, seed), np.random.default_rng(seed)
+    observed, p = breaks(true_labels, propensity.jain(true_labels), strength, rng)
+    audit = (observed[rows:], true_labels[rows:]) if audited else None
     return _rejected(diagnose(observed[:rows], p, audit, seed=seed).tests)
 
 
@@ -97,13 +97,13 @@ def _same_number(n: int, seed: int) -> sp.csr_array:
 
 
 def _jain(n: int, seed: int) -> Case:
-    true = _planted(n, seed)
-    return true, propensity.jain(true)
+    true_labels = _planted(n, seed)
+    return true_labels, propensity.jain(true_labels)
 
 
 def _steep(n: int, seed: int) -> Case:
-    true = _planted(n, seed)
-    return true, propensity.inverse_linear(true)
+    true_labels = _planted(n, seed)
+    return true_labels, propensity.inverse_linear(true_labels)
 
 
 VALID: dict[str, Callable[[int, int], Case]] = {
@@ -119,50 +119,56 @@ VALID: dict[str, Callable[[int, int], Case]] = {
 }  # fmt: skip
 
 
-def _keep_one(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
+def _keep_one(true_labels: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
     """Rows that lost everything get one of their labels back, in this share of cases."""
-    observed = _hidden(true, p, rng)
-    lost = (np.diff(observed.indptr) == 0) & (np.diff(true.indptr) > 0)
+    observed = _hidden(true_labels, p, rng)
+    lost = (np.diff(observed.indptr) == 0) & (np.diff(true_labels.indptr) > 0)
     saved = np.flatnonzero(lost & (rng.random(lost.size) < share))
-    entries = true.indptr[saved] + rng.integers(np.diff(true.indptr)[saved])
-    put_back = (np.ones(saved.size, np.float32), (saved, true.indices[entries]))
-    return sp.csr_array(observed + sp.csr_array(put_back, shape=true.shape)), p
+    entries = true_labels.indptr[saved] + rng.integers(np.diff(true_labels.indptr)[saved])
+    put_back = (np.ones(saved.size, np.float32), (saved, true_labels.indices[entries]))
+    return sp.csr_array(observed + sp.csr_array(put_back, shape=true_labels.shape)), p
 
 
-def _too_low(true: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
+def _too_low(true_labels: sp.csr_array, p: Floats, share: float, rng: np.random.Generator) -> Case:
     """The stated propensities are too low by this share."""
-    return _hidden(true, p, rng), p * (1 - share)
+    return _hidden(true_labels, p, rng), p * (1 - share)
 
 
-def _by_number(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_number(true_labels: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """The odds of being kept fall with the number of labels: by e^(−s) per doubling."""
-    size = np.log2(np.repeat(np.diff(true.indptr), np.diff(true.indptr)))
-    return _by_entry(true, p, -s * (size - size.mean()), rng), p
+    size = np.log2(np.repeat(np.diff(true_labels.indptr), np.diff(true_labels.indptr)))
+    return _by_entry(true_labels, p, -s * (size - size.mean()), rng), p
 
 
-def _by_row(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_row(true_labels: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """Some rows are annotated better than others: logits differ between rows by sd s."""
-    per_row = s * rng.standard_normal(true.shape[0])
-    return _by_entry(true, p, np.repeat(per_row, np.diff(true.indptr)), rng), p
+    per_row = s * rng.standard_normal(true_labels.shape[0])
+    return _by_entry(true_labels, p, np.repeat(per_row, np.diff(true_labels.indptr)), rng), p
 
 
-def _by_label(true: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
+def _by_label(true_labels: sp.csr_array, p: Floats, s: float, rng: np.random.Generator) -> Case:
     """Where the most frequent label is present, the others are kept less: logit − s."""
-    first = int(np.argmax(np.bincount(true.indices, minlength=L)))
-    present = true[:, [first]].toarray().ravel() > 0
-    shift = np.where(true.indices == first, 0.0, -s * np.repeat(present, np.diff(true.indptr)))
-    return _by_entry(true, p, shift, rng), p
+    first = int(np.argmax(np.bincount(true_labels.indices, minlength=L)))
+    present = true_labels[:, [first]].toarray().ravel() > 0
+    shift = np.where(
+        true_labels.indices == first, 0.0, -s * np.repeat(present, np.diff(true_labels.indptr))
+    )
+    return _by_entry(true_labels, p, shift, rng), p
 
 
-def _hidden(true: sp.csr_array, p: PropensityLike, rng: np.random.Generator) -> sp.csr_array:
-    return data.hide(true, p, seed=int(rng.integers(1 << 30)))
+def _hidden(true_labels: sp.csr_array, p: PropensityLike, rng: np.random.Generator) -> sp.csr_array:
+    return data.hide(true_labels, p, seed=int(rng.integers(1 << 30)))
 
 
 def _by_entry(
-    true: sp.csr_array, p: Floats, shift: Floats, rng: np.random.Generator
+    true_labels: sp.csr_array, p: Floats, shift: Floats, rng: np.random.Generator
 ) -> sp.csr_array:
-    chances = expit(logit(p)[true.indices] + shift)
-    return _hidden(true, sp.csr_array((chances, true.indices, true.indptr), true.shape), rng)
+    chances = expit(logit(p)[true_labels.indices] + shift)
+    return _hidden(
+        true_labels,
+        sp.csr_array((chances, true_labels.indices, true_labels.indptr), true_labels.shape),
+        rng,
+    )
 
 
 VIOLATIONS: dict[str, tuple[Callable[..., Case], tuple[float, ...], set[TestKind], bool]] = {
@@ -186,19 +192,19 @@ VIOLATIONS: dict[str, tuple[Callable[..., Case], tuple[float, ...], set[TestKind
 def draw(rows: list[Row]) -> list[report.Section]:
     """False alarms, then one power curve per violation."""
     quiet = [row for row in rows if row["kind"] == "valid"]
-    broken = tidy([row for row in rows if row["kind"] == "broken"], "case")
+    broken = group_rows([row for row in rows if row["kind"] == "broken"], "case")
     return [_alarm_section(quiet), _power_section(broken)]
 
 
 def _alarm_section(rows: list[Row]) -> report.Section:
     body = [
         [case, part[0]["repetitions"], part[0]["rows"], *(row["any"] for row in part)]
-        for (case,), part in tidy(rows, "case").items()
+        for (case,), part in group_rows(rows, "case").items()
     ]
     heads: list[report.Column | str] = ["valid data", "data sets", "rows"]
     heads += [report.Column(f"alarms {name} audit", ".3f") for name in ("without", "with")]
-    made = sum(row["repetitions"] for row in rows)
-    rate = sum(row["any"] * row["repetitions"] for row in rows) / made
+    repetitions = sum(row["repetitions"] for row in rows)
+    rate = sum(row["any"] * row["repetitions"] for row in rows) / repetitions
     worst = max(rows, key=lambda row: row["any"])
     chance = 2 * np.sqrt(AT_MOST * (1 - AT_MOST) / worst["repetitions"])
     return report.Section(
@@ -211,8 +217,9 @@ def _alarm_section(rows: list[Row]) -> report.Section:
                     statement(
                         "At most 5 % of valid data sets are called a violation",
                         rate <= AT_MOST and worst["any"] <= AT_MOST + chance,
-                        f"{rate:.3f} of {made} diagnoses; at most {worst['any']:.3f} in one kind "
-                        f"of data ({worst['case']}), where chance allows {AT_MOST + chance:.3f}",
+                        f"{rate:.3f} of {repetitions} diagnoses; at most {worst['any']:.3f} in one "
+                        f"kind of data ({worst['case']}), where chance allows "
+                        f"{AT_MOST + chance:.3f}",
                     )
                 ]
             ),

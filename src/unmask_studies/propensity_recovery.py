@@ -19,7 +19,7 @@ from unmask import data, propensity, report
 from unmask._typing import Array, Floats, Ints
 from unmask.metrics import Estimate, evaluate
 from unmask.predictions import TopK
-from unmask_studies.runs import Groups, Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Groups, Row, Study, Unit, group_rows, statement
 from unmask_studies.styles import STYLES
 
 TRUTHS = {
@@ -156,7 +156,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
 
 
 def _propensities(rows: list[Row]) -> report.Section:
-    cells = tidy(rows, "truth", "audited")
+    cells = group_rows(rows, "truth", "audited")
     panels = [
         report.Chart(
             "lines",
@@ -192,13 +192,13 @@ def _propensities(rows: list[Row]) -> report.Section:
 
 
 def _propensity_claims(cells: Groups) -> list[report.Verdict]:
-    held = {key: _mean(part, "covers_p") for key, part in cells.items()}
+    coverage = {key: _mean(part, "covers_p") for key, part in cells.items()}
     wrong = {k: part for k, part in cells.items() if k[0] != "usual constants"}
     return [
         statement(
             "95 % intervals of single propensities hold at least 90 % of them",
-            min(held.values()) >= 0.9,
-            f"coverage {min(held.values()):.3f} to {max(held.values()):.3f}",
+            min(coverage.values()) >= 0.9,
+            f"coverage {min(coverage.values()):.3f} to {max(coverage.values()):.3f}",
         ),
         statement(
             "Where the usual constants are wrong, the smallest audit is closer to the truth",
@@ -213,7 +213,7 @@ def _propensity_claims(cells: Groups) -> list[report.Verdict]:
 
 
 def _metrics(rows: list[Row]) -> report.Section:
-    cells = tidy(rows, "truth", "audited", "metric", "propensities")
+    cells = group_rows(rows, "truth", "audited", "metric", "propensities")
     names = list(dict.fromkeys(row["propensities"] for row in rows))
     panels = [
         report.Chart(
@@ -228,7 +228,7 @@ def _metrics(rows: list[Row]) -> report.Section:
             y=report.Axis("error (RMS)", low=0),
         )
         for metric, _ in SHOWN
-        for truth, sizes, _ in _over_audits(tidy(rows, "truth", "audited"))
+        for truth, sizes, _ in _over_audits(group_rows(rows, "truth", "audited"))
     ]  # fmt: skip
     heads: list[report.Column | str] = ["metric", "truth", "audited rows", "propensities"]
     heads += [report.Column(*column) for column in

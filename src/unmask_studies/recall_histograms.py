@@ -14,7 +14,7 @@ import numpy as np
 from unmask import propensity, report
 from unmask.metrics import contributions
 from unmask_studies import models
-from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 from unmask_studies.styles import STYLES
 
 DATA_SET = "debtags-bookworm"
@@ -75,7 +75,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
             y="rows",
             rules=[report.Rule(r["estimator"], r["mean"], axis="x") for r in part],
         )
-        for (metric,), part in tidy(rows, "metric").items()
+        for (metric,), part in group_rows(rows, "metric").items()
     ]
     claims = [
         statement(

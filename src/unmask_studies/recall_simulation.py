@@ -18,7 +18,7 @@ from unmask import data, propensity, report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Row, Study, Unit, group_rows, statement
 from unmask_studies.styles import STYLES
 
 ESTIMATORS = (
@@ -51,10 +51,10 @@ def measure(
     by_metric: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for seed in range(first_seed, first_seed + repetitions):
         truth, top, p = SCENARIOS[scenario](n, severity, seed)
-        true = evaluate(top, truth, metrics=metrics)
+        true_values = evaluate(top, truth, metrics=metrics)
         observed = data.hide(truth, p, seed=seed)
         for e in evaluate(top, observed, p, metrics=metrics, estimators=ESTIMATORS, clip=CLIP):
-            right = true[e.metric, "vanilla"].value
+            right = true_values[e.metric, "vanilla"].value
             by_metric.setdefault((e.metric, e.estimator), []).append((e.value, right, *e.interval))
     for (metric, estimator), repeated in by_metric.items():
         yield {"metric": metric, "estimator": estimator, **_summary(np.array(repeated))}
@@ -122,7 +122,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
             [
                 report.Panels(
                     [_errors(part, "1/p of the rarest label", f"{metric}: RMSE")
-                     for (metric,), part in tidy(mixed, "metric").items()],
+                     for (metric,), part in group_rows(mixed, "metric").items()],
                     columns=3,
                 ),
                 _table(mixed),
@@ -131,7 +131,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
     ]  # fmt: skip
 
 
-def _values(rows: list[Row], shown: tuple[str, ...], title: str) -> report.Chart:
+def _values(rows: list[Row], names: tuple[str, ...], title: str) -> report.Chart:
     series = [
         report.Series(
             name,
@@ -141,10 +141,10 @@ def _values(rows: list[Row], shown: tuple[str, ...], title: str) -> report.Chart
             [r["mean"] + r["deviation"] for r in part],
             style=STYLES.get(name),
         )
-        for (name,), part in tidy(rows, "estimator").items()
-        if name in shown
+        for (name,), part in group_rows(rows, "estimator").items()
+        if name in names
     ]
-    truth = tidy(rows, "estimator")[("vanilla",)]
+    truth = group_rows(rows, "estimator")[("vanilla",)]
     series.append(
         report.Series(
             "truth",
@@ -170,7 +170,7 @@ def _errors(rows: list[Row], x: str, title: str = "R@1: root mean square error")
             [_visible(r["rmse"]) for r in part],
             style=STYLES.get(name),
         )
-        for (name,), part in tidy(rows, "estimator").items()
+        for (name,), part in group_rows(rows, "estimator").items()
     ]
     return report.Chart("lines", series, title=title, x=x, y=report.Axis("RMSE", log=True))
 
@@ -181,12 +181,12 @@ def _visible(error: float) -> float | None:
 
 
 def _table(rows: list[Row]) -> report.Table:
-    estimators = [name for (name,) in tidy(rows, "estimator")]
+    estimators = [name for (name,) in group_rows(rows, "estimator")]
     return report.Table(
         ["metric and severity", *(report.Column(name, ".4f") for name in estimators)],
         [
             [f"{metric}, {severity:g}", *(row["rmse"] for row in part)]
-            for (metric, severity), part in tidy(rows, "metric", "severity").items()
+            for (metric, severity), part in group_rows(rows, "metric", "severity").items()
         ],
         title="Root mean square error",
     )

@@ -15,7 +15,7 @@ import numpy as np
 from unmask import propensity, report
 from unmask.metrics import Level, evaluate
 from unmask_studies import models
-from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 
 METRICS = ("R@1", "R@3", "R@5")
 ESTIMATORS = ("unbiased", "vanilla", "filtered", "deconvolved", "tempered")
@@ -110,14 +110,14 @@ def _table(rows: list[Row]) -> report.Table:
         "note",
     ]
     body: list[list[report.Cell]] = []
-    for (dataset, training), part in tidy(rows, "dataset", "training").items():
+    for (dataset, training), part in group_rows(rows, "dataset", "training").items():
         name = f"{dataset}, {training}"
         if part[0]["metric"] is None:
             body += [[name, e, None, None, None, _printed(dataset, training, e), part[0]["missing"]]
                      for e in ("unbiased", "vanilla")]  # fmt: skip
             continue
         first = [row for row in part if row["split"] in (None, 0)]
-        for (estimator,), cells in tidy(first, "estimator").items():
+        for (estimator,), cells in group_rows(first, "estimator").items():
             values = [_percent(cell) for cell in cells]
             note = next((c["verdict"] for c in cells if c["level"] == Level.UNUSABLE), "")
             body.append([name, estimator, *values, _printed(dataset, training, estimator), note])
@@ -143,7 +143,7 @@ def _printed(dataset: str, training: str, estimator: str) -> str | None:
 
 def _over_splits(rows: list[Row]) -> report.Table:
     body = []
-    for (training, estimator), part in tidy(rows, "training", "estimator").items():
+    for (training, estimator), part in group_rows(rows, "training", "estimator").items():
         by_metric = [
             np.array([100 * r["value"] for r in part if r["metric"] == m]) for m in METRICS
         ]

@@ -19,7 +19,7 @@ from unmask import data, propensity, report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask_studies import models
-from unmask_studies.runs import DataSets, Row, Study, Unit, statement, tidy
+from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 from unmask_studies.styles import STYLES
 
 METRICS = ("R@1", "R@3", "R@5", "nDCG@5", "F1@5")
@@ -53,7 +53,7 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
         seen_train = data.hide(rows.train_labels, p, seed=2 * draw)
         seen_test = data.hide(rows.test_labels, p, seed=2 * draw + 1)
     top = models.best(rows, seen_train, 5)
-    true = evaluate(top, rows.test_labels, metrics=METRICS)
+    true_values = evaluate(top, rows.test_labels, metrics=METRICS)
     dispersion = _dispersion(rows.test_labels, seen_test, p)
     for e in evaluate(top, seen_test, p, metrics=METRICS, estimators=ESTIMATORS):
         yield {
@@ -65,15 +65,15 @@ def measure(folder: Path | None, masks: str, draw: int) -> Iterable[Row]:
             "value": e.value,
             "low": e.interval[0],
             "high": e.interval[1],
-            "truth": true[e.metric, "vanilla"].value,
+            "truth": true_values[e.metric, "vanilla"].value,
             "level": e.verdict.level.value,
             "verdict": e.verdict.sentence,
         }
 
 
-def _dispersion(true: sp.csr_array, observed: sp.csr_array, p: Floats) -> float:
+def _dispersion(true_labels: sp.csr_array, observed: sp.csr_array, p: Floats) -> float:
     """How much more the seen labels of a row vary than under independent masks, where it is 1."""
-    expected, variance = true @ p, true @ (p * (1 - p))
+    expected, variance = true_labels @ p, true_labels @ (p * (1 - p))
     surprise = (observed.sum(axis=1) - expected) ** 2
     return float(surprise.sum() / variance.sum())
 
@@ -92,11 +92,11 @@ def _jester(
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """Errors as dots, what can be used where, the errors of all metrics, what jester teaches."""
-    groups = tidy(rows, "data", "masks", "metric", "estimator")
+    groups = group_rows(rows, "data", "masks", "metric", "estimator")
     summary = [_summary(part) for part in groups.values()]
     panels = [
         _dots(f"{name.split('-')[0]}, {masks}", part)
-        for (name, masks), part in tidy(_of(summary, "R@5"), "data", "masks").items()
+        for (name, masks), part in group_rows(_of_metric(summary, "R@5"), "data", "masks").items()
     ]
     return [
         report.Section(
@@ -108,7 +108,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
                     title="Error of R@5 relative to its value: mean and range over masks",
                     caption="Arrows: beyond the axis.",
                 ),
-                _use(_of(summary, "R@5")),
+                _use(_of_metric(summary, "R@5")),
                 _errors(summary, "rmse", ".3f", "Root mean square error"),
                 _errors(summary, "coverage", ".0%", "How often the 95 % interval covers the truth"),
                 report.Verdicts([*_closest(summary), *_dependence(summary)]),
@@ -117,7 +117,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
     ]
 
 
-def _of(summary: list[Row], metric: str) -> list[Row]:
+def _of_metric(summary: list[Row], metric: str) -> list[Row]:
     return [row for row in summary if row["metric"] == metric]
 
 
@@ -157,7 +157,7 @@ def _dots(title: str, rows: list[Row]) -> report.Chart:
 def _use(recall: list[Row]) -> report.Table:
     """Which estimates of R@5 are of use, before (the paper's unbiased one) and now."""
     body: list[list[report.Cell]] = []
-    for (name, masks), part in tidy(recall, "data", "masks").items():
+    for (name, masks), part in group_rows(recall, "data", "masks").items():
         by = {row["estimator"]: row for row in part}
         share = {e: row["rmse"] / row["truth"] for e, row in by.items()}
         body.append(
@@ -177,20 +177,20 @@ def _use(recall: list[Row]) -> report.Table:
 
 
 def _judged(share: dict[str, float]) -> report.Verdict:
-    good = [name for name, error in share.items() if error <= USABLE]
-    if "unbiased" in good:
+    usable = [name for name, error in share.items() if error <= USABLE]
+    if "unbiased" in usable:
         return report.Verdict("info", "already with the unbiased estimate")
-    if "deconvolved" in good:
+    if "deconvolved" in usable:
         return report.Verdict("good", "now: deconvolved")
-    return report.Verdict("warning", f"only {', '.join(good)}" if good else "still none")
+    return report.Verdict("warning", f"only {', '.join(usable)}" if usable else "still none")
 
 
-def _errors(summary: list[Row], what: str, format: str, title: str) -> report.Table:
+def _errors(summary: list[Row], column: str, format: str, title: str) -> report.Table:
     return report.Table(
         ["data, masks, metric", *(report.Column(name, format) for name in ESTIMATORS)],
         [
-            [", ".join(key), *(row[what] for row in part)]
-            for key, part in tidy(summary, "data", "masks", "metric").items()
+            [", ".join(key), *(row[column] for row in part)]
+            for key, part in group_rows(summary, "data", "masks", "metric").items()
         ],
         title=title,
     )
@@ -199,14 +199,14 @@ def _errors(summary: list[Row], what: str, format: str, title: str) -> report.Ta
 def _closest(summary: list[Row]) -> list[report.Verdict]:
     """For which data and masks the deconvolved recall is the best of all."""
     claims = []
-    for (name, masks), part in tidy(_of(summary, "R@5"), "data", "masks").items():
+    for (name, masks), part in group_rows(_of_metric(summary, "R@5"), "data", "masks").items():
         rmse = {row["estimator"]: row["rmse"] for row in part}
         best = min(rmse, key=lambda e: rmse[e])
-        shown = ", ".join(f"{e} {value:.3g}" for e, value in rmse.items())
+        values_text = ", ".join(f"{e} {value:.3g}" for e, value in rmse.items())
         claims.append(
             statement(
                 f"{name}, {masks}: deconvolved R@5 is closest to the truth", best == "deconvolved",
-                f"RMSE: {shown}",
+                f"RMSE: {values_text}",
             )
         )  # fmt: skip
     return claims
@@ -220,14 +220,18 @@ def _dependence(summary: list[Row]) -> list[report.Verdict]:
         if row["masks"] in ("natural", "rates")
     }
     return [
-        _spoilt(metric, estimator, by["natural", estimator, metric], by["rates", estimator, metric])
+        _biased_by_dependence(
+            metric, estimator, by["natural", estimator, metric], by["rates", estimator, metric]
+        )
         for metric in ("R@5", "nDCG@5")
         for estimator in ("unbiased", "deconvolved")
         if ("natural", estimator, metric) in by
     ]
 
 
-def _spoilt(metric: str, estimator: str, natural: Row, independent: Row) -> report.Verdict:
+def _biased_by_dependence(
+    metric: str, estimator: str, natural: Row, independent: Row
+) -> report.Verdict:
     return statement(
         f"Where independence fails: natural masks spoil {metric} ({estimator}), at the same rates, "
         "to more than twice the error",

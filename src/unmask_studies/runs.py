@@ -29,7 +29,7 @@ Unit: TypeAlias = Record
 Row: TypeAlias = Record
 """A measurement: plain values by name."""
 Groups: TypeAlias = dict[tuple[Any, ...], list[Row]]
-"""Rows by the values under some names (`tidy`)."""
+"""Rows by the values under some names (`group_rows`)."""
 
 SIZES = ("tiny", "small", "paper")
 
@@ -254,7 +254,7 @@ def commit() -> str | None:
         return None
 
 
-def tidy(rows: list[Row], *names: str) -> Groups:
+def group_rows(rows: list[Row], *names: str) -> Groups:
     """Group rows by some of their values.
 
     Parameters
@@ -274,13 +274,13 @@ def tidy(rows: list[Row], *names: str) -> Groups:
     return groups
 
 
-def statement(words: str, holds: bool | None, evidence: str) -> report.Verdict:
+def statement(claim: str, holds: bool | None, evidence: str) -> report.Verdict:
     """A claim of a study, with its outcome.
 
     Parameters
     ----------
-    words : str
-        The claim.
+    claim : str
+        What the study says.
     holds : bool or None
         Whether the rows confirm it; None where they cannot decide.
     evidence : str
@@ -296,4 +296,4 @@ def statement(words: str, holds: bool | None, evidence: str) -> report.Verdict:
         None: ("info", "untested"),
     }
     level, verdict = judged[holds]
-    return report.Verdict(level, f"{words}: {verdict}", evidence=evidence)
+    return report.Verdict(level, f"{claim}: {verdict}", evidence=evidence)

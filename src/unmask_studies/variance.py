@@ -18,7 +18,7 @@ import numpy as np
 
 from unmask import report
 from unmask.weights import normalized_weights
-from unmask_studies.runs import Row, Study, Unit, statement, tidy
+from unmask_studies.runs import Row, Study, Unit, group_rows, statement
 from unmask_studies.styles import STYLES
 
 PREVALENCE = 0.1
@@ -68,7 +68,7 @@ COSTS = {"binary variance": _binary, "range of recall": _recall, "generalisation
 
 def draw(rows: list[Row]) -> list[report.Section]:
     """One chart per cost, and where the two bounds cross."""
-    by = {cost: part for (cost,), part in tidy(rows, "cost").items()}
+    by = {cost: part for (cost,), part in group_rows(rows, "cost").items()}
     binary, recall = by["binary variance"], by["range of recall"]
     low = [row for row in binary if row["p"] < 0.1]
     worst = max(abs(row["ratio"] / row["approximation"] - 1) for row in low)
@@ -91,7 +91,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
                 report.Panels(
                     [
                         _bound_chart(n, part)
-                        for (n,), part in tidy(by["generalisation"], "n").items()
+                        for (n,), part in group_rows(by["generalisation"], "n").items()
                     ],
                     share_y=True,
                 )
@@ -119,7 +119,7 @@ def _recall_chart(rows: list[Row]) -> report.Chart:
         "lines",
         [
             report.Series(f"{m} labels", [r["p"] for r in part], [r["largest"] for r in part])
-            for (m,), part in tidy(rows, "labels").items()
+            for (m,), part in group_rows(rows, "labels").items()
         ],
         title="Largest weight of one hit, by number of observed labels",
         x=report.Axis("propensity", log=True),

@@ -60,10 +60,10 @@ def run(progress: Callable[[int, int], None] | None = None) -> CompiledKernels:
         If there is no folder in which compiled kernels can be kept.
     """
     start = time.monotonic()
-    with TemporaryDirectory() as made, warnings.catch_warnings():
+    with TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows, and losses without a bound
         for number, step in enumerate(STEPS, start=1):
-            step(Path(made))
+            step(Path(scratch))
             if progress is not None:
                 progress(number, len(STEPS))
     folder = compiling.cache_folder()
@@ -98,7 +98,7 @@ def _io(folder: Path) -> None:
 def _train(folder: Path) -> None:
     """Every loss, reduction and correction; models with and without zeros."""
     rows = data.read(folder / "train.txt")
-    words = data.tfidf(rows.features, data.idf(rows.features))
+    features = data.tfidf(rows.features, data.idf(rows.features))
     p = propensity.jain(rows.labels)
     losses = [("ova", loss) for loss in linear.ova.SOLVERS] + [("pal", "softmax")]
     for (reduction, loss), correction, normalized in product(
@@ -106,24 +106,26 @@ def _train(folder: Path) -> None:
     ):
         recipe = linear.Recipe(loss, reduction, correction=correction, normalized=normalized)
         try:
-            linear.train(words, rows.labels, recipe, propensity=p)
+            linear.train(features, rows.labels, recipe, propensity=p)
         except ValueError:  # a combination that is not offered, or has no minimum
             continue
     for name, prune_below in (("dense", 0.0), ("sparse", 0.01)):
-        linear.train_to(folder / name, words, rows.labels, linear.Recipe(prune_below=prune_below))
+        linear.train_to(
+            folder / name, features, rows.labels, linear.Recipe(prune_below=prune_below)
+        )
 
 
 def _predict(folder: Path) -> None:
     """By rows and by labels, by score and by probability/propensity, into files."""
     rows = data.read(folder / "test.txt")
-    words = data.tfidf(rows.features, data.idf(rows.features))
+    features = data.tfidf(rows.features, data.idf(rows.features))
     p = propensity.jain(rows.labels)
     for name in ("dense", "sparse"):
         model = linear.load(folder / name)
-        top = linear.predict_top(model, words, 5)
+        top = linear.predict_top(model, features, 5)
         for rank_by, by in product(("score", "probability/propensity"), ("rows", "labels")):
-            linear.predict_top(model, words, 5, rank_by=rank_by, propensity=p)
-            linear.predict_top(folder / name, words, 5, rank_by=rank_by, propensity=p, by=by)
+            linear.predict_top(model, features, 5, rank_by=rank_by, propensity=p)
+            linear.predict_top(folder / name, features, 5, rank_by=rank_by, propensity=p, by=by)
         for end in ("txt", "npz"):
             predictions.write(folder / f"{name}.{end}", top)
             predictions.read(folder / f"{name}.{end}")

@@ -347,15 +347,15 @@ def test_only_corrections_of_what_does_not_add_up_need_independence(estimator: s
     every = [f"{name}@5" for name in METRICS]
     table = Table([estimated(0.4, metric=metric, estimator=estimator) for metric in every])
     corrected = estimator in ("unbiased", "bound")
-    for each in propensity_uncertainty.doubted(table, 2.34):
+    for each in propensity_uncertainty.dependence_judged(table, 2.34):
         doubt = corrected and each.metric.split("@")[0] not in ADD_UP
         words = "doubtful: labels of a row are kept or lost together (design effect 2.3)"
         assert str(each.verdict).startswith(words if doubt else "conditional: ")
         assert (each.verdict.reason is Reason.DEPENDENT_LABELS) == doubt
-    assert propensity_uncertainty.doubted(table, TOGETHER) is table
+    assert propensity_uncertainty.dependence_judged(table, TOGETHER) is table
 
 
 def test_what_is_unusable_stays_unusable_whatever_labels_do_together() -> None:
     table = Table([estimated(0.4, verdict=CARRIED)])
-    (found,) = propensity_uncertainty.doubted(table, 9.0)
-    assert found.verdict == CARRIED
+    (estimate,) = propensity_uncertainty.dependence_judged(table, 9.0)
+    assert estimate.verdict == CARRIED

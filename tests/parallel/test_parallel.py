@@ -194,13 +194,13 @@ def test_spread_prediction_is_that_of_one_process(
 
 
 def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None:
-    from unmask.linear.prediction import _way
+    from unmask.linear.prediction import _split_by
 
     class Small:
         def resources(self) -> parallel.Resources:
             return parallel.Resources(2, 1, 20_000)
 
-    assert _way(Small(), load(whole)) == "labels"  # type: ignore[arg-type]
+    assert _split_by(Small(), load(whole)) == "labels"  # type: ignore[arg-type]
 
 
 def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:

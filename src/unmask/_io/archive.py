@@ -124,8 +124,8 @@ def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
         return sp.csr_array(turned.T)
     rows, columns, data = stored["row"], stored["col"], stored["data"]
     require_numbers(data, rows, columns)
-    made = sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
-    return _validation.matrix(made, name="values")
+    matrix = sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
+    return _validation.matrix(matrix, name="values")
 
 
 def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> sp.csr_array:
@@ -137,12 +137,12 @@ def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> 
     """
     require_numbers(data, indices, indptr)
     rows, columns = (int(size) for size in shape)
-    made = _validation.compressed(
+    matrix = _validation.compressed(
         data, indices, indptr, (rows, columns), name="values", axes=("row", "column")
     )
-    if made.nnz != indices.size:
-        raise ValueError(f"rows end at {made.nnz}; there are {indices.size} values.")
-    return made
+    if matrix.nnz != indices.size:
+        raise ValueError(f"rows end at {matrix.nnz}; there are {indices.size} values.")
+    return matrix
 
 
 def require_numbers(data: Array, *indices: Array) -> None:

@@ -31,9 +31,11 @@ def integers(path: PathLike) -> NDArray[np.int64]:
         row_numbers = np.empty(len(block) // 2 + 1, dtype=np.int64)
         counts = np.empty(len(block) + 1, dtype=np.int32)
         buffer = np.frombuffer(block, dtype=np.uint8)
-        code, where, lines, count = text.whole_numbers(buffer, 0, len(block), row_numbers, counts)
+        code, position, lines, count = text.whole_numbers(
+            buffer, 0, len(block), row_numbers, counts
+        )
         if code:
-            token = quoted(token_at(block, where))
+            token = quoted(token_at(block, position))
             raise ValueError(f"{path}, line {line + lines}: expected a whole number, got {token}.")
         numbers.append(row_numbers[:count].copy())
         widths.append(counts[:lines].copy())

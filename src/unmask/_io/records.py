@@ -143,10 +143,10 @@ def _cut_torn_line(file: BinaryIO) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Wait until no other process or thread holds the folder; without locks on this disk, go on."""
-    held = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
-            fcntl.flock(held, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)

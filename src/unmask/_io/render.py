@@ -29,8 +29,8 @@ def write_rows(
         file.write(" ".join(str(number) for number in header).encode() + b"\n")
         bounds = row_bounds(entries.indptr if labels is None else entries.indptr + labels.indptr)
         for start in range(0, len(bounds) - 1, _CHUNKS_HELD):
-            held = bounds[start : start + _CHUNKS_HELD + 1]
-            for rendered in in_chunks(held, partial(_rendered, entries, labels)):
+            chunk_bounds = bounds[start : start + _CHUNKS_HELD + 1]
+            for rendered in in_chunks(chunk_bounds, partial(_rendered, entries, labels)):
                 file.write(rendered)
 
 

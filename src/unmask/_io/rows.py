@@ -73,16 +73,16 @@ def open_text(path: PathLike) -> Text:
     return Text(str(path), compression(path), header, line + end, chain([others], stream))
 
 
-def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Blocks recut so that each ends with a line end; the file's last line is given one."""
-    held: list[bytes] = []
-    for piece in pieces:
-        cut = piece.rfind(b"\n") + 1
+    unfinished: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
         if cut:
-            yield b"".join([*held, piece[:cut]])
-            held = []
-        held.append(piece[cut:])
-    if last := b"".join(held):
+            yield b"".join([*unfinished, block[:cut]])
+            unfinished = []
+        unfinished.append(block[cut:])
+    if last := b"".join(unfinished):
         yield last + b"\n"
 
 
@@ -167,7 +167,7 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
     )
     slow = np.empty((most, 3), dtype=np.int64)
     buffer = np.frombuffer(block, dtype=np.uint8)
-    code, where, lines, rows, n_labels, n_entries, n_slow = text.parse(
+    code, position, lines, rows, n_labels, n_entries, n_slow = text.parse(
         buffer, start, stop, *rules, *space, slow
     )
     lengths = (rows, n_labels, rows, n_entries, n_entries)
@@ -175,7 +175,7 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
         array[:length].copy() for array, length in zip(space, lengths, strict=True)
     ]
     rows_read = Block(*arrays)
-    fault = Fault(code, where) if code else _read_slow(block, rules, rows_read, slow[:n_slow])
+    fault = Fault(code, position) if code else _read_slow(block, rules, rows_read, slow[:n_slow])
     return (fault, block.count(b"\n", start, fault.where)) if fault else (rows_read, lines)
 
 
@@ -203,11 +203,11 @@ def _joined(parts: list[Block]) -> Block:
         return Block(nothing, no_indices, nothing, no_indices, np.empty(0, dtype=np.float32))
     kinds = [list(kind) for kind in zip(*parts, strict=True)]
     parts.clear()
-    whole = []
+    joined = []
     for kind in kinds:
-        whole.append(np.concatenate(kind))
+        joined.append(np.concatenate(kind))
         kind.clear()
-    return Block(*whole)
+    return Block(*joined)
 
 
 def _of_length(block: Block, n_rows: int | None, text: Text) -> Block:

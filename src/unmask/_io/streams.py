@@ -113,17 +113,17 @@ def _plain(path: PathLike, size: int) -> Iterator[bytes]:
 def _decompressed(path: PathLike, kind: str, size: int, allowed: Limits) -> Iterator[bytes]:
     """Blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
-    held = total = 0
+    gathered_bytes = total = 0
     with open_readable(path) as file:
         packed = os.fstat(file.fileno()).st_size
         for piece in _pieces(file, path, kind, size):
             gathered.append(piece)
-            held += len(piece)
+            gathered_bytes += len(piece)
             total += len(piece)
             refuse_expansion(path, packed, total, allowed)
-            if held >= size:
+            if gathered_bytes >= size:
                 yield b"".join(gathered)
-                gathered, held = [], 0
+                gathered, gathered_bytes = [], 0
     if gathered:
         yield b"".join(gathered)
 
@@ -196,16 +196,18 @@ def atomic_write(path: PathLike, *, follow: bool = True) -> Iterator[IO[bytes]]:
 def _link_end(path: Path) -> Path:
     """Where links lead; an open descriptor is an end, whatever it was opened from."""
     for _ in range(40):
-        here = Path(os.path.realpath(path.parent), path.name)
-        if _descriptor(here) is not None or not here.is_symlink():
-            return here
-        path = here.parent / os.readlink(here)
+        location = Path(os.path.realpath(path.parent), path.name)
+        if _descriptor(location) is not None or not location.is_symlink():
+            return location
+        path = location.parent / os.readlink(location)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
 
 
 def _descriptor(path: Path) -> int | None:
     """The number of an open descriptor of this process that a path stands for."""
-    own = {os.path.realpath(f"{where}/fd") for where in ("/dev", "/proc/self", "/proc/thread-self")}
+    own = {
+        os.path.realpath(f"{folder}/fd") for folder in ("/dev", "/proc/self", "/proc/thread-self")
+    }
     return int(path.name) if path.name.isdigit() and os.fspath(path.parent) in own else None
 
 
@@ -226,9 +228,9 @@ def _mode(target: Path, follow: bool) -> int:
 def _streaming(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
     """Send bytes to what cannot be replaced."""
     shared = _descriptor(target)
-    for is_kind, what in _UNWRITABLE:
+    for is_kind, kind in _UNWRITABLE:
         if shared is None and is_kind(old):
-            raise ValueError(f"{named} is a {what}; name a file.")
+            raise ValueError(f"{named} is a {kind}; name a file.")
     try:  # what is open already is shared, so that what is printed later comes after
         number = _opened(target) if shared is None else os.dup(shared)
     except OSError as error:
@@ -318,7 +320,7 @@ def _compressor(file: BinaryIO, kind: str) -> Iterator[IO[bytes]]:
 def exclusive(folder: PathLike) -> Iterator[None]:
     """Write to a folder while no other process (or thread) does; a second one is refused.
 
-    The lock goes with the process, however it ends. Where a disk knows no locks, none is taken.
+    The lock goes with the process, however it ends. On a disk without locks, none is taken.
 
     >>> import tempfile
     >>> with exclusive(folder := tempfile.mkdtemp()), exclusive(folder):  # doctest: +ELLIPSIS
@@ -326,17 +328,17 @@ def exclusive(folder: PathLike) -> Iterator[None]:
     Traceback (most recent call last):
     ValueError: another process is writing to /...; wait for it, or choose another folder.
     """
-    held = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(held, folder)
+        _lock(descriptor, folder)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
-def _lock(held: int, folder: PathLike) -> None:
+def _lock(descriptor: int, folder: PathLike) -> None:
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ValueError(
             f"another process is writing to {os.fspath(folder)}; wait for it, or choose another "

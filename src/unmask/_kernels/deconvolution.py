@@ -170,11 +170,13 @@ def _extrapolate(start: Floats, first: Floats, second: Floats, leap: Floats) -> 
     for a in range(start.size):
         step += (first[a] - start[a]) ** 2
         bend += (second[a] - 2.0 * first[a] + start[a]) ** 2
-    far = min(max(math.sqrt(step / max(bend, _SMALLEST)), 1.0), _LONGEST)
+    stride = min(max(math.sqrt(step / max(bend, _SMALLEST)), 1.0), _LONGEST)
     total = 0.0
     for a in range(start.size):
         curve = second[a] - 2.0 * first[a] + start[a]
-        leap[a] = max(start[a] + 2.0 * far * (first[a] - start[a]) + far * far * curve, _REVIVED)
+        leap[a] = max(
+            start[a] + 2.0 * stride * (first[a] - start[a]) + stride * stride * curve, _REVIVED
+        )
         total += leap[a]
     for a in range(start.size):
         leap[a] /= total

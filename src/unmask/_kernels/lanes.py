@@ -127,8 +127,8 @@ def prefetch(typing_context, array, position):
         position = builder.sext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
         place = builder.bitcast(builder.gep(data, [position]), ir.IntType(8).as_pointer())
         number = ir.IntType(32)
-        wanted = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-        ask = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), wanted)
+        signature = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), signature)
         builder.call(ask, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -191,8 +191,8 @@ def _power_of_two(typing_context, exponent):
     """2^k for lanes that hold whole numbers k: the exponent bits of a float32."""
 
     def code(context, builder, signature, args):
-        whole = builder.fptosi(args[0], _INTS)
-        biased = builder.add(whole, ir.Constant(_INTS, [127] * WIDTH))
+        integer = builder.fptosi(args[0], _INTS)
+        biased = builder.add(integer, ir.Constant(_INTS, [127] * WIDTH))
         return builder.bitcast(builder.shl(biased, ir.Constant(_INTS, [23] * WIDTH)), _FLOATS)
 
     return LANES(LANES), code

@@ -82,7 +82,7 @@ def sweep(x, block):
     indptr, indices, data = x
     counts[:] = 0
     last = w.shape[0] - 1
-    far, low = spread(np.float32(REACH)), spread(np.float32(FLOOR))
+    reach, low = spread(np.float32(REACH)), spread(np.float32(FLOOR))
     for i in range(len(indptr) - 1):
         u0, u1, u2, u3 = load(w, last, 0), load(w, last, 1), load(w, last, 2), load(w, last, 3)
         for k in range(indptr[i], indptr[i + 1]):
@@ -91,10 +91,10 @@ def sweep(x, block):
             u1 = u1 + value * load(w, f, 1)
             u2 = u2 + value * load(w, f, 2)
             u3 = u3 + value * load(w, f, 3)
-        bits = _move(keep, step, shift, z, u, i, 0, u0, far, low)
-        bits |= _move(keep, step, shift, z, u, i, 1, u1, far, low) << np.uint32(WIDTH)
-        bits |= _move(keep, step, shift, z, u, i, 2, u2, far, low) << np.uint32(2 * WIDTH)
-        bits |= _move(keep, step, shift, z, u, i, 3, u3, far, low) << np.uint32(3 * WIDTH)
+        bits = _move(keep, step, shift, z, u, i, 0, u0, reach, low)
+        bits |= _move(keep, step, shift, z, u, i, 1, u1, reach, low) << np.uint32(WIDTH)
+        bits |= _move(keep, step, shift, z, u, i, 2, u2, reach, low) << np.uint32(2 * WIDTH)
+        bits |= _move(keep, step, shift, z, u, i, 3, u3, reach, low) << np.uint32(3 * WIDTH)
         bits = np.uint32(bits)
         while bits:
             lane = lowest_bit(bits)
@@ -109,13 +109,13 @@ def sweep(x, block):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _move(keep, step, shift, z, u, i, group, new, far, low):
+def _move(keep, step, shift, z, u, i, group, new, reach, low):
     """Move eight margins of row i, keep their new slopes, and say which ones matter."""
     moved = load(keep, 0, group) * load(z, i, group) + load(shift, 0, group)
     moved = moved + load(step, 0, group) * load(u, i, group)
     store(z, i, group, moved)
     store(u, i, group, new)
-    return above(moved, low) | above(moved + far * new, low)
+    return above(moved, low) | above(moved + reach * new, low)
 
 
 @njit(cache=True, nogil=True)
@@ -223,13 +223,13 @@ def _along(z, u, pos, neg, m, t, s):
     own = len(pos)
     for r in range(own, m):
         e = max(1.0 + z[r] + t * u[r] + s, 0.0)
-        on = 1.0 if e > 0.0 else 0.0
+        active = 1.0 if e > 0.0 else 0.0
         f += e * e
         gt += e * u[r]
         gs += e
-        htt += on * u[r] * u[r]
-        hts += on * u[r]
-        hss += on
+        htt += active * u[r] * u[r]
+        hts += active * u[r]
+        hss += active
     for r in range(own):
         v = z[r] + t * u[r] + s
         up, down = max(1.0 - v, 0.0), max(1.0 + v, 0.0)

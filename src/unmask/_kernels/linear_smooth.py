@@ -127,13 +127,13 @@ def along(kind, z, u, step, shift, group, sums):
     for start in range(0, z.shape[0], TILE):
         f = gt = gs = htt = hts = hss = number(0.0)
         for i in range(start, min(start + TILE, z.shape[0])):
-            way = load(u, i, group)
-            value, first, second = negative(kind, load(z, i, group) + t * way + s)
+            direction = load(u, i, group)
+            value, first, second = negative(kind, load(z, i, group) + t * direction + s)
             f = f + value
-            gt = gt + first * way
+            gt = gt + first * direction
             gs = gs + first
-            hts = hts + second * way
-            htt = htt + second * way * way
+            hts = hts + second * direction
+            htt = htt + second * direction * direction
             hss = hss + second
         store(part, 0, 0, f)
         store(part, 1, 0, gt)
@@ -173,13 +173,13 @@ def negative_scalar(kind, z):
 def along_extra(kind, z, u, lane, t, s, rows, extra, sums):
     """Add Σ extra·ℓ₋ over the rows of one lane's label to `sums`."""
     for r in range(len(rows)):
-        way = u[rows[r], lane]
-        value, first, second = negative_scalar(kind, z[rows[r], lane] + t * way + s)
+        direction = u[rows[r], lane]
+        value, first, second = negative_scalar(kind, z[rows[r], lane] + t * direction + s)
         sums[0, lane] += extra[r] * value
-        sums[1, lane] += extra[r] * first * way
+        sums[1, lane] += extra[r] * first * direction
         sums[2, lane] += extra[r] * first
-        sums[3, lane] += extra[r] * second * way * way
-        sums[4, lane] += extra[r] * second * way
+        sums[3, lane] += extra[r] * second * direction * direction
+        sums[4, lane] += extra[r] * second * direction
         sums[5, lane] += extra[r] * second
 
 

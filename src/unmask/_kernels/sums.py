@@ -219,15 +219,15 @@ def add(partials: Floats, column: int, kind: int, x: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def merge(partials: Floats, largest: Floats, more: Floats, more_largest: Floats) -> None:
+def merge(partials: Floats, largest: Floats, others: Floats, others_largest: Floats) -> None:
     """Add one state to another."""
     for c in range(partials.shape[0]):
         for kind in range(partials.shape[1]):
             for i in range(partials.shape[2]):
-                if more[c, kind, i] != 0.0:
-                    add(partials, c, kind, more[c, kind, i])
+                if others[c, kind, i] != 0.0:
+                    add(partials, c, kind, others[c, kind, i])
         for i in range(LARGEST):
-            insert(more_largest[c, i], largest[c])
+            insert(others_largest[c, i], largest[c])
 
 
 @bare

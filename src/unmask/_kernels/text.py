@@ -93,15 +93,15 @@ def _label_list(text, position, layout, base, limit, labels, n_labels):
             return BAD_LABEL, token, n_labels
         if text[position] == _COLON and token == line:
             return FINE, line, n_labels
-        more = text[position] == _COMMA
-        if not more and not _token_ends(text, position, layout):
+        continues = text[position] == _COMMA
+        if not continues and not _token_ends(text, position, layout):
             return BAD_LABEL, token, n_labels
         if index < base or index - base >= limit:
             return HIGH_LABEL, token, n_labels
         labels[n_labels] = index - base
         rising = rising and (n_labels == first or labels[n_labels - 1] < labels[n_labels])
         n_labels += 1
-        if not more:
+        if not continues:
             break
         position += 1
     if not rising:

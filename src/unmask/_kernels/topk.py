@@ -56,12 +56,12 @@ def _offer(labels, scores, size, label, score):
     if size < len(labels):
         labels[size] = label
         scores[size] = score
-        _rise(labels, scores, size)
+        _sift_up(labels, scores, size)
         return size + 1
     if _worse(scores[0], labels[0], score, label):
         labels[0] = label
         scores[0] = score
-        _sink(labels, scores, size)
+        _sift_down(labels, scores, size)
     return size
 
 
@@ -70,7 +70,7 @@ def _drain(labels, scores, size):
     """Turn the heap into a row, best first, with empty places at the end."""
     for last in range(size - 1, 0, -1):
         _swap(labels, scores, 0, last)
-        _sink(labels, scores, last)
+        _sift_down(labels, scores, last)
     labels[size:] = -1
     scores[size:] = _NOTHING
 
@@ -81,7 +81,7 @@ def _worse(score, label, other_score, other_label):
 
 
 @njit(cache=True, nogil=True)
-def _rise(labels, scores, position):
+def _sift_up(labels, scores, position):
     while position > 0:
         parent = (position - 1) // 2
         if not _worse(scores[position], labels[position], scores[parent], labels[parent]):
@@ -91,7 +91,7 @@ def _rise(labels, scores, position):
 
 
 @njit(cache=True, nogil=True)
-def _sink(labels, scores, size):
+def _sift_down(labels, scores, size):
     position = 0
     while 2 * position + 1 < size:
         child = 2 * position + 1

@@ -137,7 +137,7 @@ def _short_rows(first, m, index, inverse, nodes, node_weights, a, before, total,
     for k in range(m):
         _finish(a[k], total[k], size)
     for k in range(m):
-        _put(total[k], first, k, out)
+        _store(total[k], first, k, out)
     for r in range(len(first)):
         if a[0, r] == 1 and (a[:m, r] == 1).all():
             out[first[r] : first[r] + m] = 1 / m
@@ -160,7 +160,7 @@ def _finish(a, total, size):
 
 
 @njit(cache=True, nogil=True)
-def _put(total, first, k, out):
+def _store(total, first, k, out):
     for r in range(len(first)):
         out[first[r] + k] = total[r]
 

@@ -23,19 +23,19 @@ from unmask.linear.problem import FitLog, Part, Problem
 BLOCK_BYTES = 1 << 28
 
 
-def block_labels(problem: Problem, asked: int | None = None) -> int:
+def block_labels(problem: Problem, requested: int | None = None) -> int:
     """Labels of a block: as asked, or many enough for its solver and few enough for a worker.
 
     That is a 64th of the labels, but from 96 to 512 of them, with at most 256 MB of weights. It
     depends on the data alone, so that training can go on anywhere. A softmax is one block.
     """
     _, d, n_labels = problem.shape
-    if asked is not None:
-        _validation.positive_int(asked, "shard_labels")
+    if requested is not None:
+        _validation.positive_int(requested, "shard_labels")
     if problem.recipe.loss == "softmax":
         return max(n_labels, 1)
     share = min(512, max(96, n_labels / 64), BLOCK_BYTES / (4 * (d + 1)))
-    return asked or LANES * max(1, round(share / LANES))
+    return requested or LANES * max(1, round(share / LANES))
 
 
 class Block(NamedTuple):

@@ -86,11 +86,12 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
             rows = _dense_text(file)
         except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is no DiSMEC model: {error}.") from None
-    wanted = (n_features + (bias >= 0), n_labels)
-    if rows.shape != wanted or len(names) != n_labels:
+    expected_shape = (n_features + (bias >= 0), n_labels)
+    if rows.shape != expected_shape or len(names) != n_labels:
         raise ValueError(
-            f"{path} announces {wanted[0]} × {wanted[1]} weights and holds {rows.shape[0]} × "
-            f"{rows.shape[1]} with {len(names)} label names; the file is cut short or damaged."
+            f"{path} announces {expected_shape[0]} × {expected_shape[1]} weights and "
+            f"holds {rows.shape[0]} × {rows.shape[1]} with {len(names)} label names; "
+            "the file is cut short or damaged."
         )
     with np.errstate(over="ignore", invalid="ignore"):  # both are refused in the next line
         extra = (bias * rows[-1] if bias >= 0 else np.zeros(n_labels)).astype(np.float32)

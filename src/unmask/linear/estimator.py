@@ -150,7 +150,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         features = validate_data(
-            self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64]
+            self, _checked_matrix(X), accept_sparse="csr", dtype=[np.float32, np.float64]
         )
         labels = _validation.labels(_label_matrix(Y))
         weights = self.correction if isinstance(self.correction, Weights) else None
@@ -268,7 +268,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: FeaturesLike) -> FeaturesLike:
         check_is_fitted(self, "model_")
         return validate_data(
-            self, _vetted(X), accept_sparse="csr", dtype=[np.float32, np.float64], reset=False
+            self,
+            _checked_matrix(X),
+            accept_sparse="csr",
+            dtype=[np.float32, np.float64],
+            reset=False,
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -290,7 +294,7 @@ def _label_matrix(Y: LabelsLike | None) -> LabelsLike:
     return Y
 
 
-def _vetted(X: MatrixLike) -> MatrixLike:
+def _checked_matrix(X: MatrixLike) -> MatrixLike:
     """Features checked before scikit-learn reads them: it follows indices and drops masks."""
     if sp.issparse(X):
         return _validation.matrix(X, name="features", column="feature")

@@ -119,13 +119,13 @@ def save(path: PathLike, model: LinearModel, *, shard_labels: int = 4096) -> Non
     with _io.exclusive(folder):
         begin(folder, head, idf)
         start = 0
-        for piece in pieces(model, shard_labels):
-            list_shard(folder, write_shard(folder, start, piece))
-            start += len(piece.bias)
+        for part in split_shards(model, shard_labels):
+            list_shard(folder, write_shard(folder, start, part))
+            start += len(part.bias)
         finish(folder)
 
 
-def pieces(model: LinearModel, size: int) -> Iterator[Shard]:
+def split_shards(model: LinearModel, size: int) -> Iterator[Shard]:
     """The shards of a model, cut where they have more than `size` labels."""
     for part in model.shards:
         for start in range(0, len(part.bias), size):
@@ -194,7 +194,7 @@ def _write(folder: Path, pattern: str, contents: bytes) -> FileEntry:
 
 
 def list_shard(folder: Path, entry: Entry) -> None:
-    """Let the manifest of the model that is on its way know of a shard."""
+    """Add a shard to the manifest of the unfinished model."""
     head = read_manifest(folder, UNFINISHED)
     kept = [s for s in head["shards"] if s["start"] != entry["start"]]
     head["shards"] = sorted([*kept, entry], key=lambda s: s["start"])
@@ -202,13 +202,13 @@ def list_shard(folder: Path, entry: Entry) -> None:
 
 
 def finish(folder: Path) -> None:
-    """Let the new manifest take the place of the old one; then remove what only that one named."""
+    """Replace the old manifest by the new one; then remove files that only the old one named."""
     os.replace(folder / UNFINISHED, folder / MANIFEST)
-    tidy(folder)
+    remove_unlisted(folder)
 
 
 def begun(folder: Path) -> Iterator[tuple[str, Head]]:
-    """The manifests in a folder: of the model that is on its way, then of the one that is there."""
+    """The manifests in a folder: of the unfinished model, then of the finished one."""
     for name in (UNFINISHED, MANIFEST):
         if os.path.lexists(folder / name):
             yield name, read_manifest(folder, name)
@@ -223,14 +223,14 @@ def intact(folder: Path, entry: FileEntry) -> bool:
         return False
 
 
-def whole(folder: Path, head: Head) -> bool:
-    """Whether all that a manifest speaks of is there, byte for byte."""
+def is_complete(folder: Path, head: Head) -> bool:
+    """Whether all files that a manifest names are there, byte for byte."""
     files = [*head["shards"], *([head["idf"]] if head["idf"] else [])]
-    return _stop(head) == head["labels"] and all(intact(folder, entry) for entry in files)
+    return _labels_written(head) == head["labels"] and all(intact(folder, entry) for entry in files)
 
 
-def tidy(folder: Path) -> None:
-    """Remove what no manifest names: files of models before, and what was left half done."""
+def remove_unlisted(folder: Path) -> None:
+    """Remove what no manifest names: files of models before, and what was left unfinished."""
     try:
         heads = [head for _, head in begun(folder)]
     except ValueError:  # a manifest of another version may name any file
@@ -284,7 +284,7 @@ def load(path: PathLike, *, verify: bool = True) -> LinearModel:
     --------
     See `save`.
     """
-    return of_manifest(*complete(path), verify=verify)
+    return load_manifest(*complete(path), verify=verify)
 
 
 def complete(path: PathLike) -> tuple[Path, Head]:
@@ -293,15 +293,15 @@ def complete(path: PathLike) -> tuple[Path, Head]:
     present = os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / UNFINISHED)
     head = read_manifest(folder, MANIFEST if present else UNFINISHED)
     _io.refuse_columns(folder / MANIFEST, head["features"], "features")
-    if not present or _stop(head) != head["labels"] or not head["shards"]:
+    if not present or _labels_written(head) != head["labels"] or not head["shards"]:
         raise ValueError(
-            f"{folder} holds labels 0 to {_stop(head) - 1} of {head['labels']}: training has not "
-            "finished; resume it, or train again."
+            f"{folder} holds labels 0 to {_labels_written(head) - 1} of {head['labels']}: "
+            "training has not finished; resume it, or train again."
         )
     return folder, head
 
 
-def of_manifest(folder: Path, head: Head, *, verify: bool) -> LinearModel:
+def load_manifest(folder: Path, head: Head, *, verify: bool) -> LinearModel:
     """The model that a manifest describes; see `load`."""
     shards = tuple(_read_shard(folder, entry, head["features"], verify) for entry in head["shards"])
     if head["loss"] not in LOSSES:
@@ -313,7 +313,7 @@ def of_manifest(folder: Path, head: Head, *, verify: bool) -> LinearModel:
     return LinearModel(shards, head["loss"], head["parameters"], idf)
 
 
-def _stop(head: Head) -> int:
+def _labels_written(head: Head) -> int:
     """The label after the last of those that are there without a gap from label 0 on."""
     stop = 0
     for entry in head["shards"]:
@@ -338,11 +338,11 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
             f"reads and writes version {VERSION}: train again, with `resume=False` or `unmask "
             "train --no-resume`."
         )
-    wanted = {
+    fields = {
         "package": str, "loss": str, "labels": int, "features": int, "parameters": dict,
         "shards": list,
     }  # fmt: skip
-    for key, kind in wanted.items():
+    for key, kind in fields.items():
         if not isinstance(head.get(key), kind) or (kind is int and head[key] < 0):
             raise ValueError(f"{path} has no proper {key!r}; the file is damaged.")
     for entry in head["shards"]:
@@ -355,11 +355,11 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
     return cast("Head", head)
 
 
-def _refuse_bad_entry(path: Path, entry: object, what: str, **more: type) -> None:
-    kinds = {"file": str, "bytes": int, "sha256": str, **more}
+def _refuse_bad_entry(path: Path, entry: object, description: str, **numbers: type) -> None:
+    kinds = {"file": str, "bytes": int, "sha256": str, **numbers}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
     if not (sound and isinstance(entry, dict) and _io.is_name(entry["file"])):
-        raise ValueError(f"{path} describes {what} as {entry!r:.200}; the file is damaged.")
+        raise ValueError(f"{path} describes {description} as {entry!r:.200}; the file is damaged.")
 
 
 def _opened(folder: Path, entry: FileEntry) -> BufferedReader:

@@ -216,11 +216,11 @@ def refuse_small(problem: Problem, block: int, room: parallel.Resources) -> None
         f"a worker needs {gigabytes(needed)} ({gigabytes(features_bytes(problem))} for features, "
         f"{room.threads} × {gigabytes(task_bytes(problem, block))} for tasks of {block} labels), "
         f"and the smallest has {gigabytes(room.memory)}, of which {USABLE:.0%} can be used; "
-        f"{_way_out(problem, block, int(USABLE * room.memory))}"
+        f"{_remedy(problem, block, int(USABLE * room.memory))}"
     )
 
 
-def _way_out(problem: Problem, block: int, usable: int) -> str:
+def _remedy(problem: Problem, block: int, usable: int) -> str:
     """What would fit: fewer threads, then smaller blocks, then larger workers."""
     left = usable - PROCESS - features_bytes(problem)
     threads = left // task_bytes(problem, block)

@@ -21,7 +21,7 @@ from unmask.linear import files
 from unmask.linear.model import LinearModel, Shard, best_labels, checked, checked_features
 from unmask.predictions import TopK
 
-WAYS = ("rows", "labels")
+SPLITS = ("rows", "labels")
 PIECE = 4096  # labels of a task at most
 
 
@@ -101,21 +101,25 @@ def predict_top(
         loaded = checked(model)
     else:
         folder = files.complete(Path(model).resolve())
-        loaded = files.of_manifest(*folder, verify=True)
+        loaded = files.load_manifest(*folder, verify=True)
     rows = checked_features(loaded, features)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
-    how = Ranking(_validation.positive_int(k, "k"), rank_by, p)
+    ranking = Ranking(_validation.positive_int(k, "k"), rank_by, p)
     if backend is None and by is None:
-        return best_labels(loaded, rows, how.k, rank_by=rank_by, propensity=p)
+        return best_labels(loaded, rows, ranking.k, rank_by=rank_by, propensity=p)
     with parallel.connect(backend) as runner:
-        way = _way(runner, loaded) if by is None else _validation.one_of(by, WAYS, "way to spread")
-        if way == "labels":
-            return _by_labels(runner, loaded, rows, how)
+        split = (
+            _split_by(runner, loaded)
+            if by is None
+            else _validation.one_of(by, SPLITS, "way to split the work")
+        )
+        if split == "labels":
+            return _by_labels(runner, loaded, rows, ranking)
         shared = folder if folder and runner.shares_folder(folder[0]) else _plain(loaded)
-        return _by_rows(runner, shared, rows, how)
+        return _by_rows(runner, shared, rows, ranking)
 
 
-def _way(runner: parallel.Runner, model: LinearModel) -> str:
+def _split_by(runner: parallel.Runner, model: LinearModel) -> str:
     memory = runner.resources().memory
     return "rows" if memory is None or 2 * size(model) <= memory else "labels"
 
@@ -129,11 +133,11 @@ def size(model: LinearModel) -> int:
     return sum(int(array.nbytes) for group in arrays for array in group) + 4 * model.n_labels
 
 
-def _by_rows(runner: parallel.Runner, model: Stored, rows: sp.csr_array, how: Ranking) -> TopK:
+def _by_rows(runner: parallel.Runner, model: Stored, rows: sp.csr_array, ranking: Ranking) -> TopK:
     resources = runner.resources()
     height = max(1, -(-rows.shape[0] // (2 * resources.workers * resources.threads)))
     tasks = [rows[i : i + height] for i in range(0, rows.shape[0], height)] or [rows]
-    with closing(runner.run(_top_of_rows, tasks, (model, how))) as parts:
+    with closing(runner.run(_top_of_rows, tasks, (model, ranking))) as parts:
         by_position = dict(parts)
     inorder = [by_position[position] for position in range(len(tasks))]
     return TopK(
@@ -142,18 +146,20 @@ def _by_rows(runner: parallel.Runner, model: Stored, rows: sp.csr_array, how: Ra
 
 
 def _top_of_rows(shared: tuple[Stored, Ranking], rows: sp.csr_array) -> TopK:
-    model, how = shared  # by its manifest, so that all use one model even if it is replaced
-    loaded = model if isinstance(model, LinearModel) else files.of_manifest(*model, verify=False)
-    return best_labels(loaded, rows, how.k, rank_by=how.rank_by, propensity=how.propensity)
+    model, ranking = shared  # by its manifest, so that all use one model even if it is replaced
+    loaded = model if isinstance(model, LinearModel) else files.load_manifest(*model, verify=False)
+    return best_labels(
+        loaded, rows, ranking.k, rank_by=ranking.rank_by, propensity=ranking.propensity
+    )
 
 
 def _by_labels(
-    runner: parallel.Runner, model: LinearModel, rows: sp.csr_array, how: Ranking
+    runner: parallel.Runner, model: LinearModel, rows: sp.csr_array, ranking: Ranking
 ) -> TopK:
     resources = runner.resources()
-    shards = [_unmapped(part) for part in files.pieces(model, PIECE)]
+    shards = [_unmapped(part) for part in files.split_shards(model, PIECE)]
     starts = np.cumsum([0, *(len(part.bias) for part in shards)]).tolist()
-    tasks, shared = list(zip(starts, shards, strict=False)), (model.loss, rows, how)
+    tasks, shared = list(zip(starts, shards, strict=False)), (model.loss, rows, ranking)
     ahead = (
         2 * resources.workers * resources.threads
     )  # shards are large; no more of them on their way
@@ -162,23 +168,23 @@ def _by_labels(
 
 
 def _top_of_shard(shared: tuple[str, sp.csr_array, Ranking], task: tuple[int, Shard]) -> TopK:
-    loss, rows, how = shared
+    loss, rows, ranking = shared
     start, part = task
     stop = start + len(part.bias)
-    p = None if how.propensity is None else how.propensity[start:stop]
+    p = None if ranking.propensity is None else ranking.propensity[start:stop]
     model = LinearModel((part,), loss)
-    best = best_labels(model, rows, how.k, rank_by=how.rank_by, propensity=p)
+    best = best_labels(model, rows, ranking.k, rank_by=ranking.rank_by, propensity=p)
     return TopK(np.where(best.labels < 0, -1, best.labels + start), best.scores)
 
 
-def merged(one: TopK, other: TopK) -> TopK:
+def merged(first: TopK, second: TopK) -> TopK:
     """The best k of two predictions for the same rows, from different labels.
 
     >>> merged(TopK([[0, 1]], [[0.9, 0.2]]), TopK([[7, 8]], [[0.5, 0.4]])).labels
     array([[0, 7]], dtype=int32)
     """
-    both = TopK.sorted(np.c_[one.labels, other.labels], np.c_[one.scores, other.scores])
-    return TopK(both.labels[:, : one.k], both.scores[:, : one.k])
+    both = TopK.sorted(np.c_[first.labels, second.labels], np.c_[first.scores, second.scores])
+    return TopK(both.labels[:, : first.k], both.scores[:, : first.k])
 
 
 def _plain(model: LinearModel) -> LinearModel:

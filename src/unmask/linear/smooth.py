@@ -222,13 +222,13 @@ def _search(state: State) -> None:
     _take(state, best, best_t, best_s)
 
 
-def _sums(state: State, t: Floats, s: Floats, wanted: Bools) -> Floats:
+def _sums(state: State, t: Floats, s: Floats, lanes: Bools) -> Floats:
     """Σ of the losses at z + t·u + s and its derivatives by t, s, tt, ts, ss: (6, BLOCK)."""
     out = np.zeros((6, BLOCK))
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
-    for group in np.unique(np.flatnonzero(wanted) // WIDTH):
+    for group in np.unique(np.flatnonzero(lanes) // WIDTH):
         kernels.along(state.kind.code, state.z, state.u, step, shift, group, out)
-    for lane in np.flatnonzero(wanted):
+    for lane in np.flatnonzero(lanes):
         rows, _, extra = state.entries(lane)
         if extra.any():
             move = t[lane], s[lane]
@@ -249,9 +249,9 @@ def _step(
 
 def _take(state: State, value: Floats, t: Floats, s: Floats) -> None:
     """Step, and say which lanes are done."""
-    one = np.ones((1, BLOCK), dtype=np.float32)
+    ones = np.ones((1, BLOCK), dtype=np.float32)
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
-    kernels.combine(state.w, one, state.d, step)
+    kernels.combine(state.w, ones, state.d, step)
     state.w[-1] += shift[0]
     kernels.move(state.z, state.u, step, shift)
     busy = state.busy
@@ -268,16 +268,16 @@ def _direct(state: State) -> None:
     if not solving.any():
         return
     _differentiate(state, solving)
-    one, zero = (np.full((1, BLOCK), c, dtype=np.float32) for c in (1, 0))
+    ones, zeros = (np.full((1, BLOCK), c, dtype=np.float32) for c in (1, 0))
     residual[:] = 0.0
     kernels.backward(problem.rows, state.slope, residual)
-    kernels.combine(residual, -one, state.pull, one)
-    kernels.combine(residual, one, state.w, -one)
+    kernels.combine(residual, -ones, state.pull, ones)
+    kernels.combine(residual, ones, state.w, -ones)
     residual[-1] += (1.0 - problem.penalty) * state.w[-1]
     if problem.recipe.bias == "none":
         residual[-1] = 0.0
-    kernels.combine(q, zero, residual, one)
-    kernels.combine(state.d, np.where(solving, zero, one), q, zero)
+    kernels.combine(q, zeros, residual, ones)
+    kernels.combine(state.d, np.where(solving, zeros, ones), q, zeros)
     promised = _conjugate_gradients(state, solving)
     scale = np.maximum(np.abs(state.value), 0.5 * kernels.dots(state.w, state.w)[0])
     enough = np.maximum(
@@ -298,7 +298,7 @@ def _differentiate(state: State, solving: Bools) -> None:
 def _conjugate_gradients(state: State, solving: Bools) -> Floats:
     """Solve H d = residual in all lanes until each gains too little; returns the promised gains."""
     problem, residual, q, h = state.problem, state.residual, state.q, state.h
-    one = np.ones((1, BLOCK), dtype=np.float32)
+    ones = np.ones((1, BLOCK), dtype=np.float32)
     rho = kernels.dots(residual, residual).sum(0)
     promised = np.zeros(BLOCK)
     open_ = solving & (rho > 0)
@@ -312,8 +312,8 @@ def _conjugate_gradients(state: State, solving: Bools) -> Floats:
         state.status[open_ & ~state.convex & (bent <= 0)] = CONCAVE
         open_ &= bent > 0
         alpha = np.divide(rho, bent, out=np.zeros(BLOCK), where=open_)
-        kernels.combine(state.d, one, q, alpha.astype(np.float32)[None])
-        kernels.combine(residual, one, h, -alpha.astype(np.float32)[None])
+        kernels.combine(state.d, ones, q, alpha.astype(np.float32)[None])
+        kernels.combine(residual, ones, h, -alpha.astype(np.float32)[None])
         gain = 0.5 * alpha * rho
         promised += gain
         open_ &= gain > state.kind.forcing * promised
@@ -321,6 +321,6 @@ def _conjugate_gradients(state: State, solving: Bools) -> Floats:
             break
         new = kernels.dots(residual, residual).sum(0)
         beta = np.divide(new, rho, out=np.zeros(BLOCK), where=open_)
-        kernels.combine(q, beta.astype(np.float32)[None], residual, one)
+        kernels.combine(q, beta.astype(np.float32)[None], residual, ones)
         rho = new
     return promised

@@ -185,12 +185,12 @@ def _conjugate_gradients(joint: Joint, w: Singles, residual: Singles) -> tuple[S
 def _chances(joint: Joint, w: Singles) -> Callable[[], Iterable[Singles]]:
     """π of every block of rows at w, as often as asked; kept where there is one block only."""
 
-    def made() -> Iterator[Singles]:
+    def computed() -> Iterator[Singles]:
         return (_probabilities(joint, w, rows, span)[0] for rows, span in joint.row_blocks())
 
     if len(list(joint.row_blocks())) > 1:
-        return made
-    kept = list(made())
+        return computed
+    kept = list(computed())
     return lambda: kept
 
 

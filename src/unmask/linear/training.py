@@ -114,8 +114,8 @@ def train(
     log = joined([part.log for part in solved])
     _report(problem, np.arange(problem.shape[2]), log)
     model = LinearModel(tuple(part.shard for part in solved if part.shard), problem.recipe.loss, {})
-    whole = Shard(model.weights, model.bias)
-    return LinearModel((whole,), problem.recipe.loss, asdict(problem.recipe)), log
+    joined_shard = Shard(model.weights, model.bias)
+    return LinearModel((joined_shard,), problem.recipe.loss, asdict(problem.recipe)), log
 
 
 def train_to(
@@ -190,13 +190,13 @@ def train_to(
     problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
     size = block_labels(problem, shard_labels)
     folder, n_labels = Path(path).resolve(), problem.shape[2]
-    words = files.word_weights(idf, problem.shape[1])
-    mark = _fingerprint(problem, size, words)
+    idf_values = files.word_weights(idf, problem.shape[1])
+    mark = _fingerprint(problem, size, idf_values)
     note = _counter(progress, n_labels)
     with _folder(folder), _io.exclusive(folder):
         complete, kept = _earlier(folder, mark) if resume else (False, [])
         if complete:
-            files.tidy(folder)
+            files.remove_unlisted(folder)
             note(n_labels)
             return files.load(folder, verify=False)
         finished = {entry["start"] for entry in kept}
@@ -207,8 +207,8 @@ def train_to(
             head = files.header(
                 problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
             )
-            files.begin(folder, {**head, "shards": kept}, words)
-            files.tidy(folder)
+            files.begin(folder, {**head, "shards": kept}, idf_values)
+            files.remove_unlisted(folder)
             note(sum(entry["stop"] - entry["start"] for entry in kept))
             with _keeping(folder, n_labels):
                 _train_shards(runner, problem, tasks, folder, note)
@@ -304,13 +304,13 @@ def _start(first: LinearModel | None, problem: Problem) -> Singles | None:
 
 def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
     """Turn "so many more are finished" into progress(done, total)."""
-    done = 0
+    trained = 0
 
     def note(count: int) -> None:
-        nonlocal done
-        done += count
+        nonlocal trained
+        trained += count
         if progress is not None and count:
-            progress(done, total)
+            progress(trained, total)
 
     return note
 
@@ -329,7 +329,7 @@ def _earlier(folder: Path, mark: str) -> tuple[bool, list[files.Entry]]:
     others = []
     for name, head in files.begun(folder):
         if head.get("fingerprint") == mark:
-            complete = name == files.MANIFEST and files.whole(folder, head)
+            complete = name == files.MANIFEST and files.is_complete(folder, head)
             return complete, [entry for entry in head["shards"] if files.intact(folder, entry)]
         others.append(head["package"])
     if others:

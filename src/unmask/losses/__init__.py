@@ -192,9 +192,9 @@ def observed(weights: Weights) -> Observed:
     return Observed(index, on_positives, on_positives if cut is pos else _filled(cut.data, filled))
 
 
-def _filled(values: Floats, where: Bools) -> Floats:
-    out = np.zeros(where.shape)
-    out[where] = values
+def _filled(values: Floats, positions: Bools) -> Floats:
+    out = np.zeros(positions.shape)
+    out[positions] = values
     return out
 
 

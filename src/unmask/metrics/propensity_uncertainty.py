@@ -85,7 +85,7 @@ def with_uncertainty(
     vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
     plain, *drawn = evaluation(propensity.value, vectors)
     return {
-        name: doubted(
+        name: dependence_judged(
             widen(
                 _from(table, propensity.source),
                 [tables[name] for tables in drawn],
@@ -152,7 +152,7 @@ def widen(
     )
 
 
-def doubted(table: Table, effect: float) -> Table:
+def dependence_judged(table: Table, effect: float) -> Table:
     """`table`, doubtful where estimates need labels of a row to go missing independently.
 
     P@k and DCG@k add up labels, so what labels do together does not matter to them; all others by

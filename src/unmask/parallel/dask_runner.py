@@ -53,18 +53,18 @@ class DaskRunner:
         self._check_workers()
 
     def _check_workers(self) -> None:
-        where = getattr(self.client.scheduler, "address", "")
+        address = getattr(self.client.scheduler, "address", "")
         try:
             self.client.submit(_worker_version, pure=False).result(timeout=self.patience)
             answers = self.client.run(_worker_version, on_error="ignore")
         except TimeoutError:
             raise OSError(
-                f"no worker came to the scheduler at {where} within {self.patience:g} s; "
+                f"no worker came to the scheduler at {address} within {self.patience:g} s; "
                 "start workers, or wait longer."
             ) from None
         except ModuleNotFoundError as error:
             raise OSError(
-                f"a worker of {where} cannot import unmask ({error}); install version "
+                f"a worker of {address} cannot import unmask ({error}); install version "
                 f"{__version__} there."
             ) from None
         others = {address: v for address, v in answers.items() if v != __version__}

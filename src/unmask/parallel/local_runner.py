@@ -26,13 +26,13 @@ class LocalRunner:
         import joblib
 
         waiting = list(enumerate(tasks))
-        asked = joblib.effective_n_jobs(None)
-        jobs = asked if asked > 1 else min(_kernels.threads(), len(waiting))
+        configured = joblib.effective_n_jobs(None)
+        jobs = configured if configured > 1 else min(_kernels.threads(), len(waiting))
         if jobs <= 1 or len(waiting) == 1:
             yield from ((position, work(shared, task)) for position, task in waiting)
             return
         parallel = joblib.Parallel(
-            n_jobs=None if asked > 1 else jobs,
+            n_jobs=None if configured > 1 else jobs,
             prefer="threads",
             return_as="generator_unordered",
             mmap_mode="c",  # writable to the eye, so that kernels need not be compiled again

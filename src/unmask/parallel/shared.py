@@ -80,9 +80,9 @@ class Mapped:
         """The value, its arrays mapped."""
         if not self.spans:
             return pickle.loads(self.head)  # noqa: S301 (made by `mapped`)
-        whole = np.memmap(self.path, dtype=np.uint8, mode="c")
+        buffer = np.memmap(self.path, dtype=np.uint8, mode="c")
         return pickle.loads(  # noqa: S301
-            self.head, buffers=[whole[start:stop] for start, stop in self.spans]
+            self.head, buffers=[buffer[start:stop] for start, stop in self.spans]
         )
 
 

@@ -359,8 +359,8 @@ def styles_of(*drawings: Drawing) -> dict[str, Style]:
     return assign_styles(names, chosen)
 
 
-def tuple_of(kind: type[T], values: Iterable[T], what: str) -> tuple[T, ...]:
-    """`values` as a tuple, if all of them are of one kind; `what` they are goes into the message.
+def tuple_of(kind: type[T], values: Iterable[T], noun: str) -> tuple[T, ...]:
+    """`values` as a tuple, if all of them are of one kind; the message calls them `noun`.
 
     >>> tuple_of(int, [1, 2], "rows")
     (1, 2)
@@ -368,7 +368,7 @@ def tuple_of(kind: type[T], values: Iterable[T], what: str) -> tuple[T, ...]:
     checked = tuple(values)
     for index, value in enumerate(checked):
         if not isinstance(value, kind):
-            raise ValueError(f"{what} must be {kind.__name__}; got {value!r} at place {index}.")
+            raise ValueError(f"{noun} must be {kind.__name__}; got {value!r} at place {index}.")
     return checked
 
 
@@ -377,22 +377,22 @@ def set_field(record: object, name: str, value: object) -> None:
     object.__setattr__(record, name, value)
 
 
-def _positions(values: Iterable[Position], what: str) -> tuple[Position, ...]:
+def _positions(values: Iterable[Position], noun: str) -> tuple[Position, ...]:
     """All names or all finite numbers."""
     positions = list(values)
     if positions and all(isinstance(x, str) for x in positions):
         return tuple(printable(x) for x in positions)
-    numbers = _numbers(cast(list[float], positions), what)
+    numbers = _numbers(cast(list[float], positions), noun)
     if None in numbers:
-        raise ValueError(f"{what} must be finite; got {positions[numbers.index(None)]!r}.")
+        raise ValueError(f"{noun} must be finite; got {positions[numbers.index(None)]!r}.")
     return cast(tuple[float, ...], numbers)
 
 
-def _numbers(values: Iterable[float | None], what: str) -> Numbers:
+def _numbers(values: Iterable[float | None], noun: str) -> Numbers:
     try:
         numbers = [None if value is None else float(value) for value in values]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} must be numbers ({error}).") from error
+        raise ValueError(f"{noun} must be numbers ({error}).") from error
     return tuple(y if y is not None and abs(y) <= DRAWABLE else None for y in numbers)
 
 

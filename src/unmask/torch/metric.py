@@ -94,10 +94,10 @@ class RankingMetrics(nn.Module):
             return self._state.compute()
         states: list[Evaluator] = [self._state] * distributed.get_world_size()
         distributed.all_gather_object(states, self._state)  # every rank's state takes its place
-        whole = self._empty()
+        merged = self._empty()
         for state in states:
-            whole.merge(state)
-        return whole.compute()
+            merged.merge(state)
+        return merged.compute()
 
     def values(self) -> dict[str, float]:
         """`compute` as `metric/estimator` → value."""

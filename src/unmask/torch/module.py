@@ -13,8 +13,7 @@ from unmask._kernels.weights import gauss_legendre
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.losses import Loss, Observed, _loss
 from unmask.propensity.models import reciprocal
-from unmask.torch.targets import label_index
-from unmask.torch.targets import spoilt as spoilt_rows
+from unmask.torch.targets import invalid_rows, label_index
 from unmask.weights import CORRECTIONS, Weights, count_distribution, formulas
 from unmask.weights.formulas import Rectangle
 
@@ -164,14 +163,14 @@ class MissingLabelLoss(nn.Module):
                 "give logits of rows × labels and one propensity per label."
             )
         index = label_index(targets, logits.shape)
-        spoilt = None
+        invalid = None
         if torch.compiler.is_compiling():
-            spoilt = spoilt_rows(index, n_labels)[:, None]
+            invalid = invalid_rows(index, n_labels)[:, None]
             index = index.clamp(max=n_labels - 1)
         inverse = self.inverse_propensity.take(index)  # −1 is the last entry, 0
         pos, cut = self._weigh(inverse)
-        if spoilt is not None:
-            marked = pos.masked_fill(spoilt, torch.nan)
+        if invalid is not None:
+            marked = pos.masked_fill(invalid, torch.nan)
             pos, cut = marked, marked if cut is pos else cut
         return Observed(index.clamp(min=0), pos, cut)
 

@@ -6,7 +6,7 @@ of the logits' own shape are taken for 0/1.
 
 Nothing is taken on trust: torch checks the indices of sparse tensors only when asked to, and adds
 repeated entries up. Label numbers that repeat or do not exist are refused as well, except inside a
-compiled graph, which cannot stop: there `spoilt` tells which rows they spoil.
+compiled graph, which cannot stop: there `invalid_rows` marks their rows.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def label_index(targets: Tensor, shape: tuple[int, ...]) -> Tensor:
     return index
 
 
-def spoilt(index: Tensor, n_labels: int) -> Tensor:
+def invalid_rows(index: Tensor, n_labels: int) -> Tensor:
     """(n,) whether a row of label numbers names a label twice, or one that does not exist.
 
-    >>> spoilt(torch.tensor([[0, 2, -1, -1], [1, 1, 0, -1], [0, 3, 1, -1]]), 3)
+    >>> invalid_rows(torch.tensor([[0, 2, -1, -1], [1, 1, 0, -1], [0, 3, 1, -1]]), 3)
     tensor([False,  True,  True])
     """
     ordered = index.sort(dim=1).values
@@ -59,7 +59,7 @@ def spoilt(index: Tensor, n_labels: int) -> Tensor:
 
 
 def _refuse_numbers(index: Tensor, n_labels: int) -> None:
-    bad = spoilt(index, n_labels)
+    bad = invalid_rows(index, n_labels)
     if not bad.any():
         return
     row = int(bad.nonzero()[0])

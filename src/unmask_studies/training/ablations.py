@@ -26,7 +26,7 @@ from unmask import linear
 from unmask.propensity import temper
 from unmask.weights import Weights, empirical_bayes
 from unmask.weights.record import with_values
-from unmask_studies.training.protocol import Setting, Trial, eased
+from unmask_studies.training.protocol import Setting, Trial, smoothed
 
 Floats = NDArray[np.float64]
 FIRST_L2 = 1e-4
@@ -35,7 +35,7 @@ FIRST_L2 = 1e-4
 
 def all_at_prediction(trial: Trial) -> Weights:
     """E[1/N* | m]."""
-    return eased(empirical_bayes(trial.train.observed, trial.propensity), trial.propensity, 1.0)
+    return smoothed(empirical_bayes(trial.train.observed, trial.propensity), trial.propensity, 1.0)
 
 
 def tempered_bayes(trial: Trial) -> Weights:

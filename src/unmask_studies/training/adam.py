@@ -178,8 +178,8 @@ class Batch:
 
 def _batches(features: sp.csr_array, seed: int, epoch: int) -> Iterator[Batch]:
     if features.nnz * 30 > KEPT:
-        return _made(features, seed, epoch)
-    return iter(_kept(_Same(features), seed, epoch))
+        return _shuffled_batches(features, seed, epoch)
+    return iter(_same_batches(_Same(features), seed, epoch))
 
 
 class _Same:
@@ -196,11 +196,11 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _kept(features: _Same, seed: int, epoch: int) -> list[Batch]:
-    return list(_made(features.matrix, seed, epoch))
+def _same_batches(features: _Same, seed: int, epoch: int) -> list[Batch]:
+    return list(_shuffled_batches(features.matrix, seed, epoch))
 
 
-def _made(features: sp.csr_array, seed: int, epoch: int) -> Iterator[Batch]:
+def _shuffled_batches(features: sp.csr_array, seed: int, epoch: int) -> Iterator[Batch]:
     order = np.random.default_rng([seed, epoch]).permutation(features.shape[0])
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]

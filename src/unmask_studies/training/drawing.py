@@ -143,6 +143,6 @@ def _normalised(results: Results) -> list[report.Part | None]:
     ]
     return [
         tables.gains(results, pairs, "recall", "Differences in true test recall, l2 by recall"),
-        tables.tried(results),
+        tables.ablations_table(results),
         tables.minima(results),
     ]

@@ -44,7 +44,7 @@ def _plateau(results: Results, optimizer: str, problem: str) -> float:
     """The test loss of models so strongly regularised that they are constants."""
     ends = [
         results.over_l2((optimizer, problem, setting), "test/true/loss")[1][:, -1]
-        for setting in _shown(results, optimizer, problem)
+        for setting in _drawn_settings(results, optimizer, problem)
     ]
     return float(np.nanmedian([mean(end) for end in ends]))
 
@@ -60,7 +60,7 @@ def _gap_chart(results: Results, path: tuple[str, str, str], y: report.Axis) -> 
     means = {name: over_repetitions(values)[0] for name, (_, values) in lines.items()}
     grid = lines["true labels, test rows"][0]
     best = int(np.nanargmin(means["true labels, test rows"]))
-    observed, true, test = (float(means[name][best]) for name in WHERE)
+    observed, pattern, test = (float(means[name][best]) for name in WHERE)
     low, high = float(y.low or 0), float(y.high or 0)
     return report.Chart(
         "lines",
@@ -68,12 +68,15 @@ def _gap_chart(results: Results, path: tuple[str, str, str], y: report.Axis) -> 
             report.Series(name, grid, _clipped(means[name], high), style=STYLES[name])
             for name in WHERE
         ],
-        title=f"{_words(path[2])}: noise {true - observed:+.2g}, sample {test - true:+.2g}",
+        title=(
+            f"{_setting_name(path[2])}: noise {pattern - observed:+.2g}, "
+            f"sample {test - pattern:+.2g}"
+        ),
         x=L2,
         y=y,
         notes=[
             report.Note(grid[best], start, to=end)
-            for start, end in ((observed, true), (true, test))
+            for start, end in ((observed, pattern), (pattern, test))
             if min(start, end) > low and max(start, end) < high
         ],
     )
@@ -100,7 +103,7 @@ def loss_over_l2(results: Results, optimizer: str) -> report.Panels | None:
 def _loss_chart(results: Results, optimizer: str, problem: str) -> report.Chart:
     top = 1.3 * _plateau(results, optimizer, problem)
     series = []
-    for setting in _shown(results, optimizer, problem):
+    for setting in _drawn_settings(results, optimizer, problem):
         grid, values = results.over_l2((optimizer, problem, setting), "test/true/loss")
         series += _line(setting, grid, values, limit=2 * top)
     return report.Chart(
@@ -113,7 +116,7 @@ def metric_over_l2(
     results: Results, optimizer: str, problem: str, metrics: tuple[str, ...]
 ) -> report.Panels | None:
     """A true test metric over l2, one panel each."""
-    if not _shown(results, optimizer, problem):
+    if not _drawn_settings(results, optimizer, problem):
         return None
     return report.Panels(
         [_metric_chart(results, optimizer, problem, metric, metric) for metric in metrics],
@@ -140,7 +143,7 @@ def _metric_chart(
     results: Results, optimizer: str, problem: str, metric: str, title: str
 ) -> report.Chart:
     series = []
-    for setting in _shown(results, optimizer, problem):
+    for setting in _drawn_settings(results, optimizer, problem):
         grid, values = results.over_l2((optimizer, problem, setting), f"test/true/{metric}")
         series += _line(setting, grid, values)
     return report.Chart("lines", series, title=title, x=L2, y="" if title == metric else metric)
@@ -154,12 +157,12 @@ def _line(
     inside = np.isfinite(middle) & (middle < limit)
     if not inside.any():
         return []
-    shown, low, high = (
+    drawn, low, high = (
         np.where(inside, each, np.nan)
         for each in (middle, middle - spread, np.minimum(middle + spread, 2 * limit))
     )
-    name, ends = _words(setting), (low.tolist(), high.tolist())
-    return [report.Series(name, grid, shown.tolist(), *ends, style=STYLES.get(name))]
+    name, ends = _setting_name(setting), (low.tolist(), high.tolist())
+    return [report.Series(name, grid, drawn.tolist(), *ends, style=STYLES.get(name))]
 
 
 def at_chosen(
@@ -172,7 +175,7 @@ def at_chosen(
     for problem in _problems(results, optimizer):
         series = [
             _dots(results, (optimizer, problem, setting), rule, metrics)
-            for setting in _shown(results, optimizer, problem)
+            for setting in _drawn_settings(results, optimizer, problem)
         ]
         charts.append(report.Chart("dots", series, title=PROBLEMS[problem].title))
     return report.Panels(
@@ -189,18 +192,18 @@ def _dots(
     values = [results.values(path, rule, f"test/true/{metric}") for metric in metrics]
     middle, spread = over_repetitions(np.array(values).T)
     ends = (middle - spread).tolist(), (middle + spread).tolist()
-    name = _words(path[2])
+    name = _setting_name(path[2])
     return report.Series(name, metrics, middle.tolist(), *ends, style=STYLES.get(name))
 
 
 def _problems(results: Results, optimizer: str) -> list[str]:
-    return [problem for problem in PROBLEMS if _shown(results, optimizer, problem)]
+    return [problem for problem in PROBLEMS if _drawn_settings(results, optimizer, problem)]
 
 
-def _shown(results: Results, optimizer: str, problem: str) -> list[str]:
+def _drawn_settings(results: Results, optimizer: str, problem: str) -> list[str]:
     present = results.settings(optimizer, problem)
     return [setting for setting in SHOWN if setting in present]
 
 
-def _words(setting: str) -> str:
+def _setting_name(setting: str) -> str:
     return setting.replace("_", " ")

@@ -191,15 +191,15 @@ def weights_of(setting: Setting, problem: Problem, trial: Trial) -> Weights:
     labels = trial.train.true if setting.clean else trial.train.observed
     weigh = CORRECTIONS[setting.correction]
     options = {"normalized": problem.normalized, "reduction": problem.reduction}
-    return eased(weigh(labels, trial.propensity, **options), trial.propensity, setting.later)
+    return smoothed(weigh(labels, trial.propensity, **options), trial.propensity, setting.later)
 
 
-def eased(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:
+def smoothed(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:
     """The weights times p^later; with `later` 0 they are returned as they are.
 
     >>> from unmask.weights import unbiased
     >>> p = np.array([0.25, 1.0])
-    >>> eased(unbiased([[1, 1]], p), p, 0.5).pos.toarray()
+    >>> smoothed(unbiased([[1, 1]], p), p, 0.5).pos.toarray()
     array([[2., 1.]])
     """
     if not later:

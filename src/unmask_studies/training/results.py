@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask_studies.runs import Row, tidy
+from unmask_studies.runs import Row, group_rows
 
 Path = tuple[str, str, str]
 """Optimiser, problem and setting."""
@@ -108,7 +108,7 @@ def collect(rows: list[Row]) -> Results:
     """Sort the rows; runs that diverged or were not run have no measures and are left out."""
     measured = [row for row in rows if row.get("test/true/R@5") is not None]
     paths: dict[Path, dict[int, list[Row]]] = {}
-    for key, part in tidy(measured, "optimizer", "problem", "setting", "repetition").items():
+    for key, part in group_rows(measured, "optimizer", "problem", "setting", "repetition").items():
         optimizer, problem, setting, repetition = key
         paths.setdefault((optimizer, problem, setting), {})[repetition] = part
     return Results(paths)

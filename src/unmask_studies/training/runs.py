@@ -63,10 +63,10 @@ def by_literal_adam(trial: Trial, problem: str, setting: str, l2: float) -> Iter
 
 
 def _by_adam(trial: Trial, problem: str, setting: str, l2: float, rate: float) -> Iterable[Row]:
-    chosen, how = PROBLEMS[problem], SETTINGS[setting]
-    weights, loss = weights_of(how, chosen, trial), losses.get(chosen.loss)
+    chosen, options = PROBLEMS[problem], SETTINGS[setting]
+    weights, loss = weights_of(options, chosen, trial), losses.get(chosen.loss)
     phases = [adam.Phase(lambda _: loss, weights, EPOCHS, LATE)]
-    if how.pretrained:
+    if options.pretrained:
         first = weights_of(SETTINGS["vanilla"], chosen, trial)
         phases.insert(0, adam.Phase(lambda _: loss, first, PRETRAINING, 0))
     model = adam.train(trial.train.features, phases, l2=l2, rate=rate, seed=trial.seed)
@@ -90,7 +90,7 @@ def by_solver(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[R
 
     The pre-trained setting starts from the optimum of vanilla training instead of from nothing.
     """
-    chosen, how = PROBLEMS[problem], how_of(setting)
+    chosen, options = PROBLEMS[problem], setting_of(setting)
     weights, loss = training_weights(setting, chosen, trial), losses.get(chosen.loss)
     row = _promises(loss, weights, chosen)
     if not row["convex"]:
@@ -105,7 +105,7 @@ def by_solver(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[R
         max_iter=MAX_ITERATIONS,
     )
     first = None
-    if how.pretrained:
+    if options.pretrained:
         first, _ = _solve(trial, recipe, weights_of(SETTINGS["vanilla"], chosen, trial))
     solution, log = _solve(trial, recipe, weights, first)
     model = adam.of_arrays(solution.weights, solution.bias)
@@ -117,7 +117,7 @@ def by_solver(trial: Trial, problem: str, setting: str, l2: float) -> Iterable[R
     return _rows(trial, problem, setting, model, row)
 
 
-def how_of(setting: str) -> Setting:
+def setting_of(setting: str) -> Setting:
     """A setting of the study, or one that was tried."""
     return SETTINGS[setting] if setting in SETTINGS else TRIED[setting][0]
 
@@ -178,7 +178,7 @@ def _rows(trial: Trial, problem: str, setting: str, model: adam.Linear, row: Row
     row["n_features"] = trial.train.features.shape[1]
     if not model.finite:
         return [row]
-    later = how_of(setting).later if setting in SETTINGS or setting in TRIED else 0.0
+    later = setting_of(setting).later if setting in SETTINGS or setting in TRIED else 0.0
     with adam.one_thread():
         scores = {part: model.scores(trial.parts[part].features) for part in PARTS}
         rows = [row | _judged(trial, problem, scores, later)]

@@ -70,26 +70,26 @@ def _bound_for_softmax(results: Results) -> Iterable[report.Verdict]:
 
 def _noise_needs_regularisation(results: Results) -> Iterable[report.Verdict]:
     for optimizer in ("adam", "converged"):
-        for noisy, other, words in (
+        for noisy, other, claim in (
             ("vanilla", "clean", "The best l2 is larger under noise than on clean labels"),
             ("unbiased", "vanilla", "The best l2 is larger for unbiased than for vanilla training"),
         ):
-            yield _larger_l2(results, f"{words} ({optimizer})", noisy, other, optimizer)
+            yield _larger_l2(results, f"{claim} ({optimizer})", noisy, other, optimizer)
 
 
 def _larger_l2(
-    results: Results, words: str, noisy: str, other: str, optimizer: str
+    results: Results, claim: str, noisy: str, other: str, optimizer: str
 ) -> report.Verdict:
-    shown, holds = [], []
+    compared, holds = [], []
     for problem in PROBLEMS:
         paths = [(optimizer, problem, setting) for setting in (noisy, other)]
         if not all(path in results.paths for path in paths):
             continue
         high, low = (best_l2(results, path) for path in paths)
         holds.append(high > low)
-        shown.append(f"{PROBLEMS[problem].title} {high:.0e} against {low:.0e}")
-    evidence = "; ".join(shown) + " (smallest true test loss)"
-    return statement(words, all(holds), evidence) if holds else _untested(words)
+        compared.append(f"{PROBLEMS[problem].title} {high:.0e} against {low:.0e}")
+    evidence = "; ".join(compared) + " (smallest true test loss)"
+    return statement(claim, all(holds), evidence) if holds else _untested(claim)
 
 
 def best_l2(results: Results, path: Path) -> float:
@@ -99,41 +99,41 @@ def best_l2(results: Results, path: Path) -> float:
 
 
 def _noise_gap_dominates(results: Results) -> Iterable[report.Verdict]:
-    words = "OvA BCE: the noise-pattern gap is much larger than the sample gap"
-    shown, holds = [], []
+    claim = "OvA BCE: the noise-pattern gap is much larger than the sample gap"
+    evidence, holds = [], []
     for setting in ("vanilla", "unbiased", "bound"):
         path = ("adam", "ova-bce", setting)
         if path not in results.paths:
             continue
         best = results.over_l2(path, "l2")[0].index(best_l2(results, path))
-        test, true, observed = (
+        test, pattern, observed = (
             mean(results.over_l2(path, key)[1][:, best])
             for key in ("test/true/loss", "train/true/loss", "train/seen/loss")
         )
-        holds.append(true - observed > 2 * (test - true))
-        shown.append(f"{setting}: noise {true - observed:.2f}, sample {test - true:.2f}")
-    yield statement(words, all(holds), "; ".join(shown)) if holds else _untested(words)
+        holds.append(pattern - observed > 2 * (test - pattern))
+        evidence.append(f"{setting}: noise {pattern - observed:.2f}, sample {test - pattern:.2f}")
+    yield statement(claim, all(holds), "; ".join(evidence)) if holds else _untested(claim)
 
 
 def _normalised_recalls_better(results: Results) -> Iterable[report.Verdict]:
     for plain, normalised in (("ova-bce", "ova-n-bce"), ("pal-cce", "pal-n-cce")):
-        words = f"Vanilla training: {PROBLEMS[normalised].title} has better recall than plain"
+        claim = f"Vanilla training: {PROBLEMS[normalised].title} has better recall than plain"
         pair = ("adam", normalised, "vanilla"), ("adam", plain, "vanilla")
         solved = ("converged", normalised, "vanilla"), ("converged", plain, "vanilla")
         gain = results.gain(*pair, "loss", R5)
         evidence = f"R@5 {_gain_text(gain)}; converged, l2 by recall: "
         evidence += _gain_text(results.gain(*solved, "recall", R5))
-        yield statement(words, beyond_spread(gain), evidence)
+        yield statement(claim, beyond_spread(gain), evidence)
 
 
 def _better(
-    results: Results, problem: str, better: str, worse: str, words: str, at_least: float = 0.0
+    results: Results, problem: str, better: str, worse: str, claim: str, at_least: float = 0.0
 ) -> report.Verdict:
     gain = results.gain(("adam", problem, better), ("adam", problem, worse), "loss", R5)
     holds = beyond_spread(gain)
     if holds is not None:
         holds = holds and bool(100 * gain.mean() >= at_least)
-    return statement(words, holds, _both(results, problem, better, worse))
+    return statement(claim, holds, _both(results, problem, better, worse))
 
 
 def _both(results: Results, problem: str, better: str, worse: str) -> str:
@@ -153,8 +153,8 @@ def _gain_text(gain: np.ndarray) -> str:
     return gain_text(gain) if len(gain) else "not run"
 
 
-def _untested(words: str) -> report.Verdict:
-    return statement(words, None, "there are no such runs")
+def _untested(claim: str) -> report.Verdict:
+    return statement(claim, None, "there are no such runs")
 
 
 CHECKS: tuple[Callable[[Results], Iterable[report.Verdict]], ...] = (
@@ -221,16 +221,16 @@ def in_short(results: Results) -> str:
     """True test R@3 and R@5 of the main settings, by the converged solver."""
     parts = []
     for problem in ("pal-n-cce", "ova-n-bce", "pal-cce", "ova-bce"):
-        shown = []
+        values = []
         for setting in results.settings("converged", problem):
             if setting in SETTINGS:
                 r3, r5 = (
                     100 * mean(results.values(("converged", problem, setting), "recall", key))
                     for key in ("test/true/R@3", R5)
                 )
-                shown.append(f"{setting.replace('_', ' ')} {r3:.1f} / {r5:.1f}")
-        if shown:
-            parts.append(f"{PROBLEMS[problem].title}: {', '.join(shown)}.")
+                values.append(f"{setting.replace('_', ' ')} {r3:.1f} / {r5:.1f}")
+        if values:
+            parts.append(f"{PROBLEMS[problem].title}: {', '.join(values)}.")
     if not parts:
         return ""
     return "True test R@3 / R@5 in percent, converged, l2 by deconvolved R@5. " + " ".join(parts)
@@ -255,16 +255,16 @@ def _beats(
     results: Results, problem: str, better: str, others: tuple[str, ...], k: int
 ) -> report.Verdict:
     key = f"test/true/R@{k}"
-    holds, shown = [], []
+    holds, gains = [], []
     for other in others:
         # where the solver cannot vouch for a minimum, Adam stands in for both
         optimizer = "converged" if ("converged", problem, other) in results.paths else "adam"
         pair = (optimizer, problem, better), (optimizer, problem, other)
         gain = results.gain(*pair, "recall", key)
         holds.append(beyond_spread(gain))
-        shown.append(f"{other} ({optimizer}) {_gain_text(gain)}")
-    words = f"{PROBLEMS[problem].title}: {better} beats {', '.join(others)} in R@{k}"
+        gains.append(f"{other} ({optimizer}) {_gain_text(gain)}")
+    claim = f"{PROBLEMS[problem].title}: {better} beats {', '.join(others)} in R@{k}"
     verdict = None if None in holds else all(holds)
     value = mean(results.values(("converged", problem, better), "recall", key))
-    evidence = f"R@{k} {100 * value:.1f}; over {'; over '.join(shown)}".replace("_", " ")
-    return statement(words.replace("_", " "), verdict, evidence)
+    evidence = f"R@{k} {100 * value:.1f}; over {'; over '.join(gains)}".replace("_", " ")
+    return statement(claim.replace("_", " "), verdict, evidence)

@@ -71,8 +71,8 @@ def _runs(steps: int, repetition: int) -> Iterator[Unit]:
                         yield _unit(optimizer, name, setting.series, l2)
     grid = PROBLEMS["ova-bce"].grid(steps)
     for name in TRIED:
-        near = (l2 for l2 in grid if SOLVED_ABOVE < l2 < TRIED_BELOW)
-        yield from (_unit("converged", "pal-n-cce", name, l2) for l2 in near)
+        between = (l2 for l2 in grid if SOLVED_ABOVE < l2 < TRIED_BELOW)
+        yield from (_unit("converged", "pal-n-cce", name, l2) for l2 in between)
     for method in METHODS:
         yield from (_unit("related work", "related", method, l2) for l2 in grid)
     if repetition == 0:

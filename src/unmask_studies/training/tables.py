@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from unmask import report
-from unmask_studies.runs import Row, Unit, tidy
+from unmask_studies.runs import Row, Unit, group_rows
 from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED, SETTINGS
 from unmask_studies.training.related import METHODS
 from unmask_studies.training.results import Path, Results, mean
@@ -67,11 +67,11 @@ def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
     names = ("repetition", "optimizer", "problem", "setting", "l2")
     done = {tuple(row[name] for name in names) for row in rows}
     body = []
-    for (optimizer, problem), part in tidy(planned, "optimizer", "problem").items():
+    for (optimizer, problem), part in group_rows(planned, "optimizer", "problem").items():
         present = [unit for unit in part if tuple(unit[name] for name in names) in done]
         complete = [
             repetition
-            for (repetition,), all_ in tidy(part, "repetition").items()
+            for (repetition,), all_ in group_rows(part, "repetition").items()
             if all(unit in present for unit in all_)
         ]
         if present:
@@ -91,7 +91,7 @@ def coverage(rows: list[Row], planned: list[Unit]) -> report.Table:
 def endings(rows: list[Row]) -> report.Table:
     """What can be promised of every objective, and how its runs ended."""
     body: list[list[report.Cell]] = []
-    for (problem, setting), part in tidy(
+    for (problem, setting), part in group_rows(
         [row for row in rows if row["problem"] in PROBLEMS and row["setting"] in SETTINGS],
         "problem", "setting",
     ).items():  # fmt: skip
@@ -199,7 +199,7 @@ def gains(results: Results, pairs: list[tuple[Path, Path]], rule: str, title: st
     )  # fmt: skip
 
 
-def tried(results: Results) -> report.Table:
+def ablations_table(results: Results) -> report.Table:
     """All normalised corrections of PAL-N, the study's and others, by the converged solver."""
     names = [*results.settings("converged", "pal-n-cce")]
     paths = [("converged", "pal-n-cce", name) for name in names if name != "clean"]
