@@ -136,7 +136,7 @@ def run(
     with closing(_measured(study, [units[i] for i in missing], backend)) as measured:
         for done, (position, rows) in enumerate(measured, start=len(units) - len(missing) + 1):
             i = missing[position]
-            signed = [_plain({**context, **units[i], **row, **measured_by}) for row in rows]
+            signed = [_plain({**context, **units[i], **_short(row), **measured_by}) for row in rows]
             kept[keys[i]] = signed
             key = _plain({**context, **units[i]})
             _io.append_record(path, {"key": key, "rows": signed})
@@ -233,6 +233,14 @@ def _plain(row: Row) -> Row:
     """A row as it is read back: JSON values only."""
     plain: Row = json.loads(json.dumps(row, default=_json_value))
     return plain
+
+
+def _short(row: Row) -> Row:
+    """The measured numbers of a row with nine digits: more is noise, and half of the file."""
+    return {
+        name: float(f"{value:.9g}") if isinstance(value, float) else value
+        for name, value in row.items()
+    }
 
 
 def _json_value(value: Path | np.ndarray | np.generic) -> object:
