@@ -1,9 +1,11 @@
 """The demo: data whose truth is known, labels hidden on purpose, what is lost, what comes back.
 
-Rows are planted, labels hidden with 1/p from 2 (frequent) to 20 (rare), and three linear models
-trained: on complete labels, on observed labels as if they were complete, and on observed labels
-with unbiased weights. All are scored on the true labels of fresh rows; then the scores are
-estimated from hidden labels, as one has to in life.
+Rows are planted, labels hidden with 1/p from 2 (frequent) to 20 (rare), and four linear models
+trained: on complete labels, on observed labels as if they were complete, the same with the
+regularisation that suits it best, and on observed labels with unbiased weights. All are scored on
+the true labels of fresh rows; then the scores are estimated from hidden labels, as one has to in
+life. Part of what a correction gains can be had by regularisation, so the third model has its C
+chosen on the true labels of the test rows: more than anybody could do, and in its favour.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import scipy.sparse as sp
 
 from unmask import data, linear, propensity
 from unmask._typing import Floats
-from unmask.metrics import evaluate, powers, sensitivity
+from unmask.metrics import Table, evaluate, powers, sensitivity
 from unmask.pages.demo import METRICS, Band, Demo
 from unmask.predictions import TopK
 from unmask.weights import count_distribution
@@ -25,13 +27,15 @@ BANDS = {"frequent tenth": (0.0, 0.1), "middle": (0.1, 0.5), "rare half": (0.5, 
 """Labels by frequency rank, as shares of all labels."""
 GAMMAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25)
 """Powers to which propensities are raised: 0 says that nothing is missing, 1 is the truth."""
+TUNED = (3.0, 10.0, 30.0)
+"""The C among which the tuned model has its best; all other models have C = 1."""
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
 
 
 def run(
     *, n: int = 15_000, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Demo:
-    """Make rows, hide labels, train three models, evaluate them with and without the truth.
+    """Make rows, hide labels, train four models, evaluate them with and without the truth.
 
     Parameters
     ----------
@@ -50,11 +54,11 @@ def run(
     >>> run(n=600).total.lost > 0.5
     True
     """
-    steps = iter(range(1, 6))
+    steps = iter(range(1, 7))
 
     def step() -> None:
         if progress is not None:
-            progress(next(steps), 5)
+            progress(next(steps), 6)
 
     rows = models.planted(n, seed)
     p = propensity.inverse_linear(rows.train_labels)
@@ -68,6 +72,9 @@ def run(
     ):
         tops[name] = _predictions(rows, train_labels, correction, p)
         step()
+    scores = {name: evaluate(top, rows.test_labels, metrics=METRICS) for name, top in tops.items()}
+    tuned_C, tuned = _tuned(rows, observed, p)
+    step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
     demo = Demo(
         n=n,
@@ -75,8 +82,12 @@ def run(
         bands=tuple(_band(name, rows.train_labels, observed, p) for name in BANDS),
         empty_rows=int((np.diff(observed.indptr) == 0).sum()),
         scores={
-            name: evaluate(top, rows.test_labels, metrics=METRICS) for name, top in tops.items()
+            "complete": scores["complete"],
+            "vanilla": scores["vanilla"],
+            "vanilla, tuned": tuned,
+            "unbiased": scores["unbiased"],
         },
+        tuned_C=tuned_C,
         estimates=evaluate(tops["unbiased"], hidden, p, metrics=METRICS, estimators=ESTIMATORS),
         sensitivity=sensitivity(
             tops["unbiased"],
@@ -94,10 +105,20 @@ def run(
     return demo
 
 
+def _tuned(rows: models.Split, observed: sp.csr_array, p: Floats) -> tuple[float, Table]:
+    """The C and the true scores of the vanilla model that has the best true R@5."""
+    tables = [
+        evaluate(_predictions(rows, observed, "vanilla", p, C), rows.test_labels, metrics=METRICS)
+        for C in TUNED
+    ]
+    best = int(np.argmax([table["R@5", "vanilla"].value for table in tables]))
+    return TUNED[best], tables[best]
+
+
 def _predictions(
-    rows: models.Split, train_labels: sp.csr_array, correction: str, p: Floats
+    rows: models.Split, train_labels: sp.csr_array, correction: str, p: Floats, C: float = 1.0
 ) -> TopK:
-    recipe = linear.Recipe(loss="logistic", correction=correction)
+    recipe = linear.Recipe(loss="logistic", correction=correction, C=C)
     model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
     return linear.predict_top(model, rows.test_features, 5)
 

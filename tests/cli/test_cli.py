@@ -14,7 +14,7 @@ import pytest
 import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
-from unmask.diagnosis import TestKind, wording
+from unmask.diagnosis import FindingKind, TestKind, wording
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,9 @@ def test_demo_shows_what_is_lost_and_what_comes_back(tmp_path: Path) -> None:
         name: next(row["value"] for row in table if row["metric"] == "R@5")
         for name, table in found["scores"].items()
     }
-    assert recall["vanilla"] < recall["unbiased"] < recall["complete"]
-    assert recall["unbiased"] - recall["vanilla"] > 0.5 * (recall["complete"] - recall["vanilla"])
+    assert recall["vanilla"] < recall["vanilla, tuned"] < recall["unbiased"] < recall["complete"]
+    lost, back = (recall[name] - recall["vanilla, tuned"] for name in ("complete", "unbiased"))
+    assert back > 0.5 * lost
     deconvolved = next(
         row
         for row in found["estimates"]
@@ -148,19 +149,24 @@ def test_a_label_file_without_labels_is_refused(system: dict[str, Path], tmp_pat
     assert f"{features} holds no labels" in refused.stderr.replace("\n", "")
 
 
-def test_diagnosis_flags_rows_that_never_lose_all_labels(
+def test_diagnosis_refutes_counts_and_cannot_judge_a_file_without_empty_rows(
     system: dict[str, Path], tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
     asked = ("diagnose", system["train.txt"], "--propensity", "constant:0.2", "--html", page)
-    found = json.loads(run(*asked, "--json").stdout)
-    assert found["severity"] == "error"
-    assert "empty_rows" in {finding["kind"] for finding in found["findings"][:2]}
-    (empty,) = (t for t in found["tests"] if (t["kind"], t["group"]) == ("empty_rows", "all"))
-    assert empty["values"]["empty"] == 0
-    title = wording.TESTS[TestKind.EMPTY_ROWS].title
-    assert title in page.read_text()
-    assert f"error: {title}" in run(*asked).stdout
+    record = json.loads(run(*asked, "--json").stdout)
+    assert record["severity"] == "error"
+    severities = {finding["kind"]: finding["severity"] for finding in record["findings"]}
+    assert severities["count_thinning"] == "error"
+    assert severities["cannot_judge"] == "warning"
+    assert "empty_rows" not in {test["kind"] for test in record["tests"]}
+    refuted = wording.TESTS[TestKind.COUNT_THINNING].title
+    cannot = wording.FINDINGS[FindingKind.CANNOT_JUDGE].title
+    assert refuted in page.read_text()
+    assert cannot in page.read_text()
+    printed = run(*asked).stdout
+    assert f"error: {refuted}" in printed
+    assert f"warning: {cannot}" in printed
 
 
 def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) -> None:

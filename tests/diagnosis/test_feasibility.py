@@ -12,7 +12,7 @@ from scipy.stats import binom, gamma, norm
 
 from tests.helpers import oracles, strategies
 from tests.helpers.diagnoses import ALL, L, planted, violations
-from unmask import _mixture, data, propensity
+from unmask import _mixture, data
 from unmask.diagnosis import diagnose, feasibility, wording
 
 
@@ -77,8 +77,8 @@ def test_empty_rows_by_hand() -> None:
     )
     full = feasibility.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), ALL)
     assert full.p_value == pytest.approx((1 - 0.5**4) ** 90 + 1e-3)
-    assert full.effect.startswith("no row is empty")
-    assert (found.advice, full.advice) == (wording.NOT_INDEPENDENT, wording.NO_EMPTY_ROWS)
+    assert full.effect.startswith("0 of 90 rows are empty")
+    assert found.advice == wording.NOT_INDEPENDENT
     certain = feasibility.empty_rows(labels, np.array([1.0, 0.5]), ALL)
     assert certain.p_value == 1  # a label that is never lost keeps its row
 
@@ -157,12 +157,33 @@ def test_without_empty_rows_counts_are_compared_given_that_they_are_not_zero() -
     assert ratio == pytest.approx(expected, rel=1e-3)
 
 
-def test_removed_empty_rows_are_the_only_finding_about_them() -> None:
-    true = planted(3000)
-    p = propensity.jain(true)
-    seen = data.hide(true, p, seed=1)
-    found = diagnose(seen[np.diff(seen.indptr) > 0], p)
-    assert violations(found) == {("empty_rows", ALL)}
+@given(strategies.label_sets(max_labels=6))
+def test_rows_with_one_label_say_how_many_rows_were_dropped_at_most(case: tuple) -> None:
+    """E[1{m = 1} (1 − p_j)/p_j] = N* P(m = 0), by enumeration of all masks."""
+    true, p = case
+    p = np.minimum(p, 0.99)
+
+    def behind(seen: tuple[int, ...]) -> float:
+        row = sp.csr_array(np.isin(np.arange(p.size), seen)[None].astype(np.float32))
+        return float(feasibility.dropped_rows(row, p)[0])
+
+    empty = oracles.expectation_over_masks(lambda seen: float(not seen), true, p)
+    dropped = oracles.expectation_over_masks(behind, true, p)
+    assert dropped == pytest.approx(len(true) * empty, rel=1e-9)
+
+
+def test_dropped_rows_count_as_rows_without_labels() -> None:
+    """Spread and frequency with rows that were dropped, as if they had been there."""
+    full = sp.csr_array((np.arange(12)[:, None] < [8, 5]).astype(np.float32))
+    left, p = sp.csr_array(full[:8]), np.array([0.5, 0.7])
+    behind = np.full(8, 0.5)
+    whole, part = feasibility.spread(full, p, ALL), feasibility.spread(left, p, ALL, behind)
+    for name in ("variance", "least_variance"):
+        assert part.values[name] == pytest.approx(whole.values[name])
+    assert part.values["dropped_rows"] == 4
+    assert "with up to 4 empty rows that were dropped" in part.effect
+    (one,), (two,) = feasibility.frequency(full, p), feasibility.frequency(left, p, 4.0)
+    assert one.p_value == two.p_value
 
 
 def test_labels_cut_off_at_a_number_are_recognised() -> None:

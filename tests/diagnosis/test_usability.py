@@ -27,6 +27,26 @@ def test_standard_errors_are_those_of_repeated_masks() -> None:
     assert found["standard_error"]["P@3"] == pytest.approx(np.std(values), rel=0.15)
 
 
+def test_a_model_that_prefers_rare_labels_pays_more_and_no_model_more_than_the_limit() -> None:
+    """Two labels of p = 0.9 and one of 0.1 in every row; P@1 over 400 masks."""
+    rows, p = 400, np.array([0.9, 0.9, 0.1])
+    true = np.ones((rows, 3), np.float32)
+    seen = [data.hide(true, p, seed=seed) for seed in range(400)]
+    figures = usability(seen[0], p, (1,), rng())
+    announced, limit = figures["standard_error"]["P@1"], figures["largest_standard_error"]["P@1"]
+    errors = [np.std([mask[:, [j]].sum() / p[j] / rows for mask in seen]) for j in range(3)]
+    assert errors[0] < announced < errors[2]  # the rare label costs more than was announced
+    assert max(errors) <= limit * (1 + 3 / np.sqrt(2 * 400))
+
+
+def test_the_limit_takes_the_largest_weights_of_every_row() -> None:
+    labels = sp.csr_array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1.0]])
+    p = np.array([0.5, 0.2, 0.25])
+    limits = usability(labels, p, (1, 2), rng())["largest_standard_error"]
+    assert limits["P@1"] == pytest.approx(np.sqrt((25 + 25 + 0 + 16) / 4 / 4))
+    assert limits["P@2"] == pytest.approx(np.sqrt((9**2 + 5**2 + 0 + 6**2) / 4 / 4 / 4))
+
+
 def test_without_losses_everything_is_exact() -> None:
     labels = planted(500)
     found = usability(labels, np.ones(L), (1, 3), rng())
@@ -63,6 +83,7 @@ def figures(precision: float, recall: float, negative: float = 0.0, weight: floa
             "R@1": recall,
             "R@3": recall / 2,
         },
+        "largest_standard_error": {"P@1": 2 * precision, "P@3": 3 * precision},
         "effective_sample_size": {"P": 1234.4, "R": 56.0},
         "largest_weight": {"1/p": 7.0, "T": weight},
         "observed_labels": 9876,
@@ -127,7 +148,7 @@ def test_which_weights_for_normalised_losses(negative: float, weight: float, adv
 
 
 def test_an_error_takes_corrected_numbers_back() -> None:
-    labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
+    labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50 + [[0, 0, 0]]
     for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
         estimator = diagnose(labels, [p] * 3).finding("estimator")
         assert estimator is not None

@@ -183,7 +183,7 @@ def rich_page() -> report.Page:
                             ),
                             Verdict(
                                 "error",
-                                "Every row has a label",
+                                "Too few rows are empty",
                                 "Under independent masks 12 % would be empty.",
                                 "Ask how rows were selected.",
                             ),

@@ -59,7 +59,7 @@ def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
     assert judged(0.25, 0.125, 0.375) == judged(0.01, -0.0001, 0.0201) == "wide"
     bound = claim("bound", complete=False)
     verdict = judge(0.5, (0.3, 0.7), rows=9, heaviest=(9, 0.1), at_most=1.0, claimed=bound)
-    assert str(verdict) == "doubtful: an upper bound; wide: ± 0.2000"
+    assert str(verdict) == "doubtful: an upper bound, if no propensity is too high; wide: ± 0.2000"
     assert verdict.reason is Reason.BIASED_BY_DESIGN
     assert judged(2.0, 1.9, 2.1, at_most=3.0) == "conditional"
     assert judged(5.0, 4.0, 6.0, at_most=10.0) == "conditional"
@@ -79,7 +79,7 @@ def sentence(**changes: Any) -> str:
 def test_verdicts_are_said_in_words() -> None:
     assert sentence() == CONDITIONAL.sentence
     bound = claim("bound", complete=False)
-    assert sentence(claimed=bound) == "doubtful: an upper bound"
+    assert sentence(claimed=bound) == "doubtful: an upper bound, if no propensity is too high"
     assert sentence(interval=(0.3, 0.7)) == "wide: ± 0.2000"
     as_wide = sentence(interval=(-1.0, 2.0))
     assert as_wide == (

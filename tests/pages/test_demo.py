@@ -23,6 +23,17 @@ def test_the_first_sentences_say_what_is_lost_and_what_comes_back(result: demo.D
     assert f"the truth is {truth:.3f}" in summary[3]
 
 
+def test_corrected_training_is_set_against_a_tuned_baseline(result: demo.Demo) -> None:
+    """The share that is back is counted from the best vanilla model, by name."""
+    recall = {name: table["R@5", "vanilla"].value for name, table in result.scores.items()}
+    assert recall["vanilla, tuned"] > recall["vanilla"]
+    lost, back = (recall[name] - recall["vanilla, tuned"] for name in ("complete", "unbiased"))
+    assert result.recovered("R@5") == pytest.approx(back / lost)
+    sentence = demo.summary(result)[2]
+    assert f"C = {result.tuned_C:g}" in sentence
+    assert f"finds {recall['vanilla, tuned']:.1%}; " in sentence
+
+
 def test_a_name_has_the_same_style_in_every_drawing(result: demo.Demo) -> None:
     named = {}
     for drawing in demo.page(result).drawings:

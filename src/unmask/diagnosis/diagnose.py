@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.diagnosis.dependence import agreement, dependence
-from unmask.diagnosis.feasibility import feasibility
+from unmask.diagnosis.feasibility import DOUBT, feasibility, has_empty_rows, share_lost
 from unmask.diagnosis.findings import Diagnosis, Finding, Test
-from unmask.diagnosis.kinds import SEVERITIES, FindingKind, TestKind
+from unmask.diagnosis.kinds import SEVERITIES, FindingKind, Severity
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
@@ -68,14 +68,20 @@ def diagnose(
 
     Examples
     --------
-    Half of all labels were lost, but no row is empty:
+    Half of all labels were lost, but hardly a row is empty:
 
-    >>> labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50
+    >>> labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50 + [[0, 0, 0]]
     >>> diagnosis = diagnose(labels, [0.5, 0.5, 0.5])
-    >>> diagnosis.severity, diagnosis.findings[0].kind == "empty_rows"
+    >>> diagnosis.severity, diagnosis.violations[0].kind == "empty_rows"
     ('error', True)
-    >>> diagnosis.findings[0].title
+    >>> diagnosis.violations[0].title
     'Rows that lost all their labels are missing (all labels)'
+
+    Of a file from which empty rows were dropped, that cannot be said:
+
+    >>> diagnosis = diagnose(labels[:-1], [0.5, 0.5, 0.5])
+    >>> diagnosis.finding("empty_rows"), diagnosis.finding("cannot_judge").severity
+    (None, 'warning')
     """
     matrix = _validation.labels(labels)
     if not matrix.nnz:
@@ -99,7 +105,7 @@ def diagnose(
     findings = [
         *(_violation(test, len(tests)) for test in rejected),
         *_summary(corrected, rejected, alpha),
-        *_never_empty(matrix, p, rejected),
+        *_cannot_judge(matrix, highest, alpha),
         *spurious,
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
         *_tail(matrix, p),
@@ -111,6 +117,7 @@ def diagnose(
 def holm(tests: list[Test]) -> list[Test]:
     """Holm's step-down correction: the smallest p-value times their number, and so on upwards.
 
+    >>> from unmask.diagnosis import TestKind
     >>> tests = [Test(TestKind.ROW, p) for p in (0.01, 0.5, 0.04)]
     >>> [test.adjusted for test in holm(tests)]
     [0.03, 0.5, 0.08]
@@ -146,10 +153,15 @@ def _summary(tests: list[Test], rejected: list[Test], alpha: float) -> Iterator[
         yield Finding(FindingKind.PASSED_TESTS, "info", values, tests=passed)
 
 
-def _never_empty(labels: sp.csr_array, p: Floats, rejected: list[Test]) -> Iterator[Finding]:
-    contradicted = any(test.kind is TestKind.EMPTY_ROWS for test in rejected)
-    if not contradicted and np.diff(labels.indptr).min() > 0 and p[labels.indices].min() < 1:
-        yield Finding(FindingKind.NO_EMPTY_ROWS, "info")
+def _cannot_judge(labels: sp.csr_array, p: Floats, alpha: float) -> Iterator[Finding]:
+    """No row is empty: a warning where that is more than chance, as rows must then be missing."""
+    if has_empty_rows(labels) or p[labels.indices].min() == 1:
+        return
+    least, cautious = share_lost(labels, p)
+    by_chance = (1 - cautious) ** labels.shape[0] + DOUBT
+    values = {"rows": labels.shape[0], "least_share": least}
+    severity: Severity = "warning" if by_chance <= alpha else "info"
+    yield Finding(FindingKind.CANNOT_JUDGE, severity, values)
 
 
 def _spurious(observed: sp.csr_array, complete: sp.csr_array) -> Iterator[Finding]:

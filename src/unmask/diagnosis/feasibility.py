@@ -5,14 +5,23 @@ for sets G of labels (all of them, and those of low propensity), m = observed la
 
 thinning   Masks with p_j are masks with p_j / t followed by a thinning with t = max p. So, given
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
-           success t: likelihood ratio against the best mixture, parametric bootstrap. Where no row
-           is empty, of binomials that are not 0: most published data lack their empty rows, and
-           that must not hide whether the rest fits. The best mixture is that of
-           `weights.counts.mixture`, which also fits the true label counts: one solver for both.
+           success t: likelihood ratio against the best mixture, parametric bootstrap. The best
+           mixture is that of `weights.counts.mixture`, which also fits the true label counts: one
+           solver for both.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
 frequency  a label cannot be observed in more than a share p_j of the rows.
+
+Published files often lack their empty rows. A file in which no row is empty cannot tell whether
+enough rows are, so `empty` is not tested there (`share_lost` says what could have been expected),
+and the other tests make allowance for the rows that may have been dropped:
+
+thinning   is tested given m > 0, which holds for no row that was dropped.
+spread     E[1{m = 1} (1 − p_j)/p_j] = E[N* 1{m = 0}] ≥ P(m = 0), with j the only observed label: so
+           many rows at most were dropped for every one that is left (`dropped_rows`). They enter
+           the mean and the variance as rows without labels.
+frequency  counts them among the rows.
 
 All are exact or conservative for unequal propensities; none assumes that rows look alike.
 """
@@ -29,21 +38,40 @@ from scipy.stats import binom, gamma, norm
 from unmask._typing import Bools, Floats, Ints
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import LabelGroup, TestKind
+from unmask.propensity.models import reciprocal
 from unmask.weights.counts import Mixture, mixture
 
 DOUBT = 1e-3
+MOST_DROPPED = 1e12
+"""Rows behind one row beyond which their number makes no difference."""
 REPLICATES = 99
 NEGLIGIBLE = 0.01  # a likelihood ratio that needs no replicates to be called a perfect fit
 
 
 def feasibility(labels: sp.csr_array, p: Floats, rng: np.random.Generator) -> Iterator[Test]:
     """All tests, on validated labels and propensities."""
-    yield from frequency(labels, p)
+    judgeable = has_empty_rows(labels)
+    dropped = np.zeros(labels.shape[0]) if judgeable else dropped_rows(labels, p)
+    yield from frequency(labels, p, float(dropped.sum()))
     for group, used in groups(labels, p):
         part, p_part = sp.csr_array(labels[:, used]), p[used]
-        yield empty_rows(part, p_part, group)
-        yield spread(part, p_part, group)
-        yield thinning(part, float(p_part.max()), group, rng)
+        if judgeable:
+            yield empty_rows(part, p_part, group)
+        yield spread(part, p_part, group, dropped)
+        yield thinning(part, float(p_part.max()), group, rng, without_empty=not judgeable)
+
+
+def has_empty_rows(labels: sp.csr_array) -> bool:
+    """Whether any row has no observed label; if none has, empty rows may have been dropped."""
+    return bool((np.diff(labels.indptr) == 0).any())
+
+
+def dropped_rows(labels: sp.csr_array, p: Floats) -> Floats:
+    """How many rows that lost all their labels stand behind every row, at most, on average."""
+    only = np.diff(labels.indptr) == 1
+    behind = np.zeros(labels.shape[0])
+    behind[only] = reciprocal(p[labels.indices[labels.indptr[:-1][only]]]) - 1
+    return np.minimum(behind, MOST_DROPPED)
 
 
 def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]]:
@@ -60,9 +88,9 @@ def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]
         yield LabelGroup.LOW_PROPENSITY, lower
 
 
-def frequency(labels: sp.csr_array, p: Floats) -> Iterator[Test]:
+def frequency(labels: sp.csr_array, p: Floats, dropped: float = 0.0) -> Iterator[Test]:
     """Is any label observed in a larger share of rows than its propensity?"""
-    n = labels.shape[0]
+    n = labels.shape[0] + np.ceil(dropped)
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     tail = binom.sf(counts - 1, n, p)
     if not tail.size:
@@ -88,11 +116,7 @@ def empty_rows(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
     parameter*, 1994).
     """
     n, empty = part.shape[0], int((np.diff(part.indptr) == 0).sum())
-    with np.errstate(divide="ignore"):
-        exponent = row_sums(part, (np.log1p(-p) / p)[part.indices])
-    bound = float(np.exp(exponent.mean()))
-    error = exponent.std() / np.sqrt(n) if bound > 0 else 0.0
-    cautious = bound * np.exp(norm.ppf(DOUBT) * error)
+    bound, cautious = share_lost(part, p)
     return Test(
         TestKind.EMPTY_ROWS,
         min(1.0, float(binom.cdf(empty, n, cautious)) + DOUBT),
@@ -101,31 +125,55 @@ def empty_rows(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
     )
 
 
-def spread(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
-    """Does the number of observed labels vary at least as much as losing labels makes it vary?"""
+def share_lost(part: sp.csr_array, p: Floats) -> tuple[float, float]:
+    """The share of rows that lose every label, at least; and its lower end at level `DOUBT`."""
+    with np.errstate(divide="ignore"):
+        exponent = row_sums(part, (np.log1p(-p) / p)[part.indices])
+    bound = float(np.exp(exponent.mean()))
+    error = exponent.std() / np.sqrt(part.shape[0]) if bound > 0 else 0.0
+    return bound, float(bound * np.exp(norm.ppf(DOUBT) * error))
+
+
+def spread(part: sp.csr_array, p: Floats, group: LabelGroup, dropped: Floats | None = None) -> Test:
+    """Does the number of observed labels vary at least as much as losing labels makes it vary?
+
+    `dropped` rows without labels stand behind every row (default: none); the excess of a row is
+    its influence on Σ m² − (Σ m)² / (number of rows) − Σ (1 − p).
+    """
     m = np.diff(part.indptr).astype(np.float64)
+    rows = np.ones_like(m) if dropped is None else 1 + dropped
+    mean = m.sum() / rows.sum()
     at_least = row_sums(part, (1 - p)[part.indices])
-    excess = (m - m.mean()) ** 2 - at_least
+    excess = m**2 - 2 * mean * m + mean**2 * rows - at_least
     error = excess.std() / np.sqrt(len(m)) + 1e-9  # constant counts have no error at all
     return Test(
         TestKind.COUNT_SPREAD,
         float(norm.cdf(excess.mean() / error)),
         {
-            "variance": float(m.var()),
-            "least_variance": float(at_least.mean()),
+            "variance": float((excess + at_least).sum() / rows.sum()),
+            "least_variance": float(at_least.sum() / rows.sum()),
+            "dropped_rows": float((rows - 1).sum()),
             "highest_propensity": float(p.max()),
         },
         group=group,
     )
 
 
-def thinning(part: sp.csr_array, t: float, group: LabelGroup, rng: np.random.Generator) -> Test:
+def thinning(
+    part: sp.csr_array,
+    t: float,
+    group: LabelGroup,
+    rng: np.random.Generator,
+    *,
+    without_empty: bool = False,
+) -> Test:
     """Is the histogram of label counts that of a thinning with probability t?
 
-    Data without any empty row are compared with what thinning leaves in rows that are not empty:
-    that no row is empty is tested by `empty_rows`.
+    `without_empty`: only rows that are not empty are compared, with what thinning leaves in them.
     """
     n_labels, rows = part.shape[1], np.bincount(np.diff(part.indptr))
+    if without_empty:
+        rows[0] = 0
     ratio, fit = _likelihood_ratio(rows, n_labels, t)
     expected = _histogram(fit, t)
     repeated = replicates(

@@ -161,7 +161,8 @@ which of the two annotations is wrong.
 class Usability(TypedDict):
     """How exact corrected metrics can be, and the figures behind it.
 
-    standard_error         of every metric, "P@1" …
+    standard_error         of every metric, "P@1" …, for a model that puts true labels first
+    largest_standard_error  of "P@1" …, for any model
     effective_sample_size  of "P" and "R": (Σ w)² / Σ w² of the weights of the observed labels
     observed_labels        how many labels were observed
     largest_weight         "1/p" of P@k and nDCG@k, "T" of R@k
@@ -169,6 +170,7 @@ class Usability(TypedDict):
     """
 
     standard_error: dict[str, float]
+    largest_standard_error: dict[str, float]
     effective_sample_size: dict[str, float]
     observed_labels: int
     largest_weight: dict[str, float]
@@ -193,9 +195,10 @@ class Diagnosis:
     Examples
     --------
     >>> from unmask import diagnose
-    >>> diagnosis = diagnose([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50, [0.5, 0.5, 0.5])
+    >>> labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50 + [[0, 0, 0]]
+    >>> diagnosis = diagnose(labels, [0.5, 0.5, 0.5])
     >>> diagnosis.test("empty_rows").values["empty"]
-    0
+    1
     >>> diagnosis.finding("empty_rows").severity, diagnosis.finding("spurious_labels")
     ('error', None)
     >>> diagnosis.finding("estimator").advice.partition(",")[0]

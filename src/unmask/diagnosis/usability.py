@@ -1,11 +1,12 @@
 """Before any model is trained: how exact can corrected metrics be, and which ones to use?
 
 Corrected metrics weigh a hit on label j by 1/p_j (P@k, nDCG@k) or by the exact normalised weight
-T_j (R@k, `weights.normalized_weights`). What the masks cost depends on labels and propensities,
-hardly on the model, so it can be known beforehand: the standard errors are those of a model that
+T_j (R@k, `weights.normalized_weights`). What the masks cost depends on labels, propensities and on
+which labels a model prefers. Before there is a model, the standard errors are those of one that
 puts min(k, N*) true labels of every row first, in random choice (nDCG@k: normaliser taken as
-known). No model makes the masks cost more in P@k; that real models are better on some rows than on
-others comes on top.
+known). A model that prefers labels of low propensity pays more. For P@k there is a limit that holds
+for every model: its row value is at most x = the sum of the k largest 1/p of the row's observed
+labels, divided by k, so its standard error is at most √(mean x² / n).
 
 ESS, the effective sample size, is (Σ w)² / Σ w²: as many unweighted labels would be as exact.
 """
@@ -38,6 +39,9 @@ def usability(
     row_total = row_sums(labels, exact / _scale(exact))
     return {
         "standard_error": _standard_errors(labels, p, inverse, exact, places, rng),
+        "largest_standard_error": {
+            f"P@{k}": _largest_precision_error(labels, inverse, k) for k in places
+        },
         "effective_sample_size": {"P": _kish(inverse), "R": _kish(np.abs(exact))},
         "observed_labels": int(labels.nnz),
         "largest_weight": {
@@ -69,6 +73,16 @@ def _standard_errors(
     return errors
 
 
+def _largest_precision_error(labels: sp.csr_array, inverse: Floats, k: int) -> float:
+    """√(mean x² / n) with x = the k largest 1/p of the row's observed labels, divided by k."""
+    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    order = np.lexsort((-inverse, rows))  # rows stay together, the largest weight of each first
+    place = np.arange(labels.nnz) - labels.indptr[rows]
+    scale = _scale(inverse)
+    most = row_sums(labels, np.where(place < k, inverse[order], 0.0) / scale) / k
+    return float(np.sqrt((most**2).mean() / labels.shape[0])) * scale
+
+
 def _scale(weights: Floats) -> float:
     """1, or the largest of weights whose squares or sums could exceed float64."""
     largest = float(np.abs(weights).max(initial=1.0))
@@ -96,6 +110,7 @@ def usability_findings(usability: Usability, refuted: bool) -> Iterator[Finding]
             **errors,
             "precision_error": precision,
             "recall_error": recall,
+            "largest_precision_error": max(usability["largest_standard_error"].values()),
             **weights,
             "observed_labels": usability["observed_labels"],
             "effective_sample_size_P": sizes["P"],

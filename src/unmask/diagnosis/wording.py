@@ -106,10 +106,10 @@ CUT_OFF = (
     "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
     "from before the cut."
 )
-NO_EMPTY_ROWS = (
-    "Rows that lost all their labels were probably removed, as published data sets do. Put them "
-    "back if you can. If not: P@k and DCG@k by `unbiased` are too high by at least that share "
-    "relative to all rows, and `deconvolved` estimates speak of the rows that kept a label."
+EMPTY_ROWS_DROPPED = (
+    "If rows without labels were dropped, as published files do, put them back if you can. If not: "
+    "P@k and DCG@k by `unbiased` are too high relative to all rows, by the share that was dropped, "
+    "and `deconvolved` estimates speak of the rows that kept a label."
 )
 DEPENDENT = (
     "No propensity per label can describe these losses: corrected numbers keep a bias that more "
@@ -119,12 +119,26 @@ USE_AUDIT = "Use propensities estimated from this audit (`propensity.audit`)."
 
 
 def _empty_rows(values: Values) -> str:
-    subject = (
-        "no row is" if values["empty"] == 0 else f"{values['empty']} of {values['rows']} rows are"
-    )
     return (
-        f"{subject} empty, but with these propensities at least {values['least_share']:.1%} of all "
-        "rows lose every label"
+        "{empty} of {rows} rows are empty, but with these propensities at least {least_share:.1%} "
+        "of all rows lose every label"
+    ).format_map(values)
+
+
+def _cannot_judge(values: Values) -> str:
+    return (
+        "No row is empty, though with these propensities at least {least_share:.2g} of all rows "
+        "lose every label. Either rows without labels were dropped, or the propensities are too "
+        "low: without the empty rows this file cannot tell, so their number was not tested."
+    ).format_map(values)
+
+
+def _spread(values: Values) -> str:
+    dropped = values["dropped_rows"]
+    allowance = f" (with up to {dropped:,.0f} empty rows that were dropped)" if dropped else ""
+    return (
+        f"the number of observed labels per row{allowance} has variance {values['variance']:.3g}; "
+        f"losing labels at random alone makes it {values['least_variance']:.3g}"
     )
 
 
@@ -162,13 +176,12 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "enough empty rows",
         "Rows that lost all their labels are missing",
         _empty_rows,
-        lambda values: NO_EMPTY_ROWS if values["empty"] == 0 else NOT_INDEPENDENT,
+        _plain(NOT_INDEPENDENT),
     ),
     TestKind.COUNT_SPREAD: WordingOfTest(
         "counts vary enough",
         "The number of labels varies too little between rows",
-        "the number of observed labels per row has variance {variance:.3g}; losing labels at "
-        "random alone makes it {least_variance:.3g}".format_map,
+        _spread,
         _plain(NOT_INDEPENDENT),
     ),
     TestKind.COUNT_THINNING: WordingOfTest(
@@ -237,7 +250,11 @@ EXACT_ENOUGH = 0.01
 
 
 def _standard_errors(values: Values) -> str:
-    return f"Standard errors with these rows, whatever the model: {listed(values)}. " + (
+    return (
+        "Standard errors with these rows, for a model that puts true labels first without regard "
+        f"for their propensity: {listed(values)}. A model that prefers rare labels pays more: "
+        f"in P@k up to {values['largest_precision_error']:.2g}. "
+    ) + (
         "The largest weight of a label is {largest_weight_P:.3g} in P and nDCG and "
         "{largest_weight_R:.3g} in R; {observed_labels:,} labels are worth "
         "{effective_sample_size_P:,.0f} of equal weight in P and nDCG, "
@@ -316,13 +333,10 @@ FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
             "(`propensity.audit_plan` says which)."
         ),
     ),
-    FindingKind.NO_EMPTY_ROWS: WordingOfFinding(
-        "Every row has a label",
-        _plain(
-            "No row is empty. These propensities do not make empty rows certain, so this is no "
-            "contradiction, but it is what data look like from which empty rows were removed."
-        ),
-        _plain("Make sure that rows without observed labels were kept."),
+    FindingKind.CANNOT_JUDGE: WordingOfFinding(
+        "This file cannot tell whether rows lost all their labels",
+        _cannot_judge,
+        _plain(EMPTY_ROWS_DROPPED),
     ),
     FindingKind.SPURIOUS_LABELS: WordingOfFinding(
         "Observed labels that are not true",

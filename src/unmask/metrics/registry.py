@@ -256,7 +256,8 @@ METRICS: dict[str, Metric] = {
         over="labels",
     ),
     "macro-R": Metric(
-        "per label: hits / times right; mean over labels (propensities cancel)",
+        "per label: hits / times right; mean over labels (propensities cancel where masks do not "
+        "depend on the score)",
         "recall",
         views=("vanilla",),
         over="labels",
@@ -277,7 +278,10 @@ ESTIMATORS: dict[str, Estimator] = {
         "treats the observed labels as all the true ones", "measures the observed labels only"
     ),
     "unbiased": Estimator("right on average over which labels went missing; can be very noisy"),
-    "bound": Estimator("at least the truth on average", "an upper bound"),
+    "bound": Estimator(
+        "at least the truth on average, if no propensity is too high",
+        "an upper bound, if no propensity is too high",
+    ),
     "deconvolved": Estimator("fits how many labels rows truly have, from the whole data set"),
     "tempered": Estimator(
         "1/p replaced by 1 + τ(1/p − 1): less noise for some bias", "biased towards vanilla"

@@ -41,7 +41,9 @@ class Demo:
     bands: tuple[Band, ...]
     empty_rows: int
     scores: dict[str, Table]
-    """By model, on true labels: complete, vanilla, unbiased."""
+    """By model, on true labels: complete, vanilla, "vanilla, tuned", unbiased."""
+    tuned_C: float
+    """The C that suits the tuned model best."""
     estimates: Table
     """Of the unbiased model, from hidden test labels."""
     sensitivity: Tables
@@ -61,11 +63,12 @@ class Demo:
         return Band("all", sum(b.labels for b in self.bands), observed / true, true, observed)
 
     def recovered(self, metric: str) -> float:
-        """The share of what vanilla training loses that corrected training brings back."""
-        complete, vanilla, unbiased = (
-            self.scores[name][metric, "vanilla"].value for name in self.scores
+        """The share of what tuned vanilla training loses that corrected training brings back."""
+        complete, tuned, unbiased = (
+            self.scores[name][metric, "vanilla"].value
+            for name in ("complete", "vanilla, tuned", "unbiased")
         )
-        return (unbiased - vanilla) / (complete - vanilla)
+        return (unbiased - tuned) / (complete - tuned)
 
 
 def summary(demo: Demo) -> list[str]:
@@ -80,9 +83,11 @@ def summary(demo: Demo) -> list[str]:
         f"{1 - rare.lost:.0%}; {demo.empty_rows:,} training rows lost all their labels.",
         "Nothing in the observed data marks the gaps: a model trained on them as they are finds "
         f"{_percent(demo, 'vanilla')} of the true labels in its top five, one trained on complete "
-        f"labels {_percent(demo, 'complete')}.",
-        f"Training with unbiased weights finds {_percent(demo, 'unbiased')}: "
-        f"{demo.recovered('R@5'):.0%} of the loss is back.",
+        f"labels {_percent(demo, 'complete')} (C = 1 for both).",
+        f"With the regularisation that suits it best (C = {demo.tuned_C:g}, chosen on the true "
+        f"labels in its favour) the former finds {_percent(demo, 'vanilla, tuned')}; training with "
+        f"unbiased weights finds {_percent(demo, 'unbiased')}: {demo.recovered('R@5'):.0%} of what "
+        "is still lost is back.",
         f"Scored on hidden labels as if they were complete, that model has R@5 = {observed:.3f}; "
         f"the truth is {truth:.3f}.",
         f"The deconvolved estimate from the same hidden labels is {corrected.value:.3f}, "
@@ -146,7 +151,8 @@ def _models_table(demo: Demo) -> report.Table:
         ],
         title="Scores on true labels",
         caption="Trained on, complete: all true labels; vanilla: observed labels as they are; "
-        "unbiased: observed labels with weights 1/p.",
+        "unbiased: observed labels with weights 1/p. C is 1, for vanilla, tuned: "
+        f"{demo.tuned_C:g}, the best for its true R@5.",
     )  # fmt: skip
 
 
