@@ -2,7 +2,8 @@
 
 This room says how things look and knows nothing of labels: others say what stands on a page.
 Parts are frozen records (`page`, `charts`); functions draw (`drawing`), arrange (`html`,
-`markdown`) and write (`files`) them. Every chart and table is data first and can be saved as such.
+`markdown`) and write (`files`) them; a `questionnaire` is a page on which a person answers. Every
+chart and table is data first and can be saved as such.
 
 >>> import tempfile
 >>> recall = Series("unbiased", [0.1, 1.0], [0.6, 0.5], low=[0.0, 0.4], high=[2.0, 0.6])
@@ -32,10 +33,19 @@ from unmask.report.page import (
     Verdict,
     Verdicts,
 )
+from unmask.report.questionnaire import (
+    ANSWERS,
+    Passage,
+    Question,
+    Questionnaire,
+    render_questionnaire,
+    write_questionnaire,
+)
 from unmask.report.styles import PALETTE, Style, Styles, assign_styles
 from unmask.report.tables import csv_of, harmless, json_of, latex_of, markdown_of, rows, text_of
 
 __all__ = [
+    "ANSWERS",
     "KINDS",
     "LEVELS",
     "PALETTE",
@@ -51,6 +61,9 @@ __all__ = [
     "Page",
     "Panels",
     "Part",
+    "Passage",
+    "Question",
+    "Questionnaire",
     "Rule",
     "Section",
     "Series",
@@ -69,9 +82,11 @@ __all__ = [
     "markdown_of",
     "printable",
     "render",
+    "render_questionnaire",
     "rows",
     "save",
     "text_of",
     "write",
     "write_markdown",
+    "write_questionnaire",
 ]

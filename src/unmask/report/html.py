@@ -47,7 +47,7 @@ from unmask.report.page import (
 from unmask.report.styles import DASHES, Style, Styles
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
     from markupsafe import Markup
 
 LIMIT = 3_000_000
@@ -79,7 +79,7 @@ def render(page: Page) -> str:
     >>> "<h1>Is 1 &lt; 2?</h1>" in render(Page("Is 1 < 2?"))
     True
     """
-    script = _source("page.js")
+    script = source("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = (
         _template()
@@ -88,7 +88,7 @@ def render(page: Page) -> str:
             sections=list(_sections(page)),
             script=script,
             script_hash=digest,
-            style=_source("page.css"),
+            style=source("page.css"),
             light=svg.variables(0),
             dark=svg.variables(1),
         )
@@ -105,16 +105,23 @@ def render(page: Page) -> str:
 
 @cache
 def _template() -> Template:
+    return environment().from_string(source("page.html.jinja"))
+
+
+@cache
+def environment() -> Environment:
+    """How all templates are filled: values are escaped, and none may be missing."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["prose"] = _prose
-    return environment.from_string(_source("page.html.jinja"))
+    made.filters["prose"] = _prose
+    return made
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """A template, style sheet or script of this room."""
     return files("unmask.report").joinpath(name).read_text(encoding="utf-8")
 
 
