@@ -6,9 +6,13 @@
 
 An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
 and assume nothing of what hid the labels. Read on in `planning` (designs), `frames` (strata),
-`answers` (partial ones, too); the estimates are those of `unmask.metrics.measured`.
+`answers` (partial ones, too), `sheets` (what a person is shown), `reading` (what comes back) and
+`annotators` (what several people said, joined; how far they agree); the estimates are
+those of `unmask.metrics.measured`.
 """
 
+from unmask.audit.agreement import Agreement, PairAgreement
+from unmask.audit.annotators import Answer, Answers, Contradiction
 from unmask.audit.answers import from_pairs, from_rows
 from unmask.audit.planning import (
     AuditPlan,
@@ -19,20 +23,43 @@ from unmask.audit.planning import (
     read_plan,
     write_plan,
 )
+from unmask.audit.reading import read
+from unmask.audit.sheets import (
+    FORMATS,
+    Question,
+    Sheet,
+    label_studio_config,
+    plan_key,
+    sheet,
+    write_sheet,
+)
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 
 __all__ = [
+    "FORMATS",
+    "Agreement",
+    "Answer",
+    "Answers",
     "AuditPlan",
+    "Contradiction",
     "Design",
     "Expected",
     "Judgements",
+    "PairAgreement",
+    "Question",
     "Sample",
+    "Sheet",
     "Stratum",
     "Wave",
     "extend",
     "from_pairs",
     "from_rows",
+    "label_studio_config",
     "plan",
+    "plan_key",
+    "read",
     "read_plan",
+    "sheet",
     "write_plan",
+    "write_sheet",
 ]

@@ -1,0 +1,274 @@
+"""What people said to the questions of a sheet: each of them, and joined.
+
+Joined, the answer is that of most people, or of the adjudicator where there is one. Where people
+are evenly split there is no answer until somebody else has judged; `Answers.contradictions` lists
+it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask._typing import Record
+from unmask.audit.agreement import Agreement, agreement
+from unmask.audit.answers import from_pairs, from_rows
+from unmask.audit.planning import AuditPlan
+from unmask.audit.sheets import Question, Sheet, plan_key
+from unmask.data.judgements import Judgements
+
+COMPLETE, BEGUN = "complete", "begun"
+"""Of rows: all labels are named; some are, and perhaps not all."""
+DECIDED = ("yes", "no", COMPLETE)
+"""Answers that count as judged; unsure and skip do not."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one person said to one question.
+
+    Parameters
+    ----------
+    word : {"yes", "no", "unsure", "skip", "complete", "begun"}
+        Rows are complete, or begun: some labels are named, and perhaps not all.
+    labels : tuple of int, default ()
+        Of rows: the labels that apply.
+    """
+
+    word: str
+    labels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """People who decided a question differently.
+
+    Parameters
+    ----------
+    question : str
+        Its id.
+    row : str
+        Name of the row.
+    label : str
+        Name of the label; of rows, the labels that not all of them named.
+    answers : tuple of (str, str)
+        Annotator and answer; of rows, the annotator and which of these labels were named.
+    settled : bool
+        Whether there is an answer all the same.
+    """
+
+    question: str
+    row: str
+    label: str
+    answers: tuple[tuple[str, str], ...]
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What people said about the questions of a sheet.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        What was asked.
+    by_annotator : mapping of str to mapping of int to Answer
+        By person, then by position of the question in the sheet.
+    adjudicator : str, default ""
+        Whose answers decide where there are any.
+    """
+
+    sheet: Sheet
+    by_annotator: Mapping[str, Mapping[int, Answer]]
+    adjudicator: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an adjudicator who said nothing."""
+        if self.adjudicator and self.adjudicator not in self.by_annotator:
+            people = ", ".join(map(repr, self.by_annotator)) or "nobody"
+            raise ValueError(f"{self.adjudicator!r} has not answered; answers are by {people}.")
+
+    def counts(self) -> dict[str, int]:
+        """Questions asked, judged, only unsure, only skipped, begun, split, and open."""
+        joined = self._joined()
+        tally = Counter(joined.get(i, "open") for i in range(len(self.sheet.questions)))
+        names = ("judged", "unsure", "skip", "begun", "split", "open")
+        return {"asked": len(self.sheet.questions), **{name: tally[name] for name in names}}
+
+    def _joined(self) -> dict[int, str]:
+        """The state of every question that somebody answered."""
+        states: dict[int, str] = {}
+        for position in {p for said in self.by_annotator.values() for p in said}:
+            words = [said[position].word for said in self.by_annotator.values() if position in said]
+            decided = any(word in DECIDED for word in words)
+            if decided:
+                states[position] = "judged" if self._decision(position) is not None else "split"
+            else:
+                states[position] = next(w for w in ("unsure", BEGUN, "skip") if w in words)
+        return states
+
+    def _decided(self, position: int) -> dict[str, frozenset[int]]:
+        """By annotator who decided a question, the labels that apply."""
+        label = self.sheet.questions[position].label
+        decided = {}
+        for name, said in self.by_annotator.items():
+            answer = said.get(position)
+            if answer is not None and answer.word in DECIDED:
+                own = answer.labels if label is None else (label,) * (answer.word == "yes")
+                decided[name] = frozenset(own)
+        return decided
+
+    def _decision(self, position: int) -> frozenset[int] | None:
+        """The labels that apply, by the adjudicator or by most; None if split on any label."""
+        decided = self._decided(position)
+        if self.adjudicator in decided:
+            return decided[self.adjudicator]
+        votes = Counter(label for own in decided.values() for label in own)
+        if not decided or any(2 * count == len(decided) for count in votes.values()):
+            return None
+        return frozenset(label for label, count in votes.items() if 2 * count > len(decided))
+
+    def judgements(self, plan: AuditPlan) -> Judgements:
+        """The joined answers as judgements, for `evaluate(…, audit=…)`.
+
+        Parameters
+        ----------
+        plan : AuditPlan
+            The plan of the sheet, or an extended one.
+
+        Returns
+        -------
+        Judgements
+
+        Raises
+        ------
+        ValueError
+            If the plan is another one, or too little was answered.
+        """
+        if plan_key(plan) != self.sheet.key:
+            raise ValueError("these answers belong to the questions of another plan.")
+        decisions = {
+            self.sheet.questions[position].id: decision
+            for position in {p for said in self.by_annotator.values() for p in said}
+            if (decision := self._decision(position)) is not None
+        }
+        if plan.labels is not None:
+            ids = [f"r{row}_l{label}" for row, label in zip(plan.rows, plan.labels, strict=True)]
+            return from_pairs(
+                plan, [float(bool(decisions[i])) if i in decisions else np.nan for i in ids]
+            )
+        ids = [f"r{row}" for row in plan.rows]
+        answered = [i in decisions for i in ids]
+        named = [sorted(decisions.get(i, ())) for i in ids]
+        pointers = np.concatenate([[0], np.cumsum([len(each) for each in named])])
+        columns = np.array([label for each in named for label in each], dtype=np.int64)
+        ones = np.ones(columns.size, dtype=np.float32)
+        shape = (len(ids), len(self.sheet.label_names))
+        return from_rows(plan, sp.csr_array((ones, columns, pointers), shape), answered=answered)
+
+    def agreement(self) -> Agreement:
+        """How far annotators agree, on pairs of a row and a label that they decided.
+
+        Returns
+        -------
+        Agreement
+            Of complete rows, every label is a pair.
+        """
+        width = len(self.sheet.label_names)
+        shared = [
+            position
+            for position in range(len(self.sheet.questions))
+            if len(self._decided(position)) >= 2
+        ]
+        items: dict[str, dict[int, bool]] = {name: {} for name in self.by_annotator}
+        for position in shared:
+            label = self.sheet.questions[position].label
+            for name, own in self._decided(position).items():
+                asked = range(width) if label is None else (label,)
+                items[name] |= {position * width + each: each in own for each in asked}
+        return agreement({name: decided for name, decided in items.items() if decided})
+
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Questions that people decided differently, in the order of the sheet."""
+        listed = []
+        for position, question in enumerate(self.sheet.questions):
+            decided = self._decided(position)
+            if len(set(decided.values())) > 1:
+                listed.append(self._contradiction(position, question, decided))
+        return tuple(listed)
+
+    def _contradiction(
+        self, position: int, question: Question, decided: Mapping[str, frozenset[int]]
+    ) -> Contradiction:
+        named = frozenset.union(*decided.values())
+        disputed = sorted(named - frozenset.intersection(*decided.values()))
+        answers = tuple(
+            (name, ("yes" if own else "no") if question.label is not None
+             else ", ".join(self.sheet.name_of(each) for each in disputed if each in own) or "none")
+            for name, own in decided.items()
+        )  # fmt: skip
+        return Contradiction(
+            question.id,
+            question.row_name,
+            ", ".join(map(self.sheet.name_of, disputed)),
+            answers,
+            self._decision(position) is not None,
+        )
+
+    def to_dict(self) -> Record:
+        """Plain values for JSON; `from_dict` is the inverse."""
+        return {
+            "key": self.sheet.key,
+            "annotators": {
+                name: {
+                    self.sheet.questions[position].id: [answer.word, *answer.labels]
+                    for position, answer in sorted(said.items())
+                }
+                for name, said in self.by_annotator.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, sheet: Sheet, stored: Mapping[str, Any]) -> Answers:
+        """The answers that `to_dict` made a dict of.
+
+        Raises
+        ------
+        ValueError
+            If they belong to other questions.
+        """
+        if stored.get("key") != sheet.key:
+            raise ValueError("these answers belong to other questions.")
+        places = {question.id: position for position, question in enumerate(sheet.questions)}
+        by_annotator = {
+            str(name): {
+                places[i]: Answer(word, tuple(labels)) for i, (word, *labels) in said.items()
+            }
+            for name, said in stored["annotators"].items()
+        }
+        return cls(sheet, by_annotator)
+
+    def updated(self, newer: Answers) -> tuple[Answers, int]:
+        """With newer answers put over these, and how many of them changed one.
+
+        Parameters
+        ----------
+        newer : Answers
+            To the same questions.
+
+        Returns
+        -------
+        (Answers, int)
+        """
+        both = {name: dict(said) for name, said in self.by_annotator.items()}
+        changed = 0
+        for name, said in newer.by_annotator.items():
+            old = both.setdefault(name, {})
+            changed += sum(position in old and old[position] != said[position] for position in said)
+            old |= said
+        return Answers(self.sheet, both, newer.adjudicator or self.adjudicator), changed
