@@ -362,7 +362,7 @@ def extend(
     >>> top = TopK([[0]] * 9, [[1.0]] * 9)
     >>> first = plan(top, [[1, 0]] * 9, budget=3)
     >>> both = extend(first, top, [[1, 0]] * 9, budget=2, seed=1)
-    >>> bool((both.rows[:3] == first.rows).all()), len(set(both.rows)), both.probability[0]
+    >>> bool((both.rows[:3] == first.rows).all()), len(set(both.rows)), float(both.probability[0])
     (True, 5, 0.5555555555555556)
     """
     question = _question(
