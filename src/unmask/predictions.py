@@ -17,6 +17,7 @@ refused: no rule for it would be right for every system.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -250,6 +251,29 @@ def write(path: PathLike, top: TopK) -> None:
         archive.save_matrix(path, scores)
     else:
         _io.write_rows(path, top.labels.shape, scores)
+
+
+def fingerprint(top: TopK, k: int) -> str:
+    """A short text that is the same for the same first k predictions of the same rows.
+
+    Parameters
+    ----------
+    top : TopK
+        The predictions.
+    k : int
+        How many places of each row count; their scores do not.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> fingerprint(TopK([[2, 0]], [[0.9, 0.4]]), 1) == fingerprint(TopK([[2]], [[0.1]]), 1)
+    True
+    """
+    first = np.ascontiguousarray(top.labels[:, :k], dtype="<i4")
+    return hashlib.sha256(f"{first.shape}".encode() + first.tobytes()).hexdigest()[:16]
 
 
 def _validated_pair(labels: ArrayLike, scores: ArrayLike, *, copy: bool) -> tuple[Indices, Singles]:

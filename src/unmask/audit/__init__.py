@@ -6,9 +6,9 @@
 
 An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
 and assume nothing of what hid the labels. Read on in `planning` (designs), `frames` (strata),
-`answers` (partial ones, too), `sheets` (what a person is shown), `reading` (what comes back) and
-`annotators` (what several people said, joined; how far they agree); the estimates are
-those of `unmask.metrics.measured`.
+`answers` (partial ones, too), `sheets` (what a person is shown), `reading` (what comes back),
+`annotators` (what several people said, joined; how far they agree) and `stopping` (when it is
+enough); the estimates are those of `unmask.metrics.measured`.
 """
 
 from unmask.audit.agreement import Agreement, PairAgreement
@@ -33,7 +33,9 @@ from unmask.audit.sheets import (
     sheet,
     write_sheet,
 )
+from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
+from unmask.metrics.measured import SpuriousRate, spurious
 
 __all__ = [
     "FORMATS",
@@ -41,16 +43,20 @@ __all__ = [
     "Answer",
     "Answers",
     "AuditPlan",
+    "ConfidenceSequence",
     "Contradiction",
     "Design",
+    "Elusion",
     "Expected",
     "Judgements",
     "PairAgreement",
     "Question",
     "Sample",
     "Sheet",
+    "SpuriousRate",
     "Stratum",
     "Wave",
+    "elusion",
     "extend",
     "from_pairs",
     "from_rows",
@@ -59,7 +65,9 @@ __all__ = [
     "plan_key",
     "read",
     "read_plan",
+    "sequence",
     "sheet",
+    "spurious",
     "write_plan",
     "write_sheet",
 ]

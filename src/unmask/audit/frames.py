@@ -203,12 +203,6 @@ def keys_of(matrix: sp.csr_array) -> Ints:
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
 
 
-def fingerprint(top: TopK, k: int) -> str:
-    """A short text that is the same for the same first k predictions of the same rows."""
-    first = np.ascontiguousarray(top.labels[:, :k], dtype="<i4")
-    return hashlib.sha256(f"{first.shape}".encode() + first.tobytes()).hexdigest()[:16]
-
-
 def labels_fingerprint(labels: sp.csr_array) -> str:
     """A short text that is the same for the same observed labels."""
     keys = np.ascontiguousarray(keys_of(labels), dtype="<i8")

@@ -36,8 +36,8 @@ from unmask import _io, _validation
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record, ScoresLike
 from unmask.audit import frames
 from unmask.data.judgements import Design, Sample, Stratum, WithinRows
-from unmask.metrics.measured import LINEAR, split_name
-from unmask.predictions import TopK
+from unmask.metrics.registry import LINEAR, split_measured
+from unmask.predictions import TopK, fingerprint
 
 FORMAT, VERSION = "unmask-audit-plan", 1
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
@@ -46,6 +46,8 @@ WIDTH = 100
 LEAST_ROWS = 5
 """Without metrics, pairs within fewer rows than this are not planned."""
 LEAST_PAIRS = 5
+SPURIOUS_WORTH = 0.25
+"""What an error of the spurious rate weighs where observed pairs are sampled; metrics weigh 1."""
 ROW_STRATA = 4
 
 Predictions: TypeAlias = "TopK | ScoresLike | Mapping[str, TopK | ScoresLike]"
@@ -401,7 +403,7 @@ class _Question:
 
     @property
     def fingerprint(self) -> str:
-        parts = [frames.fingerprint(top, top.k) for top in self.systems]
+        parts = [fingerprint(top, top.k) for top in self.systems]
         return "-".join([frames.labels_fingerprint(self.labels), *parts])
 
 
@@ -422,7 +424,7 @@ def _question(
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not named:
         raise ValueError("a plan is made from predictions; give at least one system.")
-    asked = None if metrics is None else [split_name(name) for name in _names(metrics)]
+    asked = None if metrics is None else [split_measured(name) for name in _names(metrics)]
     systems = tuple(_listed(top, observed, asked) for top in named.values())
     width = min(top.k for top in systems)
     k = min(5, width) if not asked else max(each or width for _, each in asked)
@@ -551,7 +553,7 @@ def _draw_pairs(
     return Sample(
         Design.PAIRS, question.labels.shape, made, keys // width, keys % width, strata,
         observed_free=free, k=question.k,
-        systems=tuple(frames.fingerprint(top, question.k) for top in question.systems),
+        systems=tuple(fingerprint(top, question.k) for top in question.systems),
     )  # fmt: skip
 
 
@@ -560,14 +562,16 @@ def _importance(question: _Question, frame: frames.PairFrame) -> Floats:
     n = frame.shape[0]
     in_top = np.array([kind.endswith(frames.TOP) for kind in frame.kinds])
     expected = frame.sizes * frame.rates
-    observed = question.labels.nnz if question.options["observed"] == "free" else 0
+    labels_shown = question.labels.nnz
+    observed = labels_shown if question.options["observed"] == "free" else 0
     shown = frames.keys_of(question.labels)
     tops = [frames.top_keys(top, question.k, frame.shape[1]) for top in question.systems]
     hits = np.isin(shown, np.concatenate(tops)).sum() if observed else 0
     total = max(float(expected.sum() + observed), 1.0)
     recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
-    square = np.zeros(in_top.size)
-    for name, k in map(split_name, question.metrics):
+    shown_strata = np.array([kind.startswith(frames.OBSERVED) for kind in frame.kinds])
+    square = np.where(shown_strata, SPURIOUS_WORTH / max(labels_shown, 1), 0.0) ** 2
+    for name, k in map(split_measured, question.metrics):
         if name in ("micro-R", "micro-F1"):
             square += np.where(in_top, 1 - recall, recall) ** 2 / total**2
         else:

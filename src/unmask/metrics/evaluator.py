@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,18 +17,22 @@ from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
-from unmask.metrics.registry import split
+from unmask.metrics.registry import MICRO, split, split_measured
 from unmask.metrics.run import Run
 from unmask.metrics.table import Table
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
 from unmask.propensity.source import SourceKind, source_of
+
+if TYPE_CHECKING:
+    from unmask.metrics.measured.covariates import CovariatesLike
 
 
 def evaluate(
@@ -39,6 +43,8 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     estimators: Sequence[str] | None = None,
     draws: int = propensity_uncertainty.DRAWS,
+    audit: Judgements | None = None,
+    covariates: CovariatesLike | None = None,
     **options: Unpack[EvaluatorOptions],
 ) -> Table:
     """Estimate ranking metrics from observed labels, with their uncertainty.
@@ -61,6 +67,13 @@ def evaluate(
         and, with propensities, unbiased.
     draws : int, default 100
         How many vectors are drawn from an estimate.
+    audit : Judgements, optional
+        Of a plan of `unmask.audit`: every metric gets a `measured` estimate, which assumes nothing
+        of what hid the labels; micro-P, micro-R and micro-F1 can be asked for, too. Estimates
+        that the audit contradicts become doubtful.
+    covariates : CovariatesLike, optional
+        With an audit, what else is known of all rows or pairs, such as the answers of another
+        judge; it can only narrow measured estimates, not bias them.
     **options : EvaluatorOptions
         confidence, interval, replicates, seed, tau, clip and fraction, as in `Evaluator`.
 
@@ -95,6 +108,16 @@ def evaluate(
         if width < 1:
             raise ValueError("there are no predictions to evaluate; give at least one per row.")
         metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
+    if audit is not None:
+        from unmask.metrics.measured.evaluation import beside_measured  # made of this module
+
+        return beside_measured(
+            as_top(top, metrics), labels, audit, metrics, covariates=covariates,
+            confidence=options.get("confidence", 0.95), estimators=estimators,
+            stated=lambda names, known: evaluate(
+                top, labels, propensity, metrics=names, estimators=known, draws=draws, **options
+            ),
+        )  # fmt: skip
     chosen = estimators or (["vanilla"] if propensity is None else ["vanilla", "unbiased"])
     if isinstance(propensity, PropensityEstimate):
         top = as_top(top, metrics)
@@ -434,8 +457,12 @@ def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:
     if isinstance(top, TopK):
         return top
     n_labels = _validation.width(top, "scores")
-    longest = max(split(name)[1] or n_labels for name in metrics)
+    longest = max(_cut_off(name) or n_labels for name in metrics)
     return TopK.from_scores(top, min(longest, n_labels))
+
+
+def _cut_off(name: str) -> int | None:
+    return (split_measured if name.partition("@")[0] in MICRO else split)(name)[1]
 
 
 def _refuse_per_entry(new_plan: Plan) -> None:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from unmask.metrics.registry import split
 from unmask.metrics.run import Run, Standing
 from unmask.metrics.verdict import Level, Outcome
 from unmask.report.format import format_value
@@ -62,15 +61,17 @@ def best(estimates: Sequence[Estimate]) -> Estimate | None:
 
 
 def _order(each: Estimate) -> tuple[int, int, int, int]:
-    metric, k = split(each.metric)
+    metric, _, k = each.metric.partition("@")
     asked = METRICS.index(metric) if metric in METRICS else len(METRICS)
     exact = metric in ("P", "DCG") and each.estimator == "unbiased"
     preferred = ESTIMATORS.index(each.estimator) if each.estimator in ESTIMATORS else 0
-    return each.verdict.level.rank, asked, -(k or 10**9), 0 if exact else preferred
+    return each.verdict.level.rank, asked, -int(k or 10**9), 0 if exact else preferred
 
 
 def _complete(estimates: Sequence[Estimate], run: Run) -> str:
     chosen = best(estimates)
+    if chosen is not None and chosen.estimator == "measured":
+        return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}."
     if chosen is None:
         return "Labels are taken as complete, and no number can be used; the verdicts say why."
     return (

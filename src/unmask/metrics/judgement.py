@@ -9,7 +9,8 @@ or the independence of losses, and then no number that rests on them may claim m
 - a deconvolution that the data refuse refutes propensities and independence together, a misfit
   makes them doubtful;
 - estimators of one metric whose intervals do not meet make each other doubtful; a measured number
-  outside the interval of a corrected one makes all corrected numbers doubtful.
+  outside the interval of a corrected one makes all corrected numbers doubtful; so do wrong labels
+  among those that an audit judged.
 
 Advice is then given again, so that it never names an estimator that is itself refused.
 """
@@ -29,6 +30,8 @@ from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
 
 ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
+SPURIOUS = 0.01
+"""Wrong labels count against corrections if even the lower end of their share is above this."""
 OWN = frozenset({"vanilla", "normalized", "measured"})
 """Estimators whose numbers do not rest on the propensities as a claim about the truth."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
@@ -95,6 +98,7 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
         *_above_range(resting, run),
         *_contradicted_fits(resting),
         *_disagreeing(measured, resting),
+        *_spurious(measured),
         *_dependent(resting),
         *_disjoint(resting),
     ]
@@ -140,6 +144,15 @@ def _disagreeing(measured: list[Estimate], estimates: list[Estimate]) -> Iterato
             if each.metric == known.metric and each.estimator in TRUTHFUL and _apart(known, each):
                 yield Evidence(EvidenceKind.AUDIT_DISAGREES, False, _pair(known, each))
                 return
+
+
+def _spurious(measured: list[Estimate]) -> Iterator[Evidence]:
+    """Wrong labels among the judged observed ones, if they are more than a slip."""
+    for each in measured:
+        if each.details.get("spurious_low", 0.0) > SPURIOUS:
+            details = {"spurious": each.details["spurious"]}
+            yield Evidence(EvidenceKind.SPURIOUS_LABELS, False, details)
+            return
 
 
 def _dependent(estimates: list[Estimate]) -> Iterator[Evidence]:

@@ -24,6 +24,14 @@ from unmask._kernels.block import Kernel
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 
+MICRO = {
+    "micro-P": "hits / predictions, both summed over all rows",
+    "micro-R": "hits / true labels, both summed over all rows",
+    "micro-F1": "2 · hits / (predictions + true labels), each summed over all rows",
+}
+"""Metrics of pairs, which an audit measures."""
+LINEAR = frozenset({"P", "DCG", *MICRO})
+"""Metrics that add up pairs (or divide such sums): judged pairs anywhere measure them."""
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
 
@@ -102,6 +110,28 @@ def split(name: str) -> tuple[str, int | None]:
     if not separator and not METRICS[metric].whole_list:
         raise ValueError(f"{name!r} needs a cut-off; write for example '{name}@5'.")
     return metric, int(k) if separator else None
+
+
+def split_measured(name: str) -> tuple[str, int | None]:
+    """As `split`, for metrics that an audit measures: those over rows, and micro metrics.
+
+    >>> split_measured("micro-R@5"), split_measured("R@5")
+    (('micro-R', 5), ('R', 5))
+    >>> split_measured("PSP@5")
+    Traceback (most recent call last):
+    ValueError: PSP@5 is not measured by an audit; use metrics over rows, or: micro-F1, micro-P,
+    micro-R.
+    """
+    metric, separator, k = name.partition("@")
+    if metric in MICRO and separator and re.fullmatch(r"[1-9][0-9]*", k):
+        return metric, int(k)
+    metric, cut_off = split(name)
+    if METRICS[metric].over != "rows":
+        raise ValueError(
+            f"{name} is not measured by an audit; use metrics over rows, or: "
+            f"{', '.join(sorted(MICRO))}."
+        )
+    return metric, cut_off
 
 
 def supported(metric: str) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class EvidenceKind(StrEnum):
     """Two estimators of one metric have intervals that do not meet."""
     AUDIT_DISAGREES = "audit-disagrees"
     """A measured number lies outside the interval of the corrected one."""
+    SPURIOUS_LABELS = "spurious-labels"
+    """The audit found observed labels to be wrong, which no mask explains."""
     DEPENDENT_LABELS = "dependent-labels"
     """The audit behind the propensities shows labels of a row kept or lost together."""
 
@@ -164,6 +166,10 @@ _SENTENCES: dict[EvidenceKind, Callable[[Mapping[str, Any]], str]] = {
     EvidenceKind.AUDIT_DISAGREES: lambda details: (
         f"measured {details['metric']} is {format_value(details['first_value'], '.3f')}, beyond "
         f"the interval of {details['second']} ({format_value(details['second_value'], '.3f')})"
+    ),
+    EvidenceKind.SPURIOUS_LABELS: lambda details: (
+        f"the audit found {format_value(details['spurious'], '.0%')} of the observed labels to be "
+        "wrong, and corrections assume that none is"
     ),
     EvidenceKind.DEPENDENT_LABELS: lambda details: (
         "the audit shows labels of a row kept or lost together (design effect "

@@ -3,7 +3,7 @@
 A `Verdict` is a value that code decides on; its English is made last, in `Verdict.sentence`. Here
 one number is judged by itself; `judgement` then looks at all numbers of a run together.
 
-- `measured`: complete labels were measured;
+- `measured`: from an audit, or from labels that are complete;
 - `conditional`: right if the stated propensities are and labels go missing independently;
 - `wide`: as above, but the interval is too wide to use;
 - `doubtful`: biased by design, or something in this run speaks against the assumptions;
@@ -86,6 +86,10 @@ class Reason(StrEnum):
     """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
     DISJOINT = "disjoint"
     """Another estimator of the same metric has an interval that does not meet this one."""
+    AUDITED = "audited"
+    """From judgements with known inclusion probabilities."""
+    NOT_JUDGED = "not-judged"
+    """The audit did not judge what the metric needs."""
 
 
 class Advice(StrEnum):
@@ -413,6 +417,15 @@ def contradiction(details: Details) -> str:
     return f"the observed labels cannot come from the stated propensities: {symptom}"
 
 
+def _audited(details: Details) -> str:
+    parts = [f"from {format_value(details['judged'])} judged {details['unit']}"]
+    if details["observed_free"]:
+        parts.append("observed labels taken as true")
+    if details["unanswered"]:
+        parts.append(f"{format_value(details['unanswered'])} more without an answer")
+    return "; ".join([*parts, _half(details)])
+
+
 def _half(details: Details) -> str:
     half = details["half_width"]
     return f"± {format_value(half, '.4f')}" if math.isfinite(half) else "± ∞"
@@ -463,6 +476,11 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     ),
     Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
     Reason.DISJOINT: _disjoint,
+    Reason.AUDITED: _audited,
+    Reason.NOT_JUDGED: lambda details: (
+        f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
+        "for that metric"
+    ),
 }
 
 _ADVICE: dict[Advice, str] = {

@@ -29,12 +29,16 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
 from unmask.metrics.evaluator import as_top, evaluate_once
 from unmask.metrics.judgement import collect, judge_run
+from unmask.metrics.measured import MEASURED, measure_differences
+from unmask.metrics.measured.covariates import CovariatesLike
+from unmask.metrics.measured.evaluation import observed_only, with_spurious_rate
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.plan import Cell
-from unmask.metrics.registry import METRICS, split
+from unmask.metrics.registry import METRICS, MICRO, split, split_measured
 from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
@@ -56,6 +60,8 @@ def compare(
     metrics: Sequence[str],
     estimators: Sequence[str] = ("vanilla",),
     draws: int = propensity_uncertainty.DRAWS,
+    audit: Judgements | None = None,
+    covariates: CovariatesLike | None = None,
     **options: Unpack[SharedOptions],
 ) -> Tables:
     """How much better every system is than the first one, on the same rows.
@@ -74,6 +80,11 @@ def compare(
         Not `filtered`: each system would leave out rows of its own.
     draws : int, default 100
         How many vectors are drawn from an estimate.
+    audit : Judgements, optional
+        Of a plan of `unmask.audit` for all these systems: every metric gets a `measured`
+        difference, with an interval and p-value of Student's t.
+    covariates : CovariatesLike, optional
+        As in `evaluate`.
     **options : SharedOptions
         confidence (0.95), replicates (2000), seed (0), tau and clip.
 
@@ -99,6 +110,17 @@ def compare(
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
+    if audit is not None:
+        confidence = options.get("confidence", 0.95)
+        measured = _measured(systems, labels, audit, metrics, covariates, confidence)
+        names = [name for name in metrics if name.partition("@")[0] not in MICRO]
+        others = [each for each in estimators if each != MEASURED]
+        if not names or not others:
+            return Tables("system", {name: Table(rows) for name, rows in measured.items()})
+        stated = compare(
+            systems, labels, propensity, metrics=names, estimators=others, draws=draws, **options
+        )
+        return _beside(measured, stated)
     if sp.issparse(propensity):
         propensity = _validation.matrix(propensity, name="propensities", column="label")
     question = _Question(
@@ -130,6 +152,51 @@ def compare(
     }
     judged = {name: judge_run(table, of_differences=True) for name, table in again.items()}
     return Tables("system", judged, run=next(iter(judged.values())).run)
+
+
+def _measured(
+    systems: Mapping[str, TopK | ScoresLike],
+    labels: LabelsLike,
+    audit: Judgements,
+    metrics: Sequence[str],
+    covariates: CovariatesLike | None,
+    confidence: float,
+) -> dict[str, list[Estimate]]:
+    """Measured differences to the first system, each with its outcome."""
+    tops = {name: as_top(top, metrics) for name, top in systems.items()}
+    first = next(iter(tops))
+    measured = measure_differences(
+        tops, labels, audit, metrics=metrics, confidence=confidence, covariates=covariates
+    )
+    observed = _validation.labels(labels)
+    return {
+        name: [
+            replace(each, verdict=_measured_outcome(each, (name, first)))
+            for each in with_spurious_rate(rows, audit, observed, confidence)
+        ]
+        for name, rows in measured.items()
+    }
+
+
+def _measured_outcome(each: Estimate, names: tuple[str, str]) -> Verdict:
+    metric = split_measured(each.metric)[0]
+    higher = metric in MICRO or METRICS[metric].higher_is_better
+    return outcome(
+        each.verdict, each.value, each.interval, each.details["p_value"],
+        higher_is_better=higher, names=names,
+    )  # fmt: skip
+
+
+def _beside(measured: Mapping[str, list[Estimate]], stated: Tables) -> Tables:
+    """Measured differences first; a stated one that they contradict is doubtful."""
+    tables = {}
+    for name, table in stated.tables.items():
+        rows = (*measured[name], *map(observed_only, table))
+        run = table.run
+        if run is not None:
+            run = replace(run, evidence=(*run.evidence, *collect(rows, run)))
+        tables[name] = judge_run(Table(rows, run), of_differences=True)
+    return replace(stated, tables=tables)
 
 
 @dataclass(frozen=True)

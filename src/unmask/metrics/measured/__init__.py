@@ -1,9 +1,14 @@
 """Measured estimates: metrics from judgements with known inclusion probabilities.
 
-Whatever hid the labels, these are right: the probabilities are those of a sample that we drew.
-`names` says which metrics there are.
+    measure(top, labels, judged, metrics=["R@5"])      what `evaluate(…, audit=judged)` adds
+
+Whatever hid the labels, these are right: the probabilities are those of a sample that we drew. Read
+on in `row_values` (what a judged row says), `control` (what all rows show narrows it), `covariates`
+(what that is), `pair_totals` (pairs over all rows), `estimating` (estimates and differences),
+`spurious` (wrong observed labels), `evaluation` (beside estimates from a mask model).
 """
 
-from unmask.metrics.measured.names import LINEAR, MICRO, split_name
+from unmask.metrics.measured.estimating import MEASURED, measure, measure_differences
+from unmask.metrics.measured.spurious import SpuriousRate, spurious
 
-__all__ = ["LINEAR", "MICRO", "split_name"]
+__all__ = ["MEASURED", "SpuriousRate", "measure", "measure_differences", "spurious"]

@@ -1,0 +1,384 @@
+"""When to stop: intervals that hold at every look, and what nobody predicted.
+
+Looking at an ordinary 95 % interval after every judgement, and stopping when it looks good, finds
+a false effect in a third of all audits. A confidence sequence covers the truth at *all* looks
+together. Rows are judged in random order, so that after t − 1 of n rows with values u in [0, 1] the
+next one has the mean (n μ − Σ u)/(n − t + 1) =: μ_t if the mean of all is μ. Betting against that,
+
+    K⁺ = Π (1 + λ_t (x_t − μ_t)),    K⁻ = Π (1 − λ_t (x_t − μ_t))
+
+never grows on average, whatever is bet, so that max(K⁺, K⁻)/2 exceeds 1/α at any time with a chance
+of at most α: the μ for which it never did are the sequence. x_t = u − f_t + (mean of f_t over the
+rows that are left) has the same mean and less variance, with f_t fitted on past rows by the
+covariates of `metrics.measured`. Bets are λ = √(2 ln(2/α) / (m σ̂²)), tuned to m planned rows, and
+never more than ¾ of what could be lost.
+
+Waudby-Smith & Ramdas, *Estimating means of bounded random variables by betting*, JRSS B 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import t as student
+
+from unmask import _validation
+from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.data.judgements import Design, Judgements
+from unmask.metrics.measured import pair_totals
+from unmask.metrics.measured.control import (
+    RowSample,
+    controlled,
+    ridge_predictions,
+    standardized,
+    variance,
+)
+from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_rows
+from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.row_values import judged_rows
+from unmask.metrics.registry import METRICS, MICRO, split_measured
+from unmask.predictions import TopK
+
+GRID = 2000
+TRUNCATION = 0.75
+REFIT, FIRST_FIT = 20, 30
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceSequence:
+    """Intervals after every judged row, which hold all together.
+
+    Parameters
+    ----------
+    metric : str
+        What was measured.
+    low, high : floats of shape (m,)
+        The ends after 1 … m rows; they only come closer.
+    confidence : float
+        That the truth lies within all of them.
+
+    Examples
+    --------
+    >>> made = ConfidenceSequence("P@1", np.array([0.0, 0.3]), np.array([0.9, 0.5]), 0.95)
+    >>> made.interval, made.rows_until(half_width=0.2), made.rows_until(at_least=0.2)
+    ((0.3, 0.5), 2, 2)
+    """
+
+    metric: str
+    low: Floats
+    high: Floats
+    confidence: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends after the last row."""
+        return float(self.low[-1]), float(self.high[-1])
+
+    def rows_until(
+        self,
+        *,
+        half_width: float | None = None,
+        at_least: float | None = None,
+        below: float | None = None,
+    ) -> int | None:
+        """After how many rows the audit could stop; None if it must go on.
+
+        Parameters
+        ----------
+        half_width : float, optional
+            Stop when the interval is at most ± this.
+        at_least : float, optional
+            Stop when the metric is certain to be at least this.
+        below : float, optional
+            Stop when it is certain to be below this.
+
+        Returns
+        -------
+        int or None
+        """
+        goals = []
+        if half_width is not None:
+            goals.append((self.high - self.low) / 2 <= half_width)
+        if at_least is not None:
+            goals.append(self.low >= at_least)
+        if below is not None:
+            goals.append(self.high < below)
+        if not goals:
+            raise ValueError("say when to stop: half_width, at_least or below.")
+        reached = np.flatnonzero(np.any(goals, axis=0))
+        return int(reached[0]) + 1 if reached.size else None
+
+
+def sequence(
+    top: TopK,
+    labels: LabelsLike,
+    judged: Judgements,
+    metric: str = "R@5",
+    *,
+    planned: int | None = None,
+    confidence: float = 0.95,
+    covariates: CovariatesLike | None = None,
+) -> ConfidenceSequence:
+    """Intervals of a metric after every judged row, valid at every look.
+
+    Parameters
+    ----------
+    top : TopK
+        Predictions of all n rows.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    judged : Judgements
+        Of simple rows, judged in the order of the plan.
+    metric : str, default "R@5"
+        A metric over rows with values in [0, 1].
+    planned : int, optional
+        How many rows were planned, at which the bets aim; by default those that were judged.
+    confidence : float, default 0.95
+        That all intervals hold the truth.
+    covariates : CovariatesLike, optional
+        What else is known of all rows.
+
+    Returns
+    -------
+    ConfidenceSequence
+
+    Raises
+    ------
+    ValueError
+        If rows were not a simple sample, or the metric is not a mean of values in [0, 1].
+
+    Examples
+    --------
+    >>> from unmask import audit, data
+    >>> true = data.synthetic.independent(400, 9, seed=0)
+    >>> scores = true.toarray() + np.random.default_rng(2).random(true.shape)
+    >>> top = TopK.from_scores(scores, 3)
+    >>> plan = audit.plan(top, true, budget=200)
+    >>> made = audit.sequence(top, true, audit.from_rows(plan, true[plan.rows]), "P@3")
+    >>> made.rows_until(at_least=0.1) is not None
+    True
+    """
+    name, k = split_measured(metric)
+    if judged.sample.design is not Design.SIMPLE:
+        raise ValueError(
+            f"a confidence sequence needs simple rows in random order; this is a "
+            f"{judged.sample.design.value} sample. Plan with unit='rows'."
+        )
+    if name in MICRO or METRICS[name].at_most != 1.0:
+        raise ValueError(f"{metric} is not a mean of values in [0, 1]; use P, R, F1, nDCG or hit.")
+    observed = _validation.labels(labels)
+    k = top.k if k is None else k
+    rows = judged_rows(judged, observed)
+    known = of_rows(top, observed, f"{name}@{k}", k)
+    extra = handed_in(covariates, top, observed.shape, k)
+    z = standardized(known if extra is None else np.concatenate([known, extra], axis=1))
+    low, high = betting(
+        rows.values(top, f"{name}@{k}"), rows.rows, observed.shape[0], z,
+        planned=planned, confidence=confidence,
+    )  # fmt: skip
+    return ConfidenceSequence(metric, low, high, confidence)
+
+
+def betting(
+    values: Floats,
+    rows: Ints,
+    n: int,
+    covariates: Floats | None = None,
+    *,
+    planned: int | None = None,
+    confidence: float = 0.95,
+) -> tuple[Floats, Floats]:
+    """The ends of a confidence sequence for the mean of n values in [0, 1].
+
+    Parameters
+    ----------
+    values : floats of shape (m,)
+        In the order in which they were drawn, without replacement.
+    rows : integers of shape (m,)
+        Which of the n they are.
+    n : int
+        How many there are in all.
+    covariates : floats of shape (n, q), optional
+        Standardised numbers that are known of all.
+    planned : int, optional
+        At which length the bets aim; by default m.
+    confidence : float, default 0.95
+
+    Returns
+    -------
+    pair of floats of shape (m,)
+        Lower and upper ends after every value.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).random(300)
+    >>> low, high = betting(values, np.arange(300), 10_000)
+    >>> bool(low[-1] < 0.5 < high[-1]), bool((np.diff(high - low) <= 0).all())
+    (True, True)
+    """
+    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    alpha, aim = 1 - confidence, planned or values.size
+    means = np.linspace(0, 1, GRID + 1)
+    wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
+    alive = np.ones(means.size, dtype=bool)
+    predicted = np.zeros(n)
+    left, total, spread, centre = 0.0, 0.0, 0.25, 0.5
+    low, high = np.empty(values.size), np.empty(values.size)
+    for t, (value, row) in enumerate(zip(values.tolist(), rows.tolist(), strict=True)):
+        if covariates is not None and t >= FIRST_FIT and (t - FIRST_FIT) % REFIT == 0:
+            past = rows[:t]
+            predicted = ridge_predictions(covariates, past, values[:t, None], (0, 1))[:, 0]
+            left = float(predicted.sum() - predicted[past].sum())
+        rest = n - t
+        f_mean = left / rest
+        x = value - predicted[row] + f_mean
+        due = (n * means - total) / rest
+        alive &= (due >= -1e-12) & (due <= 1 + 1e-12)
+        bet = math.sqrt(2 * math.log(2 / alpha) / (aim * spread / (t + 1)))
+        worst = due + predicted.max() - f_mean, 1 - predicted.min() + f_mean - due
+        for side, (sign, most) in enumerate(zip((1, -1), worst, strict=True)):
+            stake = np.minimum(bet, TRUNCATION / np.maximum(most, 1e-9))
+            wealth[side] += np.log1p(np.maximum(sign * stake * (x - due), -TRUNCATION))
+        alive &= wealth.max(axis=0) < math.log(2 / alpha)
+        low[t], high[t] = _hull(means, alive, low[t - 1], high[t - 1]) if t else (0.0, 1.0)
+        total += value
+        left -= predicted[row]
+        centre += (x - centre) / (t + 2)
+        spread += (x - centre) ** 2
+    return low, high
+
+
+def _hull(means: Floats, alive: Bools, low: float, high: float) -> tuple[float, float]:
+    """The means that are left, a step of the grid wider, within the interval so far."""
+    index = np.flatnonzero(alive)
+    if not index.size:
+        return low, high
+    step = 1 / GRID
+    return max(low, float(means[index[0]]) - step), min(high, float(means[index[-1]]) + step)
+
+
+@dataclass(frozen=True)
+class Elusion:
+    """How many of the pairs that nobody predicted are relevant.
+
+    Parameters
+    ----------
+    k : int
+        Places of the list that count as predicted.
+    pairs : int
+        Unobserved pairs outside the first k.
+    relevant : float
+        How many of them are estimated to be relevant.
+    at_most : float
+        The upper end: with the stated confidence there are no more.
+    confidence : float
+        One-sided.
+    """
+
+    k: int
+    pairs: int
+    relevant: float
+    at_most: float
+    confidence: float
+
+    @property
+    def share(self) -> float:
+        """The upper end as a share of all such pairs."""
+        return self.at_most / self.pairs if self.pairs else 0.0
+
+    @property
+    def sentence(self) -> str:
+        """In English."""
+        return (
+            f"Of {self.pairs:,} labels that are neither observed nor among the first {self.k} "
+            f"predictions, at most {self.at_most:,.0f} ({self.share:.2g}) are relevant, with "
+            f"{self.confidence:.0%} confidence; the estimate is {self.relevant:,.0f}."
+        )
+
+
+def elusion(
+    top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
+) -> Elusion:
+    """How many relevant labels elude both the observed labels and the first k predictions.
+
+    Parameters
+    ----------
+    top : TopK
+        Predictions of all n rows.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    judged : Judgements
+        Of rows, of a two-phase sample, or of pairs planned for micro-R@k.
+    k : int
+        Places of the list.
+    confidence : float, default 0.95
+        One-sided. Where judged pairs show nothing, the end is 1 − α^(1/m) of their stratum.
+
+    Returns
+    -------
+    Elusion
+
+    Raises
+    ------
+    ValueError
+        If pairs outside the first k were not judged.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0]] * 50, [[1.0]] * 50), np.zeros((50, 4))
+    >>> plan = audit.plan(top, labels, budget=100, unit="pairs", metrics=["micro-R@1"])
+    >>> found = audit.elusion(top, labels, audit.from_pairs(plan, np.zeros(100)), k=1)
+    >>> found.pairs, found.relevant, bool(0 < found.at_most < 10)
+    (150, 0.0, True)
+    """
+    observed = _validation.labels(labels)
+    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    k = _validation.positive_int(k, "k")
+    n, width = observed.shape
+    shown = observed.tocoo()
+    hits = int(place_weights(top, shown.row, shown.col, k, "P").sum())
+    predicted = int((top.labels[:, :k] >= 0).sum())
+    pairs = n * width - predicted - (observed.nnz - hits)
+    if judged.sample.design is Design.PAIRS:
+        relevant, most = _eluding_pairs(top, judged, k, confidence)
+    else:
+        relevant, most = _eluding_rows(top, observed, judged, k, confidence)
+    return Elusion(k, pairs, relevant, min(float(pairs), most), confidence)
+
+
+def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
+    sample = judged.sample
+    if any(s.size and not s.drawn for s in sample.strata if not s.kind.startswith("observed")):
+        raise ValueError(
+            "this audit did not judge pairs outside the predictions; plan one with "
+            "metrics=['micro-R@k']."
+        )
+    outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
+    kinds = np.array([s.kind.startswith("observed") for s in sample.strata])[sample.stratum]
+    cells = pair_totals.cells(judged, outside * ~kinds, np.zeros(outside.size), 2 * confidence - 1)
+    total = sum(cell.total for cell in cells)
+    return total, total + math.sqrt(sum((cell.high - cell.total) ** 2 for cell in cells))
+
+
+def _eluding_rows(
+    top: TopK, observed: sp.csr_array, judged: Judgements, k: int, confidence: float
+) -> tuple[float, float]:
+    rows = judged_rows(judged, observed)
+    outside = 1.0 - rows.top_weights(top, k)
+    entry = np.repeat(np.arange(rows.rows.size), np.diff(rows.relevant.indptr))
+    shown = np.asarray(observed[rows.rows[entry], rows.relevant.indices]).ravel() > 0
+    outside = outside * ~shown
+    counts = np.bincount(entry, rows.weights.data * outside, minlength=rows.rows.size)
+    sizes = np.array([s.size for s in judged.sample.strata])
+    values = counts[:, None].astype(np.float64)
+    inner = rows.linear_variances(outside)
+    sample = RowSample(rows.rows, rows.stratum, sizes, values, inner, estimated=not rows.whole)
+    made = controlled(sample, None, (0, math.inf))
+    error = math.sqrt(variance(sample, made.residuals[:, 0]))
+    reach = float(student.ppf(confidence, max(rows.rows.size - sizes.size, 1))) * error
+    n = float(sizes.sum())
+    return n * float(made.means[0]), n * (float(made.means[0]) + reach)

@@ -1,0 +1,440 @@
+"""Measured estimates of metrics, and of differences between systems.
+
+Where rows were chosen (whole rows, two-phase), a metric is the mean of the values of rows, with
+control variates (`control`) and an interval of Student's t; micro metrics are ratios of two such
+means. Where pairs were chosen over all rows, metrics are sums over pairs (`pair_totals`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import t as student
+
+from unmask import _validation
+from unmask._typing import Floats, Integers, Ints, LabelsLike
+from unmask.data.judgements import Design, Judgements
+from unmask.metrics.measured import covariates as covariates_
+from unmask.metrics.measured import pair_totals
+from unmask.metrics.measured.control import Limits, RowSample, controlled, variance
+from unmask.metrics.measured.covariates import CovariatesLike
+from unmask.metrics.measured.row_values import JudgedRows, judged_rows
+from unmask.metrics.registry import LINEAR, METRICS, MICRO, split_measured
+from unmask.metrics.table import Estimate
+from unmask.metrics.verdict import Level, Reason, Verdict
+from unmask.predictions import TopK, fingerprint
+
+MEASURED = "measured"
+"""The name of the estimator."""
+WIDE = 0.25
+"""A half-width beyond which an interval is called wide, relative to the range of the metric."""
+NONE = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Judgements with the labels they belong to, checked; made once for all metrics.
+
+    Parameters
+    ----------
+    judged : Judgements
+    labels : csr_array of shape (n, L), validated
+    confidence : float
+    covariates : CovariatesLike, optional
+    """
+
+    judged: Judgements
+    labels: sp.csr_array
+    confidence: float
+    covariates: CovariatesLike | None = None
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows were chosen, not pairs over all rows."""
+        return self.judged.sample.design is not Design.PAIRS
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A system's predictions, and the sign with which its metric counts."""
+
+    top: TopK
+    sign: float
+
+
+def measure(
+    top: TopK,
+    labels: LabelsLike,
+    judged: Judgements,
+    *,
+    metrics: Sequence[str],
+    confidence: float = 0.95,
+    covariates: CovariatesLike | None = None,
+) -> list[Estimate]:
+    """Every metric from the judgements.
+
+    Parameters
+    ----------
+    top : TopK
+        Predictions of all n rows.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    judged : Judgements
+        See `unmask.audit`.
+    metrics : sequence of str
+        Metrics over rows, or micro-P, micro-R and micro-F1, with a cut-off.
+    confidence : float, default 0.95
+        Of the intervals.
+    covariates : CovariatesLike, optional
+        What else is known of all rows: (n,) or (n, q) numbers, or (n, L) matrices of pairs, such
+        as the answers of another judge.
+
+    Returns
+    -------
+    list of Estimate
+        With `estimator` "measured"; `details["alone"]` holds value and ends without covariates.
+
+    Raises
+    ------
+    ValueError
+        If the judgements belong to data of another shape, or a metric is unknown.
+
+    Examples
+    --------
+    >>> from unmask import audit, data
+    >>> true = data.synthetic.independent(400, 9, seed=0)
+    >>> seen = data.hide(true, np.full(9, 0.5), seed=1)
+    >>> scores = true.toarray() + np.random.default_rng(2).random(true.shape)
+    >>> top = TopK.from_scores(scores, 3)
+    >>> plan = audit.plan(top, seen, budget=100)
+    >>> (recall,) = measure(top, seen, audit.from_rows(plan, true[plan.rows]), metrics=["R@3"])
+    >>> exact = contributions(top, true, metrics=["R@3"])["R@3", "vanilla"].mean()
+    >>> bool(recall.interval[0] < exact < recall.interval[1])
+    True
+    """
+    about = _audit(judged, labels, confidence, covariates)
+    return [_estimate(about, name, [_Term(_checked(top, about), 1.0)]) for name in metrics]
+
+
+def measure_differences(
+    systems: Mapping[str, TopK],
+    labels: LabelsLike,
+    judged: Judgements,
+    *,
+    metrics: Sequence[str],
+    confidence: float = 0.95,
+    covariates: CovariatesLike | None = None,
+) -> dict[str, list[Estimate]]:
+    """How much better every system is than the first one, from the judgements.
+
+    Parameters
+    ----------
+    systems : mapping of str to TopK
+        At least two; the first is what the others are compared with.
+    labels, judged, metrics, confidence, covariates
+        As in `measure`.
+
+    Returns
+    -------
+    dict of str to list of Estimate
+        Differences by name of system; `details["p_value"]` and `details["values"]` (this system,
+        first system).
+    """
+    about = _audit(judged, labels, confidence, covariates)
+    first, *others = (_checked(top, about) for top in systems.values())
+    _, *names = systems
+    result = {}
+    for name, other in zip(names, others, strict=True):
+        rows = []
+        for metric in metrics:
+            made = _estimate(about, metric, [_Term(other, 1.0), _Term(first, -1.0)])
+            values = [_estimate(about, metric, [_Term(t, 1.0)]).value for t in (other, first)]
+            details = {**made.details, "p_value": _p_value(made), "values": values}
+            rows.append(replace(made, details=details))
+        result[name] = rows
+    return result
+
+
+def _audit(
+    judged: Judgements, labels: LabelsLike, confidence: float, covariates: CovariatesLike | None
+) -> Audit:
+    observed = _validation.labels(labels)
+    if observed.shape != judged.sample.shape:
+        raise ValueError(
+            f"the judgements belong to data of shape {judged.sample.shape}; the labels have "
+            f"{observed.shape}."
+        )
+    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    return Audit(judged, observed, confidence, covariates)
+
+
+def _checked(top: TopK, about: Audit) -> TopK:
+    _validation.same_rows(top.labels, about.labels, "predictions", "labels")
+    return top
+
+
+def _p_value(made: Estimate) -> float:
+    if not made.standard_error > 0:
+        return float(made.value == 0)
+    degrees = max(made.details.get("degrees", 1000), 1)
+    return float(2 * student.sf(abs(made.value) / made.standard_error, degrees))
+
+
+def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
+    metric, k = split_measured(name)
+    longest = min(term.top.k for term in terms)
+    k = longest if k is None else k
+    if k > longest and longest < about.labels.shape[1]:
+        raise ValueError(f"{name} needs the first {k} predictions of every row, not {longest}.")
+    if about.by_rows:
+        return _of_rows(about, name, metric, k, terms)
+    return _of_pairs(about, name, metric, k, terms)
+
+
+def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+    rows = judged_rows(about.judged, about.labels)
+    if metric in MICRO:
+        sample, ratio = _micro_sample(about, rows, metric, k, terms), True
+    else:
+        sample, ratio = _row_sample(about, rows, metric, k, terms), False
+    predicted = _covariates(about, metric, k, terms)
+    within, limits = _prediction_limits(metric, k, terms), _limits(metric, k, len(terms))
+    made, alone = (
+        row_mean(sample, each, within, limits, ratio=ratio, confidence=about.confidence)
+        for each in (predicted, None)
+    )
+    details = {"degrees": made.degrees, "alone": [alone.value, *alone.interval]}
+    size = np.abs(made.residuals)
+    largest = float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
+    return _finished(about, name, made.value, made.error, made.interval, details, largest)
+
+
+@dataclass(frozen=True, eq=False)
+class RowMean:
+    """A mean over all rows, or a ratio of two, from judged ones.
+
+    Parameters
+    ----------
+    value, error : float
+        The estimate and its standard error.
+    interval : pair of float
+        Of Student's t.
+    degrees : int
+        Its degrees of freedom.
+    residuals : floats of shape (m,)
+        What covariates leave of every judged row.
+    """
+
+    value: float
+    error: float
+    interval: tuple[float, float]
+    degrees: int
+    residuals: Floats
+
+
+def row_mean(
+    sample: RowSample,
+    covariates: Floats | None,
+    prediction_limits: Limits,
+    limits: tuple[float, float],
+    *,
+    ratio: bool = False,
+    confidence: float = 0.95,
+) -> RowMean:
+    """The mean over all rows of what was measured on some, or the ratio of two means.
+
+    Parameters
+    ----------
+    sample : RowSample
+        With one value per row, or two for a ratio.
+    covariates : floats of shape (n, q), or None
+        Of all rows; None for the audit alone.
+    prediction_limits, limits : pairs of float
+        Between which predictions for rows, and the result, lie.
+    ratio : bool, default False
+        Whether the first mean is divided by the second.
+    confidence : float, default 0.95
+        Of the interval.
+
+    Returns
+    -------
+    RowMean
+    """
+    made = controlled(sample, covariates, prediction_limits)
+    residuals, value = made.residuals[:, 0], float(made.means[0])
+    if ratio:
+        above, below = made.means
+        value = float(above / below) if below > 0 else 0.0
+        residuals = (made.residuals @ [1.0, -value]) / max(float(below), 1e-300)
+    error = math.sqrt(variance(sample, residuals))
+    degrees = max(sample.rows.size - int((sample.drawn > 0).sum()), 1)
+    half = float(student.ppf((1 + confidence) / 2, degrees)) * error
+    ends = max(limits[0], value - half), min(limits[1], value + half)
+    return RowMean(value, error, ends, degrees, residuals)
+
+
+def _row_sample(
+    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[_Term]
+) -> RowSample:
+    name = f"{metric}@{k}"
+    values = sum(term.sign * rows.values(term.top, name) for term in terms)
+    variances: Floats | None = None
+    if rows.whole:
+        variances = np.zeros(rows.rows.size)
+    elif len(terms) == 1:
+        variances = rows.variances(terms[0].top, metric, k)
+    return RowSample(
+        rows.rows, rows.stratum, _sizes(about), np.asarray(values)[:, None],
+        variances, estimated=not rows.whole,
+    )  # fmt: skip
+
+
+def _micro_sample(
+    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[_Term]
+) -> RowSample:
+    """Numerator and denominator of every row: hits (of all systems, signed), and what divides."""
+    entry = np.repeat(np.arange(rows.rows.size), np.diff(rows.relevant.indptr))
+    hit = sum(term.sign * rows.top_weights(term.top, k) for term in terms)
+    hit = np.asarray(hit) * (2.0 if metric == "micro-F1" else 1.0)
+    above = np.bincount(entry, rows.weights.data * hit, minlength=rows.rows.size) * 1.0
+    below = np.bincount(entry, rows.weights.data, minlength=rows.rows.size) * 1.0
+    predicted = (terms[0].top.labels[rows.rows, :k] >= 0).sum(axis=1).astype(np.float64)
+    if metric == "micro-P":
+        below = predicted
+    elif metric == "micro-F1":
+        below = below + predicted
+    values: Floats = np.stack([above, below], axis=1).astype(np.float64)
+    theta = above.sum() / max(below.sum(), 1e-300)
+    weights = hit - (0.0 if metric == "micro-P" else theta)
+    inner = rows.linear_variances(np.asarray(weights)) / max(float(below.mean()), 1e-300) ** 2
+    return RowSample(
+        rows.rows, rows.stratum, _sizes(about), values, inner, estimated=not rows.whole
+    )
+
+
+def _covariates(about: Audit, metric: str, k: int, terms: list[_Term]) -> Floats:
+    name = f"{'R' if metric in MICRO else metric}@{k}"
+    parts = []
+    for term in terms:
+        parts.append(covariates_.of_rows(term.top, about.labels, name, k))
+        extra = covariates_.handed_in(about.covariates, term.top, about.labels.shape, k)
+        parts += [] if extra is None else [extra]
+    return np.concatenate(parts, axis=1)
+
+
+def _sizes(about: Audit) -> Ints:
+    return np.array([stratum.size for stratum in about.judged.sample.strata], dtype=np.int64)
+
+
+def _prediction_limits(metric: str, k: int, terms: list[_Term]) -> Limits:
+    if metric in MICRO:
+        reach = k * (2.0 if metric == "micro-F1" else 1.0)
+        low = -reach if len(terms) > 1 else 0.0
+        return np.array([low, 0.0]), np.array([reach, math.inf])
+    return _limits(metric, k, len(terms))
+
+
+def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
+    """Between which the true value lies; a difference of two may be negative."""
+    if metric in MICRO:
+        high: float | None = 1.0
+    elif metric == "DCG":
+        high = float((1 / np.log2(np.arange(2, k + 2))).sum())
+    else:
+        high = METRICS[metric].at_most
+    top = math.inf if high is None else high
+    return (-top if systems > 1 else 0.0), top
+
+
+def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+    if metric not in LINEAR or not _covered(about, metric, k, terms):
+        return _not_judged(about, name)
+    above, below, known = _pair_weights(about, metric, k, terms)
+    twice = 2.0 if metric == "micro-F1" else 1.0  # 2 · hits / (…), of which hits / (…) is estimated
+    low, high = (end / twice for end in _limits(metric, k, len(terms)))
+    fraction = pair_totals.Fraction(
+        pair_totals.cells(about.judged, above, below, about.confidence), *known, (low, high)
+    )
+    low, high = (twice * end for end in fraction.interval())
+    error = twice * fraction.standard_error
+    return _finished(about, name, twice * fraction.value, error, (low, high), {}, NONE)
+
+
+def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
+    """Whether every pair that counts could have been judged."""
+    sample = about.judged.sample
+    empty = [s for s in sample.strata if s.size and not s.drawn]
+    if not empty:
+        return True
+    if metric in ("micro-R", "micro-F1") or any(s.kind.endswith("top") for s in empty):
+        return False
+    planned = k <= sample.k
+    return planned and all(fingerprint(t.top, sample.k) in sample.systems for t in terms)
+
+
+def _pair_weights(
+    about: Audit, metric: str, k: int, terms: list[_Term]
+) -> tuple[Floats, Floats, tuple[float, float]]:
+    """a and b of every judged pair, and what is known without judging: a₀ and b₀."""
+    sample, n = about.judged.sample, about.labels.shape[0]
+    shown = about.labels.tocoo()
+    above, free = np.zeros(len(sample.rows)), 0.0
+    for term in terms:
+        above += term.sign * place_weights(term.top, sample.rows, sample.pair_labels, k, metric)
+        if sample.observed_free:
+            free += term.sign * place_weights(term.top, shown.row, shown.col, k, metric).sum()
+    positives = float(about.labels.nnz) if sample.observed_free else 0.0
+    predicted = float((terms[0].top.labels[:, :k] >= 0).sum())
+    ones, none = np.ones(above.size), np.zeros(above.size)
+    if metric == "micro-R":
+        return above, ones, (free, positives)
+    if metric == "micro-F1":
+        return above, ones, (free, positives + predicted)
+    below = {"P": float(n * k), "DCG": float(n), "micro-P": predicted}[metric]
+    return above, none, (free, below)
+
+
+def place_weights(top: TopK, rows: Integers, labels: Integers, k: int, metric: str) -> Floats:
+    """For pairs (row, label): 1, or the discount for DCG, among the first k of the row; else 0."""
+    match = top.labels[rows, :k] == np.asarray(labels)[:, None]
+    worth = 1 / np.log2(2 + np.arange(match.shape[1])) if metric == "DCG" else 1.0
+    return np.asarray((match * worth).sum(axis=1), dtype=np.float64)
+
+
+def _finished(
+    about: Audit,
+    name: str,
+    value: float,
+    error: float,
+    ends: tuple[float, float],
+    details: dict[str, Any],
+    largest: float,
+) -> Estimate:
+    sample = about.judged.sample
+    judged = {
+        "unit": sample.unit,
+        "judged": about.judged.n_judged,
+        "unanswered": about.judged.unanswered,
+        "observed_free": sample.unit == "pairs" and sample.observed_free,
+    }
+    rows = len(np.unique(sample.first_phase[0]))
+    half = (ends[1] - ends[0]) / 2
+    level = Level.WIDE if half > WIDE * max(1.0, abs(value)) else Level.MEASURED
+    verdict = Verdict(level, Reason.AUDITED, details={**judged, "half_width": half})
+    return Estimate(
+        name, MEASURED, value, error, ends, float(rows), largest, rows, verdict,
+        {"design": sample.design.value, **judged, **details},
+    )  # fmt: skip
+
+
+def _not_judged(about: Audit, name: str) -> Estimate:
+    sample = about.judged.sample
+    details = {"metric": name, "design": sample.design.value}
+    verdict = Verdict(Level.UNUSABLE, Reason.NOT_JUDGED, details=details)
+    rows = len(np.unique(sample.rows))
+    return Estimate(name, MEASURED, NONE, NONE, (NONE, NONE), NONE, NONE, rows, verdict, details)

@@ -1,0 +1,338 @@
+"""Measured estimates are unbiased over the sampling design: every sample of a tiny universe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations, permutations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask import audit, compare, data, evaluate
+from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
+from unmask.metrics import contributions
+from unmask.metrics.measured import measure, measure_differences, pair_totals
+from unmask.metrics.measured.control import RowSample, controlled, variance
+from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.row_values import judged_rows
+from unmask.predictions import TopK
+
+TRUE = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+OBSERVED = np.array([[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
+SCORES = np.array(
+    [[9, 8, 2, 1], [1, 7, 5, 6], [3, 2, 9, 8], [1, 4, 2, 3], [2, 9, 8, 1]], dtype=np.float32
+)
+TOP = TopK.from_scores(SCORES, 3)
+OTHER = TopK.from_scores(-SCORES, 3)
+METRICS = ["P@2", "R@2", "F1@2", "nDCG@2", "hit@2", "DCG@2", "Jaccard@2", "R-precision@2", "MRR@2"]
+Sampler = Callable[[np.ndarray], Iterator[tuple[float, Judgements]]]
+
+
+def exact(top: TopK, true: np.ndarray, name: str) -> float:
+    return float(contributions(top, true, metrics=[name])[name, "vanilla"].mean())
+
+
+def simple(true: np.ndarray, m: int = 3) -> Iterator[tuple[float, Judgements]]:
+    """All ordered samples of m rows."""
+    orders = list(permutations(range(len(true)), m))
+    for rows in orders:
+        stratum = (Stratum("rows", len(true), m),)
+        sample = Sample(Design.SIMPLE, true.shape, stratum, list(rows), None, [0] * m)
+        yield 1 / len(orders), Judgements(sample, sp.csr_array(true[list(rows)]))
+
+
+def stratified(true: np.ndarray) -> Iterator[tuple[float, Judgements]]:
+    """Two of rows 0 … 2, and both others."""
+    firsts, others = list(permutations([0, 1, 2], 2)), list(permutations([3, 4], 2))
+    for first, other in product(firsts, others):
+        rows = [first[0], other[0], first[1], other[1]]
+        strata = (Stratum("rows", 3, 2), Stratum("rows", 2, 2))
+        sample = Sample(Design.STRATIFIED, true.shape, strata, rows, None, [0, 1, 0, 1])
+        chance = 1 / (len(firsts) * len(others))
+        yield chance, Judgements(sample, sp.csr_array(true[rows]))
+
+
+def two_phase(true: np.ndarray, pi: float = 0.4) -> Iterator[tuple[float, Judgements]]:
+    """Two of five rows; in them all of the first three predictions, the last label by chance."""
+    n, width = true.shape
+    orders = list(permutations(range(n), 2))
+    for rows in orders:
+        tail = [int(np.setdiff1d(np.arange(width), TOP.labels[row])[0]) for row in rows]
+        for drawn in product([0, 1], repeat=2):
+            pairs = [(row, int(label), 1.0) for row in rows for label in TOP.labels[row]]
+            pairs += [(r, j, pi) for r, j, d in zip(rows, tail, drawn, strict=True) if d]
+            pairs = [pair for pair in pairs if not OBSERVED[pair[0], pair[1]]]
+            row, label, within = (np.array(column) for column in zip(*pairs, strict=True))
+            sample = Sample(
+                Design.TWO_PHASE, true.shape, (Stratum("rows", n, 2),), row, label, [0] * len(row),
+                WithinRows(np.array(rows), np.zeros(2, int), within),
+            )  # fmt: skip
+            chance = np.prod([pi if d else 1 - pi for d in drawn]) / len(orders)
+            yield float(chance), Judgements(sample, true[row, label].astype(float))
+
+
+def pairs(true: np.ndarray) -> Iterator[tuple[float, Judgements]]:
+    """Unobserved pairs in three strata of which two, three and one are drawn."""
+    n, width = true.shape
+    key = [i * width + j for i in range(n) for j in range(width) if not OBSERVED[i, j]]
+    strata = [key[0:3], key[3:7], key[7:]]
+    counts = (2, 3, 1)
+    ways = [list(combinations(s, c)) for s, c in zip(strata, counts, strict=True)]
+    made = tuple(Stratum("far", len(s), c) for s, c in zip(strata, counts, strict=True))
+    total = np.prod([len(way) for way in ways])
+    for chosen in product(*ways):
+        keys = np.concatenate(chosen)
+        where = np.repeat([0, 1, 2], counts)
+        sample = Sample(Design.PAIRS, true.shape, made, keys // width, keys % width, where)
+        answers = true[keys // width, keys % width].astype(float)
+        yield 1 / float(total), Judgements(sample, answers)
+
+
+ROW_DESIGNS: dict[str, Sampler] = {
+    "simple": simple,
+    "stratified": stratified,
+    "two-phase": two_phase,
+}
+
+
+@pytest.mark.parametrize("design", ROW_DESIGNS)
+def test_metrics_over_rows_are_unbiased_over_all_samples(design: str) -> None:
+    names = METRICS[:5] if design == "two-phase" else METRICS
+    sums = np.zeros(len(names))
+    extra = np.arange(5.0)
+    for chance, judged in ROW_DESIGNS[design](TRUE):
+        estimates = measure(TOP, OBSERVED, judged, metrics=names, covariates=extra)
+        sums += [chance * each.value for each in estimates]
+    np.testing.assert_allclose(sums, [exact(TOP, TRUE, name) for name in names], atol=1e-12)
+
+
+def test_the_variance_within_rows_is_unbiased() -> None:
+    """V̂ of recall, F1 and nDCG, averaged over what is drawn, is the variance of the estimate."""
+    for metric in ("R", "F1", "nDCG", "Jaccard", "R-precision", "P", "DCG"):
+        mean, square, estimated = np.zeros(5), np.zeros(5), np.zeros(5)
+        weight = np.zeros(5)
+        for chance, judged in two_phase(TRUE):
+            rows = judged_rows(judged, sp.csr_array(OBSERVED))
+            values = rows.values(TOP, f"{metric}@2")
+            variances = rows.variances(TOP, metric, 2)
+            assert variances is not None
+            np.add.at(weight, rows.rows, chance)
+            np.add.at(mean, rows.rows, chance * values)
+            np.add.at(square, rows.rows, chance * values**2)
+            np.add.at(estimated, rows.rows, chance * variances)
+        true = square / weight - (mean / weight) ** 2
+        np.testing.assert_allclose(estimated / weight, true, atol=1e-12)
+    assert true.max() < 1e-15  # DCG within the first two is surely judged
+    assert (estimated >= -1e-12).all()
+
+
+def test_recall_variance_is_the_integral_of_the_mathematics() -> None:
+    """û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt, integrated numerically."""
+    from scipy.integrate import quad
+
+    from unmask.metrics.measured.row_values import coefficients
+
+    for sure, found, pi in [(1, 1, 0.3), (2, 3, 0.3), (4, 2, 0.5)]:
+        mine = coefficients(np.full(found, 1 / pi)) @ (1 / (sure + np.arange(found + 1.0)) ** 2)
+        integral = quad(
+            lambda t, s=sure, n=found, q=pi: -np.log(t) * t ** (s - 1) * (1 - (1 - t) / q) ** n,
+            0, 1,
+        )[0]  # fmt: skip
+        assert mine == pytest.approx(integral, abs=1e-7)
+
+
+def test_sums_over_pairs_are_unbiased_over_all_samples() -> None:
+    names = ["P@2", "DCG@2", "micro-P@2"]
+    sums, above, below = np.zeros(3), 0.0, 0.0
+    for chance, judged in pairs(TRUE):
+        sums += [chance * e.value for e in measure(TOP, OBSERVED, judged, metrics=names)]
+        hit = place_weights(TOP, judged.sample.rows, judged.sample.pair_labels, 2, "P")
+        cells = pair_totals.cells(judged, hit, np.ones(hit.size), 0.95)
+        above += chance * sum(cell.total * cell.above for cell in cells)
+        below += chance * sum(cell.total for cell in cells)
+    expected = [exact(TOP, TRUE, "P@2"), exact(TOP, TRUE, "DCG@2"), exact(TOP, TRUE, "P@2")]
+    np.testing.assert_allclose(sums, expected, atol=1e-12)
+    hidden = TRUE * (1 - OBSERVED)
+    row, label = np.nonzero(hidden)
+    assert above == pytest.approx(place_weights(TOP, row, label, 2, "P").sum())
+    assert below == pytest.approx(hidden.sum())
+
+
+@pytest.mark.parametrize("design", [*ROW_DESIGNS, "pairs"])
+def test_differences_are_unbiased_over_all_samples(design: str) -> None:
+    sampler = pairs if design == "pairs" else ROW_DESIGNS[design]
+    names = ["P@2"] if design == "pairs" else ["R@2"]
+    sums = np.zeros(len(names))
+    for chance, judged in sampler(TRUE):
+        made = measure_differences({"a": TOP, "b": OTHER}, OBSERVED, judged, metrics=names)
+        sums += [chance * each.value for each in made["b"]]
+    wanted = [exact(OTHER, TRUE, name) - exact(TOP, TRUE, name) for name in names]
+    np.testing.assert_allclose(sums, wanted, atol=1e-12)
+
+
+def test_judging_everything_gives_the_true_value_with_no_doubt() -> None:
+    names = ["P@2", "R@2", "nDCG@2", "micro-P@2", "micro-R@2", "micro-F1@2"]
+    plan = audit.plan(TOP, OBSERVED, budget=10**6, unit="pairs", metrics=["micro-R@2"])
+    assert len(plan) == 20 - OBSERVED.sum()
+    judged = audit.from_pairs(plan, TRUE[plan.rows, plan.labels])
+    hits = sum(TRUE[i, TOP.labels[i, :2]].sum() for i in range(5))
+    wanted = {"micro-P@2": hits / 10, "micro-R@2": hits / 9, "micro-F1@2": 2 * hits / 19}
+    for each in measure(TOP, OBSERVED, judged, metrics=["P@2", *names[3:]]):
+        truth = wanted.get(each.metric, hits / 10)
+        assert each.value == pytest.approx(truth)
+        assert each.interval == (pytest.approx(truth), pytest.approx(truth))
+    whole = audit.plan(TOP, OBSERVED, budget=5)
+    for each in measure(TOP, OBSERVED, audit.from_rows(whole, TRUE[whole.rows]), metrics=names):
+        assert each.value == pytest.approx(wanted.get(each.metric, exact(TOP, TRUE, "P@2"))
+                                           if each.metric in (*wanted, "P@2")
+                                           else exact(TOP, TRUE, each.metric))  # fmt: skip
+        assert each.standard_error == pytest.approx(0, abs=1e-12)
+
+
+def test_a_stratum_in_which_nothing_was_found_still_counts() -> None:
+    """The upper end of a total is N (1 − 0.025^(1/m)), and 0 is its lower end."""
+    stratum = Stratum("far", 10**6, 200)
+    rows, labels = np.divmod(np.arange(200), 10)
+    sample = Sample(Design.PAIRS, (10**5, 10), (stratum,), rows, labels, np.zeros(200, int))
+    judged = Judgements(sample, np.zeros(200))
+    (cell,) = pair_totals.cells(judged, np.zeros(200), np.ones(200), 0.95)
+    assert (cell.total, cell.low) == (0, 0)
+    assert cell.high == pytest.approx(10**6 * (1 - 0.025 ** (1 / 200)), rel=1e-3)
+
+
+def test_mean_intervals_cover_small_counts() -> None:
+    """Exactly: over all outcomes of 40 draws, for rates from .005 to .5, at least 90 %."""
+    from scipy.stats import binom
+
+    for rate in (0.005, 0.02, 0.1, 0.3, 0.5):
+        chance = 0.0
+        for x in range(41):
+            mean = x / 40
+            low, high = pair_totals.mean_interval(
+                mean, mean * (1 - mean) * 40 / 39, 40, 10**9, 0.95
+            )
+            chance += binom.pmf(x, 40, rate) * (low <= rate <= high)
+        assert chance >= 0.92, rate
+
+
+def test_what_a_design_did_not_judge_is_refused_not_guessed() -> None:
+    plan = audit.plan(TOP, OBSERVED, budget=4, unit="pairs", metrics=["P@2"])
+    judged = audit.from_pairs(plan, TRUE[plan.rows, plan.labels])
+    for name, system in [("R@2", TOP), ("micro-R@2", TOP), ("P@3", TOP), ("P@2", OTHER)]:
+        (each,) = measure(system, OBSERVED, judged, metrics=[name])
+        assert np.isnan(each.value)
+        assert each.verdict.reason == "not-judged"
+    (fine,) = measure(TOP, OBSERVED, judged, metrics=["P@1"])
+    assert fine.verdict.usable
+
+
+def _problem(n: int = 1500) -> tuple[TopK, sp.csr_array, sp.csr_array, np.ndarray]:
+    true = data.synthetic.planted(n, n_labels=30, seed=1).labels
+    p = np.linspace(0.3, 0.8, 30)
+    observed = data.hide(true, p, seed=2)
+    scores = np.random.default_rng(3).standard_normal(true.shape) + 2 * true.toarray()
+    return TopK.from_scores(scores, 15), observed, true, p
+
+
+def test_the_calls_of_the_reference_work_as_written() -> None:
+    top, labels, true, p = _problem()
+    plan = audit.plan(top, labels, budget=200, unit="rows", seed=0)
+    judged = audit.from_rows(plan, true[plan.rows])
+    for stated in (p, None):
+        table = evaluate(top, labels, stated, metrics=["P@5", "R@5"], audit=judged)
+        for name in ("P@5", "R@5"):
+            low, high = table[name, "measured"].interval
+            assert low < exact(top, true.toarray(), name) < high
+            assert table[name, "measured"].verdict.level == "measured"
+        assert table["R@5", "vanilla"].verdict.level == "doubtful"
+        assert "judged rows" in str(table)
+    plan = audit.plan(top, labels, budget=1200, unit="pairs", seed=0)
+    judged = audit.from_pairs(plan, np.asarray(true[plan.rows, plan.labels]).ravel())
+    table = evaluate(top, labels, p, metrics=["P@5", "R@5", "micro-R@5"], audit=judged)
+    for name in ("P@5", "R@5"):
+        low, high = table[name, "measured"].interval
+        assert low <= exact(top, true.toarray(), name) <= high
+    assert table["P@5", "unbiased"].verdict.level == "conditional"
+
+
+def test_wrong_propensities_are_refuted_by_an_audit_and_right_ones_are_not() -> None:
+    top, labels, true, p = _problem()
+    plan = audit.plan(top, labels, budget=300, seed=1)
+    judged = audit.from_rows(plan, true[plan.rows])
+    names, estimators = ["P@5", "R@5"], ["unbiased", "deconvolved"]
+    right = evaluate(top, labels, p, metrics=names, estimators=estimators, audit=judged)
+    assert right["P@5", "unbiased"].verdict.level == "conditional"
+    wrong = evaluate(
+        top, labels, np.minimum(1, 1.5 * p), metrics=names, estimators=estimators, audit=judged
+    )
+    assert wrong["P@5", "unbiased"].verdict.level >= "doubtful"
+    assert wrong["P@5", "measured"].verdict.level == "measured"
+    assert wrong.run is not None
+    assert {each.kind.value for each in wrong.run.evidence} >= {"audit-disagrees"}
+
+
+def test_spurious_labels_are_found_and_make_corrections_doubtful() -> None:
+    top, labels, true, p = _problem()
+    added = sp.csr_array(((labels + sp.random_array(
+        labels.shape, density=0.02, rng=np.random.default_rng(4))) > 0).astype(float))  # fmt: skip
+    plan = audit.plan(top, added, budget=200, seed=1)
+    table = evaluate(top, added, p, metrics=["P@5"], audit=audit.from_rows(plan, true[plan.rows]))
+    wrong = 1 - (added.multiply(true).sum() / added.sum())
+    assert table["P@5", "measured"].details["spurious"] == pytest.approx(wrong, abs=0.05)
+    assert table["P@5", "unbiased"].verdict.level >= "doubtful"
+    assert table.run is not None
+    assert "spurious-labels" in {each.kind.value for each in table.run.evidence}
+    sampled = audit.plan(
+        top, added, budget=600, unit="pairs", metrics=["P@5"], observed="sampled", seed=1
+    )
+    judged = audit.from_pairs(sampled, np.asarray(true[sampled.rows, sampled.labels]).ravel())
+    table = evaluate(top, added, p, metrics=["P@5"], audit=judged)
+    low, high = table["P@5", "measured"].interval
+    assert low < exact(top, true.toarray(), "P@5") < high
+    assert table["P@5", "measured"].details["spurious"] == pytest.approx(wrong, abs=0.1)
+
+
+def test_another_judge_narrows_and_a_biased_one_does_not_bias() -> None:
+    top, labels, true, _ = _problem()
+    plan = audit.plan(top, labels, budget=150, seed=1)
+    judged = audit.from_rows(plan, true[plan.rows])
+    exact_value = exact(top, true.toarray(), "R@5")
+    (plain,) = measure(top, labels, judged, metrics=["R@5"])
+    (good,) = measure(top, labels, judged, metrics=["R@5"], covariates=true)
+    noise = sp.random_array(true.shape, density=0.3, rng=np.random.default_rng(5))
+    (bad,) = measure(top, labels, judged, metrics=["R@5"], covariates=noise)
+    assert good.standard_error < 0.7 * plain.standard_error
+    for each in (plain, good, bad):
+        assert each.interval[0] < exact_value < each.interval[1]
+
+
+def test_systems_are_compared_by_what_was_judged() -> None:
+    top, labels, true, p = _problem()
+    scores = np.random.default_rng(8).standard_normal(true.shape) + true.toarray()
+    weaker = TopK.from_scores(scores, 15)
+    systems = {"weak": weaker, "strong": top}
+    for options in (
+        {"unit": "rows", "budget": 150},
+        {"unit": "pairs", "budget": 800, "metrics": ["P@5", "micro-R@5"]},
+    ):
+        plan = audit.plan(systems, labels, seed=1, **options)
+        if plan.unit == "rows":
+            judged = audit.from_rows(plan, true[plan.rows])
+        else:
+            judged = audit.from_pairs(plan, np.asarray(true[plan.rows, plan.labels]).ravel())
+        tables = compare(systems, labels, p, metrics=["P@5"], audit=judged, estimators=["unbiased"])
+        made = tables["strong"]["P@5", "measured"]
+        truth = exact(top, true.toarray(), "P@5") - exact(weaker, true.toarray(), "P@5")
+        assert made.interval[0] < truth < made.interval[1]
+        assert made.verdict.details["outcome"] == "better"
+        assert made.details["p_value"] < 0.01
+
+
+def test_the_variance_of_a_simple_sample_without_covariates_is_the_textbook_formula() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.random((40, 1))
+    sample = RowSample(np.arange(40), np.zeros(40, int), np.array([100]), values)
+    made = controlled(sample, None, (0, 1))
+    expected = (1 - 0.4) * (39 * values.var(ddof=1) + 0.25) / 40 / 40
+    assert variance(sample, made.residuals[:, 0]) == pytest.approx(expected)
