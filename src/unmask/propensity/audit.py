@@ -13,8 +13,9 @@ Each k_j is binomial also where some rows lose more labels than others, but then
 together. If a row's sum varies D times as much as it should (the design effect), all logits get one
 common error of variance (D − 1) / Σ_j K_j p_j (1 − p_j), which makes up for it.
 
-The rows to audit may be chosen by anything except the observed labels: picking rows because a
-label was seen there would find every p_j to be 1.
+What was judged matters as much (`judged`): complete rows, a pool of pairs, or pairs with known
+probabilities. The rows to audit may be chosen by anything except the observed labels: picking rows
+because a label was seen there would find every p_j to be 1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from scipy.stats import beta, chi2
 
 from unmask import _validation
 from unmask._typing import Floats, Ints, LabelsLike
+from unmask.data.judgements import Judgements
+from unmask.predictions import TopK
 from unmask.propensity import frequency_curve as curves
+from unmask.propensity import judged
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
 
@@ -37,8 +41,9 @@ CURVES = ("jain", "free")
 
 def audit(
     observed: LabelsLike,
-    complete: LabelsLike,
+    complete: LabelsLike | Judgements,
     *,
+    pool: TopK | LabelsLike | None = None,
     counts: ArrayLike | None = None,
     n: int | None = None,
     curve: str = "jain",
@@ -53,9 +58,16 @@ def audit(
 
     Parameters
     ----------
-    observed, complete : matrices of shape (m, L)
-        Observed and complete labels of the same audited rows, dense or sparse. The rows may be
-        chosen by anything except their observed labels.
+    observed : matrix of shape (m, L)
+        Observed labels of the audited rows, dense or sparse; of all rows, if judgements are given.
+        The rows may be chosen by anything except their observed labels.
+    complete : matrix of shape (m, L), or Judgements
+        Complete labels of the same rows; or the judgements of an `unmask.audit`, of whole rows or
+        of a two-phase sample.
+    pool : TopK, or matrix of shape (m, L), optional
+        What was judged, if not everything: predictions, or pairs chosen without looking at the
+        observed labels. Observed and complete labels outside it are left out; a matrix to which
+        the observed labels were added is refused.
     counts : array of shape (L,), optional
         Label counts of the observed *training* labels, of which the Jain model is a function. By
         default the curve runs over the counts of the complete labels of the audit, and its a and b
@@ -77,8 +89,8 @@ def audit(
     Raises
     ------
     ValueError
-        If shapes differ, no audited row has a true label, only one of `counts` and `n` is given,
-        or an option is unknown or out of its range.
+        If shapes differ, the pool holds all observed labels, no audited row has a true label, only
+        one of `counts` and `n` is given, or an option is unknown or out of its range.
 
     Examples
     --------
@@ -89,28 +101,37 @@ def audit(
     >>> bool((estimate.low < 0.4).all() and (estimate.high > 0.4).all())
     True
     """
-    observed = _validation.labels(observed, name="observed")
-    true_labels = _validation.labels(complete, name="complete")
-    _validation.same_shape(observed, true_labels, "observed", "complete")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
-    kept = sp.csr_array(observed.multiply(true_labels))
-    effect = design_effect(kept, true_labels)
-    total = label_counts(true_labels)
+    labels = _judged(observed, complete, pool)
+    effect = design_effect(labels.kept, labels.true)
+    kept, total = labels.counts()
     estimate = from_counts(
-        label_counts(kept),
+        kept,
         total,
         counts=total + 0.5 if counts is None else counts,
-        n=true_labels.shape[0] + 1 if n is None else n,
+        n=labels.true.shape[0] + 1 if n is None else n,
         sampled=counts is None,
         effect=effect,
         curve=curve,
         confidence=confidence,
         seed=seed,
         method="audit",
-        notes=_notes(observed.nnz - kept.nnz, observed.nnz, effect),
+        notes=_notes(labels.spurious, labels.observed, effect),
     )
-    return replace(estimate, rows=true_labels.shape[0])
+    return replace(estimate, rows=labels.true.shape[0])
+
+
+def _judged(
+    observed: LabelsLike, complete: LabelsLike | Judgements, pool: TopK | LabelsLike | None
+) -> judged.JudgedLabels:
+    if isinstance(complete, Judgements):
+        if pool is not None:
+            raise ValueError("judgements know what was judged; give no pool with them.")
+        return judged.judged_pairs(observed, complete)
+    if pool is not None:
+        return judged.pooled_rows(observed, complete, pool)
+    return judged.complete_rows(observed, complete)
 
 
 def from_counts(

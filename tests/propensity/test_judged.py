@@ -1,0 +1,72 @@
+"""What was judged: rows, a pool, or pairs with probabilities; all give the same propensities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask import audit, data, propensity
+from unmask.predictions import TopK
+from unmask.propensity import judged
+
+P = 0.5
+
+
+def problem(n: int = 3000) -> tuple[TopK, sp.csr_array, sp.csr_array]:
+    true = data.synthetic.independent(n, 40, seed=1)
+    observed = data.hide(true, np.full(40, P), seed=2)
+    scores = np.random.default_rng(3).standard_normal(true.shape) + true.toarray()
+    return TopK.from_scores(scores, 8), observed, true
+
+
+def overall(found: judged.JudgedLabels) -> float:
+    kept, total = found.counts()
+    return float(kept.sum() / total.sum())
+
+
+def test_a_pool_is_right_on_both_sides_and_biased_with_the_observed_labels_added() -> None:
+    top, observed, true = problem()
+    pool = judged._predicted(top, observed.shape)
+    both = sp.csr_array(((pool + observed) > 0).astype(float))
+    assert overall(judged.pooled_rows(observed, true, top)) == pytest.approx(P, abs=0.02)
+    biased = judged.complete_rows(observed.multiply(both), true.multiply(both))
+    assert overall(biased) > P + 0.1
+    with pytest.raises(ValueError, match="holds every observed label"):
+        propensity.audit(observed, true, pool=both)
+    estimate = propensity.audit(observed, true, pool=top, curve="free")
+    assert np.mean(estimate.value) == pytest.approx(P, abs=0.03)
+
+
+def test_judged_pairs_with_probabilities_give_the_rates_of_whole_rows() -> None:
+    top, observed, true = problem()
+    rows = audit.plan(top, observed, budget=400, seed=1)
+    whole = judged.judged_pairs(observed, audit.from_rows(rows, true[rows.rows]))
+    pairs = audit.plan(top, observed, budget=9000, unit="pairs", metrics=["R@5"], head=8, seed=1)
+    answers = np.asarray(true[pairs.rows, pairs.labels]).ravel()
+    some = judged.judged_pairs(observed, audit.from_pairs(pairs, answers))
+    assert overall(whole) == pytest.approx(P, abs=0.03)
+    assert overall(some) == pytest.approx(P, abs=0.05)
+    total = some.counts()[1]
+    assert (total <= np.bincount(some.true.indices, some.weights, minlength=40) + 1e-9).all()
+    estimate = propensity.audit(observed, audit.from_pairs(pairs, answers), curve="free")
+    assert ((estimate.low < P) & (estimate.high > P)).mean() > 0.85
+
+
+def test_counts_of_whole_rows_are_plain_counts() -> None:
+    _, observed, true = problem(200)
+    kept, total = judged.complete_rows(observed, true).counts()
+    np.testing.assert_allclose(total, true.sum(axis=0))
+    np.testing.assert_allclose(kept, observed.sum(axis=0), atol=1e-9)
+
+
+def test_what_cannot_tell_propensities_is_refused() -> None:
+    top, observed, true = problem(200)
+    plan = audit.plan(top, observed, budget=50, unit="pairs", metrics=["P@5"])
+    answered = audit.from_pairs(plan, np.zeros(len(plan)))
+    with pytest.raises(ValueError, match="too seldom"):
+        propensity.audit(observed, answered)
+    rows = audit.plan(top, observed, budget=50)
+    whole = audit.from_rows(rows, true[rows.rows])
+    with pytest.raises(ValueError, match="give no pool"):
+        propensity.audit(observed, whole, pool=top)
