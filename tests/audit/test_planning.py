@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from unmask import audit, data
 from unmask.audit import frames
+from unmask.metrics.measured import measure
 from unmask.predictions import TopK
 
 
@@ -57,7 +58,7 @@ def test_inclusion_is_as_frequent_as_its_probability(design: str) -> None:
     whole = {"simple": 300, "stratified": 300, "pairs": 7500 - free, "two-phase": 7500 - free}
     totals = []
     for seed in range(120):
-        plan = audit.plan(TOP, OBSERVED, seed=seed, **DESIGNS[design])
+        plan = audit.plan(TOP, OBSERVED, seed=seed, expect=False, **DESIGNS[design])
         totals.append((1 / plan.probability).sum())
     if design in whole:
         spread = max(np.std(totals), 1e-9)
@@ -122,3 +123,18 @@ def test_pairs_of_several_systems_are_the_union_of_their_lists() -> None:
     wanted = np.setdiff1d(keys, frames.keys_of(OBSERVED))
     np.testing.assert_array_equal(np.sort(plan.rows * 25 + plan.labels), wanted)
     assert (plan.probability == 1).all()
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_expected_interval_is_about_the_one_that_comes_out(design: str) -> None:
+    plan = audit.plan(TOP, OBSERVED, seed=3, **DESIGNS[design])
+    if plan.labels is None:
+        judged = audit.from_rows(plan, TRUE[plan.rows])
+    else:
+        judged = audit.from_pairs(plan, np.asarray(TRUE[plan.rows, plan.labels]).ravel())
+    made = measure(TOP, OBSERVED, judged, metrics=plan.metrics)
+    assert [each.metric for each in plan.expected] == list(plan.metrics)
+    for promised, each in zip(plan.expected, made, strict=True):
+        half = (each.interval[1] - each.interval[0]) / 2
+        assert 0.4 < promised.budget / half < 2.5, (promised, half)
+        assert promised.twice < promised.budget < promised.half or np.isnan(promised.half)

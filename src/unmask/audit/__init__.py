@@ -5,18 +5,19 @@
     table = evaluate(top, labels, metrics=["P@5", "R@5"], audit=judged)
 
 An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
-and assume nothing of what hid the labels. Read on in `planning` (designs), `frames` (strata),
-`answers` (partial ones, too), `sheets` (what a person is shown), `reading` (what comes back),
-`annotators` (what several people said, joined; how far they agree) and `stopping` (when it is
-enough); the estimates are those of `unmask.metrics.measured`.
+and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (how samples are
+drawn), `frames` (strata), `expectation` (how precise it will be), `answers` (partial ones, too),
+`sheets` (what a person is shown), `reading` (what comes back), `annotators` (what several people
+said, joined; how far they agree) and `stopping` (when it is enough); the estimates are those of
+`unmask.metrics.measured`.
 """
 
 from unmask.audit.agreement import Agreement, PairAgreement
 from unmask.audit.annotators import Answer, Answers, Contradiction
 from unmask.audit.answers import from_pairs, from_rows
+from unmask.audit.expectation import Expected
 from unmask.audit.planning import (
     AuditPlan,
-    Expected,
     Wave,
     extend,
     plan,

@@ -1,0 +1,348 @@
+"""Designs: how a sample is drawn, once it is clear what is asked.
+
+`question_of` checks what a plan is made from and fills in the choices that were left open; `draw`
+draws a sample of the chosen design, or adds to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _validation
+from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
+from unmask.audit import frames
+from unmask.data.judgements import Design, Sample, Stratum, WithinRows
+from unmask.metrics.registry import LINEAR, split_measured
+from unmask.predictions import TopK, fingerprint
+
+HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
+WIDTH = 100
+"""Places that are taken of a score matrix."""
+LEAST_ROWS = 5
+"""Without metrics, pairs within fewer rows than this are not planned."""
+LEAST_PAIRS = 5
+SPURIOUS_WORTH = 0.25
+"""What an error of the spurious rate weighs where observed pairs are sampled; metrics weigh 1."""
+ROW_STRATA = 4
+
+Predictions: TypeAlias = "TopK | ScoresLike | Mapping[str, TopK | ScoresLike]"
+"""One system, or several by name: top-k lists or score matrices."""
+
+
+class PlanOptions(TypedDict, total=False):
+    """Further choices of `plan`."""
+
+    design: Literal["simple", "stratified", "pairs", "two-phase"]
+    """By default simple rows; for pairs what the metrics need."""
+    observed: Literal["free", "sampled"]
+    """Pairs: take observed ones as true ("free", the default), or judge a part of them, too."""
+    head: int
+    """Two-phase: places of every list that are surely judged; 50 by default."""
+    tail: float
+    """Two-phase: the probability of all other pairs of a chosen row, at least 0.2; 0.3."""
+    strata: int
+    """Strata of rows: 4 for the stratified design, else 1."""
+    expect: bool
+    """Whether to say which intervals to expect (True), which takes a moment on much data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a plan is made from, checked."""
+
+    systems: tuple[TopK, ...]
+    labels: sp.csr_array
+    p: Floats | None
+    metrics: tuple[str, ...]
+    k: int
+    options: PlanOptions
+
+    @property
+    def design(self) -> Design:
+        """How units are drawn."""
+        return Design(self.options["design"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Of labels and predictions."""
+        parts = [fingerprint(top, top.k) for top in self.systems]
+        return "-".join([frames.labels_fingerprint(self.labels), *parts])
+
+
+def question_of(
+    predictions: Predictions,
+    labels: LabelsLike,
+    propensity: PropensityLike | None,
+    metrics: Sequence[str] | None,
+    unit: str,
+    budget: int,
+    options: PlanOptions,
+) -> Question:
+    """What a plan is made from, checked, with every open choice made.
+
+    Parameters
+    ----------
+    predictions, labels, propensity, metrics, unit, budget
+        As in `audit.plan`.
+    options : PlanOptions
+        The choices that were stated.
+
+    Returns
+    -------
+    Question
+    """
+    observed = _validation.labels(labels)
+    _validation.positive_int(budget, "budget")
+    _validation.one_of(unit, ("rows", "pairs"), "unit")
+    _validation.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
+    p = None if propensity is None else _validation.propensity(propensity, observed.shape[1])
+    named = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    if not named:
+        raise ValueError("a plan is made from predictions; give at least one system.")
+    asked = None if metrics is None else [split_measured(name) for name in _names(metrics)]
+    systems = tuple(_listed(top, observed, asked) for top in named.values())
+    width = min(top.k for top in systems)
+    k = min(5, width) if not asked else max(each or width for _, each in asked)
+    if k > width and width < observed.shape[1]:
+        raise ValueError(f"metrics at {k} need the first {k} predictions; there are {width}.")
+    chosen = _options(options, unit, None if asked is None else [name for name, _ in asked])
+    if unit == "pairs" and metrics is None and "design" not in options:
+        rows = budget / _row_cost(systems, observed, chosen)
+        chosen["design"] = "two-phase" if rows >= LEAST_ROWS else "pairs"
+    if metrics is None:
+        recall = () if chosen["design"] == "pairs" else (f"R@{k}",)
+        metrics = [f"P@{k}", *recall, *([f"micro-R@{k}"] if unit == "pairs" else ())]
+    return Question(systems, observed, p, tuple(_names(metrics)), k, chosen)
+
+
+def _names(metrics: Sequence[str] | str) -> list[str]:
+    return [metrics] if isinstance(metrics, str) else list(metrics)
+
+
+def _listed(
+    top: TopK | ScoresLike, labels: sp.csr_array, asked: list[tuple[str, int | None]] | None
+) -> TopK:
+    if not isinstance(top, TopK):
+        longest = max((k or 0 for _, k in asked or ()), default=0)
+        top = TopK.from_scores(top, min(labels.shape[1], max(WIDTH, longest)))
+    _validation.same_rows(top.labels, labels, "predictions", "labels")
+    largest = int(top.labels.max(initial=-1))
+    if largest >= labels.shape[1]:
+        raise ValueError(
+            f"label {largest} is predicted, but there are {labels.shape[1]} labels; labels are "
+            "numbered from 0."
+        )
+    return top
+
+
+def _options(options: PlanOptions, unit: str, metrics: list[str] | None) -> PlanOptions:
+    """All choices, the open ones filled in; refused where they contradict each other."""
+    linear = metrics is not None and set(metrics) <= LINEAR
+    usual = "simple" if unit == "rows" else "pairs" if linear else "two-phase"
+    design = Design(_validation.one_of(options.get("design", usual), list(Design), "design"))
+    if design.unit != unit:
+        raise ValueError(f"the {design.value} design judges {design.unit}; got unit={unit!r}.")
+    if design is Design.PAIRS and metrics is not None and not linear:
+        other = next(name for name in metrics if name not in LINEAR)
+        raise ValueError(
+            f"{other} is not a sum over pairs, so pairs scattered over all rows cannot measure it; "
+            "use design='two-phase', or whole rows."
+        )
+    tail = _validation.in_range(options.get("tail", TAIL), "tail", LEAST_TAIL, 1)
+    strata = options.get("strata", ROW_STRATA if design is Design.STRATIFIED else 1)
+    if design is Design.SIMPLE and strata != 1:
+        raise ValueError(f"simple rows have one stratum; got {strata}. Use design='stratified'.")
+    return PlanOptions(
+        design=design.value,
+        observed=options.get("observed", "free"),
+        head=_validation.positive_int(options.get("head", HEAD), "head"),
+        tail=float(tail),
+        strata=_validation.positive_int(strata, "strata"),
+        expect=bool(options.get("expect", True)),
+    )
+
+
+def draw(question: Question, budget: int, before: Sample | None, seed: int) -> Sample:
+    """A sample with `budget` more units than the one before.
+
+    Parameters
+    ----------
+    question : Question
+        What is asked.
+    budget : int
+        Rows or pairs to add.
+    before : Sample or None
+        What was drawn already.
+    seed : int
+        Decides the draw.
+
+    Returns
+    -------
+    Sample
+        The units before come first.
+
+    Raises
+    ------
+    ValueError
+        If the budget buys fewer than two rows.
+    """
+    rng = np.random.default_rng(seed)
+    if question.design is Design.PAIRS:
+        return _draw_pairs(question, budget, before, rng)
+    if question.design is Design.TWO_PHASE:
+        return _draw_two_phase(question, budget, before, rng)
+    return _draw_rows(question, budget, before, rng)
+
+
+def _draw_rows(
+    question: Question, count: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """`count` further rows, proportionally from every stratum, in random order."""
+    parts = question.options["strata"]
+    n = question.labels.shape[0]
+    of_row = np.zeros(n, dtype=np.int64)
+    if parts > 1:
+        of_row = frames.row_strata(question.systems, question.labels, min(parts, max(n // 2, 1)))
+    sizes = np.bincount(of_row)
+    old, old_stratum = (np.zeros(0, np.int64),) * 2 if before is None else before.first_phase
+    drawn = np.bincount(old_stratum, minlength=sizes.size)
+    total = min(n, old.size + count)
+    counts = np.maximum(frames.allocate(sizes, np.ones(sizes.size), total, least=2), drawn)
+    left = np.setdiff1d(np.arange(n), old)
+    new = [
+        rng.choice(left[of_row[left] == h], counts[h] - drawn[h], replace=False)
+        for h in range(sizes.size)
+    ]
+    rows = np.r_[old, rng.permutation(np.concatenate(new))]
+    if rows.size < min(n, 2):
+        raise ValueError(f"a sample needs at least two rows; a budget of {count} buys {rows.size}.")
+    strata = tuple(
+        Stratum("rows", int(size), int(count)) for size, count in zip(sizes, counts, strict=True)
+    )
+    design = Design.SIMPLE if sizes.size == 1 else Design.STRATIFIED
+    return Sample(design, question.labels.shape, strata, rows, None, of_row[rows])
+
+
+def _draw_pairs(
+    question: Question, budget: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """Pairs of every stratum by Neyman's rule."""
+    free = question.options["observed"] == "free"
+    frame = frames.pair_frame(
+        question.systems, question.labels, question.p, k=question.k, observed_free=free
+    )
+    drawn = np.zeros(len(frame.kinds), dtype=np.int64)
+    old, old_stratum = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    width = question.labels.shape[1]
+    if before is not None:
+        old, old_stratum = before.rows * width + before.pair_labels, before.stratum
+        drawn = np.bincount(old_stratum, minlength=drawn.size)
+    importance = _importance(question, frame)
+    total = frames.allocate(frame.sizes, importance, old.size + budget, LEAST_PAIRS)
+    counts = np.maximum(total - drawn, 0)
+    keys, strata = frame.draw(counts, old, rng)
+    keys, strata = np.r_[old, keys], np.r_[old_stratum, strata]
+    made = tuple(
+        Stratum(kind, int(size), int(count), float(rate))
+        for kind, size, count, rate in zip(
+            frame.kinds, frame.sizes, drawn + counts, frame.rates, strict=True
+        )
+    )
+    return Sample(
+        Design.PAIRS, question.labels.shape, made, keys // width, keys % width, strata,
+        observed_free=free, k=question.k,
+        systems=tuple(fingerprint(top, question.k) for top in question.systems),
+    )  # fmt: skip
+
+
+def _importance(question: Question, frame: frames.PairFrame) -> Floats:
+    """√(Σ over metrics of c² q (1 − q)) per stratum, c what one pair moves the metric by."""
+    n = frame.shape[0]
+    in_top = np.array([kind.endswith(frames.TOP) for kind in frame.kinds])
+    expected = frame.sizes * frame.rates
+    labels_shown = question.labels.nnz
+    observed = labels_shown if question.options["observed"] == "free" else 0
+    shown = frames.keys_of(question.labels)
+    tops = [frames.top_keys(top, question.k, frame.shape[1]) for top in question.systems]
+    hits = np.isin(shown, np.concatenate(tops)).sum() if observed else 0
+    total = max(float(expected.sum() + observed), 1.0)
+    recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
+    shown_strata = np.array([kind.startswith(frames.OBSERVED) for kind in frame.kinds])
+    square = np.where(shown_strata, SPURIOUS_WORTH / max(labels_shown, 1), 0.0) ** 2
+    for name, k in map(split_measured, question.metrics):
+        if name in ("micro-R", "micro-F1"):
+            square += np.where(in_top, 1 - recall, recall) ** 2 / total**2
+        else:
+            square += np.where(in_top, 1 / (n * (k or question.k)), 0.0) ** 2
+    return np.asarray(np.sqrt(square * frame.rates * (1 - frame.rates)))
+
+
+def _draw_two_phase(
+    question: Question, budget: int, before: Sample | None, rng: np.random.Generator
+) -> Sample:
+    """Further rows, and in each its head and a share of its tail, rows one after the other."""
+    cost = _row_cost(question.systems, question.labels, question.options)
+    count = int(budget / cost)
+    if count < 2:
+        raise ValueError(
+            f"judging a row costs about {cost:.0f} pairs here, so a budget of {budget} buys fewer "
+            "than two rows; raise it, lower `head` and `tail`, or measure P@k and micro-R@k by "
+            "design='pairs'."
+        )
+    spread = np.sqrt(count * question.labels.shape[1] * question.options["tail"])
+    count = max(2, int((budget - (2 * spread if cost > question.options["head"] else 0)) / cost))
+    first = _draw_rows(question, count, before, rng)
+    old = 0 if before is None else len(before.first_phase[0])
+    pairs = [_pairs_of_row(question, int(row), rng) for row in first.rows[old:]]
+    rows = np.repeat(first.rows[old:], [len(labels) for labels, _ in pairs])
+    labels = np.concatenate([np.zeros(0, np.int64), *(labels for labels, _ in pairs)])
+    within = np.concatenate([np.zeros(0), *(chance for _, chance in pairs)])
+    stratum = np.repeat(first.stratum[old:], [len(labels) for labels, _ in pairs])
+    if before is not None and before.within is not None:
+        rows, labels = np.r_[before.rows, rows], np.r_[before.pair_labels, labels]
+        stratum = np.r_[before.stratum, stratum]
+        within = np.r_[before.within.probability, within]
+    return Sample(
+        Design.TWO_PHASE, first.shape, first.strata, rows, labels, stratum,
+        WithinRows(first.rows, first.stratum, within), k=question.k,
+        observed_free=question.options["observed"] == "free",
+    )  # fmt: skip
+
+
+def _pairs_of_row(question: Question, row: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Labels of a chosen row that are judged, in random order, and their probabilities."""
+    width = question.labels.shape[1]
+    chance = np.full(width, question.options["tail"])
+    if width <= question.options["head"]:
+        chance[:] = 1.0
+    for top in question.systems:
+        first = top.labels[row, : question.options["head"]]
+        chance[first[first >= 0]] = 1.0
+    drawn = rng.random(width) < chance
+    if question.options["observed"] == "free":
+        start, stop = question.labels.indptr[row : row + 2]
+        drawn[question.labels.indices[start:stop]] = False
+    labels = rng.permutation(np.flatnonzero(drawn))
+    return labels, chance[labels]
+
+
+def _row_cost(systems: Sequence[TopK], labels: sp.csr_array, options: PlanOptions) -> float:
+    """Pairs that a chosen row costs in the mean."""
+    n, width = labels.shape
+    if width <= options["head"]:
+        judged = float(width)
+        free = labels.nnz / max(n, 1)
+    else:
+        keys = np.unique(
+            np.concatenate([frames.top_keys(top, options["head"], width) for top in systems])
+        )
+        head, shown = keys.size / max(n, 1), frames.keys_of(labels)
+        in_head = int(np.isin(shown, keys).sum())
+        judged = head + options["tail"] * (width - head)
+        free = (in_head + options["tail"] * (labels.nnz - in_head)) / max(n, 1)
+    return max(judged - (free if options["observed"] == "free" else 0.0), 1.0)
