@@ -14,8 +14,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 FLOORS = (
     {"_typing"},
     {"_validation", "_kernels", "_text"},
+    {"_names"},
     {"_io", "_mixture"},
-    {"report", "parallel"},
+    {"_tables", "report", "parallel"},
     {"data", "predictions"},
     {"propensity"},
     {"weights"},
@@ -40,6 +41,7 @@ OWNERS = {
     "typer": {"cli"},
     "rich": {"cli"},
     "sklearn": {"data", "linear"},
+    "pyarrow": {"_tables"},
 }
 
 

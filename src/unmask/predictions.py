@@ -10,24 +10,42 @@ A prediction file is text, one line per row, in any order within the line:
     4:1.5               fewer than k are allowed
 
 The second number may instead be the number of label columns: then the file is a sparse score
-matrix, of which the stored entries are the predictions. A scipy `.npz` file holds the same. All may
-be compressed by gzip or zstd, which is recognised by content. A label that stands twice in a row is
-refused: no rule for it would be right for every system.
+matrix, of which the stored entries are the predictions. A scipy `.npz` file holds the same, a
+`.npy` file a dense score matrix.
+
+A table has a line per prediction, `id, label, score`, in any order: rows and labels by name. A row
+without predictions has one line with an empty label. Without a header, tab-separated lines are
+`target term score` (as CAFA's evaluators read them) and lines of six words a TREC run.
+
+All may be compressed by gzip or zstd, which is recognised by content. A label that stands twice in
+a row is refused: no rule for it would be right for every system.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _io, _validation
+from unmask import _io, _tables, _validation
 from unmask._io import archive
 from unmask._kernels import in_chunks, row_bounds
+from unmask._names import (
+    Index,
+    Strings,
+    matched_rows,
+    refuse_repeated,
+    some,
+    sorted_names,
+    unique_index,
+)
+from unmask._tables import long_form
 from unmask._typing import Indices, Ints, PathLike, ScoresLike, Singles
 
 
@@ -45,6 +63,10 @@ class TopK:
     scores : numbers of shape (n, k)
         Their scores, which never rise; equal scores stand by label, smaller first. −inf in empty
         places, finite elsewhere.
+    ids : n strings, optional
+        The names of the rows, all different.
+    names : strings, optional
+        The names of the labels, by number.
 
     Raises
     ------
@@ -63,21 +85,150 @@ class TopK:
 
     labels: Indices
     scores: Singles
+    ids: Strings | None = None
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Bring both arrays to their types and refuse what breaks the rules above."""
         labels, scores = _validated_pair(self.labels, self.scores, copy=True)
         _refuse_faults(labels, scores)
         _freeze(self, labels, scores)
+        object.__setattr__(self, "ids", _row_ids(self.ids, len(labels)))
+        object.__setattr__(self, "names", _label_names(self.names, labels))
 
-    def __reduce__(self) -> tuple[type[TopK], tuple[Indices, Singles]]:
+    def __reduce__(self) -> tuple[type[TopK], tuple[object, ...]]:
         """Pickling goes through the checks, so that a copy cannot be written to, either."""
-        return TopK, (self.labels, self.scores)
+        return TopK, (self.labels, self.scores, self.ids, self.names)
 
     @property
     def k(self) -> int:
         """Places per row."""
         return int(self.labels.shape[1])
+
+    def named(
+        self, *, ids: Sequence[str] | None = None, names: Sequence[str] | None = None
+    ) -> TopK:
+        """The same predictions with names for rows and labels.
+
+        Parameters
+        ----------
+        ids : n strings, optional
+            None leaves those that there are.
+        names : strings, optional
+            One for every label number.
+
+        Returns
+        -------
+        TopK
+
+        Examples
+        --------
+        >>> TopK([[1]], [[0.5]]).named(ids=["d1"], names=["art", "law"]).of_row(0)
+        [('law', 0.5)]
+        """
+        return TopK(
+            self.labels,
+            self.scores,
+            self.ids if ids is None else Strings.of(ids, "ids"),
+            self.names if names is None else tuple(names),
+        )
+
+    def of_row(self, row: int) -> list[tuple[str, float]]:
+        """The predictions of a row, best first: (name, score); a number as text without names.
+
+        Parameters
+        ----------
+        row : int
+            Counted from 0.
+
+        Returns
+        -------
+        list of (str, float)
+        """
+        names = self.names
+        pairs = zip(self.labels[row].tolist(), self.scores[row].tolist(), strict=True)
+        return [(str(j) if names is None else names[j], score) for j, score in pairs if j >= 0]
+
+    def aligned(
+        self, *, ids: Sequence[str] | None = None, names: Sequence[str] | None = None
+    ) -> TopK:
+        """Rows in the order of `ids`, labels numbered as in `names`.
+
+        Parameters
+        ----------
+        ids : strings, optional
+            Of the rows to be compared with. Ignored if these predictions have no ids: then rows
+            are matched by position.
+        names : strings, optional
+            Of the labels. A predicted name that is not among them is an error.
+
+        Returns
+        -------
+        TopK
+
+        Raises
+        ------
+        ValueError
+            If ids are missing, double or unknown, or a name is unknown; the message names them.
+
+        Examples
+        --------
+        >>> top = TopK([[0], [1]], [[0.9], [0.8]], ["a", "b"], ("law", "art"))
+        >>> top.aligned(ids=["b", "a"], names=["art", "law"]).labels.ravel()
+        array([0, 1], dtype=int32)
+        """
+        labels, scores, own = self.labels, self.scores, self.ids
+        if ids is not None and own is not None:
+            rows = matched_rows(Strings.of(ids, "ids"), own, "labels", "predictions")
+            labels, scores, own = labels[rows], scores[rows], own.take(rows)
+        if names is None or self.names is None or tuple(names) == self.names:
+            return TopK(labels, scores, own, self.names)
+        columns = _columns(self.names, tuple(names), self.labels)
+        moved = np.where(labels < 0, np.int32(-1), columns[labels])
+        return TopK.sorted(moved, scores).named(ids=own, names=names)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Iterable[Iterable[tuple[object, float]]],
+        *,
+        names: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> TopK:
+        """Predictions as lists of (label, score), in any order: what napkinXC and omikuji return.
+
+        Parameters
+        ----------
+        pairs : n lists of (label, score)
+            Labels are all names or all numbers.
+        names : strings, optional
+            The names of the labels by number. Names that are not among them follow; without it,
+            names stand in the order of their characters.
+        ids : n strings, optional
+            The names of the rows.
+
+        Returns
+        -------
+        TopK
+            k is the length of the longest list.
+
+        Raises
+        ------
+        ValueError
+            If a label is neither a name nor a number from 0, or stands twice in a row.
+
+        Examples
+        --------
+        >>> top = TopK.from_pairs([[("law", 0.9), ("optics", 0.4)], [("physics", 0.7)]])
+        >>> top.names, top.labels
+        (('law', 'optics', 'physics'), array([[ 0, 1], [ 2, -1]], dtype=int32))
+        >>> TopK.from_pairs([[(3, 0.5), (0, 0.9)]]).labels
+        array([[0, 3]], dtype=int32)
+        """
+        rows = [list(row) for row in pairs]
+        triples = _of_pairs(rows, None if names is None else tuple(names))
+        top = _from_triples(triples, len(rows), None)
+        return top.named(ids=ids) if ids is not None else top
 
     @classmethod
     def sorted(cls, labels: ArrayLike, scores: ArrayLike) -> TopK:
@@ -152,16 +303,28 @@ def _freeze(top: TopK, labels: Indices, scores: Singles) -> TopK:
     return top
 
 
-def read(path: PathLike, *, k: int | None = None) -> TopK:
-    """Predictions from a file of this module's format, or from a sparse score matrix.
+def read(
+    path: Any,
+    *,
+    k: int | None = None,
+    id: str | None = None,
+    label: str | None = None,
+    score: str | None = None,
+    format: str | None = None,
+) -> TopK:
+    """Predictions from a file of this module's formats, a score matrix or a long table.
 
     Parameters
     ----------
-    path : str or path
-        Text or `.npz`, plain or compressed.
+    path : str, path or table
+        Text, `.npz`, `.npy` or a long table, plain or compressed; or a table in memory.
     k : int, optional
         The best k of every row. By default the k of the header if that is what its second number
         must be (some label is not below it), else the length of the longest row.
+    id, label, score : str, optional
+        The columns of a table, where they are not called so.
+    format : {"csv", "tsv", "jsonl", "json", "parquet", "trec", "cafa"}, optional
+        Of a table; by default found from the content.
 
     Returns
     -------
@@ -180,11 +343,18 @@ def read(path: PathLike, *, k: int | None = None) -> TopK:
     >>> read(name).labels
     array([[ 7, 0], [ 3, -1]], dtype=int32)
     """
+    table = long_form.open_long(path, format)
+    if table is not None:
+        return _read_long(table, k, id, label, score)
+    of_file: int
     if archive.recognised(path):
         scores = archive.load(path)
         if isinstance(scores, dict):
             raise ValueError(f"{path} holds a data set, not predictions; see `data.read`.")
         of_file = max(1, int(np.diff(scores.indptr).max(initial=1)))
+    elif archive.is_array(path):
+        scores = archive.load_array(path)
+        of_file = max(1, scores.shape[1])
     else:
         scores, of_file = _read_text(path)
     try:
@@ -221,14 +391,145 @@ def _read_text(path: PathLike) -> tuple[sp.csr_array, int]:
     return block.matrix(n_labels), second
 
 
+def _read_long(
+    table: _tables.Source, k: int | None, id: str | None, label: str | None, score: str | None
+) -> TopK:
+    """Lines of id, label and score as predictions; labels by the order of their names."""
+    lines = long_form.read_lines(table, id=id, label=label, score=score)
+    rows, labels = Index(), Index()
+    row_of = rows.add(lines.ids)
+    predicted = np.flatnonzero(np.diff(lines.labels.offsets) > 0)
+    codes = labels.add(lines.labels.take(predicted))
+    names, rank = sorted_names(labels)
+    columns = rank[codes] if len(rank) else codes
+    _refuse_second(row_of[predicted], columns, predicted, names, table)
+    triples = Triples(row_of[predicted], columns, lines.scores[predicted], names)
+    try:
+        top = _from_triples(triples, rows.count, k)
+    except ValueError as error:
+        raise ValueError(f"{table.name}: {error}") from None
+    return top if lines.by_position else top.named(ids=rows.names())
+
+
+def _refuse_second(
+    rows: Indices, columns: Indices, lines: Ints, names: tuple[str, ...], table: _tables.Source
+) -> None:
+    """Raise where a label stands twice for an id."""
+    order = np.lexsort((lines, columns, rows))
+    again = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
+    if again.any():
+        entry = order[1:][again][np.argmin(lines[order[1:][again]])]
+        raise ValueError(
+            f"{table.where(int(lines[entry]))}: the label {names[columns[entry]]!r:.60} is "
+            "predicted a second time for this id; keep one of them."
+        )
+
+
+class Triples(NamedTuple):
+    """Predictions one by one: row, label number, score; and the names of the labels."""
+
+    rows: Indices
+    labels: Indices
+    scores: Singles
+    names: tuple[str, ...] | None
+
+
+def _of_pairs(rows: list[list[tuple[object, float]]], names: tuple[str, ...] | None) -> Triples:
+    """Lists of (label, score) one by one."""
+    labels = [pair[0] for row in rows for pair in row]
+    scores = np.array([pair[1] for row in rows for pair in row], dtype=np.float64)
+    counts = np.array([len(row) for row in rows], dtype=np.int64)
+    row_of = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    by_name = [isinstance(label, str) for label in labels]
+    if not any(by_name):
+        numbers = np.array(labels) if labels else np.empty(0, dtype=np.int32)
+        if numbers.dtype.kind not in "iu" or (numbers.size and numbers.min() < 0):
+            wrong = next(
+                (j for j in labels if not isinstance(j, int | np.integer) or j < 0), labels
+            )
+            raise ValueError(f"a label is a name or a number from 0; got {wrong!r:.60}.")
+        return Triples(row_of, numbers.astype(np.int32), scores.astype(np.float32), names)
+    if not all(by_name):
+        wrong = labels[by_name.index(False)]
+        raise ValueError(f"labels are all names or all numbers; got {wrong!r:.60} among names.")
+    index = Index()
+    if names is not None:
+        index.add(Strings.of(names))
+    codes = index.add(Strings.of([str(label) for label in labels]))
+    if names is not None:
+        return Triples(row_of, codes, scores.astype(np.float32), tuple(index.names()))
+    ordered, rank = sorted_names(index)
+    return Triples(row_of, rank[codes], scores.astype(np.float32), ordered)
+
+
+def _from_triples(triples: Triples, n: int, k: int | None) -> TopK:
+    """The best k of every row; by default k is the length of the longest row."""
+    rows, labels, scores, names = triples
+    if not np.isfinite(scores).all():
+        raise ValueError(f"predicted scores must be finite; got {scores[~np.isfinite(scores)][0]}.")
+    counts = np.bincount(rows, minlength=n)
+    places = max(1, int(counts.max(initial=1))) if k is None else _validation.positive_int(k, "k")
+    if n * places > (1 << 20) + 64 * len(rows):
+        raise ValueError(
+            f"one row has {places:,} predictions, most have far fewer; say how many of each to "
+            "keep with k=…"
+        )
+    order = np.lexsort((labels, -scores, rows))
+    starts = np.cumsum(counts) - counts
+    place = np.arange(len(order)) - np.repeat(starts, counts)
+    kept = place < places
+    into = rows[order][kept], place[kept]
+    predicted = np.full((n, places), -1, dtype=np.int32)
+    scored = np.full((n, places), -np.inf, dtype=np.float32)
+    predicted[into], scored[into] = labels[order][kept], scores[order][kept]
+    return TopK(predicted, scored, None, names)
+
+
+def _row_ids(ids: Sequence[str] | None, n: int) -> Strings | None:
+    if ids is None:
+        return None
+    strings = Strings.of(ids, "ids")
+    if len(strings) != n:
+        raise ValueError(f"{len(strings)} ids for {n} rows of predictions; give one per row.")
+    refuse_repeated(strings, "ids")
+    return strings
+
+
+def _label_names(names: Sequence[str] | None, labels: Indices) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    highest = int(labels.max(initial=-1))
+    if highest >= len(names):
+        raise ValueError(
+            f"predictions name label {highest}, but there are {len(names)} label names, 0 … "
+            f"{len(names) - 1}; give one per label."
+        )
+    return tuple(names)
+
+
+def _columns(old: tuple[str, ...], new: tuple[str, ...], labels: Indices) -> Indices:
+    """The number among `new` of each old label, if all that are predicted have one."""
+    columns = unique_index(Strings.of(new), "label names").find(Strings.of(old))
+    predicted = np.unique(labels[labels >= 0])
+    lost = predicted[columns[predicted] < 0]
+    if len(lost):
+        raise ValueError(
+            f"{len(lost):,} predicted labels are not among the {len(new):,} label names: "
+            f"{some((old[j] for j in lost.tolist()), len(lost))}."
+        )
+    return columns
+
+
 def write(path: PathLike, top: TopK) -> None:
     """Write predictions, best first.
 
     Parameters
     ----------
     path : str or path
-        `.gz` and `.zst` at the end compress; a name with `.npz` gives a scipy matrix of scores with
-        as many columns as labels are predicted.
+        `.gz` and `.zst` at the end compress. `.csv`, `.tsv`, `.jsonl` and `.parquet` give a long
+        table, `id, label, score`, with names where there are any and numbers elsewhere; `.npz` a
+        scipy matrix of scores with as many columns as labels are predicted; any other name text
+        with numbers, `label:score`.
     top : TopK
         The predictions.
 
@@ -242,6 +543,10 @@ def write(path: PathLike, top: TopK) -> None:
     7:0.9 0:0.5
     3:0.25
     """
+    form = _tables.ending(path)
+    if form is not None:
+        long_form.write_long(path, form, top)
+        return
     predicted = top.labels >= 0
     indptr = np.concatenate([[0], np.cumsum(predicted.sum(axis=1))])
     shape = (len(predicted), int(top.labels.max(initial=-1)) + 1)

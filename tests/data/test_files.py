@@ -184,8 +184,8 @@ def test_format_can_be_overridden(tmp_path: Path) -> None:
     found = data.read(file, format="libsvm")
     assert found.labels.indices.tolist() == [1]
     assert found.features.indices.tolist() == [0, 2]
-    with pytest.raises(ValueError, match="unknown format 'csv'; use one of: "):
-        data.read(file, format="csv")
+    with pytest.raises(ValueError, match="unknown format 'arff'; use one of: "):
+        data.read(file, format="arff")
     with pytest.raises(ValueError, match="is text, not 'npz'"):
         data.read(file, format="npz")
 
@@ -493,9 +493,16 @@ def test_archive_keeps_everything(tmp_path: Path) -> None:
     assert_is_the_example(found)
     assert (found.feature_names, found.label_names) == (whole.feature_names, whole.label_names)
     assert_equal(found.filtered, given_filter)
-    broken = replace(whole, label_names=("a\nb", "", "", ""))
-    with pytest.raises(ValueError, match="a name must be one line"):
-        data.write(tmp_path / "all.npz", broken)
+    strange = replace(
+        whole,
+        label_names=("a\nb", "", "=1+1", "\u202e"),
+        ids=["1", "a\nb", ""],
+        texts=["", "x", "é"],
+    )
+    data.write(tmp_path / "all.npz", strange)
+    again = data.read(tmp_path / "all.npz")
+    for part in ("label_names", "ids", "texts"):
+        assert getattr(again, part) == getattr(strange, part)
 
 
 def test_rows_without_labels_start_with_a_blank(tmp_path: Path) -> None:
@@ -512,7 +519,9 @@ def test_parts_of_a_data_set_are_written_alone(tmp_path: Path) -> None:
     assert (tmp_path / "Xf.txt").read_text() == "3 5\n0:0.5 4:1\n1:-0.002\n\n"
     with pytest.raises(ValueError, match="has no features to write"):
         data.write(tmp_path / "f.txt", replace(whole, features=None), format="xc")
-    with pytest.raises(ValueError, match="unknown format 'libsvm'; use one of: features, labels"):
+    with pytest.raises(
+        ValueError, match="unknown format 'libsvm'; use one of: csv, features, jsonl, labels"
+    ):
         data.write(tmp_path / "f.txt", whole, format="libsvm")
     with pytest.raises(ValueError, match="two paths say the format already"):
         data.write(tmp_path / "a", whole, labels=tmp_path / "b", format="xc")
@@ -578,7 +587,7 @@ def test_no_thread_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_dataset_checks_its_parts() -> None:
-    with pytest.raises(ValueError, match="needs features or labels"):
+    with pytest.raises(ValueError, match="needs features, labels or texts"):
         Dataset(None, None)
     with pytest.raises(ValueError, match="features and labels must have the same rows; got 1 and"):
         Dataset([[1.0]], [[1], [0]])

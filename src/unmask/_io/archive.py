@@ -1,8 +1,9 @@
 """`.npz` files: one matrix as scipy saves it, or a whole data set as `data.write` does.
 
 A whole data set is a zip of plain arrays: `features_data`, `features_indices`, `features_indptr`,
-`features_shape`, the same for `labels` and `filtered`, and `feature_names` and `label_names` as
-UTF-8 bytes, one name per line. Nothing in either kind is unpickled.
+`features_shape`, the same for `labels` and `filtered`; `ids`, `texts`, `feature_names` and
+`label_names` as UTF-8 bytes, with `…_offsets` that say where each begins (names without offsets
+stand one per line). Nothing in either kind is unpickled.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from numpy.lib.npyio import NpzFile
 from unmask import _validation
 from unmask._io.file_limits import current_limits, refuse_columns, refuse_expansion
 from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
+from unmask._names import Strings
 from unmask._typing import Array, PathLike
 
-Parts = dict[str, sp.csr_array | tuple[str, ...] | None]
-"""Matrices and names of a data set; None: the file has none."""
+Parts = dict[str, sp.csr_array | tuple[str, ...] | Strings | None]
+"""Matrices, names and texts of a data set; None: the file has none."""
 
 
 class Stored(Protocol):
@@ -44,9 +46,16 @@ class Stored(Protocol):
     @property
     def label_names(self) -> tuple[str, ...] | None: ...
 
+    @property
+    def ids(self) -> Strings | None: ...
+
+    @property
+    def texts(self) -> Strings | None: ...
+
 
 _MATRICES = ("features", "labels", "filtered")
 _NAMES = ("feature_names", "label_names")
+_STRINGS = ("ids", "texts")
 _ARRAYS = ("data", "indices", "indptr", "shape")
 
 
@@ -55,10 +64,27 @@ def recognised(path: PathLike) -> bool:
     return next(blocks(path, size=1 << 10), b"").startswith(b"PK\x03\x04")
 
 
+def is_array(path: PathLike) -> bool:
+    """Whether the (decompressed) file is one array, as `numpy.save` writes it."""
+    return next(blocks(path, size=1 << 10), b"").startswith(b"\x93NUMPY")
+
+
+def load_array(path: PathLike) -> Array:
+    """The matrix of numbers in a `.npy` file."""
+    with _file(path) as file:
+        try:
+            array = np.load(file, allow_pickle=False)
+        except Exception as error:
+            raise ValueError(f"{path}: not a sound .npy file ({error}).") from None
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: expected a matrix of scores, rows × labels.")
+    return array
+
+
 def load(path: PathLike) -> sp.csr_array | Parts:
     """One matrix, or the parts of a data set by name."""
     with opened(path) as stored:
-        if "labels_indptr" in stored or "features_indptr" in stored:
+        if any(f"{name}_indptr" in stored for name in ("labels", "features")) or "texts" in stored:
             return _dataset(stored)
         return _matrix(path, stored)
 
@@ -102,8 +128,11 @@ def _dataset(stored: NpzFile) -> Parts:
     for name in _MATRICES:
         if f"{name}_indptr" in stored:
             parts[name] = sparse(*(stored[f"{name}_{part}"] for part in _ARRAYS))
-    for name in _NAMES:
-        if name in stored:
+    for name in (*_NAMES, *_STRINGS):
+        if f"{name}_offsets" in stored:
+            strings = Strings.checked(stored[name], stored[f"{name}_offsets"], name)
+            parts[name] = tuple(strings) if name in _NAMES else strings
+        elif name in stored and name in _NAMES:
             parts[name] = tuple(stored[name].tobytes().decode().split("\n"))
     return parts
 
@@ -168,10 +197,10 @@ def save_dataset(path: PathLike, dataset: Stored) -> None:
         if matrix is not None:
             parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
             arrays.update({f"{name}_{k}": v for k, v in zip(_ARRAYS, parts, strict=True)})
-    for name in _NAMES:
-        names = getattr(dataset, name)
-        if names:
-            arrays[name] = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+    for name in (*_NAMES, *_STRINGS):
+        if getattr(dataset, name) is not None:
+            strings = Strings.of(getattr(dataset, name), name)
+            arrays[name], arrays[f"{name}_offsets"] = strings.data, strings.offsets
     _save(path, lambda file: np.savez_compressed(file, **arrays))
 
 

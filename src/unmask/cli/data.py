@@ -11,19 +11,23 @@ import numpy as np
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import labels_of, read
+from unmask.cli.inputs import labels_of, read, table_columns
 from unmask.cli.output import results, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats
-    from unmask.data import Description
+    from unmask.data import Dataset, Description
     from unmask.propensity import PropensityEstimate
 
 
 def info(
     source: options.Source,
+    text: options.Text = None,
+    labels: options.LabelColumn = None,
+    id: options.IdColumn = None,
+    table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
     threads: options.Threads = None,
@@ -35,27 +39,54 @@ def info(
     [dim]unmask info train.txt.gz[/]
     [dim]unmask info datasets/bibtex[/]          all parts of a folder, side by side
     [dim]unmask info datasets/bibtex --part test --json[/]
+    [dim]unmask info tags.csv --text text --labels tags --id id[/]
     """
     from unmask import data
 
+    columns = table_columns(table, text=text, labels=labels, id=id)
     parts = data.parts(source) if part is None and source.is_dir() else (part,)
-    datasets = {name: read(source, name, format) for name in parts or (None,)}
+    datasets = {name: read(source, name, format, columns=columns) for name in parts or (None,)}
     described = {name: data.describe(dataset) for name, dataset in datasets.items()}
     if as_json:
         records = {
-            name: asdict(described[name]) | {"source": asdict(dataset.source)}
+            name: asdict(described[name])
+            | {"source": asdict(dataset.source), "frequent_labels": _frequent(dataset)}
             for name, dataset in datasets.items()
         }
         show_json(records if len(records) > 1 else next(iter(records.values())))
         return
-    columns = [_facts(d) for d in described.values()]
+    facts = [_facts(d) | _read_as(datasets[name]) for name, d in described.items()]
     show_rows(
         f"{source} ({', '.join({d.source.format for d in datasets.values()})})",
         ["", *(name or "" for name in datasets)],
-        ((fact, *(column[fact] for column in columns)) for fact in columns[0]),
+        ((fact, *(column.get(fact) for column in facts)) for fact in facts[0]),
     )
     for name, d in described.items():
         _show_histogram(" ".join(filter(None, [name, "rows by number of labels"])), d)
+        _show_frequent(" ".join(filter(None, [name, "most frequent labels"])), datasets[name])
+
+
+def _read_as(dataset: Dataset) -> dict[str, object]:
+    """How a table was understood."""
+    details = dict(dataset.source.details)
+    named = {"id": "column of ids", "labels": "column of labels", "text": "columns of texts"}
+    named |= {"layout": "layout", "delimiter": "between labels", "separator": "between fields"}
+    return {named[key]: repr(details[key])[1:-1] for key in named if key in details}
+
+
+def _frequent(dataset: Dataset, most: int = 10) -> list[dict[str, object]]:
+    """The most frequent labels by name; none where they have no names."""
+    if dataset.label_names is None or dataset.labels is None:
+        return []
+    counts = np.bincount(dataset.labels.indices, minlength=len(dataset.label_names))
+    order = np.argsort(-counts, kind="stable")[:most].tolist()
+    return [{"label": dataset.label_names[j], "rows": int(counts[j])} for j in order]
+
+
+def _show_frequent(title: str, dataset: Dataset) -> None:
+    rows = [(str(each["label"]), each["rows"]) for each in _frequent(dataset)]
+    if rows:
+        show_rows(title, ["label", "rows"], rows)
 
 
 def _facts(d: Description) -> dict[str, object]:
@@ -111,6 +142,7 @@ def propensity(
         Path | None,
         typer.Option("--output", "-o", help="Write one propensity per line; an estimate as JSON."),
     ] = None,
+    table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
     threads: options.Threads = None,
@@ -125,7 +157,9 @@ def propensity(
     from unmask import _io
     from unmask import propensity as models
 
-    labels = labels_of(read(source, part, format), source)
+    columns = table_columns(table)
+    dataset = read(source, part, format, columns=columns)
+    labels = labels_of(dataset, source)
     p = (
         models.from_spec(propensity, labels)
         if audit is None and annotations is None
@@ -140,14 +174,20 @@ def propensity(
     elif as_json:
         show_json({"model": propensity, "propensity": p})
     else:
-        _show_propensities(propensity, p, labels)
+        _show_propensities(propensity, p, labels, dataset.label_names)
 
 
-def _show_propensities(model: str, p: Floats, labels: sp.csr_array) -> None:
+def _show_propensities(
+    model: str, p: Floats, labels: sp.csr_array, names: tuple[str, ...] | None
+) -> None:
+    ranks = list(_from_head_to_tail(labels))
     show_rows(
         f"{model}: propensities of {len(p):,} labels",
-        ["rank of the label", "rows", "p", "1/p"],
-        ((f"{rank:,}", count, p[j], 1 / p[j]) for rank, j, count in _from_head_to_tail(labels)),
+        ["rank of the label", *(["label"] if names else []), "rows", "p", "1/p"],
+        (
+            (f"{rank:,}", *([names[j]] if names else []), count, p[j], 1 / p[j])
+            for rank, j, count in ranks
+        ),
     )
 
 
@@ -206,6 +246,7 @@ def hide(
     output: options.Output,
     propensity: options.Propensity = "jain",
     seed: options.Seed = 0,
+    table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
     threads: options.Threads = None,
@@ -219,7 +260,7 @@ def hide(
     from unmask import _io, data
     from unmask import propensity as models
 
-    dataset = read(source, part, format)
+    dataset = read(source, part, format, columns=table_columns(table))
     true_labels = labels_of(dataset, source)
     observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(dataset, labels=observed))
@@ -243,6 +284,10 @@ def convert(
     to: Annotated[
         str | None, typer.Option(help="Format to write, when the name does not say it.")
     ] = None,
+    text: options.Text = None,
+    labels: options.LabelColumn = None,
+    id: options.IdColumn = None,
+    table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
     threads: options.Threads = None,
@@ -256,7 +301,8 @@ def convert(
     """
     from unmask import _io, data
 
-    dataset = read(source, part, format)
+    columns = table_columns(table, text=text, labels=labels, id=id)
+    dataset = read(source, part, format, columns=columns)
     data.write(output, dataset, format=to)
     if _io.is_standard_output(output):
         return

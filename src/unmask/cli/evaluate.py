@@ -12,7 +12,7 @@ import typer
 
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import labels_of, read
+from unmask.cli.inputs import matched, table_columns
 from unmask.cli.output import (
     command,
     one_line,
@@ -22,6 +22,7 @@ from unmask.cli.output import (
     show_rows,
     show_text,
 )
+from unmask.cli.per_label import label_counts, write_label_counts
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -80,6 +81,13 @@ def evaluate(
             autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
         ),
     ] = None,
+    per_label: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a table with a line per label: .csv, .tsv, .jsonl, .parquet."
+        ),
+    ] = None,
+    table: options.Table = None,
     html: options.Html = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -92,14 +100,15 @@ def evaluate(
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt \\
          --sensitivity powers --html page.html[/]
+    [dim]unmask evaluate --labels test.csv --predictions predictions.csv --train tags.csv \\
+         --per-label per-label.csv[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
-    observed = labels_of(read(labels), labels)
-    trained = None if train is None else labels_of(read(train), train)
+    files = matched(labels, train, [predictions, *(compare or ())], table_columns(table))
+    observed, trained, systems = files.observed, files.trained, files.systems
     p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
     models = _models(sensitivity, p, trained)
-    systems = _read_predictions([predictions, *(compare or ())])
     settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
         "confidence": confidence, "seed": seed,
@@ -115,14 +124,17 @@ def evaluate(
             evaluation = replace(evaluation, rankings=rankings)
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
+    if per_label is not None:
+        counts = label_counts(files, systems[str(predictions)], p, confidence)
+        write_label_counts(per_label, counts)
     if html is not None:
         _write_page(html, record)
     if as_json:
         show_json(record)
     elif as_csv:
-        for table in (evaluation.table, evaluation.sensitivity, evaluation.differences):
-            if table is not None:
-                show_text(table.to("csv"))
+        for part in (evaluation.table, evaluation.sensitivity, evaluation.differences):
+            if part is not None:
+                show_text(part.to("csv"))
     else:
         _show(evaluation, predictions)
 
@@ -144,14 +156,6 @@ class Evaluation:
     sensitivity: Tables | None
     differences: Tables | None = None
     rankings: Sequence[Ranking] = ()
-
-
-def _read_predictions(paths: list[Path]) -> dict[str, TopK]:
-    """Predictions by the name of their file, the first system first."""
-    from unmask import predictions
-
-    with progress_console.status(f"reading {', '.join(map(str, paths))}"):
-        return {str(path): predictions.read(path) for path in paths}
 
 
 def _evaluate(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import features_of, labels_of, read
+from unmask.cli.inputs import features_of, labels_of, read, table_columns
 from unmask.cli.output import progress_console, show_facts, show_json
 from unmask.cli.progress import bar
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats
-    from unmask.linear import Plan, Recipe
+    from unmask.data import Dataset, Vocabulary
+    from unmask.linear import LinearModel, Plan, Recipe
     from unmask.parallel import Backend
     from unmask.propensity import PropensityEstimate
 
@@ -57,8 +58,17 @@ def train(
         float, typer.Option("--prune", help="Drop smaller weights; DiSMEC uses 0.01.")
     ] = 0.0,
     tfidf: Annotated[
-        bool, typer.Option("--tfidf", help="Turn word counts into tf-idf first, as DiSMEC does.")
+        bool,
+        typer.Option(
+            "--tfidf",
+            help="Turn word counts into tf-idf first, as DiSMEC does; texts are "
+            "always turned into it.",
+        ),
     ] = False,
+    text: options.Text = None,
+    label_column: options.LabelColumn = None,
+    id: options.IdColumn = None,
+    table: options.Table = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -86,21 +96,23 @@ def train(
 
     [dim]unmask train train.txt.gz -o model --tfidf --prune 0.01[/]
     [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
+    [dim]unmask train tags.csv --text title,abstract --labels tags --id id -o model[/]
     [dim]unmask train train.txt.gz --scheduler tcp://node1:8786 --plan[/]
     """
-    from unmask import data, linear
+    from unmask import linear
     from unmask import propensity as models
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    dataset = read(source, part, format)
+    columns = table_columns(table, text=text, labels=label_column, id=id)
+    dataset = read(source, part, format, columns=columns)
     recipe = linear.Recipe(
         loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
         l2=l2, bias=bias, tol=tol, prune_below=prune_below,
     )  # fmt: skip
-    features, labels = features_of(dataset, source), labels_of(dataset, source)
-    idf = data.idf(features) if tfidf else None
+    labels = labels_of(dataset, source)
+    inputs = _training_inputs(dataset, source, tfidf)
     task: Task = {
-        "features": features if idf is None else data.tfidf(features, idf),
+        "features": inputs.features,
         "labels": labels,
         "recipe": recipe,
         "propensity": None if correction == "vanilla" else models.from_spec(propensity, labels),
@@ -115,16 +127,45 @@ def train(
     if output is None:
         raise ValueError("name a folder for the model with --output, or ask for the --plan only.")
     with bar("labels") as step:
-        model = linear.train_to(output, **task, idf=idf, resume=resume, progress=step)
+        model = linear.train_to(
+            output, **task, idf=inputs.idf, vocabulary=inputs.vocabulary,
+            label_names=dataset.label_names, resume=resume, progress=step,
+        )  # fmt: skip
     stored = sum(file.stat().st_size for file in output.iterdir() if file.is_file())
     facts = {
         "labels": model.n_labels,
-        "features": model.n_features,
+        "words" if model.vocabulary else "features": model.n_features,
+        "correction": CORRECTIONS_SAY.get(correction, correction),
         "weights kept": "sparse" if model.sparse else "dense",
         "bytes": stored,
         "model": str(output),
     }
     show_json(facts) if as_json else show_facts("trained", facts)
+
+
+CORRECTIONS_SAY = {"vanilla": "vanilla: what is not recorded counts as false; see --correction"}
+
+
+class _Inputs(NamedTuple):
+    """The features of a training, and what makes them of counts or texts."""
+
+    features: sp.csr_array
+    idf: Floats | None
+    vocabulary: Vocabulary | None
+
+
+def _training_inputs(dataset: Dataset, source: Path, tfidf: bool) -> _Inputs:
+    from unmask import data
+
+    if dataset.texts is None:
+        features = features_of(dataset, source)
+        idf = data.idf(features) if tfidf else None
+        return _Inputs(features if idf is None else data.tfidf(features, idf), idf, None)
+    with progress_console.status(f"counting the words of {dataset.n:,} texts"):
+        words = data.vocabulary(dataset.texts)
+        counts = words.counts(dataset.texts)
+    idf = data.idf(counts)
+    return _Inputs(data.tfidf(counts, idf), idf, words)
 
 
 class Task(TypedDict):
@@ -143,6 +184,9 @@ def predict(
     source: options.Source,
     output: options.Output,
     k: Annotated[int, typer.Option(help="Labels per row.")] = 5,
+    text: options.Text = None,
+    id: options.IdColumn = None,
+    table: options.Table = None,
     rank_by: Annotated[str, typer.Option(help="score, or probability/propensity.")] = "score",
     propensity: Annotated[
         Path | None, typer.Option(help="Propensity file, for probability/propensity.")
@@ -157,18 +201,21 @@ def predict(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the best k labels of every row, as label:score, to a file.
+    """Write the best k labels of every row to a file.
+
+    Into .csv, .tsv, .jsonl and .parquet as a table id, label, score with names; into other files as
+    label:score with numbers.
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
+    [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
     """
-    from unmask import _io, data, linear, predictions
+    from unmask import _io, linear, predictions
     from unmask import propensity as models
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    features = features_of(read(source, part, format), source)
     loaded = linear.load(model)
-    if loaded.idf is not None:
-        features = data.tfidf(features, loaded.idf)
+    rows = read(source, part, format, columns=table_columns(table, text=text, id=id))
+    features = _features_for(loaded, rows, source)
     p = None if propensity is None else models.read(propensity)
     with progress_console.status(f"predicting {features.shape[0]:,} rows"):
         top = linear.predict_top(
@@ -177,11 +224,26 @@ def predict(
         )  # fmt: skip
         if backend is not None:
             _refuse_replaced(model, loaded.idf)
+    top = top if rows.ids is None else top.named(ids=rows.ids)
     predictions.write(output, top)
     if _io.is_standard_output(output):
         return
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
     show_json(facts) if as_json else show_facts("predicted", facts)
+
+
+def _features_for(model: LinearModel, rows: Dataset, source: Path) -> sp.csr_array:
+    """The features that the model takes, of counts or texts."""
+    from unmask import data, linear
+
+    if model.vocabulary is not None:
+        if rows.texts is None:
+            raise ValueError(
+                f"the model was trained on texts: name the column of texts in {source} with --text."
+            )
+        return linear.text_features(model, rows.texts)
+    features = features_of(rows, source)
+    return features if model.idf is None else data.tfidf(features, model.idf)
 
 
 def _plan_facts(plan: Plan) -> dict[str, object]:

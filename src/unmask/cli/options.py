@@ -88,6 +88,25 @@ Format = Annotated[
         autocompletion=names("unmask.data", "FORMATS"),
     ),
 ]
+Text = Annotated[
+    str | None, typer.Option(help="Column or columns of texts in a table, separated by commas.")
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--labels", help="Column of labels in a table; default: labels, tags …"),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id", help="Column of ids in a table; default: id, doc_id …")
+]
+Table = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="NAME=VALUE",
+        help="How tables are read: labels, id, text, layout, delimiter, separator, encoding, nulls "
+        "or repeated, such as delimiter=';'; may be repeated.",
+    ),
+]
 Train = Annotated[
     Path | None, typer.Option(help="Training file, from whose labels propensities are computed.")
 ]

@@ -2,12 +2,15 @@
 
 `read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` says what a
 folder holds. `synthetic` makes data whose truth is known, `hide` takes labels away from it as the
-masking model does; `limits` says what a file may ask for. `describe` counts, `idf` and `tfidf` turn
-word counts into features.
+masking model does; `limits` says what a file may ask for. `describe` counts; `vocabulary` makes
+words of texts, `idf` and `tfidf` turn word counts into features. `label_matrix` turns lists of
+names into a matrix, `same_labels` puts data sets under the same names, `unseen` says what one of
+them lacks.
 """
 
 from unmask._io import limits
 from unmask.data import synthetic
+from unmask.data.alignment import Unseen, same_labels, unseen
 from unmask.data.dataset import Dataset, Source
 from unmask.data.features import idf, tfidf
 from unmask.data.folder import parts
@@ -16,6 +19,8 @@ from unmask.data.judgements import Judgements
 from unmask.data.masking import hide
 from unmask.data.reading import read
 from unmask.data.summary import TAIL, Description, describe
+from unmask.data.tables import label_matrix
+from unmask.data.texts import Vocabulary, vocabulary
 from unmask.data.writing import write
 
 __all__ = [
@@ -25,13 +30,19 @@ __all__ = [
     "Description",
     "Judgements",
     "Source",
+    "Unseen",
+    "Vocabulary",
     "describe",
     "hide",
     "idf",
+    "label_matrix",
     "limits",
     "parts",
     "read",
+    "same_labels",
     "synthetic",
     "tfidf",
+    "unseen",
+    "vocabulary",
     "write",
 ]

@@ -1,14 +1,17 @@
-"""What a data file becomes: features and labels of the same rows, names, and where it came from."""
+"""What a data file becomes: features, labels and texts of the same rows, their ids, all names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._names import Strings, refuse_repeated, some, unique_index
+from unmask._typing import Indices
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,15 @@ class Source:
         One for each path.
     base : (int, int), default (0, 0)
         The number that the files count (labels, features) from.
+    details : mapping of str to str
+        Of a table: its layout, the columns that were taken, separator and delimiter.
     """
 
     paths: tuple[str, ...]
     format: str
     compression: tuple[str, ...]
     base: tuple[int, int] = (0, 0)
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 _MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
@@ -42,7 +48,7 @@ _MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features and labels of the same n rows.
+    """Features, labels and texts of the same n rows, with their ids and names.
 
     Matrices are brought into canonical form when the object is made: `csr_array`, float32, indices
     sorted and unique, int32 where they fit. Stored zeros stay in the features.
@@ -50,9 +56,9 @@ class Dataset:
     Parameters
     ----------
     features : matrix of shape (n, d), or None
-        Dense or sparse; may be missing if there are labels.
+        Dense or sparse; may be missing if there are labels or texts.
     labels : matrix of shape (n, L) of 0 and 1, or None
-        Dense or sparse; may be missing if there are features.
+        Dense or sparse; may be missing if there are features or texts.
     feature_names, label_names : tuple of str, optional
         One name per column.
     filtered : matrix of shape (n, L) of 0 and 1, optional
@@ -60,17 +66,24 @@ class Dataset:
         label; the labels themselves are untouched by it.
     source : Source, default "memory"
         How it was read.
+    ids : n strings, optional
+        The names of the rows, all different. Rows of files that both have ids are matched by them.
+    texts : n strings, optional
+        What the rows say, where features are still to be made of it.
 
     Raises
     ------
     ValueError
-        If both matrices are missing, parts do not belong together, or a value is not finite or, in
-        labels, neither 0 nor 1.
+        If matrices and texts are missing, ids are not all different, parts do not belong
+        together, or a value is not finite or, in labels, neither 0 nor 1.
 
     Examples
     --------
     >>> Dataset(features=None, labels=[[0, 1], [1, 1]]).labels.nnz
     3
+    >>> rows = Dataset(None, [[0, 1], [1, 1]], label_names=("art", "law"), ids=("d1", "d2"))
+    >>> rows.take([1]).ids, rows.take([1]).labels_of(0)
+    (Strings(['d2']), ('art', 'law'))
     """
 
     features: sp.csr_array | None
@@ -79,11 +92,13 @@ class Dataset:
     label_names: tuple[str, ...] | None = None
     filtered: sp.csr_array | None = None
     source: Source = Source((), "memory", ())
+    ids: Strings | None = None
+    texts: Strings | None = None
 
     def __post_init__(self) -> None:
         """Check each part and that they belong together."""
-        if self.features is None and self.labels is None:
-            raise ValueError("a data set needs features or labels; got neither.")
+        if self.features is None and self.labels is None and self.texts is None:
+            raise ValueError("a data set needs features, labels or texts; got none of them.")
         for name, check in _MATRICES.items():
             if getattr(self, name) is not None:
                 checked = _validation.narrow(check(getattr(self, name), name=name))
@@ -96,6 +111,84 @@ class Dataset:
             _validation.same_shape(self.filtered, self.labels, "filtered pairs", "labels")
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
+        for name in ("ids", "texts"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._one_per_row(getattr(self, name), name))
+        if self.ids is not None:
+            refuse_repeated(self.ids, "ids")
+
+    def _one_per_row(self, values: Sequence[str], name: str) -> Strings:
+        strings = Strings.of(values, name)
+        if len(strings) != self.n:
+            raise ValueError(f"{len(strings)} {name} for {self.n} rows; give one per row.")
+        return strings
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        for matrix in (self.features, self.labels):
+            if matrix is not None:
+                return int(matrix.shape[0])
+        return 0 if self.texts is None else len(self.texts)
+
+    def labels_of(self, row: int) -> tuple[str, ...]:
+        """The labels of a row by name; by number, as text, where they have no names.
+
+        Parameters
+        ----------
+        row : int
+            Its number, counted from 0.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        ValueError
+            If there are no labels.
+        """
+        if self.labels is None:
+            raise ValueError("the data set has no labels.")
+        numbers = self.labels.indices[self.labels.indptr[row] : self.labels.indptr[row + 1]]
+        names = self.label_names
+        return tuple(str(j) if names is None else names[j] for j in numbers.tolist())
+
+    def with_label_names(self, names: Sequence[str]) -> Dataset:
+        """The same labels in the columns that these names say.
+
+        Parameters
+        ----------
+        names : sequence of str
+            All different. A label that is not among them must have no row; a name that is not
+            among the labels gets an empty column.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        ValueError
+            If the labels have no names, or one with rows is not among `names`.
+
+        Examples
+        --------
+        >>> rows = Dataset(None, [[0, 1], [1, 1]], label_names=("art", "law"))
+        >>> rows.with_label_names(("law", "tax", "art")).labels.toarray()
+        array([[1., 0., 0.], [1., 0., 1.]], dtype=float32)
+        """
+        if self.labels is None or self.label_names is None:
+            raise ValueError("labels without names cannot be put under names; they are numbers.")
+        names = tuple(names)
+        if names == self.label_names:
+            return self
+        columns = unique_index(Strings.of(names), "label names").find(Strings.of(self.label_names))
+        labels, filtered = (
+            None if matrix is None else _recolumned(matrix, columns, names, self.label_names)
+            for matrix in (self.labels, self.filtered)
+        )
+        return replace(self, labels=labels, filtered=filtered, label_names=names)
 
     def take(self, rows: ArrayLike | slice) -> Dataset:
         """The rows with these numbers, in this order.
@@ -119,7 +212,30 @@ class Dataset:
             None if matrix is None else matrix[rows]
             for matrix in (checked.features, checked.labels, checked.filtered)
         )
-        return replace(self, features=features, labels=labels, filtered=filtered)
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        ids, texts = (
+            None if strings is None else strings.take(np.arange(self.n)[chosen])
+            for strings in (self.ids, self.texts)
+        )
+        return replace(
+            self, features=features, labels=labels, filtered=filtered, ids=ids, texts=texts
+        )
+
+
+def _recolumned(
+    matrix: sp.csr_array, columns: Indices, names: tuple[str, ...], old: tuple[str, ...]
+) -> sp.csr_array:
+    """The matrix with column j moved to columns[j]."""
+    moved = columns[matrix.indices]
+    if (moved < 0).any():
+        lost = np.unique(matrix.indices[moved < 0])
+        raise ValueError(
+            f"{len(lost)} labels are not among the {len(names)} names: "
+            f"{some((old[j] for j in lost.tolist()), len(lost))}."
+        )
+    made = sp.csr_array((matrix.data, moved, matrix.indptr), shape=(matrix.shape[0], len(names)))
+    made.sort_indices()
+    return made
 
 
 def _one_name_per_column(

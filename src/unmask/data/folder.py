@@ -4,7 +4,7 @@ A folder's parts are found by the names the field uses (each also with `.gz` or 
 
     train_X_Xf.txt + train_X_Y.txt     features and labels; also `trn_…`, labels alone, `.npz`
     X.trn.npz + Y.trn.npz              the same as PECOS names it
-    train.txt, train.svm, train.npz    one file
+    train.txt, train.svm, train.npz    one file; also .csv, .tsv, .jsonl, .parquet
     Name_data.txt + Name_trSplit.txt   one file and the row numbers of the part
 
 The first that exists is taken, except that a `column` asks for the split file.
@@ -32,7 +32,10 @@ _PAIRS = (
     ("{0}_X_Xf.npz", "{0}_X_Y.npz"),
     ("X.{0}.npz", "Y.{0}.npz"),
 )
-_SINGLE = ("{0}.txt", "{0}.svm", "{0}.libsvm", "{0}.npz")
+_SINGLE = (
+    "{0}.txt", "{0}.svm", "{0}.libsvm", "{0}.npz",
+    "{0}.csv", "{0}.tsv", "{0}.jsonl", "{0}.parquet",
+)  # fmt: skip
 _NAMES = {"feature": ("features.txt", "Xf.txt"), "label": ("labels.txt", "Yf.txt")}
 _PACKED = ("", ".gz", ".zst")
 

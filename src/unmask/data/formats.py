@@ -6,6 +6,7 @@
     labels        the second of the pair alone; `l l` and `l,l` are understood as well
     libsvm        as xc without header; features counted from 0 or 1, `:v` may be missing (1)
     npz           one scipy matrix (or two files of them), or what `write` made of both
+    csv, tsv, jsonl, json, parquet     tables; see `unmask.data.tables`
 
 What the text formats accept and refuse is said in `unmask._io.rows`: in short, nothing is
 dropped, and what could mean two things is an error that names file, line and token. Values are
@@ -23,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _io, _validation
+from unmask import _io, _tables, _validation
 from unmask._io import archive
 from unmask.data.dataset import Dataset, Source
 
@@ -190,5 +191,5 @@ _READERS: dict[str, Callable[[_io.Text, Bases, Dataset | None], Dataset]] = {
     "labels": partial(_read_matrix, "labels"),
 }
 
-FORMATS = ("xc", "xc-pair", "features", "labels", "libsvm", "npz")
+FORMATS = ("xc", "xc-pair", "features", "labels", "libsvm", "npz", *_tables.FORMS)
 """The formats that `read` knows, as `dataset.source.format` names them."""

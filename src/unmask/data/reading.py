@@ -1,26 +1,30 @@
 """`read`: the files of a data set, wherever they lie and however they are packed, as one `Dataset`.
 
-Which files those are is decided in `folder`, what one of them means in `formats`; here they are put
-together with splits, filters and names.
+Which files those are is decided in `folder`, what one of them means in `formats` or, for tables, in
+`tables`; here they are put together with splits, filters and names.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io, _tables, _validation
 from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
 from unmask.data.formats import FORMATS, Bases, read_one, read_pair
+from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
 
 
 def read(
-    path: PathLike,
+    path: PathLike | Iterable[object],
     labels: PathLike | None = None,
     *,
     part: str | None = None,
@@ -31,6 +35,7 @@ def read(
     base: int | tuple[int, int] | None = None,
     like: Dataset | None = None,
     names: bool = True,
+    **table: Unpack[TableOptions],
 ) -> Dataset:
     """Read a data set; `dataset.source` says how its files were understood.
 
@@ -39,13 +44,18 @@ def read(
         read("datasets/bibtex", part="test")              # a folder
         read("Bibtex_data.txt", split="Bibtex_trSplit.txt", column=3)
         read("test.svm", like=train)                      # headerless: shape and base as in train
+        read("tags.csv", text="title,abstract", labels="tags", id="id")
+        read(frame, labels="tags")                        # pandas, polars, Arrow, a dict of columns
+        read([["physics", "optics"], ["law"]])            # lists or sets of names
 
     Parameters
     ----------
-    path : str or path
-        A file, a folder (with `part`), or what the names of several files begin with.
+    path : str, path or table
+        A file, a folder (with `part`), or what the names of several files begin with; or a table
+        in memory, or lists of names.
     labels : str or path, optional
-        The file of labels, where `path` holds features alone.
+        The file of labels, where `path` holds features alone; of a table, the column of labels. By
+        default the column that is called labels, tags, subjects or the like.
     part : {"train", "test", "valid"}, optional
         The part of a folder.
     split : str or path, optional
@@ -62,10 +72,20 @@ def read(
         default everything is counted from 0, except that LIBSVM *features* are counted from 1 if
         index 0 never occurs. That is a guess about one file: give `like` or `base` for the next.
     like : Dataset, optional
-        A data set that was read before: columns and base are those of it.
+        A data set that was read before: columns and base are those of it. Of a table, the labels
+        of `like` are the first columns; names that it does not have follow (see `unseen`).
     names : bool, default True
         Whether `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data are taken,
         when they have exactly one line per column.
+    **table
+        For tables alone. `text`: the column or columns (a list, or names between commas) that
+        become `dataset.texts`. `id`: the column of ids, by default the one called id, doc_id or
+        the like. `layout`: "wide" (a row per document) or "long" (a row per label). `delimiter`:
+        what stands between the labels in a cell, one character, "list" or "none". `separator`:
+        what stands between fields. `encoding`: by default UTF-8, or what a byte-order mark says.
+        `nulls`: what a label cell such as NaN means: "refuse", "empty" or "name". `repeated`: what
+        a label twice in a row means: "refuse" or "merge". By default everything is found from the
+        content, and `dataset.source.details` says what was found.
 
     Returns
     -------
@@ -89,11 +109,25 @@ def read(
     >>> tiny.source.format, tiny.source.compression
     ('xc', ('none',))
     """
-    files = _files_of(path, labels, part, split, column, filter_labels)
+    if is_tag_lists(path):
+        matrix, found = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
+        return Dataset(None, matrix, label_names=found)
     if format is not None:
         _validation.one_of(format, FORMATS, "format")
+    if _tables.is_frame(path):
+        return read_table(path, None, _column(labels), like, table)
+    path = Path(os.fspath(path))  # type: ignore[arg-type]
+    named = None if labels is None or _is_table(path, part, format) else labels
+    files = _files_of(path, named, part, split, column, filter_labels)
     bases = _bases(base, like)
-    if files.data is None:
+    if files.data is not None and (form := _form(files.data, format)):
+        dataset = read_table(files.data, form, _column(labels), like, table)
+        like, names = None, False
+    elif table:
+        raise ValueError(
+            f"{path} is no table, so that {', '.join(table)} mean nothing for it; leave them out."
+        )
+    elif files.data is None:
         dataset = read_pair(files.features, files.labels, format, bases)
     else:
         dataset = read_one(files.data, format, bases, like)
@@ -104,6 +138,24 @@ def read(
     if files.split is not None:
         dataset = _with_rows(dataset, files.split, column or 0)
     return _with_names(dataset) if names else dataset
+
+
+def _column(labels: PathLike | None) -> str | None:
+    return None if labels is None else str(labels)
+
+
+def _form(path: Path, format: str | None) -> str | None:
+    """The form of the table in a file; None if it is no table."""
+    if format is not None:
+        return format if format in _tables.FORMS else None
+    return _tables.recognised(path)
+
+
+def _is_table(path: Any, part: str | None, format: str | None) -> bool:
+    file = Path(path)
+    if part is not None and file.is_dir():
+        file = locate(file, part).data or file
+    return file.is_file() and _form(file, format) is not None
 
 
 def _files_of(

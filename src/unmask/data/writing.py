@@ -6,14 +6,20 @@ that read back as the same float32. A file appears under its name only when it i
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io, _tables, _validation
 from unmask._io import archive
+from unmask._names import Strings
+from unmask._tables.tags import DELIMITERS, NULLS, sniffed_delimiter
+from unmask._tables.writing import Cell, write_columns
 from unmask._typing import PathLike
 from unmask.data.dataset import Dataset
 
@@ -31,8 +37,11 @@ def write(
         write("trn_X_Xf.txt", dataset, labels="trn_X_Y.txt")      # features and labels apart
         write("train.npz", dataset)                               # everything, names included
         write("X.npz", dataset, labels="Y.npz")                   # two scipy matrices
+        write("tags.csv", dataset)                                # ids, texts, labels by name
 
-    Text files hold no names, and no `filtered` pairs.
+    Text files of numbers hold no names, ids, texts or `filtered` pairs. Tables hold ids, texts and
+    labels: CSV and TSV with a delimiter between labels that stands in none of their names (else as
+    JSON lists), JSON lines and Parquet with lists. They hold no features.
 
     Parameters
     ----------
@@ -42,7 +51,7 @@ def write(
         Without features or without labels it is written as labels or features alone.
     labels : str or path, optional
         The file of the labels; then `path` holds the features alone.
-    format : {"xc", "features", "labels", "npz"}, optional
+    format : {"xc", "features", "labels", "npz", "csv", "tsv", "jsonl", "parquet"}, optional
         By default the name and the contents decide.
 
     Raises
@@ -74,6 +83,8 @@ def write(
 def _suggested(path: Path, dataset: Dataset) -> str:
     if _is_npz(path):
         return "npz"
+    if (form := _tables.ending(path)) is not None:
+        return "jsonl" if form == "json" else form
     if dataset.features is None:
         return "labels"
     return "features" if dataset.labels is None else "xc"
@@ -97,11 +108,39 @@ def _write_matrix(path: Path, dataset: Dataset, role: Literal["features", "label
 
 
 def _write_npz(path: Path, dataset: Dataset) -> None:
-    for names in (dataset.feature_names, dataset.label_names):
-        broken = next((name for name in names or () if "\n" in name), None)
-        if broken is not None:
-            raise ValueError(f"a name must be one line to be written; got {broken!r}.")
     archive.save_dataset(path, dataset)
+
+
+def _write_table(form: str, path: Path, dataset: Dataset) -> None:
+    if dataset.features is not None and dataset.texts is None:
+        raise ValueError(
+            f"{path}: a table holds texts and labels, no features; write .npz or .txt to keep "
+            "them, or leave them out."
+        )
+    columns: dict[str, list[Cell]] = {}
+    if dataset.ids is not None:
+        columns["id"] = list(dataset.ids)
+    if dataset.texts is not None:
+        columns["text"] = list(dataset.texts)
+    if dataset.labels is not None:
+        columns["labels"] = _label_cells(form, dataset)
+    write_columns(path, form, columns)
+
+
+def _label_cells(form: str, dataset: Dataset) -> list[Cell]:
+    """The labels of every row: a list, or names between a delimiter that none of them has."""
+    rows = [list(dataset.labels_of(row)) for row in range(dataset.n)]
+    if form not in ("csv", "tsv"):
+        return list(rows)
+    names = {name for row in rows for name in row}
+    odd = any(name.strip().lower() in NULLS or name != name.strip() or not name for name in names)
+    for mark in DELIMITERS:
+        cells = [mark.join(row) for row in rows]
+        understood = sniffed_delimiter(Strings.of(cells))
+        single = understood == "none" and all(len(row) < 2 for row in rows)
+        if not odd and (single or understood == mark) and not any(mark in name for name in names):
+            return list(cells)
+    return [json.dumps(row, ensure_ascii=False) if row else "" for row in rows]
 
 
 def _present(dataset: Dataset, role: Literal["features", "labels"]) -> sp.csr_array:
@@ -111,10 +150,11 @@ def _present(dataset: Dataset, role: Literal["features", "labels"]) -> sp.csr_ar
     return matrix
 
 
-WRITERS = {
+WRITERS: dict[str, Callable[[Path, Dataset], None]] = {
     "xc": _write_xc,
     "features": lambda path, dataset: _write_matrix(path, dataset, "features"),
     "labels": lambda path, dataset: _write_matrix(path, dataset, "labels"),
     "npz": _write_npz,
+    **{form: partial(_write_table, form) for form in ("csv", "tsv", "jsonl", "parquet")},
 }
 """The formats that `write` knows."""

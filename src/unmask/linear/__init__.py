@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
-from unmask.linear.model import LinearModel, Shard, probabilities, scores
+from unmask.linear.model import LinearModel, Shard, probabilities, scores, text_features
 from unmask.linear.planning import Plan, plan
 from unmask.linear.prediction import predict_top
 from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
@@ -40,6 +40,7 @@ __all__ = [
     "read_dismecpp",
     "save",
     "scores",
+    "text_features",
     "train",
     "train_to",
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import fields
-from typing import TYPE_CHECKING, Self
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +21,6 @@ from unmask import _kernels, _validation
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
-    Ints,
     LabelsLike,
     MatrixLike,
     Progress,
@@ -29,6 +30,7 @@ from unmask._typing import (
 from unmask.linear import model as models
 from unmask.linear.prediction import predict_top
 from unmask.linear.recipe import Recipe
+from unmask.linear.targets import read_targets, repeated_rows, shown
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -66,6 +68,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether to start from the last fit, where its shape still fits.
     verbose : bool, default False
         Whether to report labels per second and time left on the error stream.
+    output : {"indicator", "labels"}, optional
+        What `predict` returns: 0 and 1, or lists of names. By default what `fit` was given.
 
     Attributes
     ----------
@@ -75,8 +79,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Its weights and biases.
     objective_, n_iter_ : (L,) floats and integers
         Per label.
-    classes_ : (L,) integers
-        The label numbers.
+    classes_ : (L,) array
+        The names of the labels; their numbers where they have no names.
 
     Raises
     ------
@@ -97,6 +101,15 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([[1, 0]])
     >>> classifier.predict_top([[0.0, 2.0]], k=1).labels
     array([[1]], dtype=int32)
+
+    Labels by name:
+
+    >>> classifier.fit(X, [["law"], ["art"], ["law", "art"]]).classes_
+    array(['art', 'law'], dtype=object)
+    >>> classifier.predict([[1.0, 0.0]])
+    [['law']]
+    >>> classifier.predict_top([[1.0, 0.0]], k=1).of_row(0)[0][0]
+    'law'
     """
 
     def __init__(  # noqa: D107 - the class says it
@@ -117,6 +130,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         backend: BackendLike = None,
         warm_start: bool = False,
         verbose: bool = False,
+        output: str | None = None,
     ) -> None:
         self.loss = loss
         self.reduction = reduction
@@ -133,16 +147,29 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.backend = backend
         self.warm_start = warm_start
         self.verbose = verbose
+        self.output = output
 
-    def fit(self, X: FeaturesLike, Y: LabelsLike) -> Self:
+    def fit(
+        self,
+        X: FeaturesLike,
+        Y: LabelsLike | Iterable[Iterable[str]],
+        sample_weight: ArrayLike | None = None,
+        propensity: PropensityLike | None = None,
+    ) -> Self:
         """Train on features and observed labels.
 
         Parameters
         ----------
         X : (n, d) matrix
-            Features, dense or sparse.
-        Y : (n, L) matrix of 0 and 1
-            Observed labels, dense or sparse.
+            Features, dense or sparse; a data frame's columns are known by name from then on.
+        Y : (n, L) matrix of 0 and 1, or n lists of names
+            Observed labels: dense, sparse, a data frame of 0 and 1 whose columns are the names, or
+            lists, tuples or sets of names (a string array has one name per row).
+        sample_weight : (n,) whole numbers, optional
+            How many rows each row counts as.
+        propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
+            Instead of the parameter of the estimator; can be routed
+            (`set_fit_request(propensity=True)`).
 
         Returns
         -------
@@ -152,7 +179,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = validate_data(
             self, _checked_matrix(X), accept_sparse="csr", dtype=[np.float32, np.float64]
         )
-        labels = _validation.labels(_label_matrix(Y))
+        targets = read_targets(Y)
+        labels = targets.labels
+        _validation.same_rows(features, labels, "features", "labels")
+        rows = repeated_rows(sample_weight, labels.shape[0])
+        if rows is not None:
+            _refuse_entry_weights(self.correction, propensity, self.propensity)
+            features, labels = features[rows], labels[rows]
         weights = self.correction if isinstance(self.correction, Weights) else None
         parameters = {field.name: getattr(self, field.name) for field in fields(Recipe)}
         recipe = Recipe(**parameters | ({} if weights is None else {"correction": None}))
@@ -161,15 +194,17 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 features,
                 labels,
                 recipe,
-                propensity=self.propensity,
+                propensity=self.propensity if propensity is None else propensity,
                 weights=weights,
                 first=self._first(features.shape[1], labels.shape[1]),
                 progress=_reporter() if self.verbose else None,
                 backend=self.backend,
             )
         self.objective_, self.n_iter_ = log.objective, log.iterations
-        self.classes_ = np.arange(labels.shape[1])
-        self._sparse_labels = sp.issparse(Y)
+        if targets.names is not None:
+            self.model_ = replace(self.model_, label_names=targets.names)
+        self.classes_ = targets.classes
+        self._targets = replace(targets, labels=labels[:0])
         return self
 
     def _first(self, n_features: int, n_labels: int) -> models.LinearModel | None:
@@ -202,7 +237,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         return models.scores(self.model_, rows)
 
-    def predict(self, X: FeaturesLike) -> Ints | sp.csr_array:
+    def predict(self, X: FeaturesLike) -> Any:
         """Labels more likely than not; with softmax, the most likely one.
 
         Parameters
@@ -212,16 +247,16 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        (n, L) integers
-            0 or 1; sparse if the training labels were.
+        (n, L) integers, or n lists of names
+            What `fit` was given: 0 and 1 as an array, a sparse matrix or a data frame, or lists of
+            names; or what the parameter `output` says.
         """
         scores = self.decision_function(X)
         if self.loss == "softmax":
             chosen = scores.argmax(axis=1)[:, None] == np.arange(scores.shape[1])
         else:
             chosen = scores > (0.5 if self.loss == "squared_error" else 0.0)
-        labels = chosen.astype(np.int64)
-        return sp.csr_array(labels) if self._sparse_labels else labels
+        return shown(chosen, self._targets, self.output)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: FeaturesLike) -> Singles:
@@ -269,11 +304,20 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return validate_data(
             self,
-            _checked_matrix(X),
+            self._in_order(_checked_matrix(X)),
             accept_sparse="csr",
             dtype=[np.float32, np.float64],
             reset=False,
         )
+
+    def _in_order(self, X: Any) -> Any:
+        """A data frame with the columns in the order of those of training; others as they are."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = getattr(X, "columns", None)
+        if names is None or columns is None:
+            return X
+        same = len(columns) == len(names) and set(columns) == set(names)
+        return X[list(names)] if same and list(columns) != list(names) else X
 
     def __sklearn_tags__(self) -> Tags:
         """Multilabel only; sparse features welcome."""
@@ -286,12 +330,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _label_matrix(Y: LabelsLike | None) -> LabelsLike:
-    if Y is None:
+def _refuse_entry_weights(correction: object, *propensities: object) -> None:
+    """Raise where something has an entry per row, which sample weights would not repeat."""
+    if isinstance(correction, Weights) or any(sp.issparse(p) for p in propensities):
         raise ValueError(
-            "training requires y to be passed, but the target y is None; give a 0/1 label matrix."
+            "sample weights repeat rows, but label weights or propensities were given row by row; "
+            "put the sample weights into those instead."
         )
-    return Y
 
 
 def _checked_matrix(X: MatrixLike) -> MatrixLike:

@@ -4,6 +4,8 @@
                                            parameters, checksums of the files below
     shard-00000000-<sha256>.safetensors    weights (dense) or indptr, indices, data (CSR), and bias
     idf-<sha256>.txt                       if trained on tf-idf: the weight of every word, in a line
+    names-<sha256>.json                    if labels have names: a list of them
+    vocabulary-<sha256>.json               if trained on texts: the words and how they are found
     unfinished.json                        the manifest of a model that is on its way
 
 Nothing in such a folder is ever executed, and links in it are not followed. A file appears whole or
@@ -23,7 +25,7 @@ import re
 from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Literal, NamedTuple, TypedDict, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +35,7 @@ from safetensors.numpy import save as to_safetensors
 from unmask import __version__, _io, _validation
 from unmask._io import archive
 from unmask._typing import Array, Floats, PathLike
+from unmask.data.texts import Vocabulary
 from unmask.linear.model import LOSSES, LinearModel, Parameter, Shard, checked
 
 FORMAT = "unmask linear model"
@@ -76,13 +79,37 @@ class Head(TypedDict):
     parameters: dict[str, Parameter]
     fingerprint: str
     idf: FileEntry | None
+    names: FileEntry | None
+    vocabulary: FileEntry | None
     shards: list[Entry]
+
+
+class Beside(NamedTuple):
+    """What a model has beside its weights; None: it has none.
+
+    Attributes
+    ----------
+    idf : (d,) floats or None
+        Word weights.
+    names : tuple of str or None
+        Of the labels.
+    vocabulary : Vocabulary or None
+        Of a model of texts.
+    """
+
+    idf: Floats | None = None
+    names: tuple[str, ...] | None = None
+    vocabulary: Vocabulary | None = None
+
+
+_BESIDE: tuple[Literal["idf", "names", "vocabulary"], ...] = ("idf", "names", "vocabulary")
 
 
 _TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64}
 _ROWS = 1 << 12  # of weights that are looked at in one go
 _OURS = re.compile(
     r"shard-\d{8,}(-[0-9a-f]{16})?\.safetensors|idf(-[0-9a-f]{16})?\.txt"
+    r"|(names|vocabulary)-[0-9a-f]{16}\.json"
     r"|\..*\.part|\.(shared|seen)-.*"
 )
 
@@ -117,7 +144,7 @@ def save(path: PathLike, model: LinearModel, *, shard_labels: int = 4096) -> Non
     idf = word_weights(model.idf, model.n_features)
     folder.mkdir(parents=True, exist_ok=True)
     with _io.exclusive(folder):
-        begin(folder, head, idf)
+        begin(folder, head, Beside(idf, model.label_names, model.vocabulary))
         start = 0
         for part in split_shards(model, shard_labels):
             list_shard(folder, write_shard(folder, start, part))
@@ -150,6 +177,8 @@ def header(
         "parameters": dict(parameters),
         "fingerprint": fingerprint,
         "idf": None,
+        "names": None,
+        "vocabulary": None,
         "shards": [],
     }
 
@@ -167,10 +196,16 @@ def word_weights(idf: ArrayLike | None, n_features: int) -> Floats | None:
     return values
 
 
-def begin(folder: Path, head: Head, idf: Floats | None = None) -> None:
-    """Start a model: its word weights, then a manifest that is not yet that of the folder."""
-    entry = None if idf is None else _write_idf(folder, idf)
-    _write_manifest(folder, {**head, "idf": entry})
+def begin(folder: Path, head: Head, beside: Beside) -> None:
+    """Start a model: what it has beside its weights, then a manifest that is not yet in use."""
+    words = None if beside.vocabulary is None else beside.vocabulary.to_dict()
+    started: Head = {
+        **head,
+        "idf": None if beside.idf is None else _write_idf(folder, beside.idf),
+        "names": None if beside.names is None else _write_json(folder, "names", list(beside.names)),
+        "vocabulary": None if words is None else _write_json(folder, "vocabulary", words),
+    }
+    _write_manifest(folder, started)
 
 
 def write_shard(folder: Path, start: int, part: Shard) -> Entry:
@@ -182,6 +217,10 @@ def write_shard(folder: Path, start: int, part: Shard) -> Entry:
 
 def _write_idf(folder: Path, idf: Floats) -> FileEntry:
     return _write(folder, "idf-{}.txt", b"".join(b"%r\n" % value for value in idf.tolist()))
+
+
+def _write_json(folder: Path, kind: str, value: object) -> FileEntry:
+    return _write(folder, kind + "-{}.json", json.dumps(value, ensure_ascii=False).encode())
 
 
 def _write(folder: Path, pattern: str, contents: bytes) -> FileEntry:
@@ -225,7 +264,7 @@ def intact(folder: Path, entry: FileEntry) -> bool:
 
 def is_complete(folder: Path, head: Head) -> bool:
     """Whether all files that a manifest names are there, byte for byte."""
-    files = [*head["shards"], *([head["idf"]] if head["idf"] else [])]
+    files = [*head["shards"], *(entry for part in _BESIDE if (entry := head[part]))]
     return _labels_written(head) == head["labels"] and all(intact(folder, entry) for entry in files)
 
 
@@ -236,7 +275,7 @@ def remove_unlisted(folder: Path) -> None:
     except ValueError:  # a manifest of another version may name any file
         return
     named = {entry["file"] for head in heads for entry in head["shards"]}
-    named |= {head["idf"]["file"] for head in heads if head["idf"]}
+    named |= {entry["file"] for head in heads for kind in _BESIDE if (entry := head[kind])}
     for path in folder.iterdir():
         left = _OURS.fullmatch(path.name) and path.name not in named
         if left and (path.is_symlink() or not path.is_dir()):
@@ -310,7 +349,10 @@ def load_manifest(folder: Path, head: Head, *, verify: bool) -> LinearModel:
             f"{', '.join(LOSSES)}."
         )
     idf = None if head["idf"] is None else _read_idf(folder, head["idf"], head["features"], verify)
-    return LinearModel(shards, head["loss"], head["parameters"], idf)
+    names = None if head["names"] is None else _read_names(folder, head["names"], head, verify)
+    words = head["vocabulary"]
+    vocabulary = None if words is None else _read_vocabulary(folder, words, head, verify)
+    return LinearModel(shards, head["loss"], head["parameters"], idf, names, vocabulary)
 
 
 def _labels_written(head: Head) -> int:
@@ -347,8 +389,9 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
             raise ValueError(f"{path} has no proper {key!r}; the file is damaged.")
     for entry in head["shards"]:
         _refuse_bad_entry(path, entry, "a shard", start=int, stop=int)
-    if head.setdefault("idf", None) is not None:
-        _refuse_bad_entry(path, head["idf"], "the word weights")
+    for part, what in zip(_BESIDE, ("the word weights", "names", "the vocabulary"), strict=True):
+        if head.setdefault(part, None) is not None:
+            _refuse_bad_entry(path, head[part], what)
     names = [entry["file"] for entry in head["shards"]]
     if len(set(names)) < len(names):
         raise ValueError(f"{path} names a shard twice; the file is damaged.")
@@ -396,6 +439,36 @@ def _read_idf(folder: Path, entry: FileEntry, n_features: int, verify: bool) -> 
         return word_weights(values, n_features)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _read_json(folder: Path, entry: FileEntry, verify: bool) -> object:
+    path = folder / entry["file"]
+    with _opened(folder, entry) as file:
+        if verify:
+            _refuse_other(file, entry)
+        return _io.read_json(path, _io.read_json_bytes(path, file, entry["bytes"]))
+
+
+def _read_names(folder: Path, entry: FileEntry, head: Head, verify: bool) -> tuple[str, ...]:
+    names = _read_json(folder, entry, verify)
+    path = folder / entry["file"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{path} is not a list of names; the model is damaged.")
+    if len(names) != head["labels"]:
+        raise ValueError(f"{path} has {len(names)} names for {head['labels']} labels.")
+    return tuple(names)
+
+
+def _read_vocabulary(folder: Path, entry: FileEntry, head: Head, verify: bool) -> Vocabulary:
+    path = folder / entry["file"]
+    try:
+        words = Vocabulary.from_dict(_read_json(folder, entry, verify))
+    except ValueError as error:
+        named = str(path) in str(error)
+        raise ValueError(str(error) if named else f"{path}: {error}") from None
+    if len(words.words) != head["features"]:
+        raise ValueError(f"{path} has {len(words.words)} words for {head['features']} features.")
+    return words
 
 
 def _read_shard(folder: Path, entry: Entry, n_features: int, verify: bool) -> Shard:

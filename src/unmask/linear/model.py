@@ -9,7 +9,7 @@ probability that a score stands for is the one at which the training loss puts i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -25,6 +25,8 @@ from unmask._kernels import linear_predict as kernels
 from unmask._kernels.linear_smooth import BLOCK, forward
 from unmask._kernels.linear_state import Rows
 from unmask._typing import FeaturesLike, Floats, PropensityLike, Singles
+from unmask.data.features import tfidf
+from unmask.data.texts import Vocabulary
 from unmask.predictions import TopK
 
 WeightMatrix: TypeAlias = "Singles | sp.csr_array"
@@ -70,6 +72,10 @@ class LinearModel:
         The word weights of a model that was trained on tf-idf. They go with the model into its
         folder and back; prediction takes features that are tf-idf already
         (`data.tfidf(counts, model.idf)`).
+    label_names : tuple of str, optional
+        The name of every label; predictions carry them.
+    vocabulary : Vocabulary, optional
+        The words of a model that was trained on texts: `text_features` applies it.
 
     Examples
     --------
@@ -82,6 +88,8 @@ class LinearModel:
     loss: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     idf: Floats | None = None
+    label_names: tuple[str, ...] | None = None
+    vocabulary: Vocabulary | None = None
 
     @property
     def n_labels(self) -> int:
@@ -144,7 +152,41 @@ def checked(model: LinearModel) -> LinearModel:
     widths = sorted({part.weights.shape[1] for part in shards})
     if len(widths) > 1:
         raise ValueError(f"shards of one model have the same features; got {widths}.")
+    _refuse_other_names(model)
     return replace(model, shards=shards)
+
+
+def _refuse_other_names(model: LinearModel) -> None:
+    names, words = model.label_names, model.vocabulary
+    if names is not None and len(names) != model.n_labels:
+        raise ValueError(f"{len(names)} label names for a model of {model.n_labels} labels.")
+    if words is not None and len(words.words) != model.n_features:
+        raise ValueError(
+            f"a vocabulary of {len(words.words)} words for a model of {model.n_features} features."
+        )
+
+
+def text_features(model: LinearModel, texts: Iterable[str]) -> sp.csr_array:
+    """Texts as the features that a model of texts was trained on.
+
+    Parameters
+    ----------
+    model : LinearModel
+        Trained on texts (`unmask train --text`): with vocabulary and word weights.
+    texts : n strings
+
+    Returns
+    -------
+    csr_array of shape (n, d), float32
+
+    Raises
+    ------
+    ValueError
+        If the model was not trained on texts.
+    """
+    if model.vocabulary is None or model.idf is None:
+        raise ValueError("the model was not trained on texts; give it features instead.")
+    return tfidf(model.vocabulary.counts(texts), model.idf)
 
 
 def _checked_shard(part: Shard) -> Shard:
@@ -258,6 +300,7 @@ def best_labels(
     return TopK(
         np.pad(best.labels, missing, constant_values=-1),
         np.pad(best.scores, missing, constant_values=-np.inf),
+        names=model.label_names,
     )
 
 

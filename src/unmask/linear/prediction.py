@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,9 @@ SPLITS = ("rows", "labels")
 PIECE = 4096  # labels of a task at most
 
 
+Estimator: TypeAlias = Any
+"""A scikit-learn estimator or pipeline, whose package this module does not import."""
+
 Stored: TypeAlias = LinearModel | tuple[Path, files.Head]
 """A model, or its folder and manifest."""
 
@@ -38,7 +41,7 @@ class Ranking(NamedTuple):
 
 
 def predict_top(
-    model: LinearModel | PathLike,
+    model: LinearModel | PathLike | Estimator,
     features: FeaturesLike,
     k: int,
     *,
@@ -51,8 +54,10 @@ def predict_top(
 
     Parameters
     ----------
-    model : LinearModel or path
-        A model, or the folder of one, which workers that see it map for themselves.
+    model : LinearModel, path or estimator
+        A model, or the folder of one, which workers that see it map for themselves; or a trained
+        `LinearClassifier`, also as the last step of a scikit-learn pipeline, which then says the
+        ranking's propensities and the backend itself.
     features : matrix of shape (n, d)
         Features, dense or sparse.
     k : int
@@ -97,6 +102,8 @@ def predict_top(
            [1, 2]], dtype=int32)
     """
     folder = None
+    if hasattr(model, "steps") or hasattr(model, "predict_top"):
+        return _by_estimator(model, features, k, rank_by)
     if isinstance(model, LinearModel):
         loaded = checked(model)
     else:
@@ -114,9 +121,23 @@ def predict_top(
             else _validation.one_of(by, SPLITS, "way to split the work")
         )
         if split == "labels":
-            return _by_labels(runner, loaded, rows, ranking)
-        shared = folder if folder and runner.shares_folder(folder[0]) else _plain(loaded)
-        return _by_rows(runner, shared, rows, ranking)
+            top = _by_labels(runner, loaded, rows, ranking)
+        else:
+            shared = folder if folder and runner.shares_folder(folder[0]) else _plain(loaded)
+            top = _by_rows(runner, shared, rows, ranking)
+    return top if loaded.label_names is None else top.named(names=loaded.label_names)
+
+
+def _by_estimator(estimator: Any, features: FeaturesLike, k: int, rank_by: str) -> TopK:
+    """What a classifier predicts, or the last step of a pipeline after those before it."""
+    steps = getattr(estimator, "steps", None)
+    last = estimator if steps is None else steps[-1][1]
+    if not hasattr(last, "predict_top"):
+        kind = type(last).__name__
+        raise ValueError(f"a {kind} has no `predict_top`; use a LinearClassifier as last step.")
+    rows = features if steps is None or len(steps) == 1 else estimator[:-1].transform(features)
+    top: TopK = last.predict_top(rows, k, rank_by=rank_by)
+    return top
 
 
 def _split_by(runner: parallel.Runner, model: LinearModel) -> str:
@@ -140,9 +161,8 @@ def _by_rows(runner: parallel.Runner, model: Stored, rows: sp.csr_array, ranking
     with closing(runner.run(_top_of_rows, tasks, (model, ranking))) as parts:
         by_position = dict(parts)
     inorder = [by_position[position] for position in range(len(tasks))]
-    return TopK(
-        *(np.concatenate([getattr(t, name) for t in inorder]) for name in TopK.__match_args__)
-    )
+    labels = np.concatenate([top.labels for top in inorder])
+    return TopK(labels, np.concatenate([top.scores for top in inorder]))
 
 
 def _top_of_rows(shared: tuple[Stored, Ranking], rows: sp.csr_array) -> TopK:

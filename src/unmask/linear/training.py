@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,6 @@ from unmask import __version__, _io, parallel
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
-    Floats,
     Integers,
     LabelsLike,
     PathLike,
@@ -28,6 +27,7 @@ from unmask._typing import (
     PropensityLike,
     Singles,
 )
+from unmask.data.texts import Vocabulary
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard, checked
@@ -127,6 +127,8 @@ def train_to(
     propensity: PropensityLike | None = None,
     weights: Weights | None = None,
     idf: ArrayLike | None = None,
+    label_names: Sequence[str] | None = None,
+    vocabulary: Vocabulary | None = None,
     shard_labels: int | None = None,
     resume: bool = True,
     progress: Progress | None = None,
@@ -159,6 +161,10 @@ def train_to(
         Take the place of the recipe's correction.
     idf : (d,) floats, optional
         The word weights that made tf-idf of the features (`data.idf`); the model keeps them.
+    label_names : L strings, optional
+        The names of the labels; the model keeps them, and predictions carry them.
+    vocabulary : Vocabulary, optional
+        The words of the features, if those were made of texts; the model keeps it.
     shard_labels : int, optional
         Labels of a shard; from the data if left out.
     resume : bool, default True
@@ -190,8 +196,8 @@ def train_to(
     problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
     size = block_labels(problem, shard_labels)
     folder, n_labels = Path(path).resolve(), problem.shape[2]
-    idf_values = files.word_weights(idf, problem.shape[1])
-    mark = _fingerprint(problem, size, idf_values)
+    beside = _beside(problem, idf, label_names, vocabulary)
+    mark = _fingerprint(problem, size, beside)
     note = _counter(progress, n_labels)
     with _folder(folder), _io.exclusive(folder):
         complete, kept = _earlier(folder, mark) if resume else (False, [])
@@ -207,13 +213,29 @@ def train_to(
             head = files.header(
                 problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
             )
-            files.begin(folder, {**head, "shards": kept}, idf_values)
+            files.begin(folder, {**head, "shards": kept}, beside)
             files.remove_unlisted(folder)
             note(sum(entry["stop"] - entry["start"] for entry in kept))
             with _keeping(folder, n_labels):
                 _train_shards(runner, problem, tasks, folder, note)
         files.finish(folder)
         return files.load(folder, verify=False)
+
+
+def _beside(
+    problem: Problem,
+    idf: ArrayLike | None,
+    label_names: Sequence[str] | None,
+    vocabulary: Vocabulary | None,
+) -> files.Beside:
+    """What the model keeps beside its weights; ValueError where that does not fit the data."""
+    _, d, n_labels = problem.shape
+    if label_names is not None and len(label_names) != n_labels:
+        raise ValueError(f"{len(label_names)} label names for {n_labels} labels; give one each.")
+    if vocabulary is not None and len(vocabulary.words) != d:
+        raise ValueError(f"a vocabulary of {len(vocabulary.words)} words for {d} features.")
+    names = None if label_names is None else tuple(label_names)
+    return files.Beside(files.word_weights(idf, d), names, vocabulary)
 
 
 @contextmanager
@@ -315,10 +337,12 @@ def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
     return note
 
 
-def _fingerprint(problem: Problem, shard_labels: int, idf: Floats | None) -> str:
+def _fingerprint(problem: Problem, shard_labels: int, beside: files.Beside) -> str:
     """A digest of all that determines the model, the version of this package included."""
+    idf = beside.idf
     about = (__version__, problem.recipe, problem.shape, shard_labels, idf is not None)
     digest = hashlib.sha256(repr(about).encode())
+    digest.update(repr((beside.names, beside.vocabulary)).encode())
     for array in (*problem.rows, *problem.entries, *(() if idf is None else (idf,))):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()

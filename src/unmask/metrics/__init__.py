@@ -8,7 +8,8 @@ every metric and estimator is a formula in it. Read on in `registry` (what there
 (one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
 interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
 propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
-`verdict` (what a number may claim), `table` (the result), `charts` (the result as a picture).
+`per_label` (a line per label), `verdict` (what a number may claim), `table` (the result), `charts`
+(the result as a picture).
 """
 
 from unmask.metrics.comparison.paired import compare
@@ -21,6 +22,7 @@ from unmask.metrics.comparison.sensitivity import (
     sensitivity,
 )
 from unmask.metrics.evaluator import Evaluator, contributions, evaluate
+from unmask.metrics.per_label import LabelCounts, per_label
 from unmask.metrics.registry import ESTIMATORS, METRICS, supported
 from unmask.metrics.scorer import make_scorer
 from unmask.metrics.shards import evaluate_shards
@@ -33,6 +35,7 @@ __all__ = [
     "Advice",
     "Estimate",
     "Evaluator",
+    "LabelCounts",
     "Level",
     "Outcome",
     "Ranking",
@@ -47,6 +50,7 @@ __all__ = [
     "jain_around",
     "jain_grid",
     "make_scorer",
+    "per_label",
     "powers",
     "ranking",
     "sensitivity",

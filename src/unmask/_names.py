@@ -1,0 +1,312 @@
+"""Names and ids: many strings in one array, numbered by hashing, matched with others.
+
+A `Strings` holds n texts as one UTF-8 buffer and n + 1 offsets; a text becomes a Python string when
+it is asked for, so that a million ids cost their bytes and eight more each. An `Index` gives
+every distinct string a number, in the order in which they come. `matched_rows` and `matched_names`
+say where the rows or labels of one thing stand in another.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask._kernels import tables as kernels
+from unmask._text import visible
+from unmask._typing import Indices, Ints
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+_DECODED = 1 << 16
+_SHOWN = 3
+_SEED = np.uint64(secrets.randbits(64))
+
+
+class Strings(Sequence[str]):
+    """n texts as one array of bytes; behaves as a tuple of `str`.
+
+    Parameters
+    ----------
+    data : array of uint8
+        The texts one after the other, as UTF-8.
+    offsets : integers of shape (n + 1,)
+        Where each begins; the last entry is where the last one ends.
+
+    Examples
+    --------
+    >>> ids = Strings.of(["b", "a", "ü"])
+    >>> ids[2], len(ids), ids.take([1, 0])
+    ('ü', 3, Strings(['a', 'b']))
+    """
+
+    __slots__ = ("_repeated", "data", "offsets")
+
+    def __init__(self, data: Bytes, offsets: Ints) -> None:
+        """Trusts its arrays; see `of`."""
+        self.data, self.offsets = data, offsets
+        self._repeated: Ints | None = None
+
+    @classmethod
+    def of(cls, values: Iterable[str], name: str = "names") -> Strings:
+        """From strings; `name` is what they are called in messages."""
+        if isinstance(values, Strings):
+            return values
+        listed = list(values)
+        try:
+            encoded = [text.encode() for text in listed]
+        except (AttributeError, UnicodeEncodeError):
+            wrong = next(v for v in listed if not isinstance(v, str) or not _encodes(v))
+            raise ValueError(f"{name} must be text; got {wrong!r:.80}.") from None
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+
+    @classmethod
+    def checked(cls, data: ArrayLike, offsets: ArrayLike, name: str) -> Strings:
+        """From arrays that nobody vouches for, such as those of a file."""
+        buffer, starts = np.asarray(data), np.asarray(offsets)
+        sound = buffer.dtype == np.uint8 and starts.dtype.kind in "iu"
+        if not sound or buffer.ndim != 1 or starts.ndim != 1 or not len(starts):
+            raise ValueError(
+                f"{name} must be bytes and offsets; got {buffer.dtype}, {starts.dtype}."
+            )
+        starts = starts.astype(np.int64)
+        if starts[0] != 0 or starts[-1] != len(buffer) or (np.diff(starts) < 0).any():
+            raise ValueError(f"the offsets of {name} do not fit their {len(buffer)} bytes.")
+        made = cls(np.ascontiguousarray(buffer), starts)
+        try:
+            for _ in made:
+                pass
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name} are not UTF-8 text ({error}).") from None
+        return made
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Strings: ...
+
+    def __getitem__(self, index: int | slice) -> str | Strings:
+        """One text, or those of a slice."""
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        number = range(len(self))[index]
+        return self.data[self.offsets[number] : self.offsets[number + 1]].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        """The texts, decoded some thousands at a time."""
+        for start in range(0, len(self), _DECODED):
+            bounds = self.offsets[start : start + _DECODED + 1].tolist()
+            block = self.data[bounds[0] : bounds[-1]].tobytes()
+            for begin, end in pairwise(bounds):
+                yield block[begin - bounds[0] : end - bounds[0]].decode()
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of the same texts."""
+        if isinstance(other, Strings):
+            lengths = np.array_equal(np.diff(self.offsets), np.diff(other.offsets))
+            return lengths and np.array_equal(self._bytes(), other._bytes())
+        if isinstance(other, str) or not isinstance(other, Sequence):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """The first few."""
+        texts = [repr(self[i]) for i in range(min(len(self), _SHOWN))]
+        rest = [f"… {len(self):,} in all"] if len(self) > _SHOWN else []
+        return f"Strings([{', '.join([*texts, *rest])}])"
+
+    def __reduce__(self) -> tuple[type[Strings], tuple[Bytes, Ints]]:
+        """Pickled as its arrays."""
+        return Strings, (self.data, self.offsets)
+
+    def _bytes(self) -> Bytes:
+        return self.data[self.offsets[0] : self.offsets[-1]]
+
+    def take(self, rows: ArrayLike) -> Strings:
+        """The texts with these numbers, in this order."""
+        numbers = np.asarray(rows, dtype=np.int64)
+        lengths = np.diff(self.offsets)[numbers]
+        offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        data = np.empty(int(offsets[-1]), dtype=np.uint8)
+        kernels.take_strings(self.data, self.offsets, numbers, offsets[:-1], data)
+        return Strings(data, offsets)
+
+    def repeated(self) -> Ints:
+        """The places of texts that stand further ahead already, in order; computed once."""
+        if self._repeated is None:
+            index = Index(len(self))
+            codes = index.add(self)
+            again = np.ones(0 if index.count == len(self) else len(self), dtype=bool)
+            if len(again):
+                again[np.unique(codes, return_index=True)[1]] = False
+            self._repeated = np.flatnonzero(again)
+        return self._repeated
+
+    def spans(self) -> Ints:
+        """(n, 2): the first byte of each text and the byte after its last."""
+        return np.stack([self.offsets[:-1], self.offsets[1:]], axis=1)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def joined(parts: list[Strings]) -> Strings:
+    """All of them in one, after which `parts` is empty."""
+    lengths = [np.diff(part.offsets) for part in parts]
+    data = [part._bytes() for part in parts]
+    parts.clear()
+    counts = np.concatenate([np.empty(0, np.int64), *lengths])
+    del lengths
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    del counts
+    return Strings(np.concatenate([np.empty(0, np.uint8), *data]), offsets)
+
+
+class Index:
+    """Numbers for distinct strings, 0, 1, … in the order in which they come.
+
+    Examples
+    --------
+    >>> index = Index()
+    >>> index.add(Strings.of(["law", "art", "law"])), index.names()
+    (array([0, 1, 0], dtype=int32), Strings(['law', 'art']))
+    >>> index.find(Strings.of(["art", "tax"]))
+    array([ 1, -1], dtype=int32)
+    """
+
+    def __init__(self, expected: int = 0) -> None:
+        """Empty, with room for `expected` strings."""
+        self.count = 0
+        size = 1 << max(10, (2 * expected).bit_length())
+        self._slots = np.zeros(size, dtype=np.int32)
+        self._data = np.zeros(8 * size, dtype=np.uint8)
+        self._offsets = np.zeros(size, dtype=np.int64)
+
+    def add(self, strings: Strings) -> Indices:
+        """The number of each string; new ones get the next free number."""
+        return self.add_spans(strings.data, strings.spans())
+
+    def add_spans(self, data: Bytes, spans: Ints) -> Indices:
+        """The same for strings that stand anywhere in `data`."""
+        codes = np.empty(len(spans), dtype=np.int32)
+        first = 0
+        while first < len(spans):
+            first, self.count = kernels.intern(
+                data, spans, first, _SEED, True,
+                self._slots, self._data, self._offsets, self.count, codes,
+            )  # fmt: skip
+            if first < len(spans):
+                self._grow(int(spans[first, 1] - spans[first, 0]))
+        return codes
+
+    def find(self, strings: Strings) -> Indices:
+        """The number of each string, −1 for one that is not there."""
+        codes = np.empty(len(strings), dtype=np.int32)
+        kernels.intern(
+            strings.data, strings.spans(), 0, _SEED, False,
+            self._slots, self._data, self._offsets, self.count, codes,
+        )  # fmt: skip
+        return codes
+
+    def names(self) -> Strings:
+        """The distinct strings, by number."""
+        offsets = self._offsets[: self.count + 1].copy()
+        return Strings(self._data[: int(offsets[-1])].copy(), offsets)
+
+    def _grow(self, needed: int) -> None:
+        filled = int(self._offsets[self.count])
+        room = max(2 * len(self._data), filled + needed)
+        if filled + needed > len(self._data):
+            self._data = np.concatenate([self._data[:filled], np.zeros(room - filled, np.uint8)])
+        if 2 * (self.count + 1) > len(self._slots):
+            size = 2 * len(self._slots)
+            self._offsets = np.concatenate([self._offsets, np.zeros(size, np.int64)])[:size]
+            self._slots = np.zeros(size, dtype=np.int32)
+            kernels.fill_slots(self._data, self._offsets, self.count, _SEED, self._slots)
+
+
+def sorted_names(index: Index) -> tuple[tuple[str, ...], Indices]:
+    """The names of an index in the order of their characters, and the new number of each code."""
+    names = tuple(index.names())
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(names), dtype=np.int32)
+    rank[order] = np.arange(len(names), dtype=np.int32)
+    return tuple(names[i] for i in order), rank
+
+
+def some(names: Iterable[str], count: int) -> str:
+    """The first few of `count` names, as messages list them."""
+    shown = [repr(visible(name))[:60] for name, _ in zip(names, range(_SHOWN), strict=False)]
+    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def unique_index(strings: Strings, what: str) -> Index:
+    """An index in which each string has its place as number; ValueError if one stands twice."""
+    refuse_repeated(strings, what)
+    index = Index(len(strings))
+    index.add(strings)
+    return index
+
+
+def refuse_repeated(strings: Strings, what: str) -> None:
+    """Raise if a string stands twice."""
+    again = strings.repeated()
+    if len(again):
+        raise ValueError(
+            f"{what} must be different; {len(again):,} stand a second time: "
+            f"{some((strings[int(i)] for i in again[:_SHOWN]), len(again))}."
+        )
+
+
+def matched_rows(ids: Strings, others: Strings, what: str, other: str) -> Ints:
+    """For each of `ids` its place in `others`; the two must name the same rows.
+
+    >>> matched_rows(Strings.of(["a", "b"]), Strings.of(["b", "a"]), "labels", "predictions")
+    array([1, 0])
+    >>> matched_rows(Strings.of(["a", "b"]), Strings.of(["b", "c"]), "labels", "predictions")
+    Traceback (most recent call last):
+    ValueError: labels and predictions name different rows: 1 id of the labels has no predictions
+    ('a'); 1 id of the predictions has no labels ('c').
+    """
+    refuse_repeated(ids, f"ids of the {what}")
+    places = unique_index(others, f"ids of the {other}").find(ids)
+    if len(ids) == len(others) and (len(ids) == 0 or places.min() >= 0):
+        return places.astype(np.int64)
+    known = np.zeros(len(others), dtype=bool)
+    known[places[places >= 0]] = True
+    faults = [
+        _unmatched(strings, np.flatnonzero(lacking), owner, partner)
+        for strings, lacking, owner, partner in (
+            (ids, places < 0, what, other),
+            (others, ~known, other, what),
+        )
+        if lacking.any()
+    ]
+    raise ValueError(f"{what} and {other} name different rows: {'; '.join(faults)}.")
+
+
+def _unmatched(strings: Strings, rows: Ints, owner: str, partner: str) -> str:
+    noun = "id of the {} has" if len(rows) == 1 else "ids of the {} have"
+    names = some((strings[int(row)] for row in rows[:_SHOWN]), len(rows))
+    return f"{len(rows):,} {noun.format(owner)} no {partner} ({names})"

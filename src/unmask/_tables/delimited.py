@@ -1,0 +1,296 @@
+r"""Delimited text: CSV and its relatives, strictly, some megabytes at a time.
+
+A record is a line of fields between separators (`,`, tab, `;` or `|`; found from the first line
+unless it is given). A field that begins with `"` ends with `"`, may hold separators and line ends,
+and has `""` for a quote. Lines end with \n or \r\n; a byte-order mark, a missing last line end and
+empty lines are fine. All else is refused, with file, line and what to do: a record with more or
+fewer fields than the first line, characters after a closing quote, a quote that is never closed, a
+quote inside a field that has none around it (where tabs separate, it is a character like others),
+bytes that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from unmask import _io
+from unmask._names import Bytes, Strings, joined
+from unmask._tables.columns import Source
+from unmask._typing import Ints, PathLike
+
+SEPARATORS = {"\t": "tsv", ",": "csv", ";": "csv", "|": "csv"}
+"""What may stand between fields, the likelier first, and what such a file is called."""
+
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_FIRST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written.
+
+    Parameters
+    ----------
+    separator : str
+        One character between fields.
+    quote : str or None
+        The character around fields; None: quotes are characters like others.
+    encoding : str
+        As Python names it.
+    header : bool
+        Whether the first record names the columns.
+    """
+
+    separator: str
+    quote: str | None = '"'
+    encoding: str = "utf-8"
+    header: bool = True
+
+    @property
+    def strict(self) -> bool:
+        """Whether a quote inside an unquoted field is refused."""
+        return self.separator != "\t"
+
+
+def first_bytes(path: PathLike, size: int = _FIRST) -> bytes:
+    """The beginning of a (decompressed) file."""
+    return next(_io.blocks(path, size=size), b"")[:size]
+
+
+def encoding_of(head: bytes, chosen: str | None) -> str:
+    """The encoding: the given one, or what a byte-order mark says, or UTF-8."""
+    if chosen is not None:
+        try:
+            return codecs.lookup(chosen).name
+        except LookupError:
+            raise ValueError(f"there is no encoding {chosen!r}; try 'utf-8' or 'cp1252'.") from None
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
+
+
+def first_line(path: PathLike, encoding: str | None = None) -> str:
+    """The first line of a file, as far as it lies in its first bytes."""
+    head = first_bytes(path)
+    text = codecs.getincrementaldecoder(encoding_of(head, encoding))("replace").decode(head)
+    return text.partition("\n")[0].removesuffix("\r")
+
+
+def sniffed_separator(line: str) -> str:
+    """The separator of a header line: what stands in it most often, outside quotes."""
+    bare = "".join(line.split('"')[::2])
+    return max(SEPARATORS, key=bare.count) if any(map(bare.count, SEPARATORS)) else ","
+
+
+def open_delimited(
+    path: PathLike,
+    *,
+    separator: str | None = None,
+    quote: str | None = '"',
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> Source:
+    """Open delimited text; `names` are those of the columns if the first record is a row."""
+    head = first_bytes(path)
+    if not head.strip():
+        raise ValueError(f"{path}: the file is empty.")
+    found_encoding = encoding_of(head, encoding)
+    line = first_line(path, found_encoding)
+    chosen = sniffed_separator(line) if separator is None else _one_character(separator)
+    dialect = Dialect(chosen, quote, found_encoding, names is None)
+    columns = tuple(names) if names is not None else _header(path, head, dialect)
+
+    def read(wanted: Sequence[str]) -> Mapping[str, Strings]:
+        return read_columns(path, dialect, columns, wanted)
+
+    return Source(
+        name=str(path),
+        form=SEPARATORS.get(chosen, "csv"),
+        names=columns,
+        read=read,
+        where=lambda row: f"{path}, line {line_of(path, dialect, len(columns), row)}",
+        details={"separator": chosen, "encoding": found_encoding.removesuffix("-sig")},
+    )
+
+
+def _one_character(separator: str) -> str:
+    names = {"tab": "\t", "comma": ",", "semicolon": ";", "\\t": "\t"}
+    character = names.get(separator, separator)
+    if len(character) != 1 or not character.isascii() or character in '"\n\r':
+        raise ValueError(f"a separator is one character, such as ',' or ';'; got {separator!r}.")
+    return character
+
+
+def _header(path: PathLike, head: bytes, dialect: Dialect) -> tuple[str, ...]:
+    decoder = codecs.getincrementaldecoder(dialect.encoding)()
+    try:
+        text = decoder.decode(head)
+    except UnicodeDecodeError as error:
+        line = head.count(b"\n", 0, error.start) + 1
+        raise ValueError(_not_text(path, line, head[error.start : error.start + 8])) from None
+    reader = csv.reader(
+        io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=dialect.separator, strict=True,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+    )  # fmt: skip
+    try:
+        names = tuple(name.strip() for name in next(reader, []))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line 1: the header cannot be read ({error}).") from None
+    if not any(names):
+        raise ValueError(f"{path}, line 1: expected the names of columns, got an empty line.")
+    return names
+
+
+def read_columns(
+    path: PathLike, dialect: Dialect, names: Sequence[str], wanted: Sequence[str]
+) -> dict[str, Strings]:
+    """The wanted columns of all records."""
+    from unmask._kernels import tables as kernels
+
+    places = _places(path, names, wanted)
+    quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
+    parts: list[list[Strings]] = [[] for _ in wanted]
+    for records in _records(path, dialect, places, len(wanted)):
+        for place, gathered in enumerate(parts):
+            gathered.append(_cells(records, place, quote))
+    return {name: joined(gathered) for name, gathered in zip(wanted, parts, strict=True)}
+
+
+def _places(path: PathLike, names: Sequence[str], wanted: Sequence[str]) -> Ints:
+    places = np.full(len(names), -1, dtype=np.int64)
+    for place, name in enumerate(wanted):
+        if list(names).count(name) > 1:
+            raise ValueError(
+                f"{path}, line 1: column {name!r} stands {list(names).count(name)} times; rename "
+                "one of them."
+            )
+        places[list(names).index(name)] = place
+    return places
+
+
+class Records(NamedTuple):
+    """Whole records: their bytes, where wanted fields stand, how those are quoted, first line."""
+
+    text: Bytes
+    spans: Ints
+    kinds: Bytes
+    line: int
+
+
+def _cells(records: Records, place: int, quote: int) -> Strings:
+    """A column of records as strings, taken out of their text."""
+    from unmask._kernels import tables as kernels
+
+    text, spans, kinds = records.text, records.spans[:, place], records.kinds[:, place]
+    lengths = np.empty(len(spans), dtype=np.int64)
+    kernels.cell_lengths(text, spans, kinds, quote, lengths)
+    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), dtype=np.uint8)
+    kernels.copy_cells(text, spans, kinds, quote, data)
+    return Strings(data, offsets)
+
+
+def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> Iterator[Records]:
+    """All records but the header, block by block."""
+    from unmask._kernels import tables as kernels
+
+    quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
+    held, line, needed, to_skip = b"", 1, 0, int(dialect.header)
+    for block, final in _blocks(path, dialect.encoding):
+        held += block
+        if final and held and not held.endswith(b"\n"):
+            held += b"\n"
+        if not held or (len(held) < needed and not final):
+            continue
+        text = np.frombuffer(held, dtype=np.uint8)
+        most = held.count(b"\n") + 1  # the last record may be incomplete
+        spans = np.empty((most, n_wanted, 2), dtype=np.int64)
+        kinds = np.empty((most, n_wanted), dtype=np.uint8)
+        code, byte, rows, end, fields = kernels.split(
+            text, 0, len(text), ord(dialect.separator), quote, dialect.strict, places, spans, kinds
+        )
+        _refuse_bytes(path, line, held, end if code == kernels.FINE else byte)
+        if code != kernels.FINE:
+            number = line + held.count(b"\n", 0, byte)
+            raise ValueError(_fault(path, number, code, held[byte : byte + 60], fields, places))
+        if final and end < len(held):
+            number = line + held.count(b"\n", 0, end)
+            raise ValueError(f"{path}, line {number}: a quote in this record is never closed.")
+        skipped = min(to_skip, rows)
+        to_skip -= skipped
+        yield Records(text, spans[skipped:rows], kinds[skipped:rows], line)
+        line += held.count(b"\n", 0, end)
+        needed = 0 if end else 2 * len(held)  # a record longer than a block: not looked at often
+        held = held[end:]
+
+
+def _blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:
+    """The file as UTF-8 in blocks, the last of which is marked and may be empty."""
+    if encoding == "utf-8":
+        for block in _io.blocks(path):
+            yield block, False
+    else:
+        decoder = codecs.getincrementaldecoder(encoding)()
+        line = 1
+        for block in _io.blocks(path):
+            try:
+                text = decoder.decode(block).encode()
+            except UnicodeError as error:
+                raise ValueError(
+                    f"{path}, after line {line}: not {encoding} ({error}); name the encoding of "
+                    "the file with `encoding`."
+                ) from None
+            line += text.count(b"\n")
+            yield text, False
+        if decoder.getstate()[0]:
+            raise ValueError(f"{path}: the file ends in the middle of a character of {encoding}.")
+    yield b"", True
+
+
+def _refuse_bytes(path: PathLike, line: int, held: bytes, end: int) -> None:
+    """Raise unless the bytes are UTF-8."""
+    try:
+        held[:end].decode()
+    except UnicodeDecodeError as error:
+        number = line + held.count(b"\n", 0, error.start)
+        raise ValueError(_not_text(path, number, held[error.start : error.start + 8])) from None
+
+
+def _not_text(path: PathLike, line: int, token: bytes) -> str:
+    return (
+        f"{path}, line {line}: not UTF-8 text, at {_io.quoted(token)}; save the file as UTF-8, or "
+        "name its encoding, such as encoding='cp1252' (--table encoding=cp1252)."
+    )
+
+
+def _fault(path: PathLike, line: int, code: int, rest: bytes, fields: int, places: Ints) -> str:
+    from unmask._kernels import tables as kernels
+
+    token = _io.quoted(rest.partition(b"\n")[0].removesuffix(b"\r"))
+    says = {
+        kernels.FIELDS: f"expected {len(places)} fields, as in the first line, got {fields}: "
+        f"{token}; put a field that holds the separator in quotes",
+        kernels.AFTER_QUOTE: f"a field goes on after its closing quote: {token}; inside quotes "
+        'write a quote as ""',
+        kernels.STRAY_QUOTE: f"a quote inside a field that has none around it: {token}; put the "
+        'field in quotes and write the quote as ""',
+    }
+    return f"{path}, line {line}: {says[code]}."
+
+
+def line_of(path: PathLike, dialect: Dialect, n_fields: int, row: int) -> int:
+    """The line at which a row begins, counted from 1."""
+    places = np.full(n_fields, -1, dtype=np.int64)
+    places[0] = 0
+    for records in _records(path, dialect, places, 1):
+        if row < len(records.spans):
+            before = records.text[: int(records.spans[row, 0, 0])]
+            return records.line + before.tobytes().count(b"\n")
+        row -= len(records.spans)
+    raise ValueError(f"{path} has no row {row}.")

@@ -1,0 +1,216 @@
+"""Cells of labels: a list, or names between delimiters; every distinct name gets a number.
+
+A delimiter is `;`, `|` or `,`: the one that stands in most of the first cells, unless it is given.
+A cell that begins with a bracket is a list, as JSON or Python write it. Blanks around a name do not
+belong to it; a cell without names is a row without labels. Refused, with file, line and token: an
+empty name, a name twice in one row, and a whole cell such as `NaN` or `null`, which some programs
+write for "no value" and which might be a name.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from unmask import _io, _validation
+from unmask._names import Index, Strings
+from unmask._tables.columns import Column, Lists
+from unmask._typing import Indices, Ints
+
+DELIMITERS = (";", "|", ",")
+LIST = "list"
+"""The delimiter of cells that are lists."""
+
+NULLS = ("nan", "null", "none", "n/a", "na", "<na>", "#n/a", "nat")
+"""What programs write for a cell without a value, in small letters."""
+
+_SAMPLE = 10_000
+_CHUNK = 1 << 18
+_STRING = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+)"""
+_LISTED = re.compile(rf"[\[({{]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])}}]", re.DOTALL)
+
+
+class Coded(NamedTuple):
+    """Rows of codes: those of row i are codes[indptr[i] … indptr[i + 1] − 1]."""
+
+    indptr: Ints
+    codes: Indices
+
+
+class Rules(NamedTuple):
+    """How cells are read.
+
+    Parameters
+    ----------
+    delimiter : str or None
+        One character, "list", "none" (a cell is one name), or None: find out.
+    nulls : {"refuse", "empty", "name"}
+        What a cell such as NaN means.
+    repeated : {"refuse", "merge"}
+        What a name that stands twice in a row means.
+    """
+
+    delimiter: str | None = None
+    nulls: str = "refuse"
+    repeated: str = "refuse"
+
+    def checked(self) -> Rules:
+        """Itself; ValueError if a choice is unknown."""
+        _validation.one_of(self.nulls, ("refuse", "empty", "name"), "nulls")
+        _validation.one_of(self.repeated, ("refuse", "merge"), "repeated")
+        if self.delimiter not in (None, LIST, "none") and len(self.delimiter.encode()) != 1:
+            raise ValueError(
+                f"a delimiter of labels is one ASCII character, 'list' or 'none'; got "
+                f"{self.delimiter!r}."
+            )
+        return self
+
+
+Where = Callable[[int], str]
+"""The place of a row, as messages name it."""
+
+
+def sniffed_delimiter(cells: Strings) -> str:
+    """The delimiter that stands in most of the first cells; "none" if none does.
+
+    >>> sniffed_delimiter(Strings.of(["law; art", "tax, public; law"]))
+    ';'
+    """
+    sample = [text.strip() for text in cells[:_SAMPLE] if text.strip()]
+    if sample and all(text[0] in "[" and text[-1] in "]" for text in sample):
+        return LIST
+    often = {mark: sum(mark in text for text in sample) for mark in DELIMITERS}
+    best = max(DELIMITERS, key=lambda mark: often[mark])  # the first of equals
+    return best if often[best] else "none"
+
+
+def coded(column: Column, rules: Rules, index: Index, where: Where) -> Coded:
+    """The cells of a column as numbers of `index`, to which new names are added."""
+    if isinstance(column, Lists):
+        return _coded_lists(column, index, where)
+    delimiter = rules.delimiter or sniffed_delimiter(column)
+    column = _without_nulls(column, rules, where)
+    if delimiter == LIST:
+        return _coded_lists(_parsed(column, where), index, where)
+    return _coded_cells(column, delimiter, index, where)
+
+
+def _coded_lists(column: Lists, index: Index, where: Where) -> Coded:
+    lengths = np.diff(column.values.offsets)
+    if (lengths == 0).any():
+        entry = int(np.argmax(lengths == 0))
+        row = int(np.searchsorted(column.offsets, entry, side="right")) - 1
+        raise ValueError(f"{where(row)}: an empty name among the labels; leave it out.")
+    return Coded(column.offsets, index.add(column.values))
+
+
+def _coded_cells(cells: Strings, delimiter: str, index: Index, where: Where) -> Coded:
+    from unmask._kernels import tables as kernels
+
+    byte = kernels.NO_DELIMITER if delimiter == "none" else ord(delimiter)
+    counts = np.empty(len(cells), dtype=np.int64)
+    parts: list[Indices] = [np.empty(0, dtype=np.int32)]
+    for first, last in _chunks(cells.offsets):
+        start, stop = int(cells.offsets[first]), int(cells.offsets[last])
+        most = kernels.count_bytes(cells.data, start, stop, byte) + last - first
+        spans = np.empty((most, 2), dtype=np.int64)
+        code, cell, total = kernels.pieces(
+            cells.data, cells.offsets, first, last, byte, spans, counts[first:last]
+        )
+        if code != kernels.FINE:
+            raise ValueError(
+                f"{where(cell)}: an empty name among the labels {cells[cell]!r:.60}, which are "
+                f"separated by {delimiter!r}; remove it, or name the delimiter (--table "
+                "delimiter=…)."
+            )
+        parts.append(index.add_spans(cells.data, spans[:total]))
+    indptr = np.zeros(len(cells) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return Coded(indptr, np.concatenate(parts))
+
+
+def _chunks(offsets: Ints) -> Iterator[tuple[int, int]]:
+    """Ranges of cells with some 2^18 cells or bytes each."""
+    cost = np.arange(len(offsets), dtype=np.int64) + offsets - offsets[0]
+    cuts = np.unique(np.r_[np.searchsorted(cost, np.arange(0, cost[-1], 8 * _CHUNK)),
+                           len(offsets) - 1])  # fmt: skip
+    yield from zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+
+
+def _without_nulls(cells: Strings, rules: Rules, where: Where) -> Strings:
+    """The cells, those that say "no value" emptied or refused."""
+    if rules.nulls == "name":
+        return cells
+    lengths = np.diff(cells.offsets)
+    short = np.flatnonzero((lengths > 1) & (lengths <= 6))
+    texts = cells.take(short) if len(short) < len(cells) else cells
+    distinct = Index()
+    codes = distinct.add(texts)
+    means_null = np.array([name.strip().lower() in NULLS for name in distinct.names()], dtype=bool)
+    rows = short[means_null[codes]] if len(codes) else short
+    if not len(rows):
+        return cells
+    if rules.nulls == "refuse":
+        row = int(rows[0])
+        raise ValueError(
+            f"{where(row)}: the labels are {cells[row]!r}, which may mean 'no value'; leave the "
+            "cell empty, or say nulls='empty' or nulls='name' (--table nulls=empty)."
+        )
+    emptied = set(rows.tolist())
+    return Strings.of(["" if row in emptied else text for row, text in enumerate(cells)])
+
+
+def _parsed(cells: Strings, where: Where) -> Lists:
+    """Cells that are written as lists."""
+    texts: list[str] = []
+    ends = np.zeros(len(cells) + 1, dtype=np.int64)
+    for row, cell in enumerate(cells):
+        texts += _items(cell.strip(), row, where) if cell.strip() else []
+        ends[row + 1] = len(texts)
+    return Lists(ends, Strings.of(texts))
+
+
+def _items(cell: str, row: int, where: Where) -> list[str]:
+    try:
+        listed = json.loads(cell)
+    except (ValueError, RecursionError):
+        listed = ast.literal_eval(cell) if _LISTED.fullmatch(cell) else None
+    if not isinstance(listed, list | tuple | set) or not all(
+        isinstance(each, str | int) and not isinstance(each, bool) for each in listed
+    ):
+        raise ValueError(
+            f"{where(row)}: expected a list of names, such as ['a', 'b'], got "
+            f"{_io.quoted(cell.encode()[:60])}."
+        )
+    return [str(each) for each in listed]
+
+
+def ranked(rows: Coded, rank: Indices, names: tuple[str, ...], rules: Rules, where: Where) -> Coded:
+    """The rows with each code replaced by its rank, in rising order and without repetition."""
+    from unmask._kernels import in_chunks, row_bounds
+    from unmask._kernels import tables as kernels
+
+    indptr, codes = rows.indptr, rank[rows.codes] if len(rank) else rows.codes
+    repetitions = in_chunks(
+        row_bounds(indptr), lambda start, stop: int(kernels.arrange(codes, indptr, start, stop))
+    )
+    repetition = next((row for row in repetitions if row >= 0), -1)
+    if repetition < 0:
+        return Coded(indptr, codes)
+    if rules.repeated == "refuse":
+        own = codes[indptr[repetition] : indptr[repetition + 1]]
+        twice = int(own[:-1][np.diff(own) == 0][0])
+        raise ValueError(
+            f"{where(repetition)}: the label {names[twice]!r:.60} stands twice in one row; remove "
+            "one of them, or say repeated='merge' (--table repeated=merge)."
+        )
+    kept = np.ones(len(codes), dtype=bool)
+    kept[1:] = codes[1:] != codes[:-1]
+    kept[indptr[:-1][np.diff(indptr) > 0]] = True
+    kept_before = np.r_[0, np.cumsum(kept)]
+    return Coded(kept_before[indptr], codes[kept])

@@ -1,0 +1,324 @@
+"""Tables as data sets: names in, names out.
+
+Wide: a row per document, its labels in one cell (a list, or names between delimiters), texts in
+columns of their own. Long: a row per label of a document (`id, label`, perhaps `value` 0 or 1); a
+document without labels has one row with an empty label. Rows stand in the order in which their ids
+first come, labels in the order of their names, so that two tables with the same contents in any
+order give the same columns. What cells and quotes may hold is said in `unmask._tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _io, _tables
+from unmask._names import Index, Strings, some, sorted_names
+from unmask._tables import tags
+from unmask._tables.columns import Lists, column_of
+from unmask._typing import Indices, Ints
+from unmask.data.dataset import Dataset, Source
+
+
+class TableOptions(TypedDict, total=False):
+    """How a table is read, where it should not be found out; see `read`."""
+
+    text: str | Sequence[str] | None
+    id: str | None
+    layout: str | None
+    delimiter: str | None
+    separator: str | None
+    encoding: str | None
+    nulls: str
+    repeated: str
+
+
+def read_table(
+    table: Any, form: str | None, labels: str | None, like: Dataset | None, options: TableOptions
+) -> Dataset:
+    """The data set in a file or in a table in memory."""
+    source = _tables.open_table(
+        table, form, separator=options.get("separator"), encoding=options.get("encoding")
+    )
+    chosen = _tables.roles(
+        source, id=options.get("id"), labels=labels, text=options.get("text"),
+        layout=options.get("layout"),
+    )  # fmt: skip
+    rules = tags.Rules(
+        options.get("delimiter"), options.get("nulls", "refuse"), options.get("repeated", "refuse")
+    ).checked()
+    if chosen.labels is None and not chosen.texts:
+        raise ValueError(
+            f"{source.name}: no column is called labels, tags or the like; say which one holds the "
+            f"labels with labels=…, or texts with text=… (--labels, --text). Its columns are "
+            f"{some(source.names, len(source.names))}."
+        )
+    read = _read_long if chosen.layout == "long" else _read_wide
+    made = read(source, chosen, rules, None if like is None else like.label_names)
+    details = {
+        "layout": chosen.layout,
+        **{k: v for k in ("id", "labels") if (v := getattr(chosen, k)) is not None},
+        **({"text": ",".join(chosen.texts)} if chosen.texts else {}),
+        **({"delimiter": made.delimiter} if made.delimiter else {}),
+        **source.details,
+    }
+    in_memory = source.form == "memory"
+    packed = () if in_memory else (_io.compression(source.name),)
+    paths = () if in_memory else (source.name,)
+    return Dataset(
+        None, made.labels, label_names=made.names, ids=made.ids, texts=made.texts,
+        source=Source(paths, source.form, packed, details=details),
+    )  # fmt: skip
+
+
+class _Parts(NamedTuple):
+    """What a table gives: labels and their names, ids, texts; None where it has none."""
+
+    labels: sp.csr_array | None
+    names: tuple[str, ...] | None
+    ids: Strings | None
+    texts: Strings | None
+    delimiter: str | None = None
+
+
+def _read_wide(
+    source: _tables.Source,
+    roles: _tables.Roles,
+    rules: tags.Rules,
+    names: tuple[str, ...] | None,
+) -> _Parts:
+    wanted = [name for name in (roles.id, roles.labels, *roles.texts) if name is not None]
+    columns = dict(source.read(wanted))
+    ids = None if roles.id is None else _ids(columns.pop(roles.id), source, roles.id)
+    labels = found = None
+    if roles.labels is not None:
+        column = columns.pop(roles.labels)
+        if isinstance(column, Strings) and rules.delimiter is None:
+            rules = rules._replace(delimiter=tags.sniffed_delimiter(column))
+        labels, found = _matrix(column, rules, names, source)
+    texts = _texts([columns[name] for name in roles.texts], source) if roles.texts else None
+    n = next(len(p) if isinstance(p, Strings) else p.shape[0]
+             for p in (ids, labels, texts) if p is not None)  # fmt: skip
+    if n == 0:
+        raise ValueError(f"{source.name} has a header but no rows.")
+    return _Parts(labels, found, ids, texts, rules.delimiter)
+
+
+def _ids(column: _tables.Column, source: _tables.Source, name: str) -> Strings:
+    """The ids of a wide table; ValueError where one is missing or stands twice."""
+    if isinstance(column, Lists):
+        raise ValueError(f"{source.name}: column {name!r} holds lists; ids are single values.")
+    _refuse_no_id(column, source)
+    again = column.repeated()
+    if len(again):
+        row = int(again[0])
+        raise ValueError(
+            f"{source.where(row)}: the id {column[row]!r:.60} stands a second time "
+            f"({len(again):,} such rows); if the table has a row per label, say layout='long' "
+            "(--table layout=long)."
+        )
+    return column
+
+
+def _refuse_no_id(column: Strings, source: _tables.Source) -> None:
+    empty = np.flatnonzero(np.diff(column.offsets) == 0)
+    if len(empty):
+        raise ValueError(
+            f"{source.where(int(empty[0]))}: the row has no id; give it one, or leave the column "
+            "of ids out."
+        )
+
+
+def _texts(columns: Sequence[_tables.Column], source: _tables.Source) -> Strings:
+    """The texts of each row, a line each."""
+    for column in columns:
+        if isinstance(column, Lists):
+            raise ValueError(f"{source.name}: a column of texts holds lists; join them first.")
+    if len(columns) == 1:
+        assert isinstance(columns[0], Strings)  # noqa: S101 (for mypy)
+        return columns[0]
+    return Strings.of("\n".join(filter(None, parts)) for parts in zip(*columns, strict=True))
+
+
+def _matrix(
+    column: _tables.Column,
+    rules: tags.Rules,
+    names: tuple[str, ...] | None,
+    source: _tables.Source,
+) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Cells of labels as a matrix; `names` are the columns that come first."""
+    index = Index()
+    if names is not None:
+        index.add(Strings.of(names))
+    rows = tags.coded(column, rules, index, source.where)
+    found, rank = _numbered(index, names)
+    rows = tags.ranked(rows, rank, found, rules, source.where)
+    return _csr(rows.indptr, rows.codes, len(found)), found
+
+
+def _numbered(index: Index, names: tuple[str, ...] | None) -> tuple[tuple[str, ...], Indices]:
+    """The names in the order of their columns, and the column of each code of the index.
+
+    Without `names` they stand by their characters; with them, those stand first and the rest
+    follow by their characters.
+    """
+    if names is None:
+        return sorted_names(index)
+    new = list(index.names()[len(names) :])
+    order = sorted(range(len(new)), key=new.__getitem__)
+    rank = np.arange(index.count, dtype=np.int32)
+    rank[len(names) + np.array(order, dtype=np.int64)] = np.arange(
+        len(names), index.count, dtype=np.int32
+    )
+    return (*names, *(new[i] for i in order)), rank
+
+
+def _csr(indptr: Ints, codes: Indices, n_labels: int) -> sp.csr_array:
+    small = len(codes) <= np.iinfo(np.int32).max
+    parts = np.ones(len(codes), dtype=np.float32), codes, indptr
+    made = sp.csr_array(parts, shape=(len(indptr) - 1, n_labels))
+    if small:
+        made.indptr = indptr.astype(np.int32)
+    return made
+
+
+def _read_long(
+    source: _tables.Source,
+    roles: _tables.Roles,
+    rules: tags.Rules,
+    names: tuple[str, ...] | None,
+) -> _Parts:
+    if roles.labels is None or roles.id is None:
+        raise ValueError(f"{source.name}: a long table needs a column of labels; say labels=…")
+    if roles.score is not None and roles.value is None:
+        raise ValueError(
+            f"{source.name} has a column of scores ({roles.score!r}), so it holds predictions, not "
+            "labels; read it with `predictions.read`, or give it as --predictions."
+        )
+    wanted = [roles.id, roles.labels, *([roles.value] if roles.value else [])]
+    columns = source.read(wanted)
+    keys, cells = columns[roles.id], columns[roles.labels]
+    if isinstance(keys, Lists) or isinstance(cells, Lists):
+        raise ValueError(f"{source.name}: a long table has one label in a row, not a list.")
+    _refuse_no_id(keys, source)
+    if not len(keys):
+        raise ValueError(f"{source.name} has a header but no rows.")
+    kept = None if roles.value is None else _ones(columns[roles.value], source)
+    rows, labels = Index(), Index()
+    if names is not None:
+        labels.add(Strings.of(names))
+    row_of = rows.add(keys)
+    listed = tags.coded(cells, rules._replace(delimiter="none"), labels, source.where)
+    matrix, found = _pairs(row_of, listed, kept, rows.count, (labels, names), rules, source)
+    return _Parts(matrix, found, rows.names(), None)
+
+
+def _pairs(
+    row_of: Indices,
+    listed: tags.Coded,
+    kept: Indices | None,
+    n: int,
+    index: tuple[Index, tuple[str, ...] | None],
+    rules: tags.Rules,
+    source: _tables.Source,
+) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Lines of (row, label) as a matrix."""
+    found, rank = _numbered(*index)
+    line_of = np.repeat(np.arange(len(row_of)), np.diff(listed.indptr))
+    if kept is not None:
+        chosen = kept[line_of] == 1
+        line_of, codes = line_of[chosen], listed.codes[chosen]
+    else:
+        codes = listed.codes
+    rows, columns = row_of[line_of], rank[codes] if len(rank) else codes
+    order = np.lexsort((line_of, columns, rows))
+    rows, columns, line_of = rows[order], columns[order], line_of[order]
+    again = np.flatnonzero((np.diff(rows) == 0) & (np.diff(columns) == 0))
+    if len(again) and rules.repeated == "refuse":
+        line = int(line_of[again + 1].min())
+        entry = int(again[np.argmin(line_of[again + 1])])
+        raise ValueError(
+            f"{source.where(line)}: the label {found[columns[entry]]!r:.60} stands a second time "
+            "for this id; remove one of them, or say repeated='merge' (--table repeated=merge)."
+        )
+    rows, columns = np.delete(rows, again), np.delete(columns, again)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+    return _csr(indptr, columns.astype(np.int32), len(found)), found
+
+
+def _ones(column: _tables.Column, source: _tables.Source) -> Indices:
+    """A column of 0 and 1."""
+    if isinstance(column, Lists):
+        raise ValueError(f"{source.name}: values must be 0 or 1, not lists.")
+    distinct = Index()
+    codes = distinct.add(column)
+    numbers = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0}
+    values = [numbers.get(text.strip().lower(), -1) for text in distinct.names()]
+    made = np.array(values, dtype=np.int32)[codes] if values else np.empty(0, np.int32)
+    if (made < 0).any():
+        row = int(np.argmax(made < 0))
+        raise ValueError(f"{source.where(row)}: a value must be 0 or 1, got {column[row]!r:.40}.")
+    return made
+
+
+def label_matrix(
+    rows: Iterable[object], names: Sequence[str] | None = None
+) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Lists of names as a matrix of 0 and 1, and the names of its columns.
+
+    Parameters
+    ----------
+    rows : iterable of n lists, tuples or sets of names
+        A name is text or a whole number; a string instead of a list is one name. None is a row
+        without labels.
+    names : sequence of str, optional
+        The names of the first columns; others follow in the order of their characters. By default
+        all are in that order.
+
+    Returns
+    -------
+    labels : csr_array of shape (n, L), float32
+    names : tuple of L str
+
+    Raises
+    ------
+    ValueError
+        If a name is empty or stands twice in a row, or is neither text nor a whole number.
+
+    Examples
+    --------
+    >>> labels, names = label_matrix([["physics", "optics"], {"law"}, []])
+    >>> names
+    ('law', 'optics', 'physics')
+    >>> labels.toarray()
+    array([[0., 1., 1.], [1., 0., 0.], [0., 0., 0.]], dtype=float32)
+    """
+
+    def where(row: int) -> str:
+        return f"row {row}"
+
+    cells = [[cell] if isinstance(cell, str) else cell for cell in rows]
+    column = column_of([[] if cell is None else cell for cell in cells], "labels", where)
+    if isinstance(column, Strings):
+        if len(column):
+            raise ValueError(f"{where(0)}: expected a list of names, got {cells[0]!r:.60}.")
+        column = Lists(np.zeros(1, dtype=np.int64), column)
+    source = _tables.Source("the labels", "memory", (), lambda wanted: {}, where, {})
+    return _matrix(column, tags.Rules(), None if names is None else tuple(names), source)
+
+
+def is_tag_lists(rows: object) -> bool:
+    """Whether these are lists of names: lists, tuples or sets in a row, with a string in it."""
+    if isinstance(rows, np.ndarray):
+        return rows.dtype == object and rows.ndim == 1 and is_tag_lists(rows.tolist())
+    if not isinstance(rows, list | tuple) or not rows:
+        return False
+    cells = [cell for cell in rows if cell is not None]
+    if not all(isinstance(cell, list | tuple | set | frozenset) for cell in cells):
+        return False
+    return any(isinstance(cell, set | frozenset) for cell in cells) or any(
+        isinstance(name, str) for cell in cells for name in cell
+    )

@@ -1,0 +1,298 @@
+"""Tables are read as Python's csv and json read them, or refused with file, line and token."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask import data
+from unmask._io import streams
+from unmask.data import Dataset
+
+NAME = (
+    st.text(
+        st.characters(blacklist_categories=("Cs",), blacklist_characters=";"),
+        min_size=1,
+        max_size=8,
+    )
+    .map(str.strip)
+    .filter(lambda name: name and name.lower() not in ("nan", "na", "null", "none"))
+)
+CELL = st.text(st.characters(blacklist_categories=("Cs",)), max_size=12)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[tuple[str, str, list[str]]]:
+    """Rows of id, text and labels, in which anything may stand."""
+    ids = draw(st.lists(CELL.filter(bool), min_size=1, max_size=6, unique=True))
+    labels = [draw(st.lists(NAME, max_size=4, unique=True)) for _ in ids]
+    return [(key, draw(CELL), own) for key, own in zip(ids, labels, strict=True)]
+
+
+def written(rows: list[tuple[str, str, list[str]]], separator: str, end: str) -> bytes:
+    """As Python's csv writes them, names between semicolons, every field in quotes."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(
+        file, delimiter=separator, lineterminator=end, quoting=csv.QUOTE_ALL
+    )  # fmt: skip
+    writer.writerow(["id", "text", "tags"])
+    writer.writerows([key, text, "; ".join(labels)] for key, text, labels in rows)
+    return file.getvalue().encode()
+
+
+def contents(dataset: Dataset) -> list[tuple[str, str, set[str]]]:
+    assert dataset.ids is not None
+    assert dataset.texts is not None
+    return [
+        (key, text, set(dataset.labels_of(row)))
+        for row, (key, text) in enumerate(zip(dataset.ids, dataset.texts, strict=True))
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.sampled_from(",;\t|"), st.sampled_from(["\n", "\r\n"]), st.integers(1, 40))
+def test_what_csv_wrote_is_read(tmp_path_factory, rows, separator, end, block) -> None:
+    """Any text in any field, in blocks as small as a byte: the names, ids and texts come back."""
+    path = tmp_path_factory.mktemp("csv") / "tags.csv"
+    path.write_bytes(written(rows, separator, end))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "BLOCK", block)
+        patch.setattr(streams.blocks, "__defaults__", (block,))
+        found = data.read(
+            path, text="text", labels="tags", id="id", separator=separator, delimiter=";"
+        )
+    assert contents(found) == [(key, text, set(labels)) for key, text, labels in rows]
+    assert found.label_names == tuple(sorted({name for _, _, own in rows for name in own}))
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(), st.sampled_from(["csv", "tsv", "jsonl", "npz", "csv.gz", "jsonl.zst"]))
+def test_what_is_written_is_read_again(tmp_path_factory, rows, ending) -> None:
+    path = tmp_path_factory.mktemp("round") / f"tags.{ending}"
+    labels, names = data.label_matrix([own for _, _, own in rows])
+    whole = Dataset(
+        None, labels, label_names=names, ids=[r[0] for r in rows], texts=[r[1] for r in rows]
+    )
+    data.write(path, whole)
+    found = data.read(path) if ending == "npz" else data.read(path, text="text")
+    assert contents(found) == contents(whole)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(), st.randoms())
+def test_long_and_wide_are_the_same_in_any_order(tmp_path_factory, rows, random_) -> None:
+    """A line per label, shuffled: the same columns, and the same labels for every id."""
+    folder = tmp_path_factory.mktemp("long")
+    lines = [(key, name) for key, _, own in rows for name in own or [""]]
+    random_.shuffle(lines)
+    with open(folder / "long.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("id", "label"), *lines])
+    found = data.read(folder / "long.csv", delimiter="none")
+    assert found.source.details["layout"] == "long"
+    assert found.ids is not None
+    own = {key: set(labels) for key, _, labels in rows}
+    assert {key: set(found.labels_of(i)) for i, key in enumerate(found.ids)} == own
+
+
+def put(folder: Path, text: str | bytes, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+WRONG = {
+    "more fields": ("id,tags\nd1,a\nd2,b,c\n", "line 3: expected 2 fields.*got 3: 'd2,b,c'"),
+    "fewer fields": ("id,tags\nd1\n", "line 2: expected 2 fields, as in the first line, got 1"),
+    "after a quote": ('id,tags\nd1,"a"b\n', "line 2: a field goes on after its closing quote: 'b'"),
+    "stray quote": ('id,tags\nd1,a"b\n', "line 2: a quote inside a field that has none"),
+    "open quote": ('id,tags\nd1,a\nd2,"b\n\n', "line 3: a quote in this record is never closed"),
+    "id twice": ("id,tags\nd1,a\nd2,b\nd1,c\n", r"line 4: the id 'd1' stands a second time"),
+    "no id": ("id,tags\nd1,a\n,b\n", "line 3: the row has no id"),
+    "label twice": ("id,tags\nd1,a;b;a\n", "line 2: the label 'a' stands twice in one row"),
+    "empty name": ("id,tags\nd1,a;;b\n", "line 2: an empty name among the labels 'a;;b'"),
+    "NaN": ("id,tags\nd1,a\nd2,NaN\n", "line 3: the labels are 'NaN', which may mean 'no value'"),
+    "no rows": ("id,tags\n", "has a header but no rows"),
+    "empty file": ("", "the file is empty"),
+    "no labels": ("id,x\nd1,a\n", "no column is called labels, tags or the like.*'id', 'x'"),
+    "two label columns": ("id,tags,topics\nd,a,b\n", "labels: 'tags' or 'topics'"),
+    "a line after quotes": ('id,tags\n"d\n1",a\nd2,a;a\n', "line 4: the label 'a' stands twice"),
+    "not UTF-8": (b"id,tags\nd1,caf\xe9\n", "line 2: not UTF-8 text, at .*encoding='cp1252'"),
+    "pair twice": ("id,label\nd1,a\nd2,a\nd1,a\n", "line 4: the label 'a' stands a second time"),
+    "value": (
+        "id,label,value\nd1,a,1\nd1,b,maybe\n",
+        "line 3: a value must be 0 or 1, got",
+    ),
+    "scores": ("id,label,score\nd1,a,0.5\n", "holds predictions, not labels"),
+    "list": ("id,tags\nd1,['a' 'b']\n", "line 2: expected a list of names"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_wrong_tables_are_refused_with_file_line_and_token(tmp_path: Path, wrong: str) -> None:
+    text, message = WRONG[wrong]
+    path = put(tmp_path, text)
+    with pytest.raises(ValueError, match=message) as caught:
+        data.read(path)
+    assert str(path) in str(caught.value)
+
+
+WRONG_JSON = {
+    "not JSON": ('{"id": 1}\n{"id": 2,}\n', "line 2 is not JSON"),
+    "no object": ('{"id": 1, "tags": []}\n[1]\n', "expected a JSON object"),
+    "key twice": ('{"id": 1, "id": 2, "tags": []}\n', "the key 'id' stands twice"),
+    "NaN": ('{"id": 1, "tags": NaN}\n', "NaN is no JSON"),
+    "mixed": ('{"id": 1, "tags": ["a"]}\n{"id": 2, "tags": "b"}\n', "line 2: column 'tags' holds"),
+    "object": ('{"id": 1, "tags": {"a": 1}}\n', "line 1: column 'tags' must hold text"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_JSON, ids=str)
+def test_wrong_json_lines_are_refused(tmp_path: Path, wrong: str) -> None:
+    text, message = WRONG_JSON[wrong]
+    with pytest.raises(ValueError, match=message):
+        data.read(put(tmp_path, text, "t.jsonl"))
+
+
+def test_columns_are_found_and_can_be_said(tmp_path: Path) -> None:
+    path = put(tmp_path, "doc_id\tkind\tsubjects\n7\tx\tart|law\n8\ty\ttax\n", "t.tsv")
+    found = data.read(path)
+    assert (found.label_names, tuple(found.ids or ())) == (("art", "law", "tax"), ("7", "8"))
+    assert dict(found.source.details) == {
+        "layout": "wide", "id": "doc_id", "labels": "subjects", "delimiter": "|",
+        "separator": "\t", "encoding": "utf-8",
+    }  # fmt: skip
+    assert data.read(path, labels="kind", id="doc_id").label_names == ("x", "y")
+    with pytest.raises(ValueError, match=r"no column 'tags' \(asked for by labels\)"):
+        data.read(path, labels="tags")
+    with pytest.raises(ValueError, match="mean nothing for it"):
+        data.read(put(tmp_path, "1 2\n0:1\n", "y.txt"), id="id")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mark"), [("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("cp1252", b"")]
+)
+def test_encodings(tmp_path: Path, encoding: str, mark: bytes) -> None:
+    """By the mark at the beginning, or by name."""
+    path = put(tmp_path, mark + "id,tags\nd1,café\n".encode(encoding))
+    chosen = {} if mark else {"encoding": encoding}
+    assert data.read(path, **chosen).label_names == ("café",)
+
+
+def test_lists_in_cells(tmp_path: Path) -> None:
+    """As JSON and as Python write them; an empty cell is a row without labels."""
+    path = put(tmp_path, "id;tags\n1;['a', \"b's\"]\n2;[]\n3;\n")
+    found = data.read(path)
+    assert [found.labels_of(row) for row in range(3)] == [("a", "b's"), (), ()]
+
+
+def test_choices_for_cells_that_could_mean_two_things(tmp_path: Path) -> None:
+    path = put(tmp_path, "id,tags\n1,NaN\n2,a;a\n")
+    found = data.read(path, nulls="empty", repeated="merge")
+    assert [found.labels_of(row) for row in range(2)] == [(), ("a",)]
+    assert data.read(path, nulls="name", repeated="merge").label_names == ("NaN", "a")
+    with pytest.raises(ValueError, match="unknown nulls 'maybe'"):
+        data.read(path, nulls="maybe")
+
+
+def test_names_that_training_lacks_are_kept_and_counted() -> None:
+    train = data.read([["b", "a"], ["c"]])
+    test = data.read([["z", "a"], ["z", "d"]], like=train)
+    assert test.label_names == ("a", "b", "c", "d", "z")
+    assert data.unseen(test, train) == (("d", "z"), 3)
+    same = data.same_labels(train, data.read([["d"], ["a"]]))
+    assert same[0].label_names == same[1].label_names == ("a", "b", "c", "d")
+    assert same[1].labels_of(0) == ("d",)
+
+
+def test_lists_of_sets_are_a_data_set() -> None:
+    found = data.read([{"law", "art"}, {"law"}, set()])
+    assert found.label_names == ("art", "law")
+    assert found.labels.toarray().tolist() == [[1, 1], [0, 1], [0, 0]]
+    with pytest.raises(ValueError, match="row 1: an empty name"):
+        data.label_matrix([["a"], [""]])
+    with pytest.raises(ValueError, match="row 0: the label 'a' stands twice"):
+        data.label_matrix([["a", "a"]])
+
+
+def test_mappings_are_tables() -> None:
+    """With the gaps that data frames have: None and NaN are cells without a value."""
+    table = {"id": [1, 2, 3], "tags": ["a;b", None, float("nan")], "text": ["x", None, "z"]}
+    found = data.read(table, text="text")
+    assert list(found.ids or ()) == ["1", "2", "3"]
+    assert [found.labels_of(row) for row in range(3)] == [("a", "b"), (), ()]
+    assert list(found.texts or ()) == ["x", "", "z"]
+    with pytest.raises(ValueError, match=r"the table, row 0: column 'id' must hold text.*True"):
+        data.read({"id": [True], "tags": ["a"]})
+
+
+def test_rows_keep_their_names_through_every_selection() -> None:
+    rows = Dataset(
+        np.eye(3), np.eye(3), label_names=("a", "b", "c"), ids=["x", "y", "z"],
+        texts=["1", "2", "3"], feature_names=("f", "g", "h"),
+    )  # fmt: skip
+    for chosen in (
+        [2, 0],
+        np.array([True, False, True]),
+        slice(None, None, -2),
+        -1 * np.ones(1, int),
+    ):
+        numbers = np.arange(3)[chosen]
+        taken = rows.take(chosen)
+        assert list(taken.ids or ()) == [("x", "y", "z")[i] for i in numbers]
+        assert list(taken.texts or ()) == [("1", "2", "3")[i] for i in numbers]
+        assert (taken.label_names, taken.feature_names) == (rows.label_names, rows.feature_names)
+    with pytest.raises(ValueError, match="2 ids for 3 rows"):
+        Dataset(None, np.eye(3), ids=["x", "y"])
+    with pytest.raises(ValueError, match="ids must be different; 1 stand a second time: 'x'"):
+        Dataset(None, np.eye(2), ids=["x", "x"])
+    assert Dataset(None, None, texts=["a", "b"]).n == 2
+
+
+def test_writing_keeps_what_cells_cannot_say_plainly(tmp_path: Path) -> None:
+    """Names with every delimiter, blanks at the ends, null words, lists: they come back."""
+    names = ["a;b", "c|d", "e,f", " g ", "NaN", "[h]", "=1+1", "i\nj", "‮k"]
+    rows = Dataset(None, np.eye(9), label_names=tuple(sorted(names)))
+    data.write(tmp_path / "t.csv", rows)
+    assert data.read(tmp_path / "t.csv").label_names == tuple(sorted(names))
+    with pytest.raises(ValueError, match="a table holds texts and labels, no features"):
+        data.write(tmp_path / "t.csv", Dataset(np.eye(2), np.eye(2)))
+
+
+def test_json_lines_and_lists(tmp_path: Path) -> None:
+    records = [{"id": i, "tags": list("ab"[: i % 3])} for i in range(5)]
+    lines = put(tmp_path, "\n".join(map(json.dumps, records)), "t.jsonl")
+    whole = put(tmp_path, json.dumps(records), "t.json")
+    for path in (lines, whole):
+        found = data.read(path)
+        assert [list(found.labels_of(i)) for i in range(5)] == [r["tags"] for r in records]
+
+
+def test_a_folder_of_tables(tmp_path: Path) -> None:
+    put(tmp_path, "id,tags\n1,a\n", "train.csv")
+    put(tmp_path, "id,tags\n2,b\n", "test.csv.gz")
+    assert data.parts(tmp_path) == ("train", "test")
+    assert data.read(tmp_path, part="train").label_names == ("a",)
+
+
+def test_many_rows_in_many_blocks(tmp_path: Path) -> None:
+    """Blocks that end anywhere, against Python's csv."""
+    random_ = random.Random(0)  # noqa: S311
+    rows = [
+        (f"d{i}", 'x"\n,' * random_.randrange(4), ";".join(random_.sample("abcdefgh", 3)))
+        for i in range(2000)
+    ]
+    path = tmp_path / "t.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("id", "text", "tags"), *rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams.blocks, "__defaults__", (997,))
+        found = data.read(path, text="text")
+    assert contents(found) == [(key, text, set(tags.split(";"))) for key, text, tags in rows]

@@ -1,0 +1,167 @@
+"""Whatever labels are given as, the model is the same, and predictions come back in that form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from unmask import LinearClassifier, data, linear
+from unmask.linear.targets import read_targets
+
+ROWS = data.synthetic.planted(60, n_features=20, n_labels=4, seed=1)
+X = ROWS.features.toarray()
+DENSE = ROWS.labels.toarray().astype(int)
+NAMES = ("art", "law", "optics", "tax")
+LISTS = [[NAMES[j] for j in np.flatnonzero(row)] for row in DENSE]
+
+
+class Frame:
+    """As much of a data frame as is used, by interface alone."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.data = columns
+        self.columns = list(columns)
+
+    def to_numpy(self) -> Any:
+        return np.stack(list(self.data.values()), axis=1)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.to_numpy()
+
+    def __getitem__(self, names: list[str]) -> Frame:
+        return Frame({name: self.data[name] for name in names})
+
+
+FRAME = Frame({name: DENSE[:, j] for j, name in enumerate(NAMES)})
+FORMS: dict[str, Any] = {
+    "dense": DENSE,
+    "sparse": sp.csr_array(DENSE),
+    "lists": LISTS,
+    "sets": [set(row) for row in LISTS],
+    "object array": np.array([*LISTS, None], dtype=object)[:-1],
+    "frame": FRAME,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_labels_gives_the_same_model(form: str) -> None:
+    classifier = LinearClassifier("logistic", C=5).fit(X, FORMS[form])
+    plain = LinearClassifier("logistic", C=5).fit(X, DENSE)
+    assert np.array_equal(classifier.coef_, plain.coef_)
+    named = form not in ("dense", "sparse")
+    assert list(classifier.classes_) == (list(NAMES) if named else [0, 1, 2, 3])
+    expected, found = plain.predict(X), classifier.predict(X)
+    if form in ("lists", "sets", "object array"):
+        assert found == [[NAMES[j] for j in np.flatnonzero(row)] for row in expected]
+    elif form == "frame":
+        assert isinstance(found, Frame)
+        assert found.columns == list(NAMES)
+        assert np.array_equal(found.to_numpy(), expected)
+    else:
+        assert sp.issparse(found) == (form == "sparse")
+        assert np.array_equal(found.toarray() if form == "sparse" else found, expected)
+    top = classifier.predict_top(X, 2)
+    assert top.names == (NAMES if named else None)
+    assert np.array_equal(top.labels, plain.predict_top(X, 2).labels)
+
+
+def test_output_can_be_chosen() -> None:
+    lists = LinearClassifier("logistic", output="labels").fit(X, DENSE).predict(X[:3])
+    assert lists == [np.flatnonzero(row).tolist() for row in
+                     LinearClassifier("logistic").fit(X, DENSE).predict(X[:3])]  # fmt: skip
+    indicator = LinearClassifier("logistic", output="indicator").fit(X, LISTS).predict(X[:3])
+    assert indicator.shape == (3, 4)
+    with pytest.raises(ValueError, match="unknown output 'names'"):
+        LinearClassifier("logistic", output="names").fit(X, LISTS).predict(X)
+
+
+def test_strings_are_one_name_per_row() -> None:
+    one = read_targets(np.array(["law", "art", "law"]))
+    assert (one.names, one.labels.toarray().tolist()) == (("art", "law"), [[0, 1], [1, 0], [0, 1]])
+    two = read_targets(np.array([["law", "art"], ["tax", ""]]))
+    assert two.labels.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    with pytest.raises(ValueError, match="labels must be a matrix"):
+        read_targets(np.array([1, 0, 1]))
+    with pytest.raises(ValueError, match="columns of labels must be different"):
+        read_targets(_same_columns())
+
+
+def _same_columns() -> Frame:
+    frame = Frame({"a": np.ones(2)})
+    frame.columns = ["a", "a"]
+    return frame
+
+
+def test_a_data_set_brings_its_names() -> None:
+    named = data.Dataset(None, DENSE, label_names=NAMES)
+    assert list(LinearClassifier().fit(X, named).classes_) == list(NAMES)
+
+
+def test_whole_sample_weights_repeat_rows() -> None:
+    """Exactly the model of the repeated rows; a weight of 0 leaves a row out."""
+    weights = np.random.default_rng(0).integers(0, 4, 60)
+    rows = np.repeat(np.arange(60), weights)
+    weighted = LinearClassifier("logistic").fit(X, LISTS, sample_weight=weights)
+    repeated = LinearClassifier("logistic").fit(X[rows], [LISTS[i] for i in rows])
+    assert np.allclose(weighted.coef_, repeated.coef_, atol=1e-6)
+    for wrong, message in ((weights + 0.5, "whole numbers"), (weights[:3], "one number per row")):
+        with pytest.raises(ValueError, match=message):
+            LinearClassifier().fit(X, DENSE, sample_weight=wrong)
+
+
+def test_columns_in_another_order_are_put_in_order() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame(X, columns=[f"f{j}" for j in range(20)])
+    classifier = LinearClassifier("logistic").fit(frame, LISTS)
+    turned = frame[list(frame.columns[::-1])]
+    assert np.array_equal(classifier.decision_function(turned), classifier.decision_function(frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        classifier.predict(frame.rename(columns={"f0": "other"}))
+
+
+def test_pipelines_predict_top_from_texts() -> None:
+    texts = [" ".join(f"w{j}" for j in np.flatnonzero(row)) for row in X]
+    pipeline = make_pipeline(TfidfVectorizer(), LinearClassifier("logistic", C=5))
+    pipeline.fit(texts, LISTS)
+    top = linear.predict_top(pipeline, texts, 2)
+    rows = pipeline[:-1].transform(texts)
+    assert np.array_equal(top.labels, pipeline[-1].predict_top(rows, 2).labels)
+    assert top.names == NAMES
+    assert pipeline.predict(texts[:2]) == pipeline[-1].predict(rows[:2])
+    with pytest.raises(ValueError, match="a StandardScaler has no `predict_top`"):
+        linear.predict_top(make_pipeline(StandardScaler()).fit(X), X, 2)
+
+
+def test_propensities_are_routed() -> None:
+    """Through a pipeline, by scikit-learn's own metadata routing."""
+    p = np.array([0.5, 0.9, 0.7, 1.0])
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = LinearClassifier("logistic", correction="bound").set_fit_request(propensity=True)
+        pipeline = make_pipeline(StandardScaler(with_mean=False), last)
+        routed = pipeline.fit(X, DENSE, propensity=p)
+    scaled = pipeline[:-1].transform(X)
+    plain = LinearClassifier("logistic", correction="bound", propensity=p).fit(scaled, DENSE)
+    assert np.array_equal(routed[-1].coef_, plain.coef_)
+
+
+def test_set_output_of_a_pipeline_reaches_the_classifier() -> None:
+    pytest.importorskip("pandas", reason="needs pandas")
+    pipeline = make_pipeline(StandardScaler(), LinearClassifier("logistic"))
+    pipeline.set_output(transform="pandas")
+    plain = make_pipeline(StandardScaler(), LinearClassifier("logistic")).fit(X, DENSE)
+    assert np.allclose(pipeline.fit(X, DENSE)[-1].coef_, plain[-1].coef_, atol=1e-6)
+
+
+def test_folds_of_named_labels() -> None:
+    found = cross_val_predict(
+        LinearClassifier("logistic", output="indicator"), X, np.array(DENSE), cv=KFold(2)
+    )
+    assert found.shape == DENSE.shape
