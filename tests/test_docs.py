@@ -24,6 +24,7 @@ import pytest
 
 import unmask
 import unmask_studies
+from tests.helpers import tagged
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
 from unmask import TopK, data, predictions, report
@@ -63,9 +64,18 @@ def test_python_examples_run(
 ) -> None:
     """All blocks of a page, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    put_tables(tmp_path)
     namespace: dict[str, object] = {"__name__": "example"}
     for block in blocks(document, "python"):
         exec(compile(block, str(document), "exec"), namespace)  # noqa: S102
+
+
+def put_tables(folder: Path) -> None:
+    """The tables that the pages name: tagged texts, new texts, and their tags in another order."""
+    new = tagged.rows(80, first=1000, seed=2)
+    tagged.write_csv(folder / "tags.csv", tagged.rows(200, seed=1))
+    tagged.write_csv(folder / "new.csv", new, "id", "text")
+    tagged.write_csv(folder / "test.csv", tagged.shuffled(new))
 
 
 SLOW = ("demo", "reproduce")
@@ -91,6 +101,7 @@ def test_shell_examples_run(
 ) -> None:
     """In a folder with the files that the pages name: train, test, predictions of two systems."""
     monkeypatch.chdir(tmp_path)
+    put_tables(tmp_path)
     rows = data.synthetic.planted(500, n_features=100, n_labels=15, seed=0)
     data.write("train.txt.gz", rows.take(slice(0, 300)))
     data.write("test.txt.gz", rows.take(slice(300, 500)))

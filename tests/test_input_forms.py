@@ -32,12 +32,14 @@ from unmask import data, diagnosis, linear, losses, metrics, operator, propensit
 from unmask.predictions import TopK
 
 NO_ARRAYS = {
-    "data.describe", "data.limits", "data.parts", "data.read", "data.write", "propensity.constant",
+    "data.describe", "data.label_matrix", "data.limits", "data.parts", "data.read",
+    "data.same_labels", "data.unseen", "data.vocabulary", "data.write", "propensity.constant",
     "propensity.preset", "propensity.read", "propensity.write", "weights.read", "weights.write",
     "weights.to_pos_weight", "weights.to_relevance", "weights.to_samples",
     "weights.to_soft_targets", "losses.describe", "losses.get", "losses.observed",
     "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
-    "linear.load", "linear.read_dismec", "linear.read_dismecpp", "linear.save", "linear.train_to",
+    "linear.load", "linear.read_dismec", "linear.read_dismecpp", "linear.save",
+    "linear.text_features", "linear.train_to",
 }  # fmt: skip
 """Take files, names or the package's own records; `linear.train_to` is `train` with a folder."""
 

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,7 @@ def _archives() -> list[Files]:
 
     def whole(folder: Path) -> None:
         names = {"feature_names": tuple("abcd"), "label_names": ("x", "y")}
+        names |= {"ids": ("1", "2", "3"), "texts": ("", "a\nb", "é")}
         data.write(folder / "a.npz", data.Dataset(MATRIX, LABELS, **names))
 
     kinds = (sp.csr_array, sp.csc_array, sp.coo_matrix)
@@ -148,6 +149,57 @@ def _read_predictions(folder: Path) -> None:
     found = predictions.read(next(folder.iterdir()))
     if found.labels.size > 1 << 22:
         raise AssertionError(f"{found.labels.shape} from a small file")
+
+
+TABLES: dict[str, bytes] = {
+    "wide.csv": b'id,text,tags\nd1,"a, ""b""\nc",law; art\nd2,,tax\nd3,x,\n',
+    "wide.tsv": "doc_id\tsubjects\n1\t生物|law\r\n2\tlaw\r\n".encode(),
+    "lists.csv": b"id;tags\n1;['a', 'b']\n2;[]\n3;[\"\"]\n",
+    "long.csv": b"id,label,value\nd1,law,1\nd1,art,0\nd2,,1\n",
+    "marked.csv": "\ufeffid,tags\n1,a|b\n".encode(),
+    "wide16.csv": "id,tags\n1,é;b\n".encode("utf-16"),
+    "rows.jsonl": b'{"id": 1, "tags": ["a", "b"], "text": "x"}\n{"id": 2, "tags": null}\n',
+    "rows.json": b'[{"id": 1, "tags": "a;b"}, {"id": 2, "tags": ""}]',
+}
+
+
+def _tables() -> list[Files]:
+    return [{name: contents} for name, contents in TABLES.items()]
+
+
+def _read_table(folder: Path) -> None:
+    from unmask import data
+
+    path = next(folder.iterdir())
+    for options in ({}, {"text": "text"}, {"nulls": "empty", "repeated": "merge"}):
+        try:
+            rows = data.read(path, **options)
+        except ValueError:
+            if options:
+                continue
+            raise
+        _sound(rows.labels)
+        if rows.labels is not None and rows.label_names is not None:
+            for row in range(rows.n):
+                rows.labels_of(row)
+        again = folder.parent / f"{folder.name}-again.jsonl"
+        data.write(again, rows if rows.features is None else replace(rows, features=None))
+        again.unlink()
+
+
+def _long_predictions() -> list[Files]:
+    texts = {
+        "top.csv": b"id,label,score\nd1,law,0.9\nd1,art,1e-3\nd2,,\n",
+        "top.tsv": b"row\tlabel\tscore\n0\tlaw\t0.123456789012345678\n1\tart\t-1\n",
+        "top.jsonl": b'{"id": "d1", "label": "law", "score": 0.5}\n',
+        "run.txt": b"q1 Q0 law 1 0.9 ours\nq2 Q0 art 1 0.5 ours\n",
+        "cafa.tsv": b"T1\tGO:1\t0.9\nT1\tGO:2\t.5\n",
+    }
+    return [{name: text} for name, text in texts.items()]
+
+
+def _arrays() -> list[Files]:
+    return [{"top.npy": saved(MATRIX.toarray())}, {"top.npy": saved(np.eye(3))}]
 
 
 def _score_members() -> list[Files]:
@@ -236,8 +288,12 @@ def _models() -> list[Files]:
 
 
 def _save(linear: Any, folder: Path, weights: Any, idf: Any) -> None:
+    from unmask.data import Vocabulary
+
     shard = linear.Shard(weights, np.float32([0.5, 0, 1]))
-    model = linear.LinearModel((shard,), "logistic", {"C": 1.0}, idf)
+    names = ("a", "b\n", "<script>")
+    words = None if idf is None else Vocabulary(("law", "tax", "tax law"))
+    model = linear.LinearModel((shard,), "logistic", {"C": 1.0}, idf, names, words)
     linear.save(folder, model, shard_labels=2)
 
 
@@ -246,7 +302,8 @@ def _signed(files: Files) -> Files:
     signed = dict(files)
     try:
         head = json.loads(files["manifest.json"])
-        for entry in [*head["shards"], *([head["idf"]] if head["idf"] else [])]:
+        beside = [head[part] for part in ("idf", "names", "vocabulary") if head[part]]
+        for entry in [*head["shards"], *beside]:
             shard = files[entry["file"]]
             entry |= {"bytes": len(shard), "sha256": hashlib.sha256(shard).hexdigest()}
         signed["manifest.json"] = json.dumps(head).encode()
@@ -264,6 +321,8 @@ def _read_model(folder: Path) -> None:
     if top.labels.max() >= model.n_labels or not np.isfinite(linear.scores(model, rows)).all():
         raise AssertionError("unsound model")
     linear.probabilities(model, rows)
+    if model.vocabulary is not None and model.idf is not None:
+        linear.text_features(model, ["Tax law", ""])
 
 
 def _dismec() -> list[Files]:
@@ -424,6 +483,10 @@ READERS: dict[str, Reader] = {
     "data.npz": Reader(_archives, _read_data),
     "data.npz.members": Reader(_archive_members, _read_data, _zipped),
     "predictions": Reader(_prediction_texts, _read_predictions),
+    "data.tables": Reader(_tables, _read_table),
+    "data.tables.packed": Reader(_tables, _read_table, _packed),
+    "predictions.long": Reader(_long_predictions, _read_predictions),
+    "predictions.npy": Reader(_arrays, _read_predictions),
     "predictions.npz": Reader(_score_members, _read_predictions, _zipped),
     "propensity": Reader(_propensity_texts, _read_propensity),
     "propensity.json": Reader(_estimates, _read_propensity),

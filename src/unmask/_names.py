@@ -148,11 +148,13 @@ class Strings(Sequence[str]):
     def repeated(self) -> Ints:
         """The places of texts that stand further ahead already, in order; computed once."""
         if self._repeated is None:
-            index = Index(len(self))
-            codes = index.add(self)
-            again = np.ones(0 if index.count == len(self) else len(self), dtype=bool)
-            if len(again):
-                again[np.unique(codes, return_index=True)[1]] = False
+            hashes = np.empty(len(self), dtype=np.uint64)
+            kernels.hashes(self.data, self.offsets, _SEED, hashes)
+            hashes.sort()
+            again = np.zeros(len(self), dtype=bool)
+            if (hashes[1:] == hashes[:-1]).any():  # nearly always because strings are equal
+                again[:] = True
+                again[np.unique(Index(len(self)).add(self), return_index=True)[1]] = False
             self._repeated = np.flatnonzero(again)
         return self._repeated
 

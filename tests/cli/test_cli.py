@@ -187,7 +187,7 @@ def test_training_resumes_and_refuses_another_recipe(system: dict[str, Path]) ->
         (["propensity", "FILE", "--propensity", "jain:1,2,3"], "jain:a,b with numbers"),
         (["propensity", "FILE", "--propensity", "constant"], "constant:value with numbers"),
         (["hide", "FILE", "-o", "no/such/folder/x.txt"], "no/such/folder"),
-        (["convert", "FILE", "x.txt", "--to", "parquet"], "unknown format 'parquet'"),
+        (["convert", "FILE", "x.txt", "--to", "arff"], "unknown format 'arff'"),
         (["evaluate", "--labels", "FILE", "--predictions", "FILE"], "give --train FILE"),
         (["predict", "FILE", "FILE", "-o", "x.txt"], "is no model folder"),
     ],

@@ -266,7 +266,9 @@ def pipeline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The README's four commands in a folder that holds train.txt.gz and test.txt.gz."""
     monkeypatch.chdir(folder)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = (b for b in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) if "predict" in b)
+    (block,) = (
+        b for b in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) if "unmask report" in b
+    )
     lines = [shlex.split(line) for line in block.splitlines()]
     assert len(lines) == 4
     for _, *arguments in lines:

@@ -519,9 +519,7 @@ def test_parts_of_a_data_set_are_written_alone(tmp_path: Path) -> None:
     assert (tmp_path / "Xf.txt").read_text() == "3 5\n0:0.5 4:1\n1:-0.002\n\n"
     with pytest.raises(ValueError, match="has no features to write"):
         data.write(tmp_path / "f.txt", replace(whole, features=None), format="xc")
-    with pytest.raises(
-        ValueError, match="unknown format 'libsvm'; use one of: csv, features, jsonl, labels"
-    ):
+    with pytest.raises(ValueError, match="unknown format 'libsvm'; use one of: csv, features"):
         data.write(tmp_path / "f.txt", whole, format="libsvm")
     with pytest.raises(ValueError, match="two paths say the format already"):
         data.write(tmp_path / "a", whole, labels=tmp_path / "b", format="xc")

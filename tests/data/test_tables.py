@@ -188,7 +188,7 @@ def test_encodings(tmp_path: Path, encoding: str, mark: bytes) -> None:
 
 def test_lists_in_cells(tmp_path: Path) -> None:
     """As JSON and as Python write them; an empty cell is a row without labels."""
-    path = put(tmp_path, "id;tags\n1;['a', \"b's\"]\n2;[]\n3;\n")
+    path = put(tmp_path, 'id;tags\n1;"[\'a\', ""b\'s""]"\n2;[]\n3;\n')
     found = data.read(path)
     assert [found.labels_of(row) for row in range(3)] == [("a", "b's"), (), ()]
 

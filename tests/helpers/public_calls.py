@@ -126,6 +126,11 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     ),
     "metrics.jain_around": lambda g: [m.values for m in metrics.jain_around(g["labels"]).values()],
     "metrics.jain_grid": lambda g: [m.values for m in metrics.jain_grid(g["labels"]).values()],
+    "metrics.per_label": lambda g: [
+        counts
+        for name, counts in metrics.per_label(g["top"], g["labels"], g["p"]).columns().items()
+        if name != "label"
+    ],
     "metrics.powers": lambda g: [m.values for m in metrics.powers(g["p"]).values()],
     "metrics.ranking": lambda g: (
         metrics.ranking(

@@ -65,6 +65,10 @@ SINGLE_LABEL = {
     "check_classifiers_regression_target",
     "check_classifiers_train",
     "check_supervised_y_2d",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_shape",
+    "check_sample_weights_not_overwritten",
+    "check_classifiers_one_label_sample_weights",
 }
 
 

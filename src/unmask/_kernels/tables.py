@@ -19,6 +19,7 @@ NO_QUOTE, NO_DELIMITER = -1, 256
 
 _NEWLINE, _RETURN, _SPACE, _TAB = 10, 13, 32, 9
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 
 @njit(cache=True, nogil=True)
@@ -28,9 +29,13 @@ def split(text, start, stop, separator, quote, strict, wanted, spans, kinds):
     `wanted[field]` is the place in `spans` (records × places × 2: first byte, byte after the last)
     and `kinds` for a field, −1 for one that nobody asked for. Empty lines are no records unless
     a record has one field. A quote opens a field only at its start; elsewhere it is an error if
-    `strict`, else a character like others.
+    `strict`, else a character like others. The last byte must be a line end.
     """
     n_fields = len(wanted)
+    ends = np.zeros(256, dtype=np.bool_)  # bytes at which an unquoted field may end
+    ends[separator] = ends[_NEWLINE] = True
+    if strict and quote >= 0:
+        ends[quote] = True
     rows = 0
     position = start
     while position < stop:
@@ -66,14 +71,9 @@ def split(text, start, stop, separator, quote, strict, wanted, spans, kinds):
                 if text[position] != separator and text[position] != _NEWLINE:
                     return AFTER_QUOTE, position, rows, record, field
             else:
-                while position < stop and text[position] != separator:
-                    if text[position] == _NEWLINE:
-                        break
-                    if strict and text[position] == quote:
-                        return STRAY_QUOTE, position, rows, record, field
-                    position += 1
-                if position >= stop:
-                    return FINE, record, rows, record, field
+                position = _field_end(text, position, ends)
+                if text[position] == quote:
+                    return STRAY_QUOTE, position, rows, record, field
                 end = position
                 if text[position] == _NEWLINE and end > begin and text[end - 1] == _RETURN:
                     end -= 1
@@ -88,6 +88,15 @@ def split(text, start, stop, separator, quote, strict, wanted, spans, kinds):
             return FIELDS, record, rows, record, field
         rows += 1
     return FINE, stop, rows, position, 0
+
+
+@njit(cache=True, nogil=True)
+def _field_end(text, position, ends):
+    """The next byte of `ends`; unsigned, which spares a test for negative indices at every byte."""
+    here = np.uint64(position)
+    while not ends[text[here]]:
+        here += _ONE
+    return np.int64(here)
 
 
 @njit(cache=True, nogil=True)
@@ -118,19 +127,32 @@ def copy_cells(text, spans, kinds, quote, out):
     filled = 0
     for row in range(len(spans)):
         position, end = spans[row, 0], spans[row, 1]
+        if kinds[row] != DOUBLED:
+            _copy(text, position, end, out, filled)
+            filled += end - position
+            continue
         while position < end:
             byte = text[position]
             out[filled] = byte
             filled += 1
-            position += 1 + (kinds[row] == DOUBLED and byte == quote)
+            position += 1 + (byte == quote)
+
+
+@njit(cache=True, nogil=True)
+def _copy(source, begin, end, out, start):
+    """source[begin:end] to out[start:]; a loop is faster than a slice for a few bytes."""
+    i, stop, target = np.uint64(begin), np.uint64(end), np.uint64(start)
+    while i < stop:
+        out[target] = source[i]
+        i += _ONE
+        target += _ONE
 
 
 @njit(cache=True, nogil=True)
 def take_strings(data, offsets, rows, starts, out):
     """The strings with the numbers `rows`, from `starts` on in `out`."""
     for i in range(len(rows)):
-        begin, end = offsets[rows[i]], offsets[rows[i] + 1]
-        out[starts[i] : starts[i] + end - begin] = data[begin:end]
+        _copy(data, offsets[rows[i]], offsets[rows[i] + 1], out, starts[i])
 
 
 @njit(cache=True, nogil=True)
@@ -160,9 +182,7 @@ def pieces(data, offsets, first, last, delimiter, spans, counts):
                 return EMPTY_NAME, cell, total
         before = total
         while begin < end:
-            stop = begin
-            while stop < end and data[stop] != delimiter:
-                stop += 1
+            stop = _piece_end(data, begin, end, delimiter)
             low, high = _trimmed(data, begin, stop)
             if low < high:
                 spans[total, 0] = low
@@ -173,6 +193,14 @@ def pieces(data, offsets, first, last, delimiter, spans, counts):
             begin = stop + 1
         counts[cell - first] = total - before
     return FINE, last, total
+
+
+@njit(cache=True, nogil=True)
+def _piece_end(data, begin, end, delimiter):
+    here, last = np.uint64(begin), np.uint64(end)
+    while here < last and data[here] != delimiter:
+        here += _ONE
+    return np.int64(here)
 
 
 @njit(cache=True, nogil=True)
@@ -210,7 +238,7 @@ def intern(data, spans, first, seed, grow, slots, names, name_offsets, count, co
                 filled = name_offsets[count]
                 if 2 * (count + 1) > len(slots) or filled + end - begin > len(names):
                     return i, count
-                names[filled : filled + end - begin] = data[begin:end]
+                _copy(data, begin, end, names, filled)
                 name_offsets[count + 1] = filled + end - begin
                 slots[place] = count + 1
                 codes[i] = count
@@ -238,27 +266,40 @@ def fill_slots(names, name_offsets, count, seed, slots):
 def _hash(data, begin, end, seed):
     """Eight bytes at a time; `seed` keeps files from being made to collide."""
     value = seed ^ (np.uint64(end - begin) * _MULTIPLIER)
-    position = begin
-    while position < end:
+    position, stop = np.uint64(begin), np.uint64(end)
+    while position + _EIGHT <= stop:
         word = np.uint64(0)
-        last = min(position + 8, end)
-        for i in range(position, last):
-            word = (word << np.uint64(8)) | np.uint64(data[i])
+        for i in range(8):
+            word = (word << _EIGHT) | np.uint64(data[position + np.uint64(i)])
         value = (value ^ word) * _MULTIPLIER
         value ^= value >> np.uint64(32)
-        position = last
+        position += _EIGHT
+    word = np.uint64(0)
+    while position < stop:
+        word = (word << _EIGHT) | np.uint64(data[position])
+        position += _ONE
+    value = (value ^ word) * _MULTIPLIER
+    value ^= value >> np.uint64(32)
     value *= _MULTIPLIER
     return value ^ (value >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def hashes(data, offsets, seed, out):
+    """The hash of every string."""
+    for i in range(len(out)):
+        out[i] = _hash(data, offsets[i], offsets[i + 1], seed)
 
 
 @njit(cache=True, nogil=True)
 def _same(one, begin, end, other, first, last):
     if end - begin != last - first:
         return False
-    i = 0
-    while i < end - begin and one[begin + i] == other[first + i]:
-        i += 1
-    return i == end - begin
+    i, j, stop = np.uint64(begin), np.uint64(first), np.uint64(end)
+    while i < stop and one[i] == other[j]:
+        i += _ONE
+        j += _ONE
+    return i == stop
 
 
 @njit(cache=True, nogil=True)

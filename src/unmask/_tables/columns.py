@@ -7,13 +7,14 @@ columns may have such cells is decided by whoever asks for the column.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from unmask._names import Strings
+from unmask._names import Strings, joined
 from unmask._typing import Ints
 
 
@@ -44,8 +45,8 @@ class Source:
         "csv", "tsv", "jsonl", "json", "parquet" or "memory".
     names : tuple of str
         Of its columns, in order.
-    read : function of column names
-        Returns the columns, by name.
+    blocks : function of column names
+        Yields the columns by name, some rows at a time.
     where : function of a row number
         Returns the place of a row as messages name it: file and line.
     details : mapping of str to str
@@ -55,16 +56,35 @@ class Source:
     name: str
     form: str
     names: tuple[str, ...]
-    read: Callable[[Sequence[str]], Mapping[str, Column]]
+    blocks: Callable[[Sequence[str]], Iterator[Mapping[str, Column]]]
     where: Callable[[int], str]
     details: Mapping[str, str]
 
-    def column(self, name: str) -> Strings:
-        """One column of strings; ValueError if it holds lists."""
-        column = self.read([name])[name]
-        if isinstance(column, Lists):
-            raise ValueError(f"{self.name}: column {name!r} holds lists, not single values.")
-        return column
+    def read(self, wanted: Sequence[str]) -> dict[str, Column]:
+        """The columns by name, whole."""
+        parts: dict[str, list[Column]] = {name: [] for name in wanted}
+        for block in self.ahead(wanted):
+            for name, column in block.items():
+                parts[name].append(column)
+        return {name: _joined(parts.pop(name)) for name in wanted}
+
+    def ahead(self, wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        """The blocks; the next one is made while the caller works on the last."""
+        blocks = self.blocks(wanted)
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(next, blocks, None)
+            while (block := coming.result()) is not None:
+                coming = reader.submit(next, blocks, None)
+                yield block
+
+
+def _joined(parts: list[Column]) -> Column:
+    strings = [part for part in parts if isinstance(part, Strings)]
+    if len(strings) == len(parts):
+        parts.clear()
+        return joined(strings)
+    (lists,) = parts  # lists come in one block
+    return lists
 
 
 def column_of(values: Iterable[object], name: str, where: Callable[[int], str]) -> Column:

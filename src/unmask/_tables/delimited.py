@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unmask import _io
-from unmask._names import Bytes, Strings, joined
+from unmask._names import Bytes, Strings
 from unmask._tables.columns import Source
 from unmask._typing import Ints, PathLike
 
@@ -105,14 +105,14 @@ def open_delimited(
     dialect = Dialect(chosen, quote, found_encoding, names is None)
     columns = tuple(names) if names is not None else _header(path, head, dialect)
 
-    def read(wanted: Sequence[str]) -> Mapping[str, Strings]:
-        return read_columns(path, dialect, columns, wanted)
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Strings]]:
+        return column_blocks(path, dialect, columns, wanted)
 
     return Source(
         name=str(path),
         form=SEPARATORS.get(chosen, "csv"),
         names=columns,
-        read=read,
+        blocks=blocks,
         where=lambda row: f"{path}, line {line_of(path, dialect, len(columns), row)}",
         details={"separator": chosen, "encoding": found_encoding.removesuffix("-sig")},
     )
@@ -146,19 +146,16 @@ def _header(path: PathLike, head: bytes, dialect: Dialect) -> tuple[str, ...]:
     return names
 
 
-def read_columns(
+def column_blocks(
     path: PathLike, dialect: Dialect, names: Sequence[str], wanted: Sequence[str]
-) -> dict[str, Strings]:
-    """The wanted columns of all records."""
+) -> Iterator[dict[str, Strings]]:
+    """The wanted columns of all records, some thousands of records at a time."""
     from unmask._kernels import tables as kernels
 
     places = _places(path, names, wanted)
     quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
-    parts: list[list[Strings]] = [[] for _ in wanted]
     for records in _records(path, dialect, places, len(wanted)):
-        for place, gathered in enumerate(parts):
-            gathered.append(_cells(records, place, quote))
-    return {name: joined(gathered) for name, gathered in zip(wanted, parts, strict=True)}
+        yield {name: _cells(records, place, quote) for place, name in enumerate(wanted)}
 
 
 def _places(path: PathLike, names: Sequence[str], wanted: Sequence[str]) -> Ints:
@@ -206,9 +203,10 @@ def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> I
         held += block
         if final and held and not held.endswith(b"\n"):
             held += b"\n"
-        if not held or (len(held) < needed and not final):
+        whole = held.rfind(b"\n") + 1  # a record ends with a line, though not every line ends one
+        if not whole or (len(held) < needed and not final):
             continue
-        text = np.frombuffer(held, dtype=np.uint8)
+        text = np.frombuffer(held, dtype=np.uint8, count=whole)
         most = held.count(b"\n") + 1  # the last record may be incomplete
         spans = np.empty((most, n_wanted, 2), dtype=np.int64)
         kinds = np.empty((most, n_wanted), dtype=np.uint8)

@@ -11,7 +11,7 @@ pandas, polars and pyarrow are accepted, never required; pyarrow reads Parquet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,10 +60,10 @@ def _row(row: int) -> str:
 def _by_name(columns: Iterable[object], cells: Callable[[object], Iterable[object]]) -> Source:
     by_text = {str(name): name for name in columns}
 
-    def read(wanted: Sequence[str]) -> Mapping[str, Column]:
-        return {name: column_of(cells(by_text[name]), name, _row) for name in wanted}
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        yield {name: column_of(cells(by_text[name]), name, _row) for name in wanted}
 
-    return Source(NAME, "memory", tuple(by_text), read, _row, {})
+    return Source(NAME, "memory", tuple(by_text), blocks, _row, {})
 
 
 def _cells(column: Any) -> Iterable[object]:
@@ -123,24 +123,24 @@ def open_parquet(path: PathLike) -> Source:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
 
-    def read(wanted: Sequence[str]) -> Mapping[str, Column]:
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
         try:
             table = parquet.read_table(_io.open_readable(path), columns=list(wanted))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
-        return _of_arrow(table, str(path), "parquet", where).read(wanted)
+        yield from _of_arrow(table, str(path), "parquet", where).blocks(wanted)
 
     def where(row: int) -> str:
         return f"{path}, row {row}"
 
-    return Source(str(path), "parquet", names, read, where, {})
+    return Source(str(path), "parquet", names, blocks, where, {})
 
 
 def _of_arrow(table: pa.Table, name: str, form: str, where: Callable[[int], str]) -> Source:
-    def read(wanted: Sequence[str]) -> Mapping[str, Column]:
-        return {each: _arrow_column(table.column(each), each, where) for each in wanted}
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        yield {each: _arrow_column(table.column(each), each, where) for each in wanted}
 
-    return Source(name, form, tuple(table.column_names), read, where, {})
+    return Source(name, form, tuple(table.column_names), blocks, where, {})
 
 
 def _arrow_column(column: pa.ChunkedArray, name: str, where: Callable[[int], str]) -> Column:

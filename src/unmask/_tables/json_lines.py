@@ -28,19 +28,19 @@ def open_json(path: PathLike) -> Source:
         raise ValueError(f"{path}: the file holds no JSON objects.")
     names = tuple(dict.fromkeys(key for _, record in first for key in record))
 
-    def read(wanted: Sequence[str]) -> Mapping[str, Column]:
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
         cells: dict[str, list[object]] = {name: [] for name in wanted}
         for _, record in _records(path, entries):
             for name, column in cells.items():
                 column.append(record.get(name))
-        return {name: column_of(column, name, where) for name, column in cells.items()}
+        yield {name: column_of(column, name, where) for name, column in cells.items()}
 
     def where(row: int) -> str:
         numbers = (number for number, _ in _records(path, entries))
         number = next(n for i, n in enumerate(numbers) if i == row)
         return f"{path}, {'entry' if form == 'json' else 'line'} {number}"
 
-    return Source(str(path), form, names, read, where, {})
+    return Source(str(path), form, names, blocks, where, {})
 
 
 def objects(path: PathLike) -> Iterator[tuple[str, Object]]:

@@ -91,12 +91,12 @@ def _trec(path: PathLike) -> Source:
     def where(row: int) -> str:
         return f"{path}, line {row + 1}"
 
-    def read(wanted: Any) -> dict[str, Any]:
+    def blocks(wanted: Any) -> Iterator[dict[str, Any]]:
         words = list(words_of(path, 6))
         places = {"id": 0, "label": 2, "score": 4}
-        return {name: column_of([w[places[name]] for w in words], name, where) for name in wanted}
+        yield {name: column_of([w[places[name]] for w in words], name, where) for name in wanted}
 
-    return Source(str(path), "trec", ("id", "label", "score"), read, where, {})
+    return Source(str(path), "trec", ("id", "label", "score"), blocks, where, {})
 
 
 def words_of(path: PathLike, count: int) -> Iterator[list[str]]:

@@ -89,15 +89,59 @@ def sniffed_delimiter(cells: Strings) -> str:
     return best if often[best] else "none"
 
 
+class Coder:
+    """Cells to numbers, block by block; `index` gets the names.
+
+    Parameters
+    ----------
+    rules : Rules
+    index : Index
+        To which new names are added.
+    where : function of a row number
+        The place of a row, for messages.
+    """
+
+    def __init__(self, rules: Rules, index: Index, where: Where) -> None:
+        self.rules, self.index, self.where = rules, index, where
+        self.rows = 0
+        self._counts: list[Ints] = [np.zeros(1, dtype=np.int64)]
+        self._codes: list[Indices] = [np.empty(0, dtype=np.int32)]
+
+    def add(self, column: Column) -> None:
+        """The next cells; the first decide on the delimiter."""
+        first = self.rows
+
+        def where(row: int) -> str:
+            return self.where(first + row)
+
+        if isinstance(column, Lists):
+            block = _coded_lists(column, self.index, where)
+        else:
+            if self.rules.delimiter is None:
+                self.rules = self.rules._replace(delimiter=sniffed_delimiter(column))
+            block = _coded_strings(column, self.rules, self.index, where)
+        self.rows += len(block.indptr) - 1
+        self._counts.append(np.diff(block.indptr))
+        self._codes.append(block.codes)
+
+    def coded(self) -> Coded:
+        """All rows."""
+        indptr = np.cumsum(np.concatenate(self._counts))
+        return Coded(indptr, np.concatenate(self._codes))
+
+
 def coded(column: Column, rules: Rules, index: Index, where: Where) -> Coded:
     """The cells of a column as numbers of `index`, to which new names are added."""
-    if isinstance(column, Lists):
-        return _coded_lists(column, index, where)
-    delimiter = rules.delimiter or sniffed_delimiter(column)
-    column = _without_nulls(column, rules, where)
-    if delimiter == LIST:
-        return _coded_lists(_parsed(column, where), index, where)
-    return _coded_cells(column, delimiter, index, where)
+    coder = Coder(rules, index, where)
+    coder.add(column)
+    return coder.coded()
+
+
+def _coded_strings(column: Strings, rules: Rules, index: Index, where: Where) -> Coded:
+    cells = _without_nulls(column, rules, where)
+    if rules.delimiter == LIST:
+        return _coded_lists(_parsed(cells, where), index, where)
+    return _coded_cells(cells, rules.delimiter or "none", index, where)
 
 
 def _coded_lists(column: Lists, index: Index, where: Where) -> Coded:

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unmask.cli import options
+from unmask.cli.inputs import read_labels
 from unmask.cli.output import command, one_line, progress_console, results, show_json
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def diagnose(
     audit: AuditPair = None,
     html: options.Html = None,
     seed: options.Seed = 0,
+    table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
     threads: options.Threads = None,
@@ -45,16 +47,14 @@ def diagnose(
     [dim]unmask diagnose train.txt.gz --propensity jain:AmazonCat-13K[/]
     [dim]unmask diagnose train.txt.gz --audit seen.txt complete.txt --html diagnosis.html[/]
     """
-    from unmask import data, diagnosis
+    from unmask import diagnosis
     from unmask import propensity as models
 
-    with progress_console.status(f"reading {source}"):
-        labels = data.read(source, part=part, format=format).labels
-        training_labels = labels if train is None else data.read(train).labels
-        audited = audit and (data.read(audit[0]).labels, data.read(audit[1]).labels)
+    files = read_labels(source, train, audit, part=part, format=format, table=table)
+    labels, training_labels, audited = files.labels, files.trained, files.audited
     p = models.from_spec(propensity, training_labels)
     with progress_console.status("testing"):
-        result = diagnosis.diagnose(labels, p, audited, seed=seed)
+        result = diagnosis.diagnose(labels, p, audited, seed=seed, names=files.names)
     if as_json or html is not None:
         record = _record(source, result, labels, p)
     if html is not None:

@@ -12,7 +12,7 @@ import typer
 
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import matched, table_columns
+from unmask.cli.inputs import read_systems, read_test, table_columns
 from unmask.cli.output import (
     command,
     one_line,
@@ -105,9 +105,10 @@ def evaluate(
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
-    files = matched(labels, train, [predictions, *(compare or ())], table_columns(table))
-    observed, trained, systems = files.observed, files.trained, files.systems
+    rows = read_test(labels, train, table_columns(table))
+    observed, trained = rows.observed, rows.trained
     p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
+    systems = read_systems(rows, [predictions, *(compare or ())])
     models = _models(sensitivity, p, trained)
     settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
@@ -125,7 +126,7 @@ def evaluate(
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
     if per_label is not None:
-        counts = label_counts(files, systems[str(predictions)], p, confidence)
+        counts = label_counts(rows, systems[str(predictions)], p, confidence)
         write_label_counts(per_label, counts)
     if html is not None:
         _write_page(html, record)

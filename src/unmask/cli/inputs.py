@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._names import Strings
+    from unmask._typing import Ints
     from unmask.data import Dataset
     from unmask.predictions import TopK
 
@@ -72,47 +73,106 @@ def _present(matrix: sp.csr_array | None, source: Path, what: str) -> sp.csr_arr
     return matrix
 
 
-class Matched(NamedTuple):
-    """Labels and predictions of the same rows, with the same numbers for labels.
+class Labelled(NamedTuple):
+    """Labels of several files under the same names.
 
     Attributes
     ----------
-    observed : (n, L) labels of the test rows
-    trained : (m, L) labels of the training rows, or None
-    systems : predictions by the name of their file
+    labels : (n, L) labels of the file itself
+    trained : (m, L) labels of the training file, or of the file itself
+    audited : observed and complete labels of the audited rows, or None
     names : names of the L labels, or None
-    ids : names of the n rows, or None
     """
 
-    observed: sp.csr_array
-    trained: sp.csr_array | None
-    systems: dict[str, TopK]
+    labels: sp.csr_array
+    trained: sp.csr_array
+    audited: tuple[sp.csr_array, sp.csr_array] | None
     names: tuple[str, ...] | None
-    ids: Strings | None
 
 
-def matched(
-    labels: Path, train: Path | None, predictions: Sequence[Path], columns: Mapping[str, str]
-) -> Matched:
-    """What an evaluation compares, brought together by ids and names where there are any."""
+def read_labels(
+    source: Path,
+    train: Path | None,
+    audit: tuple[Path, Path] | None,
+    *,
+    part: str | None = None,
+    format: str | None = None,
+    table: Sequence[str] | None = None,
+) -> Labelled:
+    """Labels of a file, of its training file and of two files of an audit, by the same names."""
+    from unmask import data
+
+    columns = table_columns(table)
+    paths = [source, *([train] if train else []), *(audit or ())]
+    sets = [read(source, part, format, columns=columns)]
+    sets += [read(path, columns=columns) for path in paths[1:]]
+    for path, dataset in zip(paths, sets, strict=True):
+        labels_of(dataset, path)
+    if all(each.label_names is not None for each in sets) and len(sets) > 1:
+        sets = list(data.same_labels(*sets))
+    if audit is not None and sets[-1].ids is not None and sets[-2].ids is not None:
+        sets[-1] = sets[-1].take(_rows_of(sets[-2].ids, sets[-1].ids, "observed", "complete"))
+    matrices = [labels_of(dataset, path) for path, dataset in zip(paths, sets, strict=True)]
+    audited = (matrices[-2], matrices[-1]) if audit is not None else None
+    trained = matrices[1] if train is not None else matrices[0]
+    return Labelled(matrices[0], trained, audited, sets[0].label_names)
+
+
+def _rows_of(ids: Strings, others: Strings, what: str, other: str) -> Ints:
+    from unmask._names import matched_rows
+
+    return matched_rows(ids, others, f"{what} labels", f"{other} labels")
+
+
+class TestRows(NamedTuple):
+    """The labels that predictions are compared with, and those of training, by the same names.
+
+    Attributes
+    ----------
+    test : labels of the test rows
+    train : labels of the training rows, or None
+    path : the file of the test rows
+    """
+
+    __test__ = False  # pytest: no test case
+
+    test: Dataset
+    train: Dataset | None
+    path: Path
+
+    @property
+    def observed(self) -> sp.csr_array:
+        """(n, L): labels of the test rows."""
+        return labels_of(self.test, self.path)
+
+    @property
+    def trained(self) -> sp.csr_array | None:
+        """(m, L): labels of the training rows."""
+        return None if self.train is None else self.train.labels
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of the L labels."""
+        return self.test.label_names
+
+
+def read_test(labels: Path, train: Path | None, columns: Mapping[str, str]) -> TestRows:
+    """Labels of test and training rows; what only one of the files names has a column in both."""
     test = read(labels, columns=columns)
-    trained = None if train is None else read(train, columns=columns)
     labels_of(test, labels)
-    if trained is not None and train is not None:
-        labels_of(trained, train)
-        test, trained = _same_names(test, trained, labels, train)
-    systems = _read_predictions(predictions)
-    numbered = trained is None and "layout" in test.source.details
-    systems = {
-        path: _aligned(top, test, path, labels, numbered=numbered) for path, top in systems.items()
-    }
-    return Matched(
-        labels_of(test, labels),
-        None if trained is None else trained.labels,
-        systems,
-        test.label_names,
-        test.ids,
-    )
+    if train is None:
+        return TestRows(test, None, labels)
+    trained = read(train, columns=columns)
+    labels_of(trained, train)
+    return TestRows(*_same_names(test, trained, labels, train), labels)
+
+
+def read_systems(rows: TestRows, paths: Sequence[Path]) -> dict[str, TopK]:
+    """Predictions by the name of their file, brought into the order of the rows and labels."""
+    from unmask import predictions
+
+    with progress_console.status(f"reading {', '.join(map(str, paths))}"):
+        return {str(path): _aligned(predictions.read(path), rows, path) for path in paths}
 
 
 def _same_names(
@@ -141,29 +201,23 @@ def _same_names(
     return second, first
 
 
-def _read_predictions(paths: Sequence[Path]) -> dict[str, TopK]:
-    """Predictions by the name of their file, the first system first."""
-    from unmask import predictions
-
-    with progress_console.status(f"reading {', '.join(map(str, paths))}"):
-        return {str(path): predictions.read(path) for path in paths}
-
-
-def _aligned(top: TopK, test: Dataset, path: str, labels: Path, *, numbered: bool) -> TopK:
+def _aligned(top: TopK, rows: TestRows, path: Path) -> TopK:
     """Predictions in the order of the labels' rows, with the labels' numbers."""
     from unmask.predictions import TopK
 
+    test = rows.test
+    unknown_numbers = rows.train is None and "layout" in test.source.details
     try:
         if test.label_names is None and top.names is not None:
             top = TopK.sorted(_numbers(top), top.scores).named(ids=top.ids)
-        elif test.label_names is not None and top.names is None and numbered:
+        elif test.label_names is not None and top.names is None and unknown_numbers:
             raise ValueError(
                 "labels are predicted by number, and nothing says whose numbers: give --train, or "
                 "write predictions with names (.csv)."
             )
         return top.aligned(ids=test.ids, names=test.label_names)
     except ValueError as error:
-        raise ValueError(f"{path} against {labels}: {error}") from None
+        raise ValueError(f"{path} against {rows.path}: {error}") from None
 
 
 def _numbers(top: TopK) -> Any:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.cli.inputs import Matched
+from unmask.cli.inputs import TestRows
 
 if TYPE_CHECKING:
     from unmask._typing import PropensityLike
-    from unmask.metrics.per_label import LabelCounts
+    from unmask.metrics.by_label import LabelCounts
     from unmask.predictions import TopK
 
 
 def label_counts(
-    files: Matched, top: TopK, propensity: PropensityLike, confidence: float
+    rows: TestRows, top: TopK, propensity: PropensityLike, confidence: float
 ) -> LabelCounts:
     """What one system does with every label."""
     from unmask.metrics import per_label
 
     return per_label(
-        top, files.observed, propensity, names=files.names, train=files.trained,
+        top, rows.observed, propensity, names=rows.names, train=rows.trained,
         confidence=confidence,
     )  # fmt: skip
 

@@ -10,13 +10,14 @@ order give the same columns. What cells and quotes may hold is said in `unmask._
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _tables
-from unmask._names import Index, Strings, some, sorted_names
+from unmask._names import Index, Strings, joined, some, sorted_names
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
 from unmask._typing import Indices, Ints
@@ -91,26 +92,40 @@ def _read_wide(
     names: tuple[str, ...] | None,
 ) -> _Parts:
     wanted = [name for name in (roles.id, roles.labels, *roles.texts) if name is not None]
-    columns = dict(source.read(wanted))
-    ids = None if roles.id is None else _ids(columns.pop(roles.id), source, roles.id)
-    labels = found = None
-    if roles.labels is not None:
-        column = columns.pop(roles.labels)
-        if isinstance(column, Strings) and rules.delimiter is None:
-            rules = rules._replace(delimiter=tags.sniffed_delimiter(column))
-        labels, found = _matrix(column, rules, names, source)
-    texts = _texts([columns[name] for name in roles.texts], source) if roles.texts else None
-    n = next(len(p) if isinstance(p, Strings) else p.shape[0]
-             for p in (ids, labels, texts) if p is not None)  # fmt: skip
+    parts: dict[str, list[_tables.Column]] = {name: [] for name in wanted if name != roles.labels}
+    coder = tags.Coder(rules, _index_of(names), source.where)
+    for block in source.ahead(wanted):
+        for name, column in block.items():
+            coder.add(column) if name == roles.labels else parts[name].append(column)
+    strings = {name: _strings(parts.pop(name), source, name) for name in list(parts)}
+    n = len(next(iter(strings.values()))) if strings else coder.rows
     if n == 0:
         raise ValueError(f"{source.name} has a header but no rows.")
-    return _Parts(labels, found, ids, texts, rules.delimiter)
+    with ThreadPoolExecutor(1) as other:  # ids are compared while labels are sorted
+        ids = None if roles.id is None else other.submit(_ids, strings[roles.id], source)
+        matrix, found = (None, None) if roles.labels is None else _matrix(coder, names)
+        texts = _texts([strings[name] for name in roles.texts]) if roles.texts else None
+        return _Parts(matrix, found, ids and ids.result(), texts, coder.rules.delimiter)
 
 
-def _ids(column: _tables.Column, source: _tables.Source, name: str) -> Strings:
+def _index_of(names: tuple[str, ...] | None) -> Index:
+    index = Index()
+    if names is not None:
+        index.add(Strings.of(names))
+    return index
+
+
+def _strings(parts: list[_tables.Column], source: _tables.Source, name: str) -> Strings:
+    """A column of single values."""
+    strings = [part for part in parts if isinstance(part, Strings)]
+    if len(strings) < len(parts):
+        raise ValueError(f"{source.name}: column {name!r} holds lists, not single values.")
+    parts.clear()
+    return joined(strings)
+
+
+def _ids(column: Strings, source: _tables.Source) -> Strings:
     """The ids of a wide table; ValueError where one is missing or stands twice."""
-    if isinstance(column, Lists):
-        raise ValueError(f"{source.name}: column {name!r} holds lists; ids are single values.")
     _refuse_no_id(column, source)
     again = column.repeated()
     if len(again):
@@ -132,30 +147,19 @@ def _refuse_no_id(column: Strings, source: _tables.Source) -> None:
         )
 
 
-def _texts(columns: Sequence[_tables.Column], source: _tables.Source) -> Strings:
+def _texts(columns: Sequence[Strings]) -> Strings:
     """The texts of each row, a line each."""
-    for column in columns:
-        if isinstance(column, Lists):
-            raise ValueError(f"{source.name}: a column of texts holds lists; join them first.")
     if len(columns) == 1:
-        assert isinstance(columns[0], Strings)  # noqa: S101 (for mypy)
         return columns[0]
     return Strings.of("\n".join(filter(None, parts)) for parts in zip(*columns, strict=True))
 
 
 def _matrix(
-    column: _tables.Column,
-    rules: tags.Rules,
-    names: tuple[str, ...] | None,
-    source: _tables.Source,
+    coder: tags.Coder, names: tuple[str, ...] | None
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Cells of labels as a matrix; `names` are the columns that come first."""
-    index = Index()
-    if names is not None:
-        index.add(Strings.of(names))
-    rows = tags.coded(column, rules, index, source.where)
-    found, rank = _numbered(index, names)
-    rows = tags.ranked(rows, rank, found, rules, source.where)
+    """Coded labels as a matrix; `names` are the columns that come first."""
+    found, rank = _numbered(coder.index, names)
+    rows = tags.ranked(coder.coded(), rank, found, coder.rules, coder.where)
     return _csr(rows.indptr, rows.codes, len(found)), found
 
 
@@ -207,9 +211,7 @@ def _read_long(
     if not len(keys):
         raise ValueError(f"{source.name} has a header but no rows.")
     kept = None if roles.value is None else _ones(columns[roles.value], source)
-    rows, labels = Index(), Index()
-    if names is not None:
-        labels.add(Strings.of(names))
+    rows, labels = Index(), _index_of(names)
     row_of = rows.add(keys)
     listed = tags.coded(cells, rules._replace(delimiter="none"), labels, source.where)
     matrix, found = _pairs(row_of, listed, kept, rows.count, (labels, names), rules, source)
@@ -306,8 +308,10 @@ def label_matrix(
         if len(column):
             raise ValueError(f"{where(0)}: expected a list of names, got {cells[0]!r:.60}.")
         column = Lists(np.zeros(1, dtype=np.int64), column)
-    source = _tables.Source("the labels", "memory", (), lambda wanted: {}, where, {})
-    return _matrix(column, tags.Rules(), None if names is None else tuple(names), source)
+    first = None if names is None else tuple(names)
+    coder = tags.Coder(tags.Rules(), _index_of(first), where)
+    coder.add(column)
+    return _matrix(coder, first)
 
 
 def is_tag_lists(rows: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask.diagnosis import wording
 from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.feasibility import DOUBT, feasibility, has_empty_rows, share_lost
 from unmask.diagnosis.findings import Diagnosis, Finding, Test
@@ -30,6 +31,7 @@ def diagnose(
     k: tuple[int, ...] = (1, 3, 5),
     alpha: float = 0.05,
     seed: int = 0,
+    names: Sequence[str] | None = None,
 ) -> Diagnosis:
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
@@ -52,6 +54,8 @@ def diagnose(
         tests (Holm).
     seed : int, default 0
         Decides the replicates and permutations.
+    names : L strings, optional
+        The names of the labels, for the words of the findings.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def diagnose(
         observed, complete = _audit(audit, matrix.shape[1])
         tests += [*agreement(observed, complete, p), *dependence(observed, complete, rng)]
         spurious = list(_spurious(observed, complete))
-    corrected = holm(tests)
+    corrected = holm([_named(test, _label_names(names, matrix.shape[1])) for test in tests])
     rejected = [test for test in corrected if test.adjusted <= alpha]
     figures = usability(matrix, p, places, rng)
     findings = [
@@ -112,6 +116,20 @@ def diagnose(
     ]
     worst_first = sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))
     return Diagnosis(tuple(worst_first), tuple(corrected), figures, *matrix.shape)
+
+
+def _label_names(names: Sequence[str] | None, n_labels: int) -> Sequence[str] | None:
+    if names is not None and len(names) != n_labels:
+        raise ValueError(f"{len(names)} label names for {n_labels} labels; give one per label.")
+    return names
+
+
+def _named(test: Test, names: Sequence[str] | None) -> Test:
+    """The test with the names of the labels among its values."""
+    keys = wording.LABEL_KEYS & test.values.keys()
+    if names is None or not keys:
+        return test
+    return replace(test, names={key: names[int(test.values[key])] for key in keys})
 
 
 def holm(tests: list[Test]) -> list[Test]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -39,6 +39,8 @@ class Test:
         The labels that the test is about, where it is made for several groups.
     adjusted : float, default 1.0
         The p-value after Holm's correction for all tests of the diagnosis.
+    names : mapping of str to str, default {}
+        The names of the labels whose numbers are among the values, by the same key.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Test:
     severity: Severity = "error"
     group: LabelGroup | None = None
     adjusted: float = 1.0
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:
@@ -91,6 +94,7 @@ class Test:
             "effect": self.effect,
             "advice": self.advice,
             "values": dict(self.values),
+            "names": dict(self.names),
         }
 
 

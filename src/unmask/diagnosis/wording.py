@@ -6,14 +6,17 @@ Every sentence about a test or a finding is made here and read by people only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unmask._text import visible
 from unmask.diagnosis.kinds import FindingKind, LabelGroup, TestKind, Values
 
 if TYPE_CHECKING:
     from unmask.diagnosis.findings import Finding, Test
 
 Sentence = Callable[[Values], str]
+LABEL_KEYS = frozenset({"label", "other_label"})
+"""The values that are numbers of labels."""
 
 
 class WordingOfTest(NamedTuple):
@@ -45,7 +48,7 @@ def title_if_rejected(test: Test) -> str:
 
 def effect_of_test(test: Test) -> str:
     """How large the departure from what is tested is."""
-    return TESTS[test.kind].effect(test.values)
+    return TESTS[test.kind].effect(_WithLabels(test))
 
 
 def advice_if_rejected(test: Test) -> str:
@@ -75,6 +78,16 @@ def advice_on(finding: Finding) -> str:
     if isinstance(finding.kind, TestKind):
         return advice_if_rejected(finding.tests[0])
     return FINDINGS[finding.kind].advice(finding.values)
+
+
+class _WithLabels(dict[str, Any]):
+    """The values of a test, in which the number of a label became "label 12" or its name."""
+
+    def __init__(self, test: Test) -> None:
+        super().__init__(test.values)
+        for key in LABEL_KEYS & test.values.keys():
+            name = test.names.get(key)
+            self[key] = f"label {test.values[key]}" if name is None else f"`{visible(name)}`"
 
 
 def _of_group(group: LabelGroup | None, values: Values) -> str:
@@ -159,8 +172,8 @@ def _other_labels(values: Values) -> str:
     if not values["pairs"]:
         return "no pair has enough rows"
     return (
-        "of {pairs} pairs of labels, the strongest: label {label} is kept in {kept_with:.0%} "
-        "of the rows that have label {other_label} and in {kept_without:.0%} of the others"
+        "of {pairs} pairs of labels, the strongest: {label} is kept in {kept_with:.0%} "
+        "of the rows that have {other_label} and in {kept_without:.0%} of the others"
     ).format_map(values)
 
 
@@ -168,7 +181,7 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
     TestKind.LABEL_FREQUENCY: WordingOfTest(
         "no label more frequent than its propensity",
         "Labels seen more often than their propensity allows",
-        "label {label} is observed in {observed_share:.1%} of the rows; its propensity is "
+        "{label} is observed in {observed_share:.1%} of the rows; its propensity is "
         "{propensity:.3g}".format_map,
         "Raise the propensity of such labels ({too_frequent} of them).".format_map,
     ),
@@ -207,7 +220,7 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
     TestKind.AUDIT_LABELS: WordingOfTest(
         "each propensity agrees with the audit",
         "The audit contradicts the propensity of single labels",
-        "label {label} was kept {kept:.0f} of {true:.0f} times; its propensity is "
+        "{label} was kept {kept:.0f} of {true:.0f} times; its propensity is "
         "{propensity:.3g}".format_map,
         _plain(USE_AUDIT),
     ),

@@ -152,7 +152,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: FeaturesLike,
-        Y: LabelsLike | Iterable[Iterable[str]],
+        y: LabelsLike | Iterable[Iterable[str]],
         sample_weight: ArrayLike | None = None,
         propensity: PropensityLike | None = None,
     ) -> Self:
@@ -162,7 +162,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : (n, d) matrix
             Features, dense or sparse; a data frame's columns are known by name from then on.
-        Y : (n, L) matrix of 0 and 1, or n lists of names
+        y : (n, L) matrix of 0 and 1, or n lists of names
             Observed labels: dense, sparse, a data frame of 0 and 1 whose columns are the names, or
             lists, tuples or sets of names (a string array has one name per row).
         sample_weight : (n,) whole numbers, optional
@@ -179,7 +179,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = validate_data(
             self, _checked_matrix(X), accept_sparse="csr", dtype=[np.float32, np.float64]
         )
-        targets = read_targets(Y)
+        targets = read_targets(y)
         labels = targets.labels
         _validation.same_rows(features, labels, "features", "labels")
         rows = repeated_rows(sample_weight, labels.shape[0])

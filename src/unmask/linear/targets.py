@@ -125,6 +125,8 @@ def repeated_rows(weights: object, n: int) -> Ints | None:
         )
     if numbers.sum() > 100 * max(n, 1000):
         raise ValueError(f"sample weights sum to {numbers.sum():g} for {n} rows; scale them down.")
+    if n and not numbers.any():
+        raise ValueError("the sample weights of all rows are zero; give some row a weight.")
     if (numbers == 1).all():
         return None
     return np.repeat(np.arange(n), numbers.astype(np.int64))

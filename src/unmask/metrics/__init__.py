@@ -8,10 +8,11 @@ every metric and estimator is a formula in it. Read on in `registry` (what there
 (one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
 interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
 propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
-`per_label` (a line per label), `verdict` (what a number may claim), `table` (the result), `charts`
+`by_label` (a line per label), `verdict` (what a number may claim), `table` (the result), `charts`
 (the result as a picture).
 """
 
+from unmask.metrics.by_label import LabelCounts, per_label
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.comparison.sensitivity import (
     Ranking,
@@ -22,7 +23,6 @@ from unmask.metrics.comparison.sensitivity import (
     sensitivity,
 )
 from unmask.metrics.evaluator import Evaluator, contributions, evaluate
-from unmask.metrics.per_label import LabelCounts, per_label
 from unmask.metrics.registry import ESTIMATORS, METRICS, supported
 from unmask.metrics.scorer import make_scorer
 from unmask.metrics.shards import evaluate_shards

@@ -1,0 +1,163 @@
+"""From a table of texts and tags to an evaluation, by the commands, with names in every output."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import tagged
+from tests.helpers.command import run
+from unmask import data, predictions
+
+TRAIN, TEST = tagged.rows(240, seed=1), tagged.rows(80, first=1000, seed=2)
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the four commands have run; the test file is in another order."""
+    folder = tmp_path_factory.mktemp("walk")
+    tagged.write_csv(folder / "tags.csv", TRAIN)
+    tagged.write_csv(folder / "new.csv", TEST, "id", "text")
+    tagged.write_csv(folder / "test.csv", tagged.shuffled(TEST))
+    columns = ("--text", "text", "--id", "id")
+    for arguments in (
+        ("train", "tags.csv", "--labels", "tags", *columns, "-o", "model", "-q"),
+        ("predict", "model", "new.csv", *columns, "-o", "predictions.csv", "-q"),
+    ):
+        command, *rest = arguments
+        placed = [folder / a if a in FILES else a for a in rest]
+        result = run(command, *placed)
+        assert result.returncode == 0, result.stderr
+    return folder
+
+
+FILES = ("tags.csv", "new.csv", "test.csv", "model", "predictions.csv")
+
+
+def test_info_says_how_the_table_was_read(walk: Path) -> None:
+    result = run("info", walk / "tags.csv", "--text", "text", "--labels", "tags", "--id", "id")
+    assert result.returncode == 0
+    for shown in ("column of labels", "tags", "between labels", "art, modern", "生物学"):
+        assert shown in result.stdout
+    assert "\x1b" not in result.stdout  # a name is shown, not obeyed
+    assert r"\x1b[31m" in result.stdout
+
+
+def test_predictions_have_ids_and_names(walk: Path) -> None:
+    with open(walk / "predictions.csv", newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["id", "label", "score"]
+    assert {line["id"] for line in lines} == {row.id for row in TEST}
+    assert {line["label"] for line in lines} == set(tagged.WORDS)  # to the letter
+    top = predictions.read(walk / "predictions.csv")
+    true = {row.id: row.tags for row in TEST}
+    assert top.ids is not None
+    hits = [top.of_row(i)[0][0] in true[key] for i, key in enumerate(top.ids) if true[key]]
+    assert sum(hits) > 0.7 * len(hits)  # ids stand at their own rows
+
+
+def evaluation(walk: Path, *more: object) -> dict:
+    result = run(
+        "evaluate", "--labels", walk / "test.csv", "--predictions", walk / "predictions.csv",
+        "--train", walk / "tags.csv", "--json", "-q", *more,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_rows_are_matched_by_id_not_by_place(walk: Path, tmp_path: Path) -> None:
+    """Any order of labels and predictions gives the same numbers."""
+    ordered = tagged.write_csv(tmp_path / "test.csv", TEST)
+    result = run(
+        "evaluate", "--labels", ordered, "--predictions", walk / "predictions.csv",
+        "--train", walk / "tags.csv", "--json", "-q",
+    )  # fmt: skip
+    values = [each["value"] for each in json.loads(result.stdout)["estimates"]]
+    assert values == [each["value"] for each in evaluation(walk)["estimates"]]
+
+
+def test_a_line_per_label(walk: Path) -> None:
+    path = walk / "per-label.csv"
+    evaluation(walk, "--per-label", path)
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = {line["label"]: line for line in csv.DictReader(file)}
+    assert set(lines) == set(tagged.WORDS)
+    for name, line in lines.items():
+        assert int(line["rows"]) == sum(name in row.tags for row in TEST)
+        assert int(line["train_rows"]) == sum(name in row.tags for row in TRAIN)
+    assert run("evaluate", "--labels", walk / "test.csv", "--predictions",
+               walk / "predictions.csv", "--train", walk / "tags.csv",
+               "--per-label", walk / "x.txt").returncode == 2  # fmt: skip
+
+
+def test_unmatched_ids_are_named(walk: Path, tmp_path: Path) -> None:
+    fewer = tagged.write_csv(tmp_path / "test.csv", TEST[1:])
+    result = run("evaluate", "--labels", fewer, "--predictions", walk / "predictions.csv",
+                 "--train", walk / "tags.csv")  # fmt: skip
+    assert result.returncode == 2
+    assert "1 id of the predictions has no labels ('doc-1000')" in result.stderr
+
+
+def test_labels_that_training_lacks_are_counted(walk: Path, tmp_path: Path) -> None:
+    new = [*TEST[1:], TEST[0]._replace(tags=("new one",))]
+    path = tagged.write_csv(tmp_path / "test.csv", new)
+    result = run("evaluate", "--labels", path, "--predictions", walk / "predictions.csv",
+                 "--train", walk / "tags.csv", "--per-label", tmp_path / "p.csv")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "1 labels (1 times) have no row in" in result.stderr.replace("\n", " ")
+    assert "'new one'" in result.stderr.replace("\n", " ")
+    assert "new one" in (tmp_path / "p.csv").read_text(encoding="utf-8")
+
+
+def test_numbers_without_train_are_refused(walk: Path, tmp_path: Path) -> None:
+    predictions.write(tmp_path / "p.txt", predictions.read(walk / "predictions.csv"))
+    result = run("evaluate", "--labels", walk / "test.csv", "--predictions", tmp_path / "p.txt",
+                 "--propensity", "constant:0.5")  # fmt: skip
+    assert result.returncode == 2
+    assert "nothing says whose numbers" in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "tsv"])
+def test_other_tables_do_as_well(walk: Path, tmp_path: Path, ending: str) -> None:
+    files = {}
+    for name in ("tags", "test"):
+        files[name] = tmp_path / f"{name}.{ending}"
+        result = run("convert", walk / f"{name}.csv", files[name], "--text", "text")
+        assert result.returncode == 0, result.stderr
+    top = tmp_path / f"top.{ending}"
+    predictions.write(top, predictions.read(walk / "predictions.csv"))
+    result = run("evaluate", "--labels", files["test"], "--predictions", top,
+                 "--train", files["tags"], "--json")  # fmt: skip
+    values = [each["value"] for each in json.loads(result.stdout)["estimates"]]
+    assert values == [each["value"] for each in evaluation(walk)["estimates"]]
+
+
+def test_a_model_of_texts_needs_texts(walk: Path) -> None:
+    result = run("predict", walk / "model", walk / "test.csv", "-o", walk / "x.csv")
+    assert result.returncode == 2
+    assert "name the column of texts" in result.stderr
+
+
+def test_table_settings_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("key;kinds\n1;a/b\n2;a\n")
+    result = run("info", path, "--json", "--labels", "kinds", "--id", "key",
+                 "--table", "delimiter=/")  # fmt: skip
+    assert json.loads(result.stdout)["L"] == 2
+    for wrong, message in (("delimiter", "--table takes NAME=VALUE"), ("x=1", "unknown name for")):
+        refused = run("info", path, "--table", wrong)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+
+
+def test_hidden_labels_keep_ids_and_names(walk: Path, tmp_path: Path) -> None:
+    result = run("hide", walk / "test.csv", "-o", tmp_path / "hidden.csv",
+                 "--propensity", "constant:0.5")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    found = data.read(tmp_path / "hidden.csv")
+    whole = data.read(walk / "test.csv")
+    assert found.ids == whole.ids
+    assert set(found.label_names or ()) <= set(whole.label_names or ())
