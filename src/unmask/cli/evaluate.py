@@ -125,9 +125,12 @@ def evaluate(
             evaluation = replace(evaluation, rankings=rankings)
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
-    if per_label is not None:
+    if per_label is not None or ((as_json or html is not None) and rows.names is not None):
         counts = label_counts(rows, systems[str(predictions)], p, confidence)
-        write_label_counts(per_label, counts)
+        if per_label is not None:
+            write_label_counts(per_label, counts)
+        if as_json or html is not None:
+            record |= {"per_label": counts.to_dicts(), "places": counts.k}
     if html is not None:
         _write_page(html, record)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,17 +125,19 @@ def _rows_of(ids: Strings, others: Strings, what: str, other: str) -> Ints:
     return matched_rows(ids, others, f"{what} labels", f"{other} labels")
 
 
-class TestRows(NamedTuple):
+@dataclass(frozen=True)
+class EvaluatedRows:
     """The labels that predictions are compared with, and those of training, by the same names.
 
-    Attributes
+    Parameters
     ----------
-    test : labels of the test rows
-    train : labels of the training rows, or None
-    path : the file of the test rows
+    test : Dataset
+        Labels of the test rows.
+    train : Dataset or None
+        Labels of the training rows.
+    path : path
+        The file of the test rows.
     """
-
-    __test__ = False  # pytest: no test case
 
     test: Dataset
     train: Dataset | None
@@ -156,18 +159,18 @@ class TestRows(NamedTuple):
         return self.test.label_names
 
 
-def read_test(labels: Path, train: Path | None, columns: Mapping[str, str]) -> TestRows:
+def read_test(labels: Path, train: Path | None, columns: Mapping[str, str]) -> EvaluatedRows:
     """Labels of test and training rows; what only one of the files names has a column in both."""
     test = read(labels, columns=columns)
     labels_of(test, labels)
     if train is None:
-        return TestRows(test, None, labels)
+        return EvaluatedRows(test, None, labels)
     trained = read(train, columns=columns)
     labels_of(trained, train)
-    return TestRows(*_same_names(test, trained, labels, train), labels)
+    return EvaluatedRows(*_same_names(test, trained, labels, train), labels)
 
 
-def read_systems(rows: TestRows, paths: Sequence[Path]) -> dict[str, TopK]:
+def read_systems(rows: EvaluatedRows, paths: Sequence[Path]) -> dict[str, TopK]:
     """Predictions by the name of their file, brought into the order of the rows and labels."""
     from unmask import predictions
 
@@ -201,7 +204,7 @@ def _same_names(
     return second, first
 
 
-def _aligned(top: TopK, rows: TestRows, path: Path) -> TopK:
+def _aligned(top: TopK, rows: EvaluatedRows, path: Path) -> TopK:
     """Predictions in the order of the labels' rows, with the labels' numbers."""
     from unmask.predictions import TopK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.cli.inputs import TestRows
+from unmask.cli.inputs import EvaluatedRows
 
 if TYPE_CHECKING:
     from unmask._typing import PropensityLike
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def label_counts(
-    rows: TestRows, top: TopK, propensity: PropensityLike, confidence: float
+    rows: EvaluatedRows, top: TopK, propensity: PropensityLike, confidence: float
 ) -> LabelCounts:
     """What one system does with every label."""
     from unmask.metrics import per_label

@@ -105,7 +105,8 @@ def _read_wide(
         ids = None if roles.id is None else other.submit(_ids, strings[roles.id], source)
         matrix, found = (None, None) if roles.labels is None else _matrix(coder, names)
         texts = _texts([strings[name] for name in roles.texts]) if roles.texts else None
-        return _Parts(matrix, found, ids and ids.result(), texts, coder.rules.delimiter)
+        keys = None if ids is None else ids.result()
+        return _Parts(matrix, found, keys, texts, coder.rules.delimiter)
 
 
 def _index_of(names: tuple[str, ...] | None) -> Index:

@@ -67,6 +67,12 @@ class LabelCounts:
                 made[name + suffix] = _plain(numbers)
         return made
 
+    def to_dicts(self) -> list[dict[str, str | int | float | None]]:
+        """A record per label, with the same fields whatever k is."""
+        columns = self.columns()
+        fields = {name.replace(f"@{self.k}", ""): values for name, values in columns.items()}
+        return [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+
 
 def per_label(
     predictions: TopK,

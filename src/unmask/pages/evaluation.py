@@ -9,7 +9,7 @@ from typing import cast
 from unmask import report
 from unmask.metrics import ESTIMATORS, Ranking, charts
 from unmask.metrics.registry import split
-from unmask.pages import comparison, label_figures
+from unmask.pages import comparison, label_figures, label_tables
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.stored import EstimateRow, EvaluationRecord, SensitivityRow
 from unmask.pages.verdicts import is_unusable, verdict_cell, verdict_text
@@ -83,6 +83,8 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
         sections.append(comparison.ranking_section(Ranking(**ranking)))
     if labels := record.get("labels"):
         sections.append(label_figures.section(labels))
+    if named := record.get("per_label"):
+        sections.append(label_tables.section(named, record.get("places", 0)))
     return [*sections, report.Section("What the estimators mean", [report.Text(meanings)])]
 
 

@@ -59,6 +59,23 @@ class LabelFacts(TypedDict):
     deconvolved: list[float]
 
 
+class LabelRow(TypedDict):
+    """What one label does: an entry of `LabelCounts.to_dicts`."""
+
+    label: str
+    rows: int
+    propensity: float
+    predicted: int
+    hits: int
+    recall: float | None
+    recall_low: float | None
+    recall_high: float | None
+    precision: float | None
+    precision_low: float | None
+    precision_high: float | None
+    train_rows: NotRequired[int]
+
+
 class EvaluationRecord(TypedDict):
     """An evaluation; `rankings` hold `Ranking.to_dict`."""
 
@@ -70,6 +87,8 @@ class EvaluationRecord(TypedDict):
     differences: NotRequired[list[DifferenceRow]]
     rankings: NotRequired[list[Record]]
     labels: NotRequired[LabelFacts]
+    per_label: NotRequired[list[LabelRow]]
+    places: NotRequired[int]
 
 
 class FindingRow(TypedDict):

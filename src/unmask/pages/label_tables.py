@@ -1,0 +1,68 @@
+"""Labels by name on a page: the most frequent ones, and those that are found least often."""
+
+from __future__ import annotations
+
+from unmask import report
+from unmask._text import visible
+from unmask.pages.stored import LabelRow
+
+SHOWN = 20
+"""Lines of each table; all labels are in the stored record."""
+FEW = 5
+"""A label with fewer rows says too little about its recall to be listed for it."""
+_LONGEST = 80
+
+
+def section(rows: list[LabelRow], places: int) -> report.Section:
+    """Two tables of labels by name.
+
+    Parameters
+    ----------
+    rows : list of LabelRow
+        One per label.
+    places : int
+        The k of recall and precision.
+
+    Returns
+    -------
+    Section
+    """
+    frequent = sorted(rows, key=lambda row: -row["rows"])[:SHOWN]
+    known = [row for row in rows if row["rows"] >= FEW and row["recall"] is not None]
+    missed = sorted(known, key=lambda row: (row["recall"] or 0.0, -row["rows"]))[:SHOWN]
+    text = (
+        f"{len(rows):,} labels, judged by the first {places} predictions of every row. Recall is "
+        "the share of recorded labels that are predicted. Precision divides hits by the "
+        "propensity, so it holds as far as the corrected estimates above do. "
+        f"`unmask evaluate --per-label labels.csv` writes all {len(rows):,}."
+    )
+    parts: list[report.Part] = [report.Text(text), _table("The most frequent labels", frequent)]
+    if missed:
+        parts.append(_table(f"Found least often, of labels with {FEW} rows or more", missed))
+    return report.Section("Labels by name", parts)
+
+
+def _table(title: str, rows: list[LabelRow]) -> report.Table:
+    columns: list[report.Column | str] = [
+        "label", report.Column("rows", ",d"), report.Column("propensity", ".2f"),
+        report.Column("predicted", ",d"), report.Column("hits", ",d"),
+        report.Column("recall", ".2f"), report.Column("precision", ".2f"),
+    ]  # fmt: skip
+    body: list[list[report.Cell]] = [
+        [_short(row["label"]), row["rows"], row["propensity"], row["predicted"], row["hits"],
+         _estimate(row["recall"], row["recall_low"], row["recall_high"]),
+         _estimate(row["precision"], row["precision_low"], row["precision_high"])]
+        for row in rows
+    ]  # fmt: skip
+    return report.Table(columns, body, title=title)
+
+
+def _short(name: str) -> str:
+    shown = visible(name)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
+def _estimate(value: float | None, low: float | None, high: float | None) -> report.Cell:
+    if value is None or low is None or high is None:
+        return None
+    return report.Estimate(value, low=low, high=high)
