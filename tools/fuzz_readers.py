@@ -154,7 +154,7 @@ def _read_predictions(folder: Path) -> None:
 TABLES: dict[str, bytes] = {
     "wide.csv": b'id,text,tags\nd1,"a, ""b""\nc",law; art\nd2,,tax\nd3,x,\n',
     "wide.tsv": "doc_id\tsubjects\n1\t生物|law\r\n2\tlaw\r\n".encode(),
-    "lists.csv": b"id;tags\n1;['a', 'b']\n2;[]\n3;[\"\"]\n",
+    "lists.csv": b"id;tags\n1;['a', 'b']\n2;[]\n3;\n",
     "long.csv": b"id,label,value\nd1,law,1\nd1,art,0\nd2,,1\n",
     "marked.csv": "\ufeffid,tags\n1,a|b\n".encode(),
     "wide16.csv": "id,tags\n1,é;b\n".encode("utf-16"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape
 
 _KEPT = "\u200c\u200d"  # joiners, which scripts and emoji need
 
@@ -29,3 +31,26 @@ def _shown(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return character.encode("unicode_escape").decode()
     return character
+
+
+def html_table(
+    caption: str,
+    header: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    notes: Iterable[str] = (),
+) -> str:
+    """A small table for notebooks; everything in it is escaped.
+
+    >>> html_table("a < b", ["x"], [[1]])
+    '<table><caption>a &lt; b</caption><tr><th>x</th></tr><tr><td>1</td></tr></table>'
+    """
+    lines = [
+        f"<tr>{''.join(f'<th>{_escaped(cell)}</th>' for cell in header)}</tr>" if header else "",
+        *(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows),
+    ]
+    below = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
+    return f"<table><caption>{_escaped(caption)}</caption>{''.join(lines)}</table>{below}"
+
+
+def _escaped(value: object) -> str:
+    return escape(visible(str(value)))

@@ -46,6 +46,7 @@ from unmask._names import (
     unique_index,
 )
 from unmask._tables import long_form
+from unmask._text import html_table
 from unmask._typing import Indices, Ints, PathLike, ScoresLike, Singles
 
 
@@ -148,6 +149,18 @@ class TopK:
         names = self.names
         pairs = zip(self.labels[row].tolist(), self.scores[row].tolist(), strict=True)
         return [(str(j) if names is None else names[j], score) for j, score in pairs if j >= 0]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows."""
+        rows = [
+            [
+                row if self.ids is None else self.ids[row],
+                ", ".join(f"{name} ({score:.3g})" for name, score in self.of_row(row)),
+            ]
+            for row in range(min(len(self.labels), 5))
+        ]
+        caption = f"the best {self.k} labels of {len(self.labels):,} rows"
+        return html_table(caption, ["row", "labels (scores), best first"], rows)
 
     def aligned(
         self, *, ids: Sequence[str] | None = None, names: Sequence[str] | None = None

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._names import Strings, refuse_repeated, some, unique_index
+from unmask._text import html_table
 from unmask._typing import Indices
 
 
@@ -130,6 +131,21 @@ class Dataset:
             if matrix is not None:
                 return int(matrix.shape[0])
         return 0 if self.texts is None else len(self.texts)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, and the first rows by name."""
+        sizes = [f"{self.n:,} rows"]
+        sizes += [] if self.labels is None else [f"{self.labels.shape[1]:,} labels"]
+        sizes += [] if self.features is None else [f"{self.features.shape[1]:,} features"]
+        rows = [
+            [
+                row if self.ids is None else self.ids[row],
+                "" if self.texts is None else self.texts[row][:80],
+                "" if self.labels is None else "; ".join(self.labels_of(row)[:20]),
+            ]
+            for row in range(min(self.n, 5))
+        ]
+        return html_table(", ".join(sizes), ["row", "text", "labels"], rows)
 
     def labels_of(self, row: int) -> tuple[str, ...]:
         """The labels of a row by name; by number, as text, where they have no names.

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from unmask import _validation
+from unmask._text import html_table
 from unmask._typing import Floats
 from unmask.diagnosis import wording
 from unmask.diagnosis.kinds import (
@@ -214,6 +215,11 @@ class Diagnosis:
     usability: Usability
     n: int
     L: int
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict and the findings."""
+        rows = [[f.severity, f.title, f.evidence, f.advice] for f in self.findings]
+        return html_table(self.verdict, ["", "finding", "what shows it", "what to do"], rows)
 
     def test(self, kind: str, group: str | None = None) -> Test:
         """The test of this kind.

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from unmask import _validation, report
-from unmask._text import visible
+from unmask._text import html_table, visible
 from unmask.metrics import charts, headline
 from unmask.metrics.run import Run
 from unmask.metrics.verdict import MEASURED, Verdict
@@ -132,6 +131,11 @@ class Table:
         """What to be careful about, one sentence for all estimates that share it."""
         return _notes(("", each) for each in self.estimates)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        header, *body = self._grid(str)
+        return html_table("estimates", header, body, self.notes)
+
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
         return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
@@ -144,8 +148,10 @@ class Table:
         """Every metric's estimates with their intervals, for a page of `unmask.report`."""
         return charts.estimates(self.to_dicts())
 
-    def plot(self, path: str | os.PathLike[str]) -> Path:
-        """Save the chart as .png, .svg, .csv or .json, by the name's end.
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the chart: a matplotlib figure, or a file .png, .svg, .csv or .json by its ending.
+
+        Without `path` the figure is returned, with it the path of the file.
 
         >>> import tempfile
         >>> from unmask.metrics.verdict import MEASURED
@@ -153,7 +159,7 @@ class Table:
         >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
         'estimates.svg'
         """
-        return report.save(self.chart(), path)
+        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         """Header and rows of cells; a metric that an estimator does not support stays blank."""
@@ -226,6 +232,11 @@ class Tables:
         """What to be careful about, or who is better: one sentence for all that share it."""
         return _notes((f"{key}: ", each) for key, table in self.tables.items() for each in table)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        header, *body = self._grid(str)
+        return html_table("estimates side by side", header, body, self.notes)
+
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
         return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
@@ -244,9 +255,9 @@ class Tables:
         """How every estimate moves from table to table, a panel per metric."""
         return charts.along(self.to_dicts(), self.axis)
 
-    def plot(self, path: str | os.PathLike[str]) -> Path:
-        """Save the chart as .png, .svg, .csv or .json, by the name's end."""
-        return report.save(self.chart(), path)
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the chart: a matplotlib figure, or with `path` a file, as `Table.plot` does."""
+        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {

@@ -14,7 +14,7 @@ chart and table is data first and can be saved as such.
 """
 
 from unmask.report.charts import KINDS, Axis, Chart, Drawing, Note, Panels, Rule, Series
-from unmask.report.files import save, write
+from unmask.report.files import figure, save, write
 from unmask.report.format import format_value, printable
 from unmask.report.html import render
 from unmask.report.markdown import write_markdown
@@ -75,6 +75,7 @@ __all__ = [
     "Verdicts",
     "assign_styles",
     "csv_of",
+    "figure",
     "format_value",
     "harmless",
     "json_of",

@@ -162,6 +162,22 @@ def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
     bytes
         The contents of the file.
     """
+    with _settings():
+        return _saved(figure_of(drawing, styles), file_format)
+
+
+def figure_of(drawing: Drawing, styles: Styles) -> Figure:
+    """The whole drawing with title and legend as a matplotlib figure.
+
+    Parameters
+    ----------
+    drawing : Chart or Panels
+    styles : mapping of str to Style
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     from matplotlib.figure import Figure
 
     charts, columns = charts_of(drawing), columns_of(drawing)
@@ -183,7 +199,7 @@ def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
             fontweight="bold",
         )
         _add_legend(figure, drawing, styles)
-        return _saved(figure, file_format)
+        return figure
 
 
 def columns_of(drawing: Drawing) -> int:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unmask.report import drawing, html, svg, tables
 from unmask.report.alt_text import alt_text
 from unmask.report.charts import Chart, Drawing, Panels, styles_of
 from unmask.report.page import Page, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PathLike = str | os.PathLike[str]
 
@@ -64,6 +68,20 @@ def save(part: Chart | Panels | Table, path: PathLike) -> Path:
         kind = type(part).__name__.lower()
         raise ValueError(f"a {kind} is saved as {', '.join(formats)}; got the file name {path}.")
     return _write_bytes(path, formats[suffix](part))
+
+
+def figure(part: Drawing) -> Figure:
+    """A drawing as a matplotlib figure, which notebooks show.
+
+    Parameters
+    ----------
+    part : Chart or Panels
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return drawing.figure_of(part, styles_of(part))
 
 
 def _write_bytes(path: PathLike, contents: bytes) -> Path:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import archive
+from unmask._text import html_table
 from unmask._typing import Array, Bools, Integers, MatrixLike, PathLike
 
 RowsLike: TypeAlias = "int | slice | list[int] | list[bool] | Integers | Bools"
@@ -65,6 +66,15 @@ class Weights:
             )
         object.__setattr__(self, "pos", pos)
         object.__setattr__(self, "cut", cut)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes and the range of the weights."""
+        rows = [
+            [name, f"{values.min(initial=0):.4g}", f"{values.max(initial=0):.4g}"]
+            for name, values in (("pos", self.pos.data), ("cut", self.cut.data))
+        ]
+        caption = f"weights of {self.pos.nnz:,} observed labels in {self.pos.shape[0]:,} rows"
+        return html_table(caption, ["", "lowest", "highest"], rows)
 
     def __getitem__(self, rows: RowsLike) -> Weights:
         """The weights of some rows."""

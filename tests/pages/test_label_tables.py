@@ -1,0 +1,43 @@
+"""Two tables of labels by name, whatever stands in the names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unmask import TopK, pages, report
+from unmask.metrics import per_label
+from unmask.pages import label_tables
+
+NAMES = ["<script>alert(1)</script>", "‮right to left", "a" * 500, "=1+1", "emoji 👩‍🔬", "x,y"]
+
+
+def rows() -> list[Any]:
+    rng = np.random.default_rng(0)
+    names = [*NAMES, *(f"subject {i}" for i in range(1994))]
+    observed = (rng.random((40, 2000)) < np.linspace(0.9, 0.1, 2000)).astype(int)
+    top = TopK.from_scores(rng.random((40, 2000)), 50)
+    return per_label(top, observed, np.full(2000, 0.5), names=names).to_dicts()
+
+
+def test_two_thousand_names_give_two_short_tables() -> None:
+    section = label_tables.section(rows(), 50)
+    text, frequent, missed = section.parts
+    assert "2,000 labels" in text.text
+    assert len(frequent.rows) == len(missed.rows) == label_tables.SHOWN
+    counts = [row[1] for row in frequent.rows]
+    assert counts == sorted(counts, reverse=True)
+    recalls = [row[5].value for row in missed.rows]
+    assert recalls == sorted(recalls)
+    assert all(len(row[0]) <= 80 for row in (*frequent.rows, *missed.rows))
+
+
+def test_names_are_no_markup(tmp_path) -> None:
+    labels = [row | {"label": NAMES[i % 6]} for i, row in enumerate(rows())]
+    record = {"kind": "evaluation", "source": "ours", "estimates": [], "per_label": labels}
+    report.write(pages.page([record]), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Labels by name" in page
+    assert "<script>alert" not in page
+    assert "‮" not in page
