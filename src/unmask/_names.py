@@ -60,7 +60,7 @@ class Strings(Sequence[str]):
         try:
             encoded = [text.encode() for text in listed]
         except (AttributeError, UnicodeEncodeError):
-            wrong = next(v for v in listed if not isinstance(v, str) or not _encodes(v))
+            wrong = next(v for v in listed if not isinstance(v, str) or not encodes(v))
             raise ValueError(f"{name} must be text; got {wrong!r:.80}.") from None
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
@@ -163,7 +163,8 @@ class Strings(Sequence[str]):
         return np.stack([self.offsets[:-1], self.offsets[1:]], axis=1)
 
 
-def _encodes(text: str) -> bool:
+def encodes(text: str) -> bool:
+    """Whether a string can be written as UTF-8; one half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

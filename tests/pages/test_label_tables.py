@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask import TopK, pages, report
+from unmask import TopK, evaluate, pages, report
 from unmask.metrics import per_label
 from unmask.pages import label_tables
 
@@ -35,7 +35,9 @@ def test_two_thousand_names_give_two_short_tables() -> None:
 
 def test_names_are_no_markup(tmp_path) -> None:
     labels = [row | {"label": NAMES[i % 6]} for i, row in enumerate(rows())]
-    record = {"kind": "evaluation", "source": "ours", "estimates": [], "per_label": labels}
+    top, observed = TopK.from_scores(np.eye(4), 1), np.eye(4)
+    estimates = evaluate(top, observed, metrics=["P@1"]).to_dicts()
+    record = {"kind": "evaluation", "source": "ours", "estimates": estimates, "per_label": labels}
     report.write(pages.page([record]), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Labels by name" in page

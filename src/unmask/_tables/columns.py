@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from unmask._names import Strings, joined
+from unmask._names import Strings, encodes, joined
 from unmask._typing import Ints
 
 
@@ -125,6 +125,8 @@ def _is_missing(cell: object) -> bool:
 
 def _text(cell: object, name: str, where: Callable[[int], str], row: int) -> str:
     if isinstance(cell, str):
+        if not cell.isascii() and not encodes(cell):
+            raise ValueError(f"{where(row)}: column {name!r} holds {cell!r:.60}, which is no text.")
         return str(cell)
     if _is_missing(cell):
         return ""

@@ -501,7 +501,10 @@ def _shard_of(arrays: dict[str, Array], count: int, n_features: int) -> Shard:
 
 
 def _refuse_infinite(part: Shard) -> None:
+    """Raise unless weights are finite and, if sparse, stored once each."""
     weights = part.weights
+    if not isinstance(weights, np.ndarray):
+        _validation.matrix(weights, name="model weights")
     values = weights if isinstance(weights, np.ndarray) else weights.data
     for numbers, name in ((values, "weights"), (part.bias, "biases")):
         for start in range(0, len(numbers), _ROWS):

@@ -44,8 +44,8 @@ def section(rows: list[LabelRow], places: int) -> report.Section:
 
 def _table(title: str, rows: list[LabelRow]) -> report.Table:
     columns: list[report.Column | str] = [
-        "label", report.Column("rows", ",d"), report.Column("propensity", ".2f"),
-        report.Column("predicted", ",d"), report.Column("hits", ",d"),
+        "label", report.Column("rows", ",.0f"), report.Column("propensity", ".2f"),
+        report.Column("predicted", ",.0f"), report.Column("hits", ",.0f"),
         report.Column("recall", ".2f"), report.Column("precision", ".2f"),
     ]  # fmt: skip
     body: list[list[report.Cell]] = [
