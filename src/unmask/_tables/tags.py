@@ -223,7 +223,7 @@ def _items(cell: str, row: int, where: Where) -> list[str]:
     try:
         listed = json.loads(cell)
     except (ValueError, RecursionError):
-        listed = ast.literal_eval(cell) if _LISTED.fullmatch(cell) else None
+        listed = _literal(cell)
     if not isinstance(listed, list | tuple | set) or not all(
         isinstance(each, str | int) and not isinstance(each, bool) for each in listed
     ):
@@ -232,6 +232,16 @@ def _items(cell: str, row: int, where: Where) -> list[str]:
             f"{_io.quoted(cell.encode()[:60])}."
         )
     return [str(each) for each in listed]
+
+
+def _literal(cell: str) -> object:
+    """A list as Python writes it; None if it is none."""
+    if not _LISTED.fullmatch(cell):
+        return None
+    try:
+        return ast.literal_eval(cell)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def ranked(rows: Coded, rank: Indices, names: tuple[str, ...], rules: Rules, where: Where) -> Coded:
