@@ -3,6 +3,7 @@
 from unmask_studies import (
     audit_plan,
     diagnosis_power,
+    false_trust,
     propensity_recovery,
     recall_histograms,
     recall_simulation,
@@ -25,6 +26,7 @@ STUDIES: dict[str, Study] = {
         variance,
         propensity_recovery,
         diagnosis_power,
+        false_trust,
         audit_plan,
         training,
     )
