@@ -2,10 +2,13 @@
 
     Y = M ⊙ Y*,   M_ij ~ Bernoulli(p_j), all independent
 
-Labels go missing; none is added.
+Labels go missing; none is added. A mask that does more (`propensity.MaskModel`: rows of little
+effort, rows nobody annotated, wrong labels) says by its method `observe` what is seen.
 """
 
 from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +17,16 @@ from unmask import _validation
 from unmask._typing import LabelsLike, PropensityLike
 
 
-def hide(true_labels: LabelsLike, propensity: PropensityLike, *, seed: int) -> sp.csr_array:
+@runtime_checkable
+class Mask(Protocol):
+    """Anything that says which labels of rows are observed."""
+
+    def observe(self, true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
+        """Observed labels of rows with these true ones (checked)."""
+        ...
+
+
+def hide(true_labels: LabelsLike, propensity: PropensityLike | Mask, *, seed: int) -> sp.csr_array:
     """Observed labels: each true label kept, independently, with its propensity.
 
         Y_ij = M_ij Y*_ij,    M_ij ~ Bernoulli(p_j)
@@ -23,8 +35,9 @@ def hide(true_labels: LabelsLike, propensity: PropensityLike, *, seed: int) -> s
     ----------
     true_labels : matrix of shape (n, L)
         Complete labels, dense or sparse.
-    propensity : array of shape (L,), or sparse matrix of shape (n, L)
-        Numbers in (0, 1]: one per label, or one per true label entry (same pattern).
+    propensity : array of shape (L,), sparse matrix of shape (n, L), or Mask
+        Numbers in (0, 1]: one per label, or one per true label entry (same pattern); or a mask
+        that does more than that, such as `propensity.MaskModel`.
     seed : int
         The same seed gives the same mask on every machine.
 
@@ -44,6 +57,8 @@ def hide(true_labels: LabelsLike, propensity: PropensityLike, *, seed: int) -> s
            [0., 1., 1.]], dtype=float32)
     """
     labels = _validation.labels(true_labels, name="true_labels")
+    if isinstance(propensity, Mask):
+        return propensity.observe(labels, np.random.default_rng(seed))
     chance = _validation.entry_propensity(propensity, labels)
     kept = np.random.default_rng(seed).random(labels.nnz) < chance
     kept_before = np.r_[0, np.cumsum(kept)].astype(labels.indptr.dtype)

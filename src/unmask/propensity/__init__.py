@@ -17,6 +17,7 @@ from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit
 from unmask.propensity.marginals import from_marginals
+from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.model import PropensityModel
 from unmask.propensity.models import (
     clip,
@@ -45,6 +46,7 @@ __all__ = [
     "PRESETS",
     "AuditPlan",
     "CurveFit",
+    "MaskModel",
     "Preset",
     "Propensity",
     "PropensityEstimate",

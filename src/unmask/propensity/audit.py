@@ -21,6 +21,7 @@ because a label was seen there would find every p_j to be 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,23 +34,58 @@ from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
 from unmask.propensity import frequency_curve as curves
 from unmask.propensity import judged
+from unmask.propensity.effort_estimate import estimate_effort
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
+from unmask.propensity.mask_model import MOST_SPURIOUS, MaskModel
 
 CURVES = ("jain", "free")
+MASKS = ("independent", "effort")
+
+
+class AuditOptions(TypedDict, total=False):
+    """Choices that every kind of audit takes."""
+
+    pool: TopK | LabelsLike | None
+    counts: ArrayLike | None
+    n: int | None
+    curve: str
+    confidence: float
+    seed: int
+
+
+@overload
+def audit(
+    observed: LabelsLike,
+    complete: LabelsLike | Judgements,
+    *,
+    mask: Literal["independent"] = ...,
+    **options: Unpack[AuditOptions],
+) -> PropensityEstimate: ...
+
+
+@overload
+def audit(
+    observed: LabelsLike,
+    complete: LabelsLike | Judgements,
+    *,
+    mask: Literal["effort"],
+    **options: Unpack[AuditOptions],
+) -> MaskModel: ...
 
 
 def audit(
     observed: LabelsLike,
     complete: LabelsLike | Judgements,
     *,
+    mask: str = "independent",
     pool: TopK | LabelsLike | None = None,
     counts: ArrayLike | None = None,
     n: int | None = None,
     curve: str = "jain",
     confidence: float = 0.95,
     seed: int = 0,
-) -> PropensityEstimate:
+) -> PropensityEstimate | MaskModel:
     """Propensities from rows of which both the observed and the complete labels are known.
 
         k_j ~ Bin(K_j, p_j),    K_j true labels j in the audited rows, k_j of them observed
@@ -64,6 +100,9 @@ def audit(
     complete : matrix of shape (m, L), or Judgements
         Complete labels of the same rows; or the judgements of an `unmask.audit`, of whole rows or
         of a two-phase sample.
+    mask : {"independent", "effort"}, default "independent"
+        "effort" also estimates how much the labels of a row are kept or lost together and how many
+        rows nobody annotated (`effort_estimate`); it needs whole rows.
     pool : TopK, or matrix of shape (m, L), optional
         What was judged, if not everything: predictions, or pairs chosen without looking at the
         observed labels. Observed and complete labels outside it are left out; a matrix to which
@@ -84,7 +123,7 @@ def audit(
 
     Returns
     -------
-    PropensityEstimate
+    PropensityEstimate, or MaskModel for mask="effort"
 
     Raises
     ------
@@ -100,7 +139,12 @@ def audit(
     >>> estimate = propensity.audit(observed, truth, curve="free")
     >>> bool((estimate.low < 0.4).all() and (estimate.high > 0.4).all())
     True
+    >>> lazy = propensity.MaskModel(np.full(20, 0.4), row_effort=0.6)
+    >>> rows = data.hide(truth, lazy, seed=1)
+    >>> propensity.audit(rows, truth, mask="effort", curve="free").row_effort > 0.3
+    True
     """
+    _validation.one_of(mask, MASKS, "mask")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
     labels = _judged(observed, complete, pool)
@@ -119,7 +163,20 @@ def audit(
         method="audit",
         notes=_notes(labels.spurious, labels.observed, effect),
     )
-    return replace(estimate, rows=labels.true.shape[0])
+    estimate = replace(estimate, rows=labels.true.shape[0])
+    return estimate if mask == "independent" else _with_effort(estimate, labels)
+
+
+def _with_effort(estimate: PropensityEstimate, labels: judged.JudgedLabels) -> MaskModel:
+    """The estimate, and beside it what the same rows say of effort and of wrong labels."""
+    if (labels.weights != 1).any():
+        raise ValueError(
+            "row effort is estimated from rows whose labels were all judged; these judgements are "
+            "of pairs. Judge whole rows (unit='rows'), or use mask='independent'."
+        )
+    effort = estimate_effort(labels.kept, labels.true, estimate.value)
+    spurious = min(labels.spurious / max(labels.observed, 1), MOST_SPURIOUS)
+    return MaskModel(estimate, effort.row_effort, effort.unannotated, spurious, effort)
 
 
 def _judged(

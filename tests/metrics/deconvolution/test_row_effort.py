@@ -9,9 +9,10 @@ import pytest
 
 from tests.helpers.count_tables import POPULATION, Row, tabulated, true_values
 from tests.helpers.oracles import subsets
-from unmask.metrics.deconvolution import row_effort, thinning
+from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit, under_effort
-from unmask.metrics.deconvolution.row_effort import RowEffort
+from unmask.propensity import row_effort
+from unmask.propensity.row_effort import RowEffort
 
 TWO_KINDS = RowEffort(0.4, (-1.0, 1.0), (0.5, 0.5))
 """Diligent and careless rows; at p = 1/2 the mean of p(e) is 1/2 by symmetry."""

@@ -7,7 +7,7 @@ from unmask.metrics.deconvolution.fitting import (
     fit,
     under_effort,
 )
-from unmask.metrics.deconvolution.row_effort import RowEffort
 from unmask.metrics.deconvolution.stratum import Counts
+from unmask.propensity.row_effort import RowEffort
 
 __all__ = ["Counts", "Deconvolution", "Deconvolved", "Goodness", "RowEffort", "fit", "under_effort"]

@@ -42,7 +42,6 @@ from unmask import _validation
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
-from unmask.metrics.deconvolution.row_effort import RowEffort, normal
 from unmask.metrics.deconvolution.stratum import (
     Counts,
     Stratum,
@@ -59,6 +58,7 @@ from unmask.metrics.verdict import (
     Verdict,
     refused,
 )
+from unmask.propensity.row_effort import RowEffort, normal
 
 __all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit", "under_effort"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from unmask.metrics.deconvolution.row_effort import RowEffort
+from unmask.propensity.row_effort import RowEffort
 
 Floats = NDArray[np.float64]
 

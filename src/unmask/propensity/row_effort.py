@@ -19,12 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from unmask import _validation
-
-Floats = NDArray[np.float64]
+from unmask._typing import Floats
 
 POINTS = 21
 MOST = 0.9  # beyond, 21 points integrate p(e) to no better than 1 %
@@ -58,8 +56,12 @@ class RowEffort:
 
     def propensities(self, propensity: Floats) -> Floats:
         """p(e) of annotated rows, points × propensities."""
+        return self.propensity_at(propensity, np.array(self.points)[:, None])
+
+    def propensity_at(self, propensity: Floats, effort: Floats) -> Floats:
+        """p(e) in annotated rows that lack the effort e; shapes broadcast."""
         annotated = np.minimum(propensity / (1.0 - self.unannotated), 1.0)
-        shift = np.sqrt(self.correlation) * np.array(self.points)[:, None]
+        shift = np.sqrt(self.correlation) * effort
         return np.asarray(ndtr((ndtri(annotated) - shift) / np.sqrt(1.0 - self.correlation)))
 
 
