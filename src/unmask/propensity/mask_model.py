@@ -9,7 +9,8 @@ real masks have beside it, each part a number that is 0 in the paper:
 
 p_j stays the propensity over all rows, those without annotation included, so no p_j can exceed
 1 − π₀; larger ones are lowered to it. A model can stand wherever propensities can, since numpy
-reads its values; who knows what to do with the other parts (`data.hide`, `evaluate`) uses them, too.
+reads its values; who knows what to do with the other parts (`data.hide`, `evaluate`) uses them,
+too.
 """
 
 from __future__ import annotations
