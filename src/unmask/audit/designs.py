@@ -269,7 +269,7 @@ def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     observed = labels_shown if question.options["observed"] == "free" else 0
     shown = frames.keys_of(question.labels)
     tops = [frames.top_keys(top, question.k, frame.shape[1]) for top in question.systems]
-    hits = np.isin(shown, np.concatenate(tops)).sum() if observed else 0
+    hits = frames.contains(np.sort(np.concatenate(tops)), shown).sum() if observed else 0
     total = max(float(expected.sum() + observed), 1.0)
     recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
     shown_strata = np.array([kind.startswith(frames.OBSERVED) for kind in frame.kinds])

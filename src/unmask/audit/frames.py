@@ -22,8 +22,10 @@ from unmask._typing import Bools, Floats, Ints
 from unmask.predictions import TopK
 from unmask.propensity import calibration
 
-FEW = 1 << 20  # so many pairs can be listed
-FAR_GROUPS, SCORE_BINS = 3, 6
+FEW = 1 << 14  # so many pairs are listed rather than drawn until enough are new
+FAR_GROUPS, SCORE_BINS = 10, 6
+EVENLY = 0.05
+"""The share of what is missing far from all lists that may be any label, observed or not."""
 TOP, LISTED, FAR, OBSERVED = "top", "listed", "far", "observed"
 
 
@@ -57,32 +59,48 @@ class PairFrame:
     def draw(self, counts: Ints, without: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """`counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
         first_far = len(self.kinds) - len(self.far_labels)
-        keys, strata = [], []
-        for stratum, count in enumerate(counts.tolist()):
+        taken = np.union1d(self.not_far, without) if without.size else self.not_far
+        keys, strata = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for stratum in np.flatnonzero(counts).tolist():
+            count = int(counts[stratum])
             if stratum < first_far:
-                members = np.setdiff1d(self.keys[self.stratum == stratum], without)
+                members = self.keys[self.stratum == stratum]
+                members = members[~contains(without, members)]
                 drawn = rng.choice(members, count, replace=False)
             else:
                 labels = self.far_labels[stratum - first_far]
-                drawn = self._draw_far(labels, count, np.union1d(self.not_far, without), rng)
+                drawn = self._draw_far(labels, count, taken, rng)
             keys.append(drawn)
             strata.append(np.full(count, stratum))
         order = rng.permutation(int(counts.sum()))
-        return np.concatenate(keys)[order].astype(np.int64), np.concatenate(strata)[order]
+        return np.concatenate(keys)[order], np.concatenate(strata)[order]
 
-    def _draw_far(self, labels: Ints, count: int, without: Ints, rng: np.random.Generator) -> Ints:
+    def _draw_far(self, labels: Ints, count: int, taken: Ints, rng: np.random.Generator) -> Ints:
         """By listing what there is, or by drawing until enough are new."""
         n, width = self.shape
-        if n * labels.size <= FEW:
+        if n * labels.size <= 8 * count or n * labels.size <= FEW:
             everything = (np.arange(n)[:, None] * width + labels).ravel()
-            return np.asarray(rng.choice(np.setdiff1d(everything, without), count, replace=False))
+            left = everything[~contains(taken, everything)]
+            return np.asarray(rng.choice(left, count, replace=False))
         drawn = np.zeros(0, dtype=np.int64)
         while drawn.size < count:
             new = rng.integers(n, size=2 * count) * width + rng.choice(labels, 2 * count)
-            _, first = np.unique(np.r_[drawn, new], return_index=True)
-            drawn = np.r_[drawn, new][np.sort(first)]
-            drawn = drawn[~np.isin(drawn, without)]
+            both = np.r_[drawn, new[~contains(taken, new)]]
+            _, first = np.unique(both, return_index=True)
+            drawn = both[np.sort(first)]
         return drawn[:count]
+
+
+def contains(ordered: Ints, keys: Ints) -> Bools:
+    """Which of the keys are in a rising array.
+
+    >>> contains(np.array([2, 5, 7]), np.array([5, 6, 9]))
+    array([ True, False, False])
+    """
+    if not ordered.size:
+        return np.zeros(keys.size, dtype=bool)
+    place = np.minimum(np.searchsorted(ordered, keys), ordered.size - 1)
+    return np.asarray(ordered[place] == keys)
 
 
 def pair_frame(
@@ -116,29 +134,32 @@ def pair_frame(
     observed = keys_of(labels)
     chance = listed_chances(systems, labels, p)
     listed = keys_of(chance)
-    in_top = np.isin(listed, np.concatenate([top_keys(top, k, width) for top in systems]))
+    firsts = np.sort(np.concatenate([top_keys(top, k, width) for top in systems]))
+    in_top = contains(firsts, listed)
     missing = _missing(chance, p)
-    unseen = ~np.isin(listed, observed)
+    unseen = ~contains(observed, listed)
     parts = [
         (TOP, listed[unseen & in_top], missing[unseen & in_top]),
         (LISTED, listed[unseen & ~in_top], missing[unseen & ~in_top]),
     ]
     if not observed_free:
-        top = np.isin(observed, listed[in_top])
+        top = contains(listed[in_top], observed)
         parts += [
             (f"{OBSERVED}-{TOP}", observed[top], np.full(int(top.sum()), 0.95)),
             (OBSERVED, observed[~top], np.full(int((~top).sum()), 0.95)),
         ]
     bins = [(kind, keys, rate, _bins(rate)) for kind, keys, rate in parts if keys.size]
-    return _assembled(labels, p, bins, np.union1d(listed, observed))
+    unlisted = observed[~contains(listed, observed)]
+    return _assembled(labels, bins, np.union1d(listed, observed), _far_counts(unlisted, p, width))
 
 
 def _assembled(
     labels: sp.csr_array,
-    p: Floats | None,
     parts: list[tuple[str, Ints, Floats, Ints]],
     not_far: Ints,
+    far_counts: Floats,
 ) -> PairFrame:
+    """The frame of listed parts and of what is far, where `far_counts` labels may be missing."""
     n, width = labels.shape
     kinds: list[str] = []
     keys, stratum, rates = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -152,10 +173,9 @@ def _assembled(
     groups = _far_groups(labels)
     not_far_labels = np.bincount(not_far % width, minlength=width)
     far_sizes = [int(n * group.size - not_far_labels[group].sum()) for group in groups]
-    unlisted = np.setdiff1d(keys_of(labels), listed)
-    count = np.bincount(unlisted % width, _odds(p, width)[unlisted % width], minlength=width)
+    overall = max(float(far_counts.sum()), 0.5) / max(sum(far_sizes), 1)
     far_rates = [
-        min(0.5, max(count[group].sum(), 0.5) / max(size, 1))
+        min(0.5, far_counts[group].sum() / max(size, 1) + EVENLY * overall)
         for group, size in zip(groups, far_sizes, strict=True)
     ]
     keep = [i for i, size in enumerate(far_sizes) if size > 0]
@@ -246,9 +266,11 @@ def _missing(chance: sp.csr_array, p: Floats | None) -> Floats:
     return np.asarray(np.maximum(r * (1 - own) / (1 - own * r), calibration.LEAST))
 
 
-def _odds(p: Floats | None, width: int) -> Floats:
-    """Labels missing for one that is observed."""
-    return np.ones(width) if p is None else (1 - p) / p
+def _far_counts(unlisted: Ints, p: Floats | None, width: int) -> Floats:
+    """How many far labels may be missing, by label: as many as observed ones that are unlisted."""
+    odds = np.ones(width) if p is None else (1 - p) / p
+    label = unlisted % width
+    return np.bincount(label, odds[label], minlength=width).astype(np.float64)
 
 
 def _bins(rate: Floats) -> Ints:
@@ -258,9 +280,12 @@ def _bins(rate: Floats) -> Ints:
 
 
 def _far_groups(labels: sp.csr_array) -> list[Ints]:
-    """Labels by how often they are observed, cut where their counts add up to equal parts."""
+    """Labels by how often they are observed, cut where the roots of their counts add up alike.
+
+    (Dalenius & Hodges: the rule that makes the variance of a stratified total least.)
+    """
     count = np.bincount(labels.indices, minlength=labels.shape[1])
     order = np.argsort(-count, kind="stable")
-    total = np.cumsum(count[order])
-    part = np.minimum(total * FAR_GROUPS // max(int(total[-1]) + 1, 1), FAR_GROUPS - 1)
+    total = np.cumsum(np.sqrt(count[order] + 0.5))
+    part = np.minimum((total / total[-1] * FAR_GROUPS).astype(np.int64), FAR_GROUPS - 1)
     return [np.sort(order[part == group]) for group in range(FAR_GROUPS) if (part == group).any()]

@@ -12,9 +12,12 @@ random part of the rows that are *not* in the other folds T, and exactly unbiase
     θ̂ = mean over folds of (1/n) [ Σ_T u + Σ_{not T} f + (n − |T|) mean over the fold (u − f) ]
 
 which differs from the above by O(1/n). In a stratified sample the last mean is taken by stratum.
-With s² the variance of the cross-fitted residuals, drawn towards ¼ as if one more row had been
-seen, Var(θ̂) = Σ_h W_h² [ (1 − m_h/n_h) s_h²/m_h + V̄_h/n_h ], where V̄ is the mean variance of
-values that are themselves estimated (pairs within a row), else 0.
+With s² the variance of the cross-fitted residuals, drawn as if by one more row towards θ (1 − θ),
+the largest that values in [0, 1] can have (¼ for ratios and differences),
+
+    Var(θ̂) = Σ_h W_h² [ (1 − m_h/n_h) s_h²/m_h + V̄_h/n_h ]
+
+where V̄ is the mean variance of values that are themselves estimated (pairs within a row), else 0.
 
 Angelopoulos et al., *Prediction-powered inference*, Science 2023; Särndal, Swensson & Wretman,
 *Model assisted survey sampling*, 1992, for the variance of two phases.
@@ -32,7 +35,7 @@ from unmask._typing import Floats, Ints
 Limits: TypeAlias = "tuple[float, float] | tuple[Floats, Floats]"
 FOLDS, RIDGE = 10, 10.0
 SPREAD = 0.25
-"""The largest variance of a value in [0, 1], of which one row is added to the residuals."""
+"""The largest variance of a value in [0, 1]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +135,15 @@ def controlled(
     return Controlled(means, residuals)
 
 
-def variance(sample: RowSample, residuals: Floats) -> float:
+def variance(sample: RowSample, residuals: Floats, largest: float = SPREAD) -> float:
     """The variance of a mean, from one residual per judged row.
 
     Parameters
     ----------
     sample : RowSample
     residuals : floats of shape (m,)
+    largest : float, default 0.25
+        The largest variance that a value can have, towards which that of the residuals is drawn.
 
     Returns
     -------
@@ -155,7 +160,7 @@ def variance(sample: RowSample, residuals: Floats) -> float:
         mine = residuals[sample.stratum == h]
         m, size, weight = float(drawn[h]), float(sample.sizes[h]), sample.sizes[h] / n
         squares = float(((mine - mine.mean()) ** 2).sum()) if mine.size > 1 else 0.0
-        spread = (squares + SPREAD * m / residuals.size) / m
+        spread = (squares + largest * m / residuals.size) / m
         open_share = 1 - m / size
         inner = 0.0
         if sample.estimated and sample.variances is None:

@@ -21,7 +21,7 @@ from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured import covariates as covariates_
 from unmask.metrics.measured import pair_totals
-from unmask.metrics.measured.control import Limits, RowSample, controlled, variance
+from unmask.metrics.measured.control import SPREAD, Limits, RowSample, controlled, variance
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
 from unmask.metrics.registry import LINEAR, METRICS, MICRO, split_measured
@@ -271,10 +271,16 @@ def row_mean(
         above, below = made.means
         value = float(above / below) if below > 0 else 0.0
         residuals = (made.residuals @ [1.0, -value]) / max(float(below), 1e-300)
-    error = math.sqrt(variance(sample, residuals))
+    bounded = not ratio and limits == (0.0, 1.0)
+    shrunk = (sample.rows.size * min(max(value, 0.0), 1.0) + 1) / (sample.rows.size + 2)
+    largest = shrunk * (1 - shrunk) if bounded else SPREAD
+    error = math.sqrt(variance(sample, residuals, largest))
     degrees = max(sample.rows.size - int((sample.drawn > 0).sum()), 1)
     half = float(student.ppf((1 + confidence) / 2, degrees)) * error
     ends = max(limits[0], value - half), min(limits[1], value + half)
+    if bounded and value in limits and not np.ptp(sample.values):
+        drawn, size = sample.rows.size, int(sample.sizes.sum())
+        ends = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
     return RowMean(value, error, ends, degrees, residuals)
 
 

@@ -146,7 +146,24 @@ def cells(judged: Judgements, above: Floats, below: Floats, confidence: float) -
                     size = np.abs(above[mine]) if sign else np.ones(kind.size)
                     y = judged.answers[mine] * size * of_kind
                     made.append(_cell(y, of_kind, size, stratum.size, (sign, b), confidence))
-    return tuple(made)
+    return _merged(made)
+
+
+def _merged(made: list[Cell]) -> tuple[Cell, ...]:
+    """All cells of a kind in which nothing was found, as one.
+
+    If nothing was found in any of them, Π (1 − p_h)^(m_h) ≥ α/2 bounds Σ N_h p_h by the largest of
+    their upper ends (up to terms of second order in p): they are not all as bad as they could be.
+    """
+    nothing: dict[tuple[float, float], Cell] = {}
+    rest = []
+    for cell in made:
+        kind = cell.above, cell.below
+        if cell.total:
+            rest.append(cell)
+        elif kind not in nothing or cell.high > nothing[kind].high:
+            nothing[kind] = cell
+    return (*rest, *nothing.values())
 
 
 def _cell(

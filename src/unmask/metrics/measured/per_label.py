@@ -1,0 +1,184 @@
+"""Precision and recall of every label, from judgements.
+
+With w = 1/π the weights of judged pairs, and hit = 1 among the first k:
+
+    precision_j = Σ w y over judged predictions of j / Σ w,    recall_j = Σ w y hit / Σ w y
+
+Predictions that are observed count as right without judging if the plan took them so. The ends are
+Wilson's with (Σw)²/Σw² judgements, of as many predictions as there are: a label that was judged
+twice has a wide interval, and one that was not judged at all the whole of [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _validation
+from unmask._typing import Floats, Ints, LabelsLike
+from unmask.data.judgements import Design, Judgements
+from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.pair_totals import mean_interval
+from unmask.metrics.measured.row_values import judged_rows
+from unmask.predictions import TopK
+
+
+@dataclass(frozen=True, eq=False)
+class LabelEstimates:
+    """One number per label, with its interval.
+
+    Parameters
+    ----------
+    value, low, high : floats of shape (L,)
+        The estimate, nan where nothing was judged, and its ends.
+    judged : floats of shape (L,)
+        How many judgements it rests on.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    judged: Floats
+
+
+def per_label(
+    top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
+) -> dict[str, LabelEstimates]:
+    """Precision and recall at k of every label, measured.
+
+    Parameters
+    ----------
+    top : TopK
+        Predictions of all n rows.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    judged : Judgements
+        See `unmask.audit`.
+    k : int
+        How many places of each row count as predicted.
+    confidence : float, default 0.95
+        Of the intervals.
+
+    Returns
+    -------
+    dict of str to LabelEstimates
+        "precision", and "recall" if pairs outside the predictions were judged.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [0], [1]], [[1.0]] * 3), [[1, 0], [0, 0], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=3)
+    >>> complete = np.array([[1, 1], [0, 0], [0, 1]])[plan.rows]
+    >>> made = per_label(top, labels, audit.from_rows(plan, complete), k=1)
+    >>> made["precision"].value, made["recall"].value
+    (array([0.5, 1. ]), array([1. , 0.5]))
+    """
+    observed = _validation.labels(labels)
+    k = _validation.positive_int(k, "k")
+    sample = judged.sample
+    entries = _entries(top, observed, judged, k)
+    made = {"precision": _precision(top, observed, judged, entries, k, confidence)}
+    if sample.design is not Design.PAIRS or all(s.drawn for s in sample.strata if s.size):
+        true = entries.relevant > 0
+        made["recall"] = _rates(
+            entries.label[true], entries.weight[true], entries.hit[true],
+            np.full(observed.shape[1], 10**12), confidence,
+        )  # fmt: skip
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Judged pairs (and free ones, of weight 1): label, 1/π, whether relevant, predicted, free."""
+
+    label: Ints
+    weight: Floats
+    relevant: Floats
+    hit: Floats
+    free: Floats
+
+
+def _entries(top: TopK, observed: sp.csr_array, judged: Judgements, k: int) -> _Entries:
+    sample = judged.sample
+    if sample.unit == "rows":
+        return _of_whole_rows(top, judged, observed, k)
+    rows, label, weight = sample.rows, sample.pair_labels, 1 / sample.probability
+    relevant, free = judged.answers, np.zeros(sample.rows.size)
+    if sample.observed_free:
+        shown = observed.tocoo()
+        mine = np.ones(shown.nnz, dtype=bool)
+        share = np.ones(observed.shape[0])
+        if sample.within is not None:
+            chosen, stratum = sample.first_phase
+            mine = np.isin(shown.row, chosen)
+            share[chosen] = np.array([s.probability for s in sample.strata])[stratum]
+        rows, label = np.r_[rows, shown.row[mine]], np.r_[label, shown.col[mine]]
+        weight = np.r_[weight, 1 / share[shown.row[mine]]]
+        relevant, free = np.r_[relevant, np.ones(mine.sum())], np.r_[free, np.ones(mine.sum())]
+    return _Entries(label, weight, relevant, place_weights(top, rows, label, k, "P"), free)
+
+
+def _of_whole_rows(top: TopK, judged: Judgements, observed: sp.csr_array, k: int) -> _Entries:
+    """All relevant pairs of the judged rows, and all their predictions."""
+    rows = judged_rows(judged, observed)
+    shape = rows.relevant.shape
+    place, column = np.nonzero(top.labels[rows.rows, :k] >= 0)
+    predicted = (np.ones(place.size), (place, top.labels[rows.rows[place], column]))
+    hit = sp.csr_array(sp.coo_array(predicted, shape=shape))
+    either = sp.csr_array(rows.relevant + hit).tocoo()
+    weight = (1 / judged.sample.probability)[either.row]
+    relevant = np.asarray(rows.relevant[either.row, either.col], dtype=np.float64).ravel()
+    in_top = np.asarray(hit[either.row, either.col], dtype=np.float64).ravel()
+    return _Entries(either.col, weight, relevant, in_top, np.zeros(either.row.size))
+
+
+def _precision(
+    top: TopK,
+    observed: sp.csr_array,
+    judged: Judgements,
+    entries: _Entries,
+    k: int,
+    confidence: float,
+) -> LabelEstimates:
+    width = observed.shape[1]
+    listed = top.labels[:, :k]
+    predicted = np.bincount(listed[listed >= 0], minlength=width)
+    mine = entries.hit > 0
+    if judged.sample.design is not Design.PAIRS:
+        return _rates(
+            entries.label[mine], entries.weight[mine], entries.relevant[mine], predicted, confidence
+        )
+    mine &= entries.free == 0
+    known = np.bincount(entries.label, entries.hit * entries.free, minlength=width)
+    rest = np.maximum(predicted - known, 0)
+    rates = _rates(
+        entries.label[mine], entries.weight[mine], entries.relevant[mine], rest, confidence
+    )
+    total = np.where(predicted > 0, predicted, np.nan)
+    value, low, high = (
+        (known + rest * np.where(rest > 0, part, 0)) / total
+        for part in (rates.value, rates.low, rates.high)
+    )
+    return LabelEstimates(value, low, high, rates.judged)
+
+
+def _rates(
+    label: Ints, weight: Floats, yes: Floats, population: Ints, confidence: float
+) -> LabelEstimates:
+    """Σ w·yes / Σ w of every label, with its ends."""
+    width = population.size
+    total = np.bincount(label, weight, minlength=width)
+    squares = np.bincount(label, weight**2, minlength=width)
+    count = np.bincount(label, minlength=width).astype(np.float64)
+    rate = np.bincount(label, weight * yes, minlength=width) / np.where(total > 0, total, np.nan)
+    low, high = np.zeros(width), np.ones(width)
+    for j in np.flatnonzero(total > 0):
+        m = max(1, round(float(total[j] ** 2 / squares[j])))
+        value = min(1.0, float(rate[j]))
+        low[j], high[j] = mean_interval(
+            value, value * (1 - value), m, max(int(population[j]), m), confidence
+        )
+    return LabelEstimates(rate, low, high, count)
