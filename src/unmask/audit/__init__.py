@@ -36,7 +36,7 @@ from unmask.audit.sheets import (
 )
 from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured import SpuriousRate, spurious
+from unmask.metrics.measured import LabelEstimates, SpuriousRate, per_label, spurious
 
 __all__ = [
     "FORMATS",
@@ -50,6 +50,7 @@ __all__ = [
     "Elusion",
     "Expected",
     "Judgements",
+    "LabelEstimates",
     "PairAgreement",
     "Question",
     "Sample",
@@ -62,6 +63,7 @@ __all__ = [
     "from_pairs",
     "from_rows",
     "label_studio_config",
+    "per_label",
     "plan",
     "plan_key",
     "read",

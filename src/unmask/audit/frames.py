@@ -59,6 +59,7 @@ class PairFrame:
     def draw(self, counts: Ints, without: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """`counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
         first_far = len(self.kinds) - len(self.far_labels)
+        without = np.sort(without)
         taken = np.union1d(self.not_far, without) if without.size else self.not_far
         keys, strata = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for stratum in np.flatnonzero(counts).tolist():

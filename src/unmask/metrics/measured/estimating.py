@@ -107,6 +107,7 @@ def measure(
     Examples
     --------
     >>> from unmask import audit, data
+    >>> from unmask.metrics import contributions
     >>> true = data.synthetic.independent(400, 9, seed=0)
     >>> seen = data.hide(true, np.full(9, 0.5), seed=1)
     >>> scores = true.toarray() + np.random.default_rng(2).random(true.shape)

@@ -5,7 +5,7 @@ With w = 1/π the weights of judged pairs, and hit = 1 among the first k:
     precision_j = Σ w y over judged predictions of j / Σ w,    recall_j = Σ w y hit / Σ w y
 
 Predictions that are observed count as right without judging if the plan took them so. The ends are
-Wilson's with (Σw)²/Σw² judgements, of as many predictions as there are: a label that was judged
+Wilson's with as many judgements as Σ w² (1 − π) leaves: a label that was judged
 twice has a wide interval, and one that was not judged at all the whole of [0, 1].
 """
 
@@ -84,8 +84,8 @@ def per_label(
     if sample.design is not Design.PAIRS or all(s.drawn for s in sample.strata if s.size):
         true = entries.relevant > 0
         made["recall"] = _rates(
-            entries.label[true], entries.weight[true], entries.hit[true],
-            np.full(observed.shape[1], 10**12), confidence,
+            entries.label[true], entries.weight[true], entries.hit[true], observed.shape[1],
+            confidence,
         )  # fmt: skip
     return made
 
@@ -149,13 +149,13 @@ def _precision(
     mine = entries.hit > 0
     if judged.sample.design is not Design.PAIRS:
         return _rates(
-            entries.label[mine], entries.weight[mine], entries.relevant[mine], predicted, confidence
+            entries.label[mine], entries.weight[mine], entries.relevant[mine], width, confidence
         )
     mine &= entries.free == 0
     known = np.bincount(entries.label, entries.hit * entries.free, minlength=width)
     rest = np.maximum(predicted - known, 0)
     rates = _rates(
-        entries.label[mine], entries.weight[mine], entries.relevant[mine], rest, confidence
+        entries.label[mine], entries.weight[mine], entries.relevant[mine], width, confidence
     )
     total = np.where(predicted > 0, predicted, np.nan)
     value, low, high = (
@@ -166,19 +166,27 @@ def _precision(
 
 
 def _rates(
-    label: Ints, weight: Floats, yes: Floats, population: Ints, confidence: float
+    label: Ints, weight: Floats, yes: Floats, width: int, confidence: float
 ) -> LabelEstimates:
     """Σ w·yes / Σ w of every label, with its ends."""
-    width = population.size
-    total = np.bincount(label, weight, minlength=width)
-    squares = np.bincount(label, weight**2, minlength=width)
-    count = np.bincount(label, minlength=width).astype(np.float64)
-    rate = np.bincount(label, weight * yes, minlength=width) / np.where(total > 0, total, np.nan)
+
+    def summed(values: Floats) -> Floats:
+        return np.bincount(label, values, minlength=width).astype(np.float64)
+
+    total, count = summed(weight), np.bincount(label, minlength=width).astype(np.float64)
+    rate = summed(weight * yes) / np.where(total > 0, total, np.nan)
+    open_share = weight * (weight - 1)  # w² (1 − π)
+    largest = summed(open_share) / np.maximum(total, 1e-300) ** 2
+    spread = summed(open_share * (yes - rate[label]) ** 2) / np.maximum(total, 1e-300) ** 2
     low, high = np.zeros(width), np.ones(width)
     for j in np.flatnonzero(total > 0):
-        m = max(1, round(float(total[j] ** 2 / squares[j])))
         value = min(1.0, float(rate[j]))
-        low[j], high[j] = mean_interval(
-            value, value * (1 - value), m, max(int(population[j]), m), confidence
-        )
+        if largest[j] == 0:  # everything was judged
+            low[j] = high[j] = value
+            continue
+        draws = 1 / largest[j]
+        if spread[j] > 0:
+            draws = min(draws, value * (1 - value) / spread[j])
+        m = max(1, round(float(draws)))
+        low[j], high[j] = mean_interval(value, value * (1 - value), m, 10**12, confidence)
     return LabelEstimates(rate, low, high, count)
