@@ -1,7 +1,6 @@
 """All studies by name."""
 
 from unmask_studies import (
-    audit,
     audit_plan,
     diagnosis_power,
     false_trust,
@@ -29,7 +28,6 @@ STUDIES: dict[str, Study] = {
         diagnosis_power,
         false_trust,
         audit_plan,
-        audit,
         training,
     )
 }
