@@ -1,7 +1,7 @@
 """Which rows to audit, so that a metric becomes certain with as few annotations as possible.
 
-These rows are chosen on purpose, to make *propensities* certain. To *measure* a metric, whatever hid
-the labels, a random sample with known probabilities is needed: `unmask.audit.plan`.
+These rows are chosen on purpose, to make *propensities* certain. To *measure* a metric, whatever
+hid the labels, a random sample with known probabilities is needed: `unmask.audit.plan`.
 
 A corrected metric θ moves with the propensities of the labels that it weighs. To first order
 
@@ -53,7 +53,7 @@ CURVE_EQUIVALENT, GUESS_EQUIVALENT = 20.0, 2.0
 
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """Rows to annotate completely, the most useful first; no sample, unlike `unmask.audit.AuditPlan`.
+    """Rows to annotate completely, the most useful first (no sample, as `audit.AuditPlan` is).
 
     Parameters
     ----------
