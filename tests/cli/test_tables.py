@@ -112,6 +112,24 @@ def test_labels_that_training_lacks_are_counted(walk: Path, tmp_path: Path) -> N
     assert "new one" in (tmp_path / "p.csv").read_text(encoding="utf-8")
 
 
+def test_predicted_names_that_no_row_has_count_as_wrong(walk: Path, tmp_path: Path) -> None:
+    top = tmp_path / "top.csv"
+    text = (walk / "predictions.csv").read_text(encoding="utf-8")
+    first = text.splitlines()[1]
+    lines = [f"{first.split(',')[0]},no such label,99", *text.splitlines()[1:]]
+    top.write_text("\n".join(["id,label,score", *lines]), encoding="utf-8")
+    files = ("--labels", walk / "test.csv", "--train", walk / "tags.csv")
+    what = ("--metrics", "P@1", "--estimators", "vanilla", "--json", "--predictions")
+    arguments = ("evaluate", *files, *what)
+    result = run(*arguments, top)
+    assert "1 predicted labels occur in no row: 'no such label'" in result.stderr.replace("\n", " ")
+    before, after = (
+        json.loads(each.stdout)["estimates"][0]["value"]
+        for each in (run(*arguments, walk / "predictions.csv"), result)
+    )
+    assert 0 <= before - after <= 1 / len(TEST) + 1e-12  # one row may have lost its hit
+
+
 def test_numbers_without_train_are_refused(walk: Path, tmp_path: Path) -> None:
     predictions.write(tmp_path / "p.txt", predictions.read(walk / "predictions.csv"))
     result = run("evaluate", "--labels", walk / "test.csv", "--predictions", tmp_path / "p.txt",

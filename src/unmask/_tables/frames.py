@@ -119,13 +119,15 @@ def open_parquet(path: PathLike) -> Source:
     import pyarrow.parquet as parquet
 
     try:
-        names = tuple(parquet.read_schema(_io.open_readable(path)).names)
+        with _io.open_readable(path) as file:
+            names = tuple(parquet.read_schema(file).names)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
 
     def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
         try:
-            table = parquet.read_table(_io.open_readable(path), columns=list(wanted))
+            with _io.open_readable(path) as file:
+                table = parquet.read_table(file, columns=list(wanted))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
         yield from _of_arrow(table, str(path), "parquet", where).blocks(wanted)

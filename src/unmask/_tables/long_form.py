@@ -149,11 +149,12 @@ def _refuse_disorder(ids: Strings, source: Source) -> None:
     """Raise unless the row numbers come as 0, 0, 1, 2, 2, …"""
     last = -1
     for line, text in enumerate(ids):
-        if not text.isdigit() or int(text) not in (last, last + 1):
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -2
+        if number not in (last, last + 1) or number < 0:
             raise ValueError(
                 f"{source.where(line)}: rows are numbered 0, 1, 2 … in order; got {text!r:.40}."
             )
-        last = int(text)
+        last = number
 
 
 def _numbers(cells: Strings, labels: Strings, source: Source) -> Singles:

@@ -106,9 +106,11 @@ def evaluate(
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
     rows = read_test(labels, train, table_columns(table))
+    described = f"jain:{dataset}" if dataset else propensity
+    _refuse_without_training(train, described)
+    rows, systems = read_systems(rows, [predictions, *(compare or ())])
     observed, trained = rows.observed, rows.trained
-    p = _propensities(trained, observed, f"jain:{dataset}" if dataset else propensity)
-    systems = read_systems(rows, [predictions, *(compare or ())])
+    p = _propensities(trained, observed, described)
     models = _models(sensitivity, p, trained)
     settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
@@ -244,19 +246,21 @@ def _write_page(path: Path, record: Record) -> None:
         report.write(pages.page([record]), path)
 
 
+def _refuse_without_training(train: Path | None, described: str) -> None:
+    """Raise if the propensities need training labels that were not given."""
+    if train is None and described.partition(":")[0] == "jain":
+        raise ValueError(
+            "Jain propensities are computed from the training labels: give --train FILE, or "
+            "propensities with --propensity FILE."
+        )
+
+
 def _propensities(
     trained: sp.csr_array | None, observed: sp.csr_array, described: str
 ) -> Propensities:
     from unmask import propensity as models
 
-    if trained is not None:
-        return models.from_spec(described, trained)
-    if described.partition(":")[0] == "jain":
-        raise ValueError(
-            "Jain propensities are computed from the training labels: give --train FILE, or "
-            "propensities with --propensity FILE."
-        )
-    return models.from_spec(described, observed)
+    return models.from_spec(described, observed if trained is None else trained)
 
 
 def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:

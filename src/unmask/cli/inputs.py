@@ -170,12 +170,37 @@ def read_test(labels: Path, train: Path | None, columns: Mapping[str, str]) -> E
     return EvaluatedRows(*_same_names(test, trained, labels, train), labels)
 
 
-def read_systems(rows: EvaluatedRows, paths: Sequence[Path]) -> dict[str, TopK]:
-    """Predictions by the name of their file, brought into the order of the rows and labels."""
+def read_systems(
+    rows: EvaluatedRows, paths: Sequence[Path]
+) -> tuple[EvaluatedRows, dict[str, TopK]]:
+    """Predictions by the name of their file, in the order of the rows and labels.
+
+    A predicted name that no row has gets a column without labels: the prediction counts as wrong.
+    """
     from unmask import predictions
 
     with progress_console.status(f"reading {', '.join(map(str, paths))}"):
-        return {str(path): _aligned(predictions.read(path), rows, path) for path in paths}
+        systems = {str(path): predictions.read(path) for path in paths}
+    rows = _with_predicted(rows, systems)
+    return rows, {path: _aligned(top, rows, path) for path, top in systems.items()}
+
+
+def _with_predicted(rows: EvaluatedRows, systems: Mapping[str, TopK]) -> EvaluatedRows:
+    from unmask._names import some
+
+    if rows.names is None:
+        return rows
+    predicted = {name for top in systems.values() for name in top.names or ()}
+    new = sorted(predicted - set(rows.names))
+    if not new:
+        return rows
+    warn(
+        f"{len(new):,} predicted labels occur in no row: {some(new, len(new))}; predictions of "
+        "them count as wrong."
+    )
+    names = (*rows.names, *new)
+    train = None if rows.train is None else rows.train.with_label_names(names)
+    return EvaluatedRows(rows.test.with_label_names(names), train, rows.path)
 
 
 def _same_names(
@@ -204,7 +229,7 @@ def _same_names(
     return second, first
 
 
-def _aligned(top: TopK, rows: EvaluatedRows, path: Path) -> TopK:
+def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
     """Predictions in the order of the labels' rows, with the labels' numbers."""
     from unmask.predictions import TopK
 
@@ -228,7 +253,9 @@ def _numbers(top: TopK) -> Any:
     import numpy as np
 
     names = top.names or ()
-    wrong = next((name for name in names if not name.isdigit() or len(name) > 9), None)
+    wrong = next(
+        (name for name in names if not (name.isascii() and name.isdigit()) or len(name) > 9), None
+    )
     if wrong is not None:
         raise ValueError(f"labels have numbers here, but {wrong!r:.60} is predicted.")
     numbers = np.array([int(name) for name in names] or [0], dtype=np.int32)

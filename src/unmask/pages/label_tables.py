@@ -10,7 +10,7 @@ SHOWN = 20
 """Lines of each table; all labels are in the stored record."""
 FEW = 5
 """A label with fewer rows says too little about its recall to be listed for it."""
-_LONGEST = 80
+_LONGEST = 60
 
 
 def section(rows: list[LabelRow], places: int) -> report.Section:
@@ -33,7 +33,8 @@ def section(rows: list[LabelRow], places: int) -> report.Section:
     text = (
         f"{len(rows):,} labels, judged by the first {places} predictions of every row. Recall is "
         "the share of recorded labels that are predicted. Precision divides hits by the "
-        "propensity, so it holds as far as the corrected estimates above do. "
+        "propensity, so it holds as far as the corrected estimates above do; where it is above 1 beyond "
+        "chance, the propensity of the label is too low. "
         f"`unmask evaluate --per-label labels.csv` writes all {len(rows):,}."
     )
     parts: list[report.Part] = [report.Text(text), _table("The most frequent labels", frequent)]
@@ -51,7 +52,7 @@ def _table(title: str, rows: list[LabelRow]) -> report.Table:
     body: list[list[report.Cell]] = [
         [_short(row["label"]), row["rows"], row["propensity"], row["predicted"], row["hits"],
          _estimate(row["recall"], row["recall_low"], row["recall_high"]),
-         _estimate(row["precision"], row["precision_low"], row["precision_high"])]
+         _precision(row)]
         for row in rows
     ]  # fmt: skip
     return report.Table(columns, body, title=title)
@@ -60,6 +61,14 @@ def _table(title: str, rows: list[LabelRow]) -> report.Table:
 def _short(name: str) -> str:
     shown = visible(name)
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
+def _precision(row: LabelRow) -> report.Cell:
+    """The precision; where even its lower end is above 1, the propensity cannot be right."""
+    low = row["precision_low"]
+    if low is not None and low > 1:
+        return "refuted: above 1"
+    return _estimate(row["precision"], low, row["precision_high"])
 
 
 def _estimate(value: float | None, low: float | None, high: float | None) -> report.Cell:
