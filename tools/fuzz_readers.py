@@ -159,6 +159,7 @@ TABLES: dict[str, bytes] = {
     "marked.csv": "\ufeffid,tags\n1,a|b\n".encode(),
     "wide16.csv": "id,tags\n1,é;b\n".encode("utf-16"),
     "rows.jsonl": b'{"id": 1, "tags": ["a", "b"], "text": "x"}\n{"id": 2, "tags": null}\n',
+    "corpus.tsv": b"a text\t<http://e.org/1> <http://e.org/2>\nanother\t<http://e.org/1>\n",
     "rows.json": b'[{"id": 1, "tags": "a;b"}, {"id": 2, "tags": ""}]',
 }
 

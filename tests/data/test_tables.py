@@ -193,6 +193,30 @@ def test_lists_in_cells(tmp_path: Path) -> None:
     assert [found.labels_of(row) for row in range(3)] == [("a", "b's"), (), ()]
 
 
+def test_annif_corpora(tmp_path: Path) -> None:
+    """Without a header, recognised by its subjects; and with one, as CSV."""
+    uri = "http://example.org/subject/"
+    lines = f'say "a"\t<{uri}1> <{uri}2>\nb\t<{uri}2>\n'
+    found = data.read(put(tmp_path, lines, "corpus.tsv"), text="text")
+    assert found.source.format == "annif"
+    assert list(found.texts or ()) == ['say "a"', "b"]
+    assert [found.labels_of(i) for i in range(2)] == [(f"{uri}1", f"{uri}2"), (f"{uri}2",)]
+    table = f"document_id,text,subject_uris\n1,a,<{uri}1> <{uri}2>\n2,b,\n"
+    found = data.read(put(tmp_path, table))
+    assert [found.labels_of(i) for i in range(2)] == [(f"{uri}1", f"{uri}2"), ()]
+    with pytest.raises(ValueError, match=r"line 2: expected <URI> <URI>"):
+        data.read(put(tmp_path, f"a\t<{uri}1>\nb\tbroken\n", "x.tsv"), delimiter="uris")
+
+
+def test_files_of_trec_and_cafa(tmp_path: Path) -> None:
+    found = data.read(put(tmp_path, "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n", "q.txt"), format="qrels")
+    assert [found.labels_of(i) for i in range(2)] == [("a",), ("b",)]
+    with pytest.raises(ValueError, match="line 1: a relevance must be a whole number, got 'x'"):
+        data.read(put(tmp_path, "q1 0 a x\n", "q.txt"), format="qrels")
+    truth = data.read(put(tmp_path, "T1\tGO:1\nT1\tGO:2\nT2\tGO:1\n", "t.tsv"), format="cafa")
+    assert [truth.labels_of(i) for i in range(2)] == [("GO:1", "GO:2"), ("GO:1",)]
+
+
 def test_choices_for_cells_that_could_mean_two_things(tmp_path: Path) -> None:
     path = put(tmp_path, "id,tags\n1,NaN\n2,a;a\n")
     found = data.read(path, nulls="empty", repeated="merge")

@@ -8,9 +8,11 @@ files of columns.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unmask._tables import long_form
 from unmask._tables.columns import Column, Lists, Source, column_of
 from unmask._tables.delimited import first_bytes, first_line, open_delimited, sniffed_separator
 from unmask._tables.frames import is_frame, open_frame, open_parquet
@@ -18,13 +20,21 @@ from unmask._tables.json_lines import open_json
 from unmask._tables.roles import Roles, roles
 from unmask._typing import PathLike
 
-FORMS = ("csv", "tsv", "jsonl", "json", "parquet")
-"""The forms of tables in files."""
+FORMS = ("csv", "tsv", "jsonl", "json", "parquet", "annif", "qrels", "cafa")
+"""The forms of tables in files; the last three have no header.
+
+`annif`: lines of text, tab, `<URI> <URI>`; `qrels`: `query 0 document relevance`, of TREC; `cafa`:
+`target term`, separated by a tab, the truth of CAFA's evaluators.
+"""
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
             ".json": "json", ".parquet": "parquet", ".pq": "parquet"}  # fmt: skip
+_WITHOUT_HEADER = {"annif": ("text", "subjects"), "cafa": ("id", "label")}
 _NAMED = re.compile(r'\s*"?[^\W\d]')
 """The beginning of a field that names a column: a letter or an underscore."""
+
+
+_ANNIF = re.compile(r"[^\t]*\t(?:<[^<>\s]+>\s*)+")
 
 
 def ending(path: PathLike) -> str | None:
@@ -53,6 +63,8 @@ def recognised(path: PathLike) -> str | None:
     if head.startswith(b"PK\x03\x04"):
         return None
     line = first_line(path)
+    if _ANNIF.fullmatch(line):
+        return "annif"
     separator = sniffed_separator(line)
     fields = line.split(separator)
     named = len(fields) > 1 and any(_NAMED.match(field) for field in fields)
@@ -70,6 +82,14 @@ def open_table(table: Any, form: str | None = None, **options: Any) -> Source:
         return open_parquet(table)
     if form in ("json", "jsonl"):
         return open_json(table)
+    if form == "qrels":
+        return long_form.open_qrels(table)
+    if form in _WITHOUT_HEADER:
+        source = open_delimited(
+            table, separator="\t", quote=None, names=_WITHOUT_HEADER[form],
+            encoding=options.get("encoding"),
+        )  # fmt: skip
+        return replace(source, form=form)
     if form == "tsv" and options.get("separator") is None:
         options["separator"] = "\t"
     return open_delimited(table, **options)

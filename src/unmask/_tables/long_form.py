@@ -99,6 +99,30 @@ def _trec(path: PathLike) -> Source:
     return Source(str(path), "trec", ("id", "label", "score"), blocks, where, {})
 
 
+def open_qrels(path: PathLike) -> Source:
+    """TREC's judgements, `query 0 document relevance`: relevance 1 and more is a label."""
+    from unmask._tables.columns import column_of
+
+    def where(row: int) -> str:
+        return f"{path}, line {row + 1}"
+
+    def blocks(wanted: Any) -> Iterator[dict[str, Any]]:
+        words = list(words_of(path, 4))
+        for number, line in enumerate(words):
+            if not re.fullmatch(r"-?[0-9]{1,9}", line[3]):
+                raise ValueError(
+                    f"{where(number)}: a relevance must be a whole number, got {line[3]!r:.40}."
+                )
+        cells = {
+            "id": [line[0] for line in words],
+            "label": [line[2] for line in words],
+            "value": ["1" if int(line[3]) > 0 else "0" for line in words],
+        }
+        yield {name: column_of(cells[name], name, where) for name in wanted}
+
+    return Source(str(path), "qrels", ("id", "label", "value"), blocks, where, {})
+
+
 def words_of(path: PathLike, count: int) -> Iterator[list[str]]:
     """The lines of a file of `count` words each."""
     from unmask import _io

@@ -25,6 +25,9 @@ from unmask._typing import Indices, Ints
 DELIMITERS = (";", "|", ",")
 LIST = "list"
 """The delimiter of cells that are lists."""
+URIS = "uris"
+"""That of cells such as `<http://example.org/1> <http://example.org/2>`, as Annif writes them."""
+_URIS = re.compile(r"<[^<>\s]+>(?:\s+<[^<>\s]+>)*")
 
 NULLS = ("nan", "null", "none", "n/a", "na", "<na>", "#n/a", "nat")
 """What programs write for a cell without a value, in small letters."""
@@ -48,7 +51,7 @@ class Rules(NamedTuple):
     Parameters
     ----------
     delimiter : str or None
-        One character, "list", "none" (a cell is one name), or None: find out.
+        One character, "list", "uris", "none" (a cell is one name), or None: find out.
     nulls : {"refuse", "empty", "name"}
         What a cell such as NaN means.
     repeated : {"refuse", "merge"}
@@ -63,9 +66,9 @@ class Rules(NamedTuple):
         """Itself; ValueError if a choice is unknown."""
         _validation.one_of(self.nulls, ("refuse", "empty", "name"), "nulls")
         _validation.one_of(self.repeated, ("refuse", "merge"), "repeated")
-        if self.delimiter not in (None, LIST, "none") and len(self.delimiter.encode()) != 1:
+        if self.delimiter not in (None, LIST, URIS, "none") and len(self.delimiter.encode()) != 1:
             raise ValueError(
-                f"a delimiter of labels is one ASCII character, 'list' or 'none'; got "
+                f"a delimiter of labels is one ASCII character, 'list', 'uris' or 'none'; got "
                 f"{self.delimiter!r}."
             )
         return self
@@ -84,6 +87,8 @@ def sniffed_delimiter(cells: Strings) -> str:
     sample = [text.strip() for text in cells[:_SAMPLE] if text.strip()]
     if sample and all(text[0] in "[" and text[-1] in "]" for text in sample):
         return LIST
+    if sample and all(_URIS.fullmatch(text) for text in sample):
+        return URIS
     often = {mark: sum(mark in text for text in sample) for mark in DELIMITERS}
     best = max(DELIMITERS, key=lambda mark: often[mark])  # the first of equals
     return best if often[best] else "none"
@@ -139,8 +144,9 @@ def coded(column: Column, rules: Rules, index: Index, where: Where) -> Coded:
 
 def _coded_strings(column: Strings, rules: Rules, index: Index, where: Where) -> Coded:
     cells = _without_nulls(column, rules, where)
-    if rules.delimiter == LIST:
-        return _coded_lists(_parsed(cells, where), index, where)
+    if rules.delimiter in (LIST, URIS):
+        items = _items if rules.delimiter == LIST else _uris
+        return _coded_lists(_parsed(cells, items, where), index, where)
     return _coded_cells(cells, rules.delimiter or "none", index, where)
 
 
@@ -209,12 +215,12 @@ def _without_nulls(cells: Strings, rules: Rules, where: Where) -> Strings:
     return Strings.of(["" if row in emptied else text for row, text in enumerate(cells)])
 
 
-def _parsed(cells: Strings, where: Where) -> Lists:
+def _parsed(cells: Strings, items: Callable[[str, int, Where], list[str]], where: Where) -> Lists:
     """Cells that are written as lists."""
     texts: list[str] = []
     ends = np.zeros(len(cells) + 1, dtype=np.int64)
     for row, cell in enumerate(cells):
-        texts += _items(cell.strip(), row, where) if cell.strip() else []
+        texts += items(cell.strip(), row, where) if cell.strip() else []
         ends[row + 1] = len(texts)
     return Lists(ends, Strings.of(texts))
 
@@ -232,6 +238,14 @@ def _items(cell: str, row: int, where: Where) -> list[str]:
             f"{_io.quoted(cell.encode()[:60])}."
         )
     return [str(each) for each in listed]
+
+
+def _uris(cell: str, row: int, where: Where) -> list[str]:
+    if not _URIS.fullmatch(cell):
+        raise ValueError(
+            f"{where(row)}: expected <URI> <URI> …, got {_io.quoted(cell.encode()[:60])}."
+        )
+    return [uri.strip("<>") for uri in cell.split()]
 
 
 def _literal(cell: str) -> object:

@@ -33,8 +33,8 @@ def section(rows: list[LabelRow], places: int) -> report.Section:
     text = (
         f"{len(rows):,} labels, judged by the first {places} predictions of every row. Recall is "
         "the share of recorded labels that are predicted. Precision divides hits by the "
-        "propensity, so it holds as far as the corrected estimates above do; where it is above 1 beyond "
-        "chance, the propensity of the label is too low. "
+        "propensity, so it holds as far as the corrected estimates above do; where it is above 1 "
+        "beyond chance, the propensity of the label is too low. "
         f"`unmask evaluate --per-label labels.csv` writes all {len(rows):,}."
     )
     parts: list[report.Part] = [report.Text(text), _table("The most frequent labels", frequent)]
