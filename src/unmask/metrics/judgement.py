@@ -261,6 +261,8 @@ def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
         return verdict
     if verdict.reason in (Reason.BIASED_BY_DESIGN, Reason.OVERFLOW, Reason.TOO_MANY_COUNTS):
         return verdict
+    if any(other.estimator == "measured" for other in judged) and verdict.level > Level.WIDE:
+        return replace(verdict, advice=Advice.NONE)  # the audit is there
     if any(evidence.refutes for evidence in run.evidence):
         return replace(verdict, advice=Advice.AUDIT)
     deconvolved = [

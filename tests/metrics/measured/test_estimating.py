@@ -223,6 +223,8 @@ def test_what_a_design_did_not_judge_is_refused_not_guessed() -> None:
         (each,) = measure(system, OBSERVED, judged, metrics=[name])
         assert np.isnan(each.value)
         assert each.verdict.reason == "not-judged"
+    with pytest.raises(ValueError, match="covariates narrow audits of rows"):
+        measure(TOP, OBSERVED, judged, metrics=["P@2"], covariates=np.ones(5))
     (fine,) = measure(TOP, OBSERVED, judged, metrics=["P@1"])
     assert fine.verdict.usable
 
@@ -268,6 +270,7 @@ def test_wrong_propensities_are_refuted_by_an_audit_and_right_ones_are_not() -> 
     )
     assert wrong["P@5", "unbiased"].verdict.level >= "doubtful"
     assert wrong["P@5", "measured"].verdict.level == "measured"
+    assert wrong["P@5", "unbiased"].verdict.advice == ""  # no advice to audit beside an audit
     assert wrong.run is not None
     assert {each.kind.value for each in wrong.run.evidence} >= {"audit-disagrees"}
 

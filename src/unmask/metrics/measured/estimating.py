@@ -92,7 +92,7 @@ def measure(
         Of the intervals.
     covariates : CovariatesLike, optional
         What else is known of all rows: (n,) or (n, q) numbers, or (n, L) matrices of pairs, such
-        as the answers of another judge.
+        as the answers of another judge; not for pairs drawn over all rows.
 
     Returns
     -------
@@ -102,7 +102,8 @@ def measure(
     Raises
     ------
     ValueError
-        If the judgements belong to data of another shape, or a metric is unknown.
+        If the judgements belong to data of another shape, a metric is unknown, or covariates come
+        with pairs drawn over all rows.
 
     Examples
     --------
@@ -359,6 +360,11 @@ def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
 
 
 def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+    if about.covariates is not None:
+        raise ValueError(
+            "covariates narrow audits of rows and two-phase audits; pairs drawn over all rows are "
+            "narrowed by their strata. Leave covariates out, or plan with design='two-phase'."
+        )
     if metric not in LINEAR or not _covered(about, metric, k, terms):
         return _not_judged(about, name)
     above, below, known = _pair_weights(about, metric, k, terms)
