@@ -571,6 +571,39 @@ def per_label(values: object, n_labels: int, name: str) -> Floats:
     return checked
 
 
+MOST_OUTSIDE = 0.05
+"""Share of observed labels of an audit that may be spurious before a swap is suspected."""
+
+
+def audited_pair(observed: Matrix, complete: Matrix) -> None:
+    """Observed and complete labels of the same audited rows, not swapped.
+
+    More than `MOST_OUTSIDE` of the observed labels outside the complete ones are an error if there
+    were fewer the other way round, and more than half of them always.
+
+    >>> import scipy.sparse as sp
+    >>> seen, true_labels = sp.csr_array([[1, 0, 0.0]]), sp.csr_array([[1, 1, 1.0]])
+    >>> audited_pair(seen, true_labels)
+    >>> audited_pair(true_labels, seen)
+    Traceback (most recent call last):
+    ValueError: 2 of 3 observed labels are not among the complete ones, and 0 of 1 the other way \
+round: are the two swapped? Give the observed labels first, then the complete ones.
+    """
+    same_shape(observed, complete, "observed", "complete")
+    both = observed.multiply(complete).nnz
+    outside, reverse = observed.nnz - both, complete.nnz - both
+    share, reverse_share = outside / max(observed.nnz, 1), reverse / max(complete.nnz, 1)
+    if share <= MOST_OUTSIDE or (share <= 0.5 and reverse_share >= share):
+        return
+    counted = f"{outside} of {observed.nnz} observed labels are not among the complete ones"
+    if reverse_share < share:
+        raise ValueError(
+            f"{counted}, and {reverse} of {complete.nnz} the other way round: are the two swapped? "
+            "Give the observed labels first, then the complete ones."
+        )
+    raise ValueError(f"{counted}; are these the same rows, in the same order?")
+
+
 def same_shape(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
     """Both matrices describe the same instances and the same labels."""
     if left.shape != right.shape:

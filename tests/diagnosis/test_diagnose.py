@@ -283,3 +283,22 @@ def test_false_alarms_are_rare() -> None:
             found = diagnose(seen[:1000], p, (seen[1000:], labels[1000:]), seed=seed)
             alarms.append(bool(violations(found)))
     assert np.mean(alarms) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(alarms))
+
+
+@pytest.mark.parametrize("kept_share", [0.3, 0.9])
+def test_swapped_files_of_an_audit_are_refused(kept_share: float) -> None:
+    """Also where few labels are missing; a mix-up of rows is refused in other words."""
+    true = planted(300)
+    p = np.full(L, kept_share)
+    seen = data.hide(true, p, seed=0)
+    for swapped in (lambda: diagnose(seen, p, (true, seen)), lambda: propensity.audit(true, seen)):
+        with pytest.raises(ValueError, match=r"two swapped\? Give the observed labels first"):
+            swapped()
+    diagnose(seen, p, (seen, true))
+
+
+def test_an_audit_of_other_rows_is_refused() -> None:
+    true, p = planted(300), np.full(L, 0.3)
+    seen = data.hide(true, p, seed=0)
+    with pytest.raises(ValueError, match="are these the same rows, in the same order"):
+        diagnose(seen, p, (sp.csr_array(seen[rng().permutation(300)]), true))

@@ -152,7 +152,7 @@ def _audit(
 ) -> tuple[sp.csr_array, sp.csr_array]:
     observed = _validation.labels(audit[0], name="observed")
     complete = _validation.labels(audit[1], name="complete")
-    _validation.same_shape(observed, complete, "observed", "complete")
+    _validation.audited_pair(observed, complete)
     if complete.shape[1] != n_labels:
         raise ValueError(f"the audit has {complete.shape[1]} labels, the data have {n_labels}.")
     return observed, complete

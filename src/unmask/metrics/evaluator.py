@@ -118,7 +118,7 @@ def evaluate(
                 top, labels, propensity, metrics=names, estimators=known, draws=draws, **options
             ),
         )  # fmt: skip
-    chosen = estimators or (["vanilla"] if propensity is None else ["vanilla", "unbiased"])
+    chosen = estimators or default_estimators(propensity)
     if isinstance(propensity, PropensityEstimate):
         top = as_top(top, metrics)
     quick: EvaluatorOptions = {**options, "interval": "normal"}
@@ -450,6 +450,11 @@ class _Sums:
                 f"labels after {self.n_labels}, and up to {new_plan.ks[-1]} predictions after "
                 f"{self.plan.ks[-1]}."
             )
+
+
+def default_estimators(propensity: object) -> list[str]:
+    """What is estimated by if nothing is said: vanilla and, with propensities, unbiased."""
+    return ["vanilla"] if propensity is None else ["vanilla", "unbiased"]
 
 
 def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:

@@ -77,7 +77,7 @@ def complete_rows(observed: LabelsLike, complete: LabelsLike) -> JudgedLabels:
     """
     seen = _validation.labels(observed, name="observed")
     true = _validation.labels(complete, name="complete")
-    _validation.same_shape(seen, true, "observed", "complete")
+    _validation.audited_pair(seen, true)
     kept = sp.csr_array(seen.multiply(true))
     return JudgedLabels(true, kept, np.ones(true.nnz), seen.nnz - kept.nnz, seen.nnz)
 

@@ -63,8 +63,10 @@ class RankingMetrics(nn.Module):
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._options = options
         self._propensity = propensity
-        self._cutoffs = [split(name)[1] for name in metrics]
         self.reset()
+        cut_offs = [split(name)[1] for name in metrics]
+        numbers = [cut_off for cut_off in cut_offs if cut_off is not None]
+        self._longest = max(numbers) if len(numbers) == len(cut_offs) else None
 
     def reset(self) -> None:
         """Forget all rows."""
@@ -107,7 +109,7 @@ class RankingMetrics(nn.Module):
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
             raise ValueError("logits must be a tensor of real numbers, rows × labels.")
         n_labels = logits.shape[1]
-        k = min(max(cutoff or n_labels for cutoff in self._cutoffs), n_labels)
+        k = n_labels if self._longest is None else min(self._longest, n_labels)
         scores, labels = _best(logits.detach().float(), k)
         labels = labels.where(scores != -torch.inf, -1)
         return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())

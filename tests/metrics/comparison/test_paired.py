@@ -154,7 +154,8 @@ def test_words_of_a_comparison() -> None:
 def test_comparison_defaults() -> None:
     top, labels, propensity = rows_of(60)
     tops = {"a": top, "b": other_top(top, 2)}
-    told = compare(tops, labels, propensity, metrics=["P@1"], estimators=["vanilla"],
+    chosen = ["vanilla", "unbiased"]
+    told = compare(tops, labels, propensity, metrics=["P@1"], estimators=chosen,
                    confidence=0.95, replicates=2000, seed=0)  # fmt: skip
     assert same(compare(tops, labels, propensity, metrics=["P@1"]), told)
 
@@ -215,3 +216,12 @@ def test_comparison_refuses_lists_of_other_lengths_and_single_rows() -> None:
         with pytest.raises(ValueError, match=f"{metric} {estimator} has no value per row"):
             compare({"a": top, "b": top}, labels, propensity, metrics=[metric],
                     estimators=[estimator])  # fmt: skip
+
+
+def test_without_estimators_a_comparison_uses_those_of_an_evaluation() -> None:
+    labels = [[1, 0], [0, 1], [1, 1], [1, 0]]
+    systems = {"first": TopK([[0]] * 4, [[1.0]] * 4), "second": TopK([[1]] * 4, [[1.0]] * 4)}
+    for p in (None, [0.5, 0.8]):
+        table = evaluate(systems["first"], labels, p, metrics=["P@1"])
+        compared = compare(systems, labels, p, metrics=["P@1"])["second"]
+        assert [each.estimator for each in compared] == [each.estimator for each in table]

@@ -31,7 +31,7 @@ from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import as_top, evaluate_once
+from unmask.metrics.evaluator import as_top, default_estimators, evaluate_once
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
@@ -58,7 +58,7 @@ def compare(
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
     metrics: Sequence[str],
-    estimators: Sequence[str] = ("vanilla",),
+    estimators: Sequence[str] | None = None,
     draws: int = propensity_uncertainty.DRAWS,
     audit: Judgements | None = None,
     covariates: CovariatesLike | None = None,
@@ -76,8 +76,9 @@ def compare(
         As in `evaluate`; an estimate widens errors and intervals.
     metrics : sequence of str
         Not metrics per label.
-    estimators : sequence of str, default ("vanilla",)
-        Not `filtered`: each system would leave out rows of its own.
+    estimators : sequence of str, optional
+        By default those of `evaluate`: vanilla and, with propensities, unbiased. Not `filtered`:
+        each system would leave out rows of its own.
     draws : int, default 100
         How many vectors are drawn from an estimate.
     audit : Judgements, optional
@@ -110,6 +111,7 @@ def compare(
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
+    estimators = estimators or default_estimators(propensity)
     if audit is not None:
         confidence = options.get("confidence", 0.95)
         measured = _measured(systems, labels, audit, metrics, covariates, confidence)
