@@ -575,7 +575,7 @@ MOST_OUTSIDE = 0.05
 """Share of observed labels of an audit that may be spurious before a swap is suspected."""
 
 
-def audited_pair(observed: Matrix, complete: Matrix) -> None:
+def audited_pair(observed: sp.csr_array, complete: sp.csr_array) -> None:
     """Observed and complete labels of the same audited rows, not swapped.
 
     More than `MOST_OUTSIDE` of the observed labels outside the complete ones are an error if there
