@@ -93,7 +93,14 @@ def test_charts_carry_the_styles_of_estimators(table: Table, under_powers: Table
         for chart in drawing.charts:
             assert [s.style for s in chart.series] == [charts.STYLES[s.name] for s in chart.series]
     (drawing, *_) = charts.along(under_powers.to_dicts(), rules={"P@1": 0.5}).charts
-    assert drawing.rules == (report.Rule("truth", 0.5, style=charts.STYLES["truth"]),)
+    assert drawing.rules[0] == report.Rule("truth", 0.5, style=charts.STYLES["truth"])
+
+
+def test_a_line_at_one_stands_where_the_axis_goes_beyond_it() -> None:
+    row = {"metric": "P@1", "estimator": "unbiased", "low": 0.4, "high": 1.2}
+    within, beyond = (charts.estimates([{**row, "value": x}]).charts[0] for x in (0.9, 1.1))
+    assert within.rules == ()
+    assert [(rule.name, rule.value) for rule in beyond.rules] == [("most possible", 1.0)]
 
 
 @pytest.mark.parametrize("parameters", [(0.5, 2.0), (0.5, None), (None, None)])

@@ -247,3 +247,24 @@ def test_conditions_are_those_of_the_estimate() -> None:
     assert each.verdict.level is Level.CONDITIONAL  # audited propensities are still a condition
     assert each.verdict.condition.endswith("by the audit of 300 rows")
     assert each.verdict.to_dict()["condition"] == each.verdict.condition
+
+
+def test_files_without_empty_rows_doubt_row_by_row_corrections_only() -> None:
+    """Rows that lost all labels were left out: unbiased speaks of others, deconvolved of these."""
+    top, labels = masked(1500, 0.3, seed=5)
+    top = TopK(np.roll(top.labels, 1, axis=0), top.scores)  # a model that is hardly ever right
+    kept = np.flatnonzero(labels.sum(axis=1))
+    assert kept.size < 1300
+    asked: dict[str, Any] = {"metrics": ["P@5"], "estimators": ["unbiased", "deconvolved"]}
+    part = TopK(top.labels[kept], top.scores[kept])
+    table = evaluate(part, labels[kept], propensity.constant(L, 0.3), **asked)
+    unbiased, deconvolved = (each.verdict for each in table)
+    assert (unbiased.level, unbiased.reason) == ("doubtful", "left-out")
+    assert unbiased.advice is Advice.USE_DECONVOLVED
+    assert deconvolved.level is Level.CONDITIONAL
+    assert deconvolved.condition.endswith("and rows that lost all of them were left out")
+    whole = evaluate(top, labels, propensity.constant(L, 0.3), **asked)
+    assert all(each.verdict.level is Level.CONDITIONAL for each in whole)
+    assert whole["P@5", "deconvolved"].verdict.condition.endswith("0.3 for all")
+    few = evaluate(part, labels[kept], propensity.constant(L, 0.99), **asked)
+    assert few["P@5", "unbiased"].verdict.level is Level.CONDITIONAL  # hardly any would be lost

@@ -348,7 +348,10 @@ def test_per_entry_propensities_equal_per_label_ones_that_say_the_same() -> None
     options = {"metrics": ["R@3", "nDCG@3", "PSP@3"], "estimators": ["unbiased", "bound"]}
     per_label = evaluate(scores, labels, propensity, **options)
     per_entry = evaluate(scores, labels, entries, **options)
-    assert per_label.to_dicts() == per_entry.to_dicts()
+    for left, right in zip(per_label, per_entry, strict=True):
+        assert (left.value, left.interval, left.verdict.level) == (
+            right.value, right.interval, right.verdict.level
+        )  # fmt: skip
 
 
 def recall_mp(hit: np.ndarray, rest: np.ndarray, digits: int) -> float:

@@ -121,7 +121,8 @@ def test_tables_are_addressed_by_key(table: Table) -> None:
 
 def test_estimates_print_value_and_interval() -> None:
     large = Estimate("R@1", "unbiased", -12345.6, 1e5, (-2e5, 2e5), 1.0, 1.0, 9, WIDE)
-    assert str(large) == "−1.235e+04 [−200,000, 200,000]"
+    assert str(large) == "< −1e3 [< −1e3, > 1e3]"
+    assert str(replace(large, metric="DCG@1")) == "−1.235e+04 [−200,000, 200,000]"
 
 
 def test_names_cannot_become_markup() -> None:
@@ -145,7 +146,7 @@ def test_text_is_the_grid_and_then_what_to_be_careful_about() -> None:
         "P@1     0.5000 [0.3000, 0.7000]\n"
         "R@10                             0.5000 [0.3000, 0.7000]\n"
         "\n"
-        "R@10 bound: wide: ± 0.2000"
+        "R@10 by bound: wide: ± 0.2000"
     )
     tables = Tables("system", {"ours": Table([ONE]), "theirs": Table([doubtful])})
     assert str(tables) == (
@@ -153,7 +154,7 @@ def test_text_is_the_grid_and_then_what_to_be_careful_about() -> None:
         "P@1     vanilla    0.5000 [0.3000, 0.7000]\n"
         "R@10    bound                               0.5000 [0.3000, 0.7000]\n"
         "\n"
-        "theirs: R@10 bound: wide: ± 0.2000"
+        "theirs: R@10 by bound: wide: ± 0.2000"
     )
     assert len(Table([ONE, doubtful])) == 2
     assert len(tables) == 2
@@ -161,7 +162,9 @@ def test_text_is_the_grid_and_then_what_to_be_careful_about() -> None:
 
 def test_numbers_are_short() -> None:
     large = replace(ONE, value=9999.0, interval=(-9999.99, 10_000.0))
-    assert str(large) == "9999.0000 [−9999.9900, 10,000]"
+    assert str(large) == "> 1e3 [< −1e3, > 1e3]"  # a metric of at most 1
+    assert str(replace(large, metric="DCG@5")) == "9999.0000 [−9999.9900, 10,000]"
+    assert large.plus_minus == "> 1e3 ± > 1e3"
 
 
 def test_markdown_and_latex_hold_half_the_interval() -> None:

@@ -126,7 +126,9 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "count": 3, "rows": 900, "of": "rows", "share": 0.8, "value": 1.2, "half_width": 0.2,
         "variance": 1.0, "least_variance": 2.0, "misfit": 0.1, "pooled": 0.3, "metric": "R",
         "observed": 0.4, "counts": 5000, "k": 5, "design_effect": 2.0, "refused": 0.3,
-        "estimator": "bound", "other": "deconvolved", "other_value": 0.4,
+        "estimator": "bound", "other": "deconvolved", "other_value": 0.4, "lost": 0.1,
+        "judged": 200, "unit": "rows", "spurious": 0.1, "low": 0.1, "high": 0.2,
+        "observed_free": True, "unanswered": 3, "design": "rows",
         "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
     said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}
@@ -135,8 +137,8 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         verdict = Verdict(Level.DOUBTFUL, Reason.MISFIT, advice, details)
         assert verdict.sentence.startswith("doubtful: 10% of the rows do not fit")
         assert verdict.to_dict() == {"level": "doubtful", "reason": "misfit",
-                                     "advice": advice.value, "condition": "",
-                                     "text": str(verdict)}  # fmt: skip
+                                     "advice": advice.value, "condition": "", "outcome": "",
+                                     "why": verdict.why, "text": str(verdict)}  # fmt: skip
         assert hash(verdict) == hash(Verdict(Level.DOUBTFUL, Reason.MISFIT, advice))
 
 

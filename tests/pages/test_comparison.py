@@ -20,13 +20,19 @@ def test_differences_stand_with_their_intervals_and_p_values() -> None:
          "high": value, "verdict": VERDICT, "details": {"p_value": p}}
         for value, p in ((0.25, 0.01), (None, None))
     ]  # fmt: skip
-    text, table = differences_section(rows).parts
+    text, table, verdicts = differences_section(rows).parts
     assert isinstance(text, report.Text)
     assert isinstance(table, report.Table)
+    assert isinstance(verdicts, report.Verdicts)
+    level = report.Verdict("good", "measured")
     assert table.rows == (
-        ("new", "P@1", "vanilla", report.Estimate(0.25, 0.25, 0.25), 0.01),
-        ("new", "P@1", "vanilla", report.Estimate(None), None),
+        ("new", "P@1", "vanilla", report.Estimate(0.25, 0.25, 0.25), level, 0.01),
+        ("new", "P@1", "vanilla", report.Estimate(None), level, None),
     )
+    move = {"system": "new", "metric": "P@1", "estimator": "unbiased", "value": 0.2, "gammas": [],
+            "efforts": [], "exact": True, "turns_at": 1.4, "text": "it changes"}  # fmt: skip
+    last = differences_section(rows, [move]).parts[-1]
+    assert last == report.Text("new, P@1 unbiased: it changes.")
 
 
 @pytest.mark.parametrize("value", [None, float("nan")])
@@ -46,14 +52,14 @@ def test_every_system_has_a_chart_against_the_first() -> None:
     verdicts, *drawings, table = ranking_section(Ranking("R@5", "unbiased", "old", rows)).parts
     assert isinstance(verdicts, report.Verdicts)
     assert isinstance(table, report.Table)
-    assert [verdict.level for verdict in verdicts.verdicts] == ["good", "good"]
+    assert [verdict.level for verdict in verdicts.verdicts] == ["info", "info"]
     assert [chart.series[0].name for chart in drawings] == ["new − old", "newer − old"]
     assert [chart.series[0].x for chart in drawings] == [("p", "p²")] * 2
     assert len(table.rows) == 4
 
 
 def test_a_section_shows_what_the_statement_says() -> None:
-    for differences, level in (({"γ = 0": 0.2}, "good"), ({"x": 0.2, "y": -0.2}, "warning")):
+    for differences, level in (({"γ = 0": 0.2}, "info"), ({"x": 0.2, "y": -0.2}, "warning")):
         found = ranking_of(differences)
         verdicts, chart, table = ranking_section(found).parts
         assert isinstance(verdicts, report.Verdicts)
@@ -65,3 +71,26 @@ def test_a_section_shows_what_the_statement_says() -> None:
         assert series.low[0] < series.y[0] < series.high[0]
         assert isinstance(table, report.Table)
         assert len(table.rows) == len(differences)
+
+
+def test_an_order_under_models_that_the_data_refute_is_not_good() -> None:
+    """Values that no metric can have refute the model; what they say of an order counts nothing."""
+    rows = [
+        {"model": name, "parameters": {"γ": γ}, "system": "new", "value": value, "first": 0.5,
+         "difference": value - 0.5, "low": value - 0.6, "high": value - 0.4, "level": level}
+        for name, γ, value, level in (
+            ("γ = 0", 0.0, 0.7, "conditional"), ("γ = 2", 2.0, 3.5, "unusable")
+        )
+    ]  # fmt: skip
+    mixed, refuted, sound = (
+        Ranking("P@5", "unbiased", "old", tuple(some)) for some in (rows, rows[1:], rows[:1])
+    )
+    for ranking, badge, level in (
+        (mixed, "doubtful", "warning"), (refuted, "unusable", "error"),
+        (sound, "conditional", "info"),
+    ):  # fmt: skip
+        verdicts = ranking_section(ranking).parts[0]
+        assert isinstance(verdicts, report.Verdicts)
+        assert {(each.badge, each.level) for each in verdicts.verdicts} == {(badge, level)}
+    assert mixed.statement.endswith("The data refute the other 1.")
+    assert refuted.statement.startswith("No propensity model gives new and old an order")

@@ -86,7 +86,10 @@ def test_long_lists_of_unusable_estimates_are_cut() -> None:
 def test_the_table_shows_the_verdict_with_its_level() -> None:
     rows = [row("P@1", "vanilla"), row("P@1", "unbiased", None, BAD)]
     section = evaluation.sections(record(*rows))[0]
-    assert [verdict.level for verdict in cells("verdict", section)] == ["info", "error"]
+    assert [verdict.level for verdict in cells("level", section)] == ["info", "error"]
+    verdicts = section.parts[1]
+    assert isinstance(verdicts, report.Verdicts)
+    assert [each.badge for each in verdicts.verdicts] == ["conditional", "unusable"]
     assert cells("value", section) == [report.Estimate(0.5, 0.4, 0.6), report.Estimate(None)]
 
 
@@ -135,3 +138,42 @@ def test_the_page_is_drawn(page: report.Page) -> None:
         "Estimates", "Sensitivity to the propensities", "The labels", "What the estimators mean",
     ]  # fmt: skip
     assert report.render(page)
+
+
+def test_a_page_opens_with_the_headline_and_a_comparison_with_the_winner() -> None:
+    rows = [row("R@5", "vanilla"), row("R@5", "deconvolved", 0.6, DOUBT)]
+    opened = {**record(*rows), "headline": "The assumptions do not hold."}
+    assert evaluation.summary(opened) == ["The assumptions do not hold."]  # no corrected number
+    assert evaluation.title(opened) is None
+    assert pages.page([opened]).title == "Evaluation of system.txt"
+    compared = {**opened, "comparison": {"title": "a is better than b in R@5 (conditional)",
+                                         "headline": "a is better than b, if so."}}  # fmt: skip
+    page = pages.page([compared])
+    assert page.title == "a is better than b in R@5 (conditional)"
+    assert page.summary[:2] == ("a is better than b, if so.", "The assumptions do not hold.")
+
+
+DOUBT = {"level": "doubtful", "reason": "refuted", "advice": "audit", "text": "doubtful: so"}
+
+
+def test_how_far_numbers_move_is_drawn_once_for_all_metrics() -> None:
+    move = {
+        "system": "", "metric": "R@5", "estimator": "deconvolved", "value": 0.6, "exact": False,
+        "gammas": [{"gamma": 1.25, "low": 0.5, "high": None},
+                   {"gamma": 1.5, "low": 0.4, "high": 1.2}],
+        "efforts": [{"correlation": 0.0, "value": 0.6}, {"correlation": 0.5, "value": 0.55},
+                    {"correlation": 0.75, "value": None}],
+        "turns_at": None, "text": "0.5 to 0.7",
+    }  # fmt: skip
+    moved = {**record(row("R@5", "deconvolved", 0.6)), "moves": [move]}
+    section = evaluation.sections(moved)[1]
+    assert section.title == "How far the numbers move"
+    chart = next(part for part in section.parts if isinstance(part, report.Chart))
+    ends = {series.name: (series.low, series.high) for series in chart.series}
+    assert ends == {
+        "p off by up to 1.25 times": ((0.5,), (0.6,)),  # the data refuse the other end
+        "p off by up to 1.5 times": ((0.4,), (1.2,)),
+        "labels of a row lost together": ((0.55,), (0.6,)),
+    }
+    assert [rule.value for rule in chart.rules] == [1.0]  # the axis goes beyond what can be
+    assert report.render(pages.page([moved]))

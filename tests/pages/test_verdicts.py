@@ -6,7 +6,14 @@ import pytest
 
 from unmask import report
 from unmask.metrics import Advice, Level, Reason, Verdict
-from unmask.pages.verdicts import LEVELS, is_unusable, verdict_cell, verdict_level, verdict_text
+from unmask.pages.verdicts import (
+    LEVELS,
+    is_unusable,
+    verdict_cell,
+    verdict_level,
+    verdict_list,
+    verdict_text,
+)
 
 CARRIED = {"count": 3, "rows": 900, "of": "rows", "share": 0.8}
 
@@ -24,7 +31,11 @@ def test_values_and_stored_records_show_the_same(level: Level) -> None:
     verdict = Verdict(level, Reason.FEW_ROWS, Advice.USE_DECONVOLVED, CARRIED)
     cell = verdict_cell(verdict.to_dict())
     words = "3 of 900 rows carry 80% of the estimate; use deconvolved"
-    assert (cell.level, cell.words) == (LEVELS[level], f"{level.value}: {words}")
+    assert (cell.level, cell.words) == (LEVELS[level], level.value)
+    row = {"metric": "R@5", "estimator": "unbiased", "verdict": verdict.to_dict()}
+    (why,) = verdict_list([row, {**row, "metric": "R@1"}]).verdicts
+    assert (why.level, why.badge) == (LEVELS[level], level.value)
+    assert (why.words, why.evidence) == ("R@5 and R@1 by unbiased", f"{words}.")
     assert verdict_cell(verdict) == cell
     assert verdict_level(verdict) is verdict_level(verdict.to_dict()) is level
     assert verdict_text(verdict) == verdict_text(verdict.to_dict()) == str(verdict)

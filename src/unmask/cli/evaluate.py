@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
 
 import typer
 
@@ -29,20 +29,14 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats, Record
     from unmask.metrics import Estimate, Ranking, Table, Tables
+    from unmask.metrics.robustness import Sensitivity
     from unmask.predictions import TopK
     from unmask.propensity import PropensityEstimate, PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate"
 Models: TypeAlias = "dict[str, PropensityModel]"
 
-ABOUT_PSP = (
-    "PSP@k, PSnDCG@k and PSDCG@k divide weighted hits by the best weighted hits possible on the "
-    "observed labels:\na score of at most 1, below P@k where rare labels are missed."
-)
-ABOUT_EXCESS = (
-    "An unbiased estimate is right on average; a single one may exceed 1 or fall below 0 when few "
-    "rows carry it."
-)
+MOVES = "how far conditional numbers move if propensities are off, or labels of a row lost together"
 
 
 def evaluate(
@@ -88,6 +82,14 @@ def evaluate(
         ),
     ] = None,
     table: options.Table = None,
+    no_sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--no-sensitivity",
+            help="Do not say how far conditional numbers move if propensities are off by a factor, "
+            "or labels of a row go missing together.",
+        ),
+    ] = False,
     html: options.Html = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -125,6 +127,8 @@ def evaluate(
             around = _models_around(models, sensitivity, trained)
             rankings = _rankings(systems, observed, around, evaluation.table, settings)
             evaluation = replace(evaluation, rankings=rankings)
+        if not no_sensitivity:
+            evaluation = replace(evaluation, moves=_moves(evaluation))
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
     if per_label is not None or ((as_json or html is not None) and rows.names is not None):
@@ -162,6 +166,30 @@ class Evaluation:
     sensitivity: Tables | None
     differences: Tables | None = None
     rankings: Sequence[Ranking] = ()
+    moves: Sequence[Move] = ()
+
+
+class Move(NamedTuple):
+    """How far a conditional number moves: of a system, or (`system`) its difference to another."""
+
+    system: str
+    estimate: Estimate
+    sensitivity: Sensitivity
+
+
+def _moves(evaluation: Evaluation) -> list[Move]:
+    """One per metric that has a conditional number: that of the best estimator."""
+    from unmask.metrics.headline import best_by_metric
+
+    tables = {"": evaluation.table}
+    if evaluation.differences is not None:
+        tables |= {name: evaluation.differences[name] for name in evaluation.differences}
+    return [
+        Move(system, each, each.sensitivity)
+        for system, table in tables.items()
+        for each in best_by_metric(table.conditional())
+        if each.sensitivity is not None
+    ]
 
 
 def _evaluate(
@@ -231,7 +259,24 @@ def _record(
         "kind": "evaluation",
         "source": str(predictions),
         "command": command(),
+        "headline": evaluation.table.headline,
+        "run": None if evaluation.table.run is None else evaluation.table.run.to_dict(),
         "estimates": evaluation.table.to_dicts(),
+        "moves": [
+            {
+                "system": each.system,
+                "metric": each.estimate.metric,
+                "estimator": each.estimate.estimator,
+                "value": each.estimate.value,
+                **each.sensitivity.to_dict(),
+            }
+            for each in evaluation.moves
+        ],
+        "comparison": evaluation.differences
+        and {
+            "title": evaluation.differences.title,
+            "headline": evaluation.differences.headline,
+        },
         "sensitivity": evaluation.sensitivity.to_dicts() if evaluation.sensitivity else [],
         "differences": evaluation.differences.to_dicts() if evaluation.differences else [],
         "rankings": [ranking.to_dict() for ranking in evaluation.rankings],
@@ -294,7 +339,13 @@ def _models_around(models: Models, kind: str | None, trained: sp.csr_array | Non
 
 
 def _show(evaluation: Evaluation, predictions: Path) -> None:
+    opening = [evaluation.table.headline]
+    if evaluation.differences is not None:
+        opening = [*evaluation.differences.headline.splitlines(), *opening]
+    for sentence in opening:
+        results.print(one_line(sentence, "bold"), "", sep="\n")
     _show_estimates(evaluation.table, predictions)
+    _show_moves(evaluation.moves)
     if evaluation.sensitivity is not None:
         results.print("\nthe same under other propensities")
         results.print(str(evaluation.sensitivity))
@@ -306,8 +357,7 @@ def _show(evaluation: Evaluation, predictions: Path) -> None:
 
 
 def _show_estimates(table: Table, predictions: Path) -> None:
-    from unmask.metrics import ESTIMATORS, METRICS
-    from unmask.metrics.registry import split
+    from unmask.metrics import ESTIMATORS
 
     estimators = list(dict.fromkeys(each.estimator for each in table))
     cells = {(each.metric, each.estimator): each for each in table}
@@ -327,21 +377,39 @@ def _show_estimates(table: Table, predictions: Path) -> None:
             "Intervals carry what is not known of the propensities: "
             f"{min(shares):.0%} to {max(shares):.0%} of the variance."
         )
-    if any(METRICS[split(name)[0]].over == "ratio" for name in names):
-        results.print(ABOUT_PSP)
-    if any(each.value < 0 or each.value > 1 for each in table if each.estimator == "unbiased"):
-        results.print(ABOUT_EXCESS)
 
 
 def _cell(estimate: Estimate | None) -> str:
-    from unmask.report import format_value
-
     if estimate is None:
         return ""
-    if math.isnan(estimate.value):
-        return "refused"
-    half = (estimate.interval[1] - estimate.interval[0]) / 2
-    return f"{format_value(estimate.value, '.4f')} ± {format_value(half, '.4f')}"
+    return "refused" if math.isnan(estimate.value) else estimate.plus_minus
+
+
+def _show_moves(moves: Sequence[Move]) -> None:
+    """One line per metric: over propensities within a factor, and over row effort."""
+    from unmask.metrics.robustness import GAMMAS, between
+
+    for title, own in _by_title(moves).items():
+        turning = any(each.sensitivity.turning for each in own)
+        efforts = any(each.sensitivity.efforts for each in own)
+        columns = ["metric", "number", *(f"p off by ≤ {gamma:g} ×" for gamma in GAMMAS)]
+        columns += ["lost together"] * efforts + ["winner changes at"] * turning
+        lines = []
+        for _, each, moved in own:
+            line = [f"{each.metric} {each.estimator}", format(each.value, ".3f")]
+            line += [between(end.low, end.high) for end in moved.gammas]
+            line += [between(*moved.over_efforts) if moved.efforts else ""] * efforts
+            line += [moved.turning_factor] * turning
+            lines.append(line)
+        show_rows(title, columns, lines)
+
+
+def _by_title(moves: Sequence[Move]) -> dict[str, list[Move]]:
+    titles: dict[str, list[Move]] = {}
+    for each in moves:
+        title = f"how far the difference of {each.system} moves" if each.system else MOVES
+        titles.setdefault(title, []).append(each)
+    return titles
 
 
 MODELS: dict[str, Callable[[Propensities, sp.csr_array | None], Models]] = {

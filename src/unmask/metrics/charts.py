@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from unmask import report
@@ -16,6 +16,7 @@ COLUMNS = 3
 
 STYLES: report.Styles = {
     "truth": report.Style("ink"),
+    "most possible": report.Style("gray"),
     "vanilla": report.Style("blue", "circle"),
     "unbiased": report.Style("orange", "square"),
     "bound": report.Style("green", "triangle"),
@@ -56,10 +57,87 @@ def estimates(rows: Iterable[Row]) -> report.Panels:
             [_series(row["estimator"], [row["estimator"]], [row]) for row in group],
             title=metric,
             y=scale(row["value"] for row in group),
+            rules=most(scale(row["value"] for row in group)),
         )
         for metric, group in shown.items()
     ]
     return report.Panels(charts, columns=COLUMNS, title="Estimates and their intervals")
+
+
+def most(axis: report.Axis) -> list[report.Rule]:
+    """A line at 1, the most that these metrics can be, where the axis goes beyond it.
+
+    Parameters
+    ----------
+    axis : Axis
+        As `scale` makes it.
+
+    Returns
+    -------
+    list of Rule
+
+    Examples
+    --------
+    >>> [rule.value for rule in most(scale([0.3, 1.1]))], most(scale([0.3]))
+    ([1.0], [])
+    """
+    beyond = axis.high is not None and axis.high > 1
+    return [report.Rule("most possible", 1.0, style=STYLES["most possible"])] if beyond else []
+
+
+def moves(rows: Iterable[Row]) -> report.Chart:
+    """How far numbers move: over propensities within a factor, and over row effort.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        With metric, estimator, value, gammas and efforts, as `unmask evaluate --json` stores them
+        under "moves".
+
+    Returns
+    -------
+    Chart
+        A row of intervals per metric.
+
+    Examples
+    --------
+    >>> near = {"gamma": 1.25, "low": 0.4, "high": 0.6}
+    >>> row = {"metric": "R@5", "estimator": "unbiased", "value": 0.5, "gammas": [near],
+    ...        "efforts": []}
+    >>> [series.name for series in moves([row]).series]
+    ['p off by up to 1.25 times']
+    """
+    lines: dict[str, dict[str, tuple[float, float, float]]] = {}
+    values = []
+    for row in rows:
+        name = f"{row['metric']} {row['estimator']}"
+        for label, low, high in _ends(row):
+            lines.setdefault(label, {})[name] = row["value"], low, high
+            values += [low, high]
+    axis = scale(values)
+    return report.Chart(
+        "dots",
+        [
+            report.Series(label, list(line), *map(list, zip(*line.values(), strict=True)))
+            for label, line in lines.items()
+        ],
+        title="How far conditional numbers move",
+        y=axis,
+        rules=most(axis),
+    )
+
+
+def _ends(row: Row) -> Iterator[tuple[str, float, float]]:
+    """The ends of one number by what is varied; the number itself where the data refuse an end."""
+    value = row["value"]
+    for each in row["gammas"]:
+        low, high = (value if end is None or end != end else end
+                     for end in (each["low"], each["high"]))  # fmt: skip
+        yield f"p off by up to {each['gamma']:g} times", low, high
+    over = [each["value"] for each in row["efforts"]]
+    if over:
+        known = [value, *(end for end in over if end is not None and end == end)]
+        yield "labels of a row lost together", min(known), max(known)
 
 
 def along(
@@ -120,7 +198,7 @@ def _along(
         return report.Chart("dots", series, title=metric, rules=truth)
     x = report.Axis(label or PARAMETERS.get(parameter, parameter))
     y = scale(row["value"] for row in rows)
-    return report.Chart("lines", series, title=metric, x=x, y=y, rules=truth)
+    return report.Chart("lines", series, title=metric, x=x, y=y, rules=[*truth, *most(y)])
 
 
 PARAMETERS = {"γ": "γ: propensities p^γ"}

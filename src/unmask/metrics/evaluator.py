@@ -8,7 +8,8 @@ order, give to the last bit what one call on all rows gives.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -18,18 +19,18 @@ from numpy.typing import NDArray
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data.judgements import Judgements
-from unmask.metrics import estimates, plan, propensity_uncertainty, state
+from unmask.metrics import estimates, perturbation, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
-from unmask.metrics.registry import MICRO, split, split_measured
+from unmask.metrics.registry import METRICS, MICRO, split, split_measured
 from unmask.metrics.run import Run
-from unmask.metrics.table import Table
+from unmask.metrics.table import Estimate, Table
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
-from unmask.propensity.source import SourceKind, source_of
+from unmask.propensity.source import Source, SourceKind, source_of
 
 if TYPE_CHECKING:
     from unmask.metrics.measured.covariates import CovariatesLike
@@ -136,7 +137,38 @@ def evaluate(
         confidence=options.get("confidence", 0.95),
         interval=options.get("interval", "normal"),
     )
-    return judge_run(tables[""])
+    table = judge_run(tables[""])
+    if propensity is None or table.run is None or table.run.complete:
+        return table
+    again = _Again(as_top(top, metrics), labels, propensity, options)
+    return replace(table, estimates=tuple(map(again.based, table)))
+
+
+@dataclass(frozen=True)
+class _Again:
+    """The rows of a call, kept for what only they can tell: how far unbiased estimates move."""
+
+    top: TopK
+    labels: LabelsLike
+    propensity: PropensityLike
+    options: EvaluatorOptions
+
+    def based(self, each: Estimate) -> Estimate:
+        """The estimate, with the rows if its sensitivity needs them."""
+        if each.estimator != "unbiased" or each.basis is not None or not np.isfinite(each.value):
+            return each
+        metric, k = split(each.metric)
+        if METRICS[metric].over != "rows":
+            return each
+        again = partial(_value_again, self, each.metric)
+        rows = (self.top, self.labels, self.propensity)
+        return replace(each, basis=perturbation.FromRows(k or self.top.k, each.value, *rows, again))
+
+
+def _value_again(rows: _Again, metric: str, propensity: PropensityLike) -> float:
+    quick: EvaluatorOptions = {**rows.options, "interval": "normal"}
+    evaluator = evaluate_once(rows.top, rows.labels, propensity, [metric], ["unbiased"], quick)
+    return evaluator.unjudged()[metric, "unbiased"].value
 
 
 def evaluate_once(
@@ -333,12 +365,16 @@ class Evaluator:
     def unjudged(self) -> Table:
         """The same, every number judged by itself only."""
         summary = self.summary()
-        numbers = tuple(estimates.estimate(cell, summary) for cell in summary.plan.cells)
-        return Table(numbers, self._run(summary.state))
+        numbers = [estimates.estimate(cell, summary) for cell in summary.plan.cells]
+        based = tuple(
+            replace(each, basis=perturbation.basis(cell, each.value, summary))
+            for cell, each in zip(summary.plan.cells, numbers, strict=True)
+        )
+        return Table(based, self._run(summary.state))
 
     def _run(self, sums: state.State) -> Run:
         """What the numbers share."""
-        return Run(self._source, sums.rows, sums.empty_rows, self._confidence, sums.complete)
+        return run_of(sums, self._source, self._confidence)
 
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
@@ -455,6 +491,12 @@ class _Sums:
 def default_estimators(propensity: object) -> list[str]:
     """What is estimated by if nothing is said: vanilla and, with propensities, unbiased."""
     return ["vanilla"] if propensity is None else ["vanilla", "unbiased"]
+
+
+def run_of(sums: state.State, source: Source, confidence: float) -> Run:
+    """What the numbers of some rows share."""
+    lost = sums.lost / state.LOST / max(sums.rows, 1)
+    return Run(source, sums.rows, sums.empty_rows, confidence, lost, sums.complete)
 
 
 def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:

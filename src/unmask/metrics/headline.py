@@ -60,6 +60,23 @@ def best(estimates: Sequence[Estimate]) -> Estimate | None:
     return min(claims, key=_order, default=None)
 
 
+def best_by_metric(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """The number to quote of every metric that has one.
+
+    Parameters
+    ----------
+    estimates : sequence of Estimate
+
+    Returns
+    -------
+    list of Estimate
+        In order of appearance.
+    """
+    metrics = dict.fromkeys(each.metric for each in estimates)
+    chosen = (best([each for each in estimates if each.metric == metric]) for metric in metrics)
+    return [each for each in chosen if each is not None]
+
+
 def _order(each: Estimate) -> tuple[int, int, int, int]:
     metric, _, k = each.metric.partition("@")
     asked = METRICS.index(metric) if metric in METRICS else len(METRICS)
@@ -112,7 +129,9 @@ def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:
             observed = [each for each in estimates if each.estimator == "vanilla"]
             face = f"; on the observed labels alone {_number(best(observed))}" if observed else ""
             return f"{head}no corrected number can be used{face}; {NEXT_AUDIT}."
-        return f"{head}the best number is doubtful: {_number(chosen)}; {NEXT_AUDIT}."
+        if chosen.verdict.level is Level.DOUBTFUL:
+            return f"{head}the best number is doubtful: {_number(chosen)}; {NEXT_AUDIT}."
+        return f"{head}of what it does not touch, {_number(chosen)}; {NEXT_AUDIT}."
 
     return sentence
 
@@ -150,20 +169,41 @@ def comparison(differences: Sequence[Estimate], run: Run) -> str:
     if chosen is None:
         because = f": {run.evidence[0].sentence}" if run.evidence else ""
         return f"No comparison can be used{because}; {NEXT_AUDIT}."
-    about = chosen.verdict.details
     sizes = (chosen.value, *chosen.interval)
-    if chosen.value < 0 and about["outcome"] != Outcome.UNCLEAR:
+    if chosen.value < 0 and chosen.verdict.details["outcome"] != Outcome.UNCLEAR:
         sizes = (-chosen.value, -chosen.interval[1], -chosen.interval[0])
     value, low, high = (format_value(x, ".3f") for x in sizes)
-    where = f"in {chosen.metric} by {chosen.estimator}"
+    where = f"in {chosen.metric} by {chosen.estimator} ({value}, {low} to {high})"
+    return f"{_who(chosen)} {where}{_standing(chosen, run)}."
+
+
+def title(differences: Sequence[Estimate]) -> str:
+    """Who is better, in a few words for the title of a page.
+
+    Parameters
+    ----------
+    differences : sequence of Estimate
+        Of one system to the first.
+
+    Returns
+    -------
+    str
+    """
+    chosen = best(differences)
+    if chosen is None:
+        return "No usable comparison"
+    level = chosen.verdict.level
+    claim = "" if level is Level.MEASURED else f" ({level.value})"
+    return f"{_who(chosen)} in {chosen.metric}{claim}"
+
+
+def _who(chosen: Estimate) -> str:
+    about = chosen.verdict.details
+    names = str(about["system"]), str(about["first"])
     if about["outcome"] == Outcome.UNCLEAR:
-        found = f"No clear difference {where} between {about['system']} and {about['first']}"
-        number = f"{value}, {low} to {high}"
-    else:
-        names = about["system"], about["first"]
-        winner, loser = names if about["outcome"] == Outcome.BETTER else names[::-1]
-        found, number = f"{winner} is better than {loser} {where}", f"{value}, {low} to {high}"
-    return f"{found} ({number}){_standing(chosen, run)}."
+        return f"No clear difference between {names[0]} and {names[1]}"
+    winner, loser = names if about["outcome"] == Outcome.BETTER else names[::-1]
+    return f"{winner} is better than {loser}"
 
 
 def _standing(chosen: Estimate, run: Run) -> str:

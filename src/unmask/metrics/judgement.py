@@ -8,6 +8,8 @@ or the independence of losses, and then no number that rests on them may claim m
   row-by-row corrections are unusable, and `deconvolved`, which allows for that, is doubtful;
 - a deconvolution that the data refuse refutes propensities and independence together, a misfit
   makes them doubtful;
+- on a file from which rows that lost all their labels were left out, corrections row by row are
+  doubtful, since they speak of other rows, and contradict nobody;
 - estimators of one metric whose intervals do not meet make each other doubtful; a measured number
   outside the interval of a corrected one makes all corrected numbers doubtful; so do wrong labels
   among those that an audit judged.
@@ -61,8 +63,8 @@ def judge_run(table: Table, *, of_differences: bool = False) -> Table:
     >>> beside = Estimate("R@5", "unbiased", 0.5, 0.02, (0.46, 0.54), 900.0, 0.01, 999, CONDITIONAL)
     >>> judged = judge_run(Table([above, beside], Run(Source(), 999, 12, 0.95)))
     >>> print(judged["R@5", "unbiased"].verdict)
-    unusable: this run contradicts the assumptions: P@1 comes to 1.200, more than 1, so the \
-propensities are too low; audit some hundred rows
+    unusable: this run contradicts the assumptions: P@1 comes to 1.200, more than 1; audit some \
+hundred rows
     """
     if table.run is None:
         return table
@@ -94,13 +96,14 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
     """
     resting = [each for each in estimates if corrected(each)]
     measured = [each for each in estimates if each.estimator == "measured"]
+    speaking = [each for each in resting if not (run.left_out and _row_by_row(each))]
     evidence = [
         *_above_range(resting, run),
         *_contradicted_fits(resting),
-        *_disagreeing(measured, resting),
+        *_disagreeing(measured, speaking),
         *_spurious(measured),
         *_dependent(resting),
-        *_disjoint(resting),
+        *_disjoint(speaking),
     ]
     return sorted(evidence, key=lambda each: not each.refutes)
 
@@ -209,7 +212,8 @@ def _in_context(each: Estimate, run: Run) -> Verdict:
         if level > verdict.level:
             verdict = Verdict(level, reason, details={**_outcome_of(verdict), **details})
     if verdict.level in (Level.CONDITIONAL, Level.WIDE):
-        verdict = replace(verdict, details={**verdict.details, "source": run.source})
+        condition = {"source": run.source, "left_out": run.left_out}
+        verdict = replace(verdict, details={**verdict.details, **condition})
     return verdict
 
 
@@ -224,27 +228,30 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
         about: dict[str, object] = {"evidence": evidence}
         if evidence.kind is EvidenceKind.DISJOINT:
             if each.metric == evidence.details["metric"]:
-                yield from _contradicted_by(each, evidence, run)
+                yield from _contradicted_by(each, evidence)
         elif evidence.kind is EvidenceKind.DEPENDENT_LABELS:
             continue  # `propensity_uncertainty` says where it matters
         elif evidence.refutes and not _explained(each, evidence):
             yield Level.UNUSABLE, Reason.REFUTED, about
         else:
             yield Level.DOUBTFUL, Reason.REFUTED, about
+    if run.left_out and _row_by_row(each):
+        yield Level.DOUBTFUL, Reason.LEFT_OUT, {"lost": run.lost}
+
+
+def _row_by_row(each: Estimate) -> bool:
+    """Whether every row is corrected by itself, so that all rows must be there."""
+    return each.estimator != "deconvolved"
 
 
 def _contradicted_by(
-    each: Estimate, evidence: Evidence, run: Run
+    each: Estimate, evidence: Evidence
 ) -> Iterator[tuple[Level, Reason, dict[str, object]]]:
     about = evidence.details
     others = {about["first"]: "second", about["second"]: "first"}
     if each.estimator in others:
         side = others[each.estimator]
-        details = {
-            "other": about[side],
-            "other_value": about[f"{side}_value"],
-            "empty_rows": run.empty_rows,
-        }
+        details = {"other": about[side], "other_value": about[f"{side}_value"]}
         yield Level.DOUBTFUL, Reason.DISJOINT, details
 
 
@@ -277,6 +284,8 @@ def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
             return replace(verdict, advice=Advice.USE_DECONVOLVED)
         mostly = verdict.details.get("propensity_share", 0.0) > 0.5
         return replace(verdict, advice=Advice.LARGER_AUDIT if mostly else Advice.MORE_ROWS)
+    if verdict.reason is Reason.LEFT_OUT:
+        return replace(verdict, advice=Advice.USE_DECONVOLVED if better else Advice.PUT_BACK)
     if verdict.advice is Advice.USE_DECONVOLVED or verdict.level is Level.DOUBTFUL:
         return replace(verdict, advice=Advice.AUDIT)
     return verdict

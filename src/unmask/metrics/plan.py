@@ -20,9 +20,15 @@ from unmask._kernels.metrics import Call, Program
 from unmask._kernels.metrics import View as ProgramView
 from unmask._typing import Ints
 from unmask.metrics.registry import ESTIMATORS, METRICS, Metric, split
+from unmask.metrics.robustness import GAMMAS
 
 View = tuple[float, float]
 Key = tuple[View, str]
+
+VANILLA: View = (0.0, math.inf)
+EVERYTHING: View = (1.0, math.inf)
+LINEAR = frozenset({"precision", "dcg"})
+"""Forms that are sums of 1/p over hits."""
 
 TAUS = tuple(np.linspace(0, 1, 9).tolist())  # the grid from which τ is chosen
 
@@ -128,7 +134,7 @@ def make(
     """Which cells the metrics and estimators make, and one column for each thing they need."""
     cells = tuple(_cells(metrics, estimators, width, n_labels, tau, clip))
     ks = np.array(sorted({cell.k for cell in cells}), dtype=np.int64)
-    keys = dict.fromkeys(key for cell in cells for key in cell.keys)
+    keys = dict.fromkeys(key for cell in cells for key in (*cell.keys, *_keys_of_ends(cell)))
     starts = {key: i * ks.size for i, key in enumerate(keys)}
     pairs = [
         tuple(starts[key] + int(np.searchsorted(ks, cell.k)) for key in cell.keys)
@@ -177,18 +183,25 @@ def _chosen(name: str, metric: Metric, estimators: Sequence[str]) -> list[str]:
 
 
 def _keys(metric: Metric, estimator: str, tau: float | str, clip: float) -> tuple[Key, ...]:
-    everything: View = (1.0, math.inf)
     views: dict[str, list[View]] = {
-        "vanilla": [(0.0, math.inf)],
+        "vanilla": [VANILLA],
         "tempered": [(t, math.inf) for t in (TAUS if tau == "auto" else (float(tau),))],
         "clipped": [(1.0, clip)],
     }
     if metric.over == "labels" or estimator == "deconvolved":
         return ()
     if metric.over == "ratio":
-        return ((everything, metric.form), (everything, metric.forms[estimator]))
+        return ((EVERYTHING, metric.form), (EVERYTHING, metric.forms[estimator]))
     form = metric.forms.get(estimator, metric.form)
-    return tuple(product(views.get(estimator, [everything]), [form]))
+    return tuple(product(views.get(estimator, [EVERYTHING]), [form]))
+
+
+def _keys_of_ends(cell: Cell) -> tuple[Key, ...]:
+    """What the exact ends of a metric linear in 1/p need beside it (`perturbation`)."""
+    linear = cell.about.over == "rows" and cell.about.form in LINEAR
+    if cell.estimator != "unbiased" or not linear:
+        return ()
+    return tuple((view, cell.about.form) for view in (VANILLA, *((1.0, g) for g in GAMMAS)))
 
 
 def check_names(metrics: Sequence[str], estimators: Sequence[str]) -> None:

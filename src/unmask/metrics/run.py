@@ -15,6 +15,9 @@ from unmask.metrics.verdict import contradiction
 from unmask.propensity.source import Source, SourceKind
 from unmask.report.format import format_value
 
+LEFT_OUT = 0.02
+"""The share of rows that may lose all labels from which on their absence matters."""
+
 
 class EvidenceKind(StrEnum):
     """What in a run speaks against the propensities, or against independent losses."""
@@ -73,9 +76,14 @@ class Evidence:
         """What speaks against the assumptions, in English."""
         return _SENTENCES[self.kind](self.details)
 
+    @property
+    def symptom(self) -> str:
+        """The same without what follows from it."""
+        return _symptom(self.details) if self.kind is EvidenceKind.ABOVE_RANGE else self.sentence
+
     def __str__(self) -> str:
-        """The sentence."""
-        return self.sentence
+        """The symptom."""
+        return self.symptom
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; the English is `text`."""
@@ -101,6 +109,8 @@ class Run:
         How many of them have no observed label.
     confidence : float
         Of the intervals.
+    lost : float, default 0.0
+        At most such a share of rows like these loses all labels, by the propensities.
     complete : bool, default False
         Whether every propensity is 1, or there are none.
     evidence : tuple of Evidence, default ()
@@ -111,8 +121,18 @@ class Run:
     rows: int
     empty_rows: int
     confidence: float
+    lost: float = 0.0
     complete: bool = False
     evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def left_out(self) -> bool:
+        """Whether rows that lost all their labels were left out: none is there, and some must be.
+
+        Then corrections row by row speak of other rows than those at hand; `deconvolved` allows
+        for it.
+        """
+        return not self.complete and not self.empty_rows and self.lost > LEFT_OUT
 
     @property
     def standing(self) -> Standing:
@@ -131,6 +151,7 @@ class Run:
             "source": self.source.to_dict(),
             "rows": self.rows,
             "empty_rows": self.empty_rows,
+            "left_out": self.left_out,
             "evidence": [each.to_dict() for each in self.evidence],
         }
 
@@ -142,8 +163,11 @@ def _above(details: Mapping[str, Any]) -> str:
         else "so the propensities are too low, or rows that lost all their labels were left out "
         "of the file"
     )
-    value = format_value(details["value"], ".3f")
-    return f"{details['metric']} comes to {value}, more than 1, {because}"
+    return f"{_symptom(details)}, {because}"
+
+
+def _symptom(details: Mapping[str, Any]) -> str:
+    return f"{details['metric']} comes to {format_value(details['value'], '.3f')}, more than 1"
 
 
 def _disjoint(details: Mapping[str, Any]) -> str:

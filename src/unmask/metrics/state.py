@@ -31,6 +31,7 @@ from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
 
 GROUPS = 4096
+LOST = 1 << 32  # chances are summed in whole numbers, so that shards add up exactly
 SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
 
 
@@ -50,12 +51,14 @@ class State:
     hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     tables: dict[int, CellCounts] = field(default_factory=dict)
     empty_rows: int = 0  # rows without an observed label
+    lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/LOST
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
 
     def add(self, other: State) -> None:
         """Take in another state of the same plan."""
         self.rows += other.rows
         self.empty_rows += other.empty_rows
+        self.lost += other.lost
         self.complete &= other.complete
         exact.merge(self.partials, self.largest, other.partials, other.largest)
         _add_doubled(self.groups, other.groups)
@@ -144,6 +147,7 @@ def accumulate(
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
     state.empty_rows = int((np.diff(indptr) == 0).sum())
+    state.lost = _all_lost(indptr, inverse if per_entry else inverse[labels.indices])
     entries = range(inverse.size) if per_entry else labels.indices
     state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
     if groups:
@@ -154,6 +158,22 @@ def accumulate(
         state.observed += np.bincount(labels.indices, minlength=n_labels)
         kernels.count_labels(top, is_hit, plan.ks, state.predicted, state.hits)
     return state
+
+
+def _all_lost(indptr: Ints, inverse: Floats) -> int:
+    """Σ over rows of Π (1 − p) of their observed labels, a whole number of units.
+
+    A row loses all its true labels with at most that chance, since the observed ones are among
+    them.
+    """
+    if not inverse.size:
+        return LOST * (indptr.size - 1)
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(-1 / inverse)
+    starts = indptr[:-1][np.diff(indptr) > 0]
+    chances = np.exp(np.add.reduceat(logs, starts))
+    empty = indptr.size - 1 - starts.size
+    return int(np.rint(chances * LOST).astype(np.int64).sum()) + LOST * empty
 
 
 def _tables(plan: Plan, indptr: Ints) -> Tables:

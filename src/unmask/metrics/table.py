@@ -5,16 +5,21 @@ Every estimate carries its uncertainty and a `Verdict`: what the number may clai
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from unmask import _validation, report
 from unmask._text import html_table, visible
-from unmask.metrics import charts, headline
+from unmask.metrics import charts, headline, notes
+from unmask.metrics.registry import METRICS
+from unmask.metrics.robustness import Basis, Sensitivity
 from unmask.metrics.run import Run
-from unmask.metrics.verdict import MEASURED, Verdict
+from unmask.metrics.verdict import Level, Verdict
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Estimate:
         What the number may claim: `verdict.level`, `verdict.reason`, `verdict.advice`.
     details : mapping
         What else was found, such as the chosen τ or the fraction filtered.
+    basis : Basis, optional
+        What `sensitivity` is computed from when it is asked for.
     """
 
     metric: str
@@ -51,11 +58,35 @@ class Estimate:
     rows: int
     verdict: Verdict
     details: Mapping[str, Any] = field(default_factory=dict)
+    basis: Basis | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """How far the number moves if propensities are off by a factor Γ, or labels go together.
+
+        None for estimators that do not claim the truth (such as vanilla), and where batches of rows
+        were evaluated for a metric whose ends need the rows.
+        """
+        return None if self.basis is None else self.basis.sensitivity()
 
     def __str__(self) -> str:
         """Value and interval, as in `0.4210 [0.4019, 0.4401]`."""
-        low, high = self.interval
-        return f"{_number(self.value)} [{_number(low)}, {_number(high)}]"
+        value, low, high = (self._written(x) for x in (self.value, *self.interval))
+        return f"{value} [{low}, {high}]"
+
+    @property
+    def plus_minus(self) -> str:
+        """Value and half the interval, as in `0.4210 ± 0.0191`."""
+        half = (self.interval[1] - self.interval[0]) / 2
+        return f"{self._written(self.value)} ± {self._written(half)}"
+
+    def _written(self, x: float) -> str:
+        """Four decimals; of a metric that is at most 1, anything beyond 1000 is just that."""
+        about = METRICS.get(self.metric.partition("@")[0])  # none of micro metrics, at most 1
+        limited = about is None or about.at_most is not None
+        if limited and 1e3 < abs(x) < math.inf:
+            return "> 1e3" if x > 0 else "< −1e3"
+        return report.format_value(x, ".4f" if abs(x) < 1e4 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """A flat dict; the interval is `low` and `high`, the verdict that of `Verdict.to_dict`."""
@@ -129,7 +160,7 @@ class Table:
     @property
     def notes(self) -> list[str]:
         """What to be careful about, one sentence for all estimates that share it."""
-        return _notes(("", each) for each in self.estimates)
+        return [str(group) for group in notes.grouped(self.to_dicts())]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -143,6 +174,11 @@ class Table:
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
         return [each.to_dict() for each in self.estimates]
+
+    def conditional(self) -> list[Estimate]:
+        """The estimates that hold under a condition: level `conditional` or `wide`."""
+        levels = (Level.CONDITIONAL, Level.WIDE)
+        return [each for each in self.estimates if each.verdict.level in levels]
 
     def chart(self) -> report.Panels:
         """Every metric's estimates with their intervals, for a page of `unmask.report`."""
@@ -211,6 +247,14 @@ class Tables:
             headline.comparison(table.estimates, self.run) for table in self.tables.values()
         )
 
+    @property
+    def title(self) -> str:
+        """Of a comparison: who is better, in a few words."""
+        if self.run is None or len(self.tables) != 1:
+            return f"{len(self.tables)} systems compared with the first"
+        (table,) = self.tables.values()
+        return headline.title(table.estimates)
+
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""
         return self.tables[key]
@@ -230,7 +274,11 @@ class Tables:
     @property
     def notes(self) -> list[str]:
         """What to be careful about, or who is better: one sentence for all that share it."""
-        return _notes((f"{key}: ", each) for key, table in self.tables.items() for each in table)
+        return [
+            f"{key}: {group}"
+            for key, table in self.tables.items()
+            for group in notes.grouped(table.to_dicts())
+        ]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -274,40 +322,25 @@ class Tables:
         return len(self.tables)
 
 
-def _notes(estimates: Iterable[tuple[str, Estimate]]) -> list[str]:
-    """What to be careful about: every verdict that is more than a measurement, said once."""
-    names: dict[str, list[str]] = {}
-    for prefix, each in estimates:
-        if each.verdict != MEASURED:
-            name = f"{prefix}{each.metric} {each.estimator}"
-            names.setdefault(each.verdict.sentence, []).append(name)
-    return [f"{', '.join(named)}: {sentence}" for sentence, named in names.items()]
-
-
-def _text(grid: list[list[str]], notes: list[str]) -> str:
-    """Cells in columns, and below them the notes, a line each, whatever names hold."""
+def _text(grid: list[list[str]], below: list[str]) -> str:
+    """Cells in columns, and below them sentences, a line each, whatever names hold."""
     cells = [[visible(cell) for cell in line] for line in grid]
-    lines = [visible(note) for note in notes]
-    return "\n".join([report.text_of(cells), *([""] if notes else []), *lines])
+    lines = [visible(sentence) for sentence in below]
+    return "\n".join([report.text_of(cells), *([""] if below else []), *lines])
 
 
-def _number(x: float) -> str:
-    return report.format_value(x, ".4f" if abs(x) < 1e4 else "")
-
-
-def _plus_minus(each: Estimate) -> str:
-    return f"{_number(each.value)} ± {_number((each.interval[1] - each.interval[0]) / 2)}"
+_PLUS_MINUS = attrgetter("plus_minus")
 
 
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
-    grid = table._grid(_plus_minus)
+    grid = table._grid(_PLUS_MINUS)
     return report.markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
 
 
 def _to_latex(table: Table | Tables) -> str:
     """The same as a `tabular`."""
-    return report.latex_of(table._grid(_plus_minus), table._number_columns)
+    return report.latex_of(table._grid(_PLUS_MINUS), table._number_columns)
 
 
 def _to_csv(table: Table | Tables) -> str:
@@ -316,7 +349,7 @@ def _to_csv(table: Table | Tables) -> str:
 
 
 def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
-    verdict = {key: value for key, value in row["verdict"].items() if key != "text"}
+    verdict = {key: value for key, value in row["verdict"].items() if key not in ("text", "why")}
     return {**row, "verdict": row["verdict"]["text"], **verdict}
 
 

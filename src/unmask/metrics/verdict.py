@@ -82,6 +82,8 @@ class Reason(StrEnum):
     PROPENSITIES_TOO_LOW = "propensities-too-low"
     DEPENDENT_LABELS = "dependent-labels"
     DRAWS_REFUSED = "draws-refused"
+    LEFT_OUT = "left-out"
+    """Rows that lost all their labels are not in the file, and the estimator needs them."""
     REFUTED = "refuted"
     """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
     DISJOINT = "disjoint"
@@ -102,6 +104,7 @@ class Advice(StrEnum):
     AUDIT = "audit"
     MORE_ROWS = "more-rows"
     LARGER_AUDIT = "larger-audit"
+    PUT_BACK = "put-back"
 
 
 class Outcome(StrEnum):
@@ -157,25 +160,32 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """Level, reason and advice in English."""
+        return f"{self.level.value}: {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Reason and advice in English; of a comparison first who is better."""
         clauses = (
             _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
             _share(self.details),
             _ADVICE[self.advice],
         )
-        return f"{self.level.value}: " + "; ".join(clause for clause in clauses if clause)
+        return "; ".join(clause for clause in clauses if clause)
 
     def __str__(self) -> str:
         """The sentence."""
         return self.sentence
 
     def to_dict(self) -> dict[str, str]:
-        """Level, reason and advice as codes, and the sentence as `text`."""
+        """Level, reason, advice and outcome as codes; the English as `condition`, `why`, `text`."""
         return {
             "level": self.level.value,
             "reason": self.reason.value,
             "advice": self.advice.value,
             "condition": self.condition,
+            "outcome": str(self.details.get("outcome", "")),
+            "why": self.why,
             "text": self.sentence,
         }
 
@@ -355,7 +365,8 @@ def _outcome(details: Details) -> str:
 def _condition(details: Details) -> str:
     source = details.get("source")
     stated = source.sentence if isinstance(source, Source) else "the stated propensities"
-    return f"if labels go missing independently, by {stated}"
+    rows = ", and rows that lost all of them were left out" if details.get("left_out") else ""
+    return f"if labels go missing independently, by {stated}{rows}"
 
 
 def _outside(details: Details) -> str:
@@ -384,8 +395,7 @@ def _left_out(details: Details) -> str:
 
 def _disjoint(details: Details) -> str:
     other, value = details["other"], format_value(details["other_value"], ".4f")
-    empty = "" if details.get("empty_rows", 1) else "; the file has no row without labels"
-    return f"{other} says {value}, beyond the interval: an assumption does not hold{empty}"
+    return f"{other} says {value}, beyond the interval: an assumption does not hold"
 
 
 def _share(details: Details) -> str:
@@ -474,6 +484,11 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         f"the data contradict {_percent(details['refused'])} of the propensities that the "
         "estimate allows"
     ),
+    Reason.LEFT_OUT: lambda details: (
+        "no row is without labels, where up to "
+        f"{_percent(details['lost'])} of such rows lose them all: those were left out, and "
+        "corrections row by row need them"
+    ),
     Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
     Reason.DISJOINT: _disjoint,
     Reason.AUDITED: _audited,
@@ -491,4 +506,5 @@ _ADVICE: dict[Advice, str] = {
     Advice.AUDIT: "audit some hundred rows",
     Advice.MORE_ROWS: "more rows narrow it",
     Advice.LARGER_AUDIT: "a larger audit narrows it",
+    Advice.PUT_BACK: "put the rows without labels back",
 }

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from unmask import report
 from unmask.metrics import Ranking
-from unmask.pages.stored import DifferenceRow, EstimateRow
+from unmask.pages.stored import DifferenceRow, EstimateRow, MoveRow
+from unmask.pages.verdicts import LEVELS, verdict_cell, verdict_list
 
 
-def differences_section(rows: list[DifferenceRow]) -> report.Section:
-    """Every system against the first, with intervals and p-values.
+def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()) -> report.Section:
+    """Every system against the first, with intervals, p-values, levels, and when winners change.
 
     Parameters
     ----------
     rows : list of DifferenceRow
+    moves : sequence of MoveRow, default ()
+        How far conditional differences move.
 
     Returns
     -------
@@ -24,16 +29,23 @@ def differences_section(rows: list[DifferenceRow]) -> report.Section:
             row["metric"],
             row["estimator"],
             estimate_cell(row),
+            verdict_cell(row["verdict"]),
             row["details"]["p_value"],
         ]
         for row in rows
     ]
     columns: list[report.Column | str] = [
-        "system", "metric", "estimator", report.Column("difference", ".4f"),
+        "system", "metric", "estimator", report.Column("difference", ".4f"), "level",
         report.Column("p", ".2g"),
     ]  # fmt: skip
     text = report.Text("Differences to the first system, paired over rows; positive is better.")
-    return report.Section("Compared with the first system", [text, report.Table(columns, body)])
+    parts: list[report.Part] = [text, report.Table(columns, body)]
+    for system in dict.fromkeys(row["system"] for row in rows):
+        parts.append(verdict_list(row for row in rows if row["system"] == system))
+    for row in moves:
+        name = f"{row['system']}, {row['metric']} {row['estimator']}"
+        parts.append(report.Text(f"{name}: {row['text']}."))
+    return report.Section("Compared with the first system", parts)
 
 
 def ranking_section(ranking: Ranking) -> report.Section:
@@ -73,8 +85,11 @@ def ranking_section(ranking: Ranking) -> report.Section:
          report.Estimate(row["difference"], row["low"], row["high"])]
         for row in ranking.rows
     ]  # fmt: skip
-    level = "good" if ranking.holds else "warning"
-    verdicts = [report.Verdict(level, line) for line in ranking.statement.splitlines()]
+    level = LEVELS[ranking.level]
+    verdicts = [
+        report.Verdict(level, line, badge=ranking.level.value)
+        for line in ranking.statement.splitlines()
+    ]
     return report.Section(
         f"Does the order in {ranking.metric} survive other propensities?",
         [report.Verdicts(verdicts), *charts, report.Table(columns, body)],

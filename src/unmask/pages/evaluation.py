@@ -1,4 +1,4 @@
-"""The page of an evaluation: the numbers at face value, corrected, and how sure they are."""
+"""The page of an evaluation: do the assumptions hold, the numbers, and how sure they are."""
 
 from __future__ import annotations
 
@@ -7,22 +7,37 @@ from pathlib import Path
 from typing import cast
 
 from unmask import report
-from unmask.metrics import ESTIMATORS, Ranking, charts
+from unmask.metrics import ESTIMATORS, Level, Ranking, charts
 from unmask.metrics.registry import split
 from unmask.pages import comparison, label_figures, label_tables
 from unmask.pages.comparison import estimate_cell
-from unmask.pages.stored import EstimateRow, EvaluationRecord, SensitivityRow
-from unmask.pages.verdicts import is_unusable, verdict_cell, verdict_text
+from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
+from unmask.pages.verdicts import (
+    is_unusable,
+    verdict_cell,
+    verdict_level,
+    verdict_list,
+    verdict_text,
+)
+
+
+def title(record: EvaluationRecord) -> str | None:
+    """Who is better, of a comparison; None if it has none."""
+    compared = record.get("comparison")
+    return compared["title"] if compared else None
 
 
 def summary(record: EvaluationRecord) -> list[str]:
-    """The numbers that a reader asks for first, observed beside corrected."""
+    """Who is better, whether the assumptions hold, and the numbers that a reader asks for first."""
     rows = record["estimates"]
+    compared = record.get("comparison")
+    opening = compared["headline"].splitlines() if compared else []
+    opening += [record["headline"]] if record.get("headline") else []
     cells = {(row["metric"], row["estimator"]): row for row in rows}
     sentences = [
         sentence
         for kind, metric in _representatives(rows).items()
-        if (sentence := _face_value(kind, metric, cells)) is not None
+        if (sentence := _face_value(kind, metric, cells, bare=not opening)) is not None
     ]
     unusable = [row for row in rows if is_unusable(row["verdict"])]
     if unusable:
@@ -37,7 +52,7 @@ def summary(record: EvaluationRecord) -> list[str]:
             f"{labels['entries']:,} labels are recorded in {labels['rows']:,} rows; by these "
             f"propensities that is {labels['seen']:.0%} of the true ones.",
         )
-    return sentences
+    return [*opening, *sentences]
 
 
 def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
@@ -50,8 +65,10 @@ BEST_ESTIMATORS = {"P": ("unbiased", "deconvolved"), "R": ("deconvolved", "unbia
 """The metrics of the summary, with the corrected estimates that it prefers, best first."""
 
 
-def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow]) -> str | None:
-    """The value as observed beside the corrected one."""
+def _face_value(
+    kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow], *, bare: bool
+) -> str | None:
+    """The value as observed beside the corrected one; where a headline stands, of usable ones."""
     observed = cells.get((metric, "vanilla"))
     estimators = [name for name in BEST_ESTIMATORS[kind] if (metric, name) in cells]
     corrected = [cells[metric, name] for name in estimators]
@@ -59,6 +76,8 @@ def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], Estimate
     if observed is None or observed["value"] is None or not corrected:
         return None
     best = (usable or corrected)[0]
+    if not bare and verdict_level(best["verdict"]) >= Level.DOUBTFUL:
+        return None
     verdict = verdict_text(best["verdict"])
     head = f"Taken at face value {metric} is {observed['value']:.3f}; "
     if best["value"] is None or best["value"] != best["value"]:
@@ -74,11 +93,17 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     rows = record["estimates"]
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     meanings = "\n\n".join(f"`{name}`: {ESTIMATORS[name].meaning}." for name in estimators)
-    sections = [report.Section("Estimates", [_estimates_table(rows), charts.estimates(rows)])]
+    estimates: list[report.Part] = [
+        _estimates_table(rows), verdict_list(rows), charts.estimates(rows)
+    ]  # fmt: skip
+    sections = [report.Section("Estimates", estimates)]
+    if moves := [row for row in record.get("moves", []) if not row["system"]]:
+        sections.append(_moves_section(moves))
     if sensitivity := record.get("sensitivity"):
         sections.append(_sensitivity_section(sensitivity))
     if differences := record.get("differences"):
-        sections.append(comparison.differences_section(differences))
+        moved = [row for row in record.get("moves", []) if row["system"]]
+        sections.append(comparison.differences_section(differences, moved))
     for ranking in record.get("rankings", ()):
         sections.append(comparison.ranking_section(Ranking(**ranking)))
     if labels := record.get("labels"):
@@ -90,16 +115,29 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
 
 def _estimates_table(rows: list[EstimateRow]) -> report.Table:
     columns: list[report.Column | str] = [
-        "metric", "estimator", report.Column("value", ".4f"),
+        "metric", "estimator", report.Column("value", ".4f"), "level",
         report.Column("effective rows", ",.0f", "how many rows carry the estimate"),
-        report.Column("largest row", ".1%", "the share of the single largest row"), "verdict",
+        report.Column("largest row", ".1%", "the share of the single largest row"),
     ]  # fmt: skip
     body: list[list[report.Cell]] = [
-        [row["metric"], row["estimator"], estimate_cell(row), row.get("effective_sample_size"),
-         row.get("largest_contribution"), verdict_cell(row["verdict"])]
+        [row["metric"], row["estimator"], estimate_cell(row), verdict_cell(row["verdict"]),
+         row.get("effective_sample_size"), row.get("largest_contribution")]
         for row in rows
     ]  # fmt: skip
     return report.Table(columns, body)
+
+
+def _moves_section(rows: list[MoveRow]) -> report.Section:
+    text = report.Text(
+        "A conditional number is right if its condition is. Here the condition is moved: every "
+        "observed label may have been recorded with a probability that is up to so many times "
+        "lower or higher than stated, hits and misses in opposite directions; and labels of a row "
+        "may be kept or lost together."
+    )
+    lines = "\n\n".join(f"{row['metric']} {row['estimator']}: {row['text']}." for row in rows)
+    return report.Section(
+        "How far the numbers move", [text, charts.moves(rows), report.Text(lines)]
+    )
 
 
 def _sensitivity_section(rows: list[SensitivityRow]) -> report.Section:

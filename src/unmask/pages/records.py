@@ -30,12 +30,15 @@ class PageKind:
         Returns the records of this kind in it, or none.
     read : function of a path, optional
         Returns the records in a folder, or in a file that is no JSON, or none.
+    title : function of a record, optional
+        Returns the title of a page of this record alone, or None for the usual one.
     """
 
     summary: Callable[[Any], list[str]]
     sections: Callable[[Any], list[report.Section]]
     recognise: Callable[[Path, object], Sequence[Mapping[str, object]]]
     read: Callable[[Path], Sequence[Mapping[str, object]]] | None = None
+    title: Callable[[Any], str | None] | None = None
 
 
 def page(
@@ -85,8 +88,16 @@ def page(
         for record in records
         for sentence in kinds[record["kind"]].summary(record)
     ]
-    page_title = title or " · ".join(map(heading, records))
+    page_title = title or _own_title(records, kinds) or " · ".join(map(heading, records))
     return report.Page(page_title, summary, sections, footer=f"Made by unmask {__version__}.")
+
+
+def _own_title(records: list[Record], kinds: Mapping[str, PageKind]) -> str | None:
+    """The title that a single record gives its page."""
+    if len(records) != 1:
+        return None
+    of_kind = kinds[records[0]["kind"]].title
+    return of_kind(records[0]) if of_kind else None
 
 
 def write(
@@ -206,7 +217,9 @@ DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowE
 """What is raised when a record has not the form of its kind."""
 
 KINDS: dict[str, PageKind] = {
-    "evaluation": PageKind(evaluation.summary, evaluation.sections, evaluation.recognise),
+    "evaluation": PageKind(
+        evaluation.summary, evaluation.sections, evaluation.recognise, title=evaluation.title
+    ),
     "diagnosis": PageKind(diagnosis.summary, diagnosis.sections, diagnosis.recognise),
 }
 """The kinds of record that the library stores; `unmask_studies.KINDS` has those of studies too."""

@@ -32,6 +32,42 @@ class SensitivityRow(EstimateRow):
     parameters: NotRequired[dict[str, float]]
 
 
+class GammaEnds(TypedDict):
+    """A number over propensities within a factor."""
+
+    gamma: float
+    low: float | None
+    high: float | None
+
+
+class EffortEnd(TypedDict):
+    """A number if labels of a row are kept or lost together."""
+
+    correlation: float
+    value: float | None
+
+
+class MoveRow(TypedDict):
+    """How far a conditional number moves; `system` is "" but for differences."""
+
+    system: str
+    metric: str
+    estimator: str
+    value: float
+    gammas: list[GammaEnds]
+    efforts: list[EffortEnd]
+    exact: bool
+    turns_at: float | None
+    text: str
+
+
+class StoredComparison(TypedDict):
+    """Who is better, for the title and the first sentence of a page."""
+
+    title: str
+    headline: str
+
+
 class DifferenceDetails(TypedDict):
     """What else is known of a difference."""
 
@@ -82,6 +118,10 @@ class EvaluationRecord(TypedDict):
     kind: str
     source: str
     command: NotRequired[str]
+    headline: NotRequired[str]
+    run: NotRequired[dict[str, object] | None]
+    comparison: NotRequired[StoredComparison | None]
+    moves: NotRequired[list[MoveRow]]
     estimates: list[EstimateRow]
     sensitivity: NotRequired[list[SensitivityRow]]
     differences: NotRequired[list[DifferenceRow]]

@@ -6,10 +6,11 @@ advice, and the sentence as text. Here a level becomes the level of `report`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from unmask import report
-from unmask.metrics import Level, Verdict
+from unmask.metrics import Level, Verdict, notes
 
 LEVELS: dict[str, str] = {
     Level.MEASURED: "good",
@@ -63,7 +64,7 @@ def verdict_text(verdict: StoredVerdict) -> str:
 
 
 def verdict_cell(verdict: StoredVerdict) -> report.Verdict:
-    """A verdict as a cell of a table.
+    """A verdict as a cell of a table: its level in a word; `verdict_list` says why.
 
     Parameters
     ----------
@@ -84,7 +85,37 @@ def verdict_cell(verdict: StoredVerdict) -> report.Verdict:
     >>> verdict_cell({"level": "unusable", "text": "unusable: 3 of 900 rows carry it"}).level
     'error'
     """
-    return report.Verdict(LEVELS[verdict_level(verdict)], verdict_text(verdict))
+    level = verdict_level(verdict)
+    return report.Verdict(LEVELS[level], level.value)
+
+
+def verdict_list(rows: Iterable[Mapping[str, Any]]) -> report.Verdicts:
+    """Why numbers have their levels, once per reason.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        With metric, estimator and verdict, as `Table.to_dicts` makes them.
+
+    Returns
+    -------
+    report.Verdicts
+
+    Examples
+    --------
+    >>> wide = {"level": "wide", "reason": "wide", "advice": "", "text": "wide: ± 0.2"}
+    >>> (one,) = verdict_list([{"metric": "R@5", "estimator": "bound", "verdict": wide}]).verdicts
+    >>> one.level, one.badge, one.words, one.evidence
+    ('warning', 'wide', 'R@5 by bound', '± 0.2.')
+    """
+    return report.Verdicts(
+        [
+            report.Verdict(
+                LEVELS[group.level], group.names, f"{group.why}.", badge=group.level.value
+            )
+            for group in notes.grouped(rows, measured=True)
+        ]
+    )
 
 
 def is_unusable(verdict: StoredVerdict) -> bool:

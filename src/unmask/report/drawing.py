@@ -281,19 +281,41 @@ def _handle(style: Style, kinds: frozenset[str]) -> Artist:
 
 def _lines(ax: Axes, chart: Chart, styles: Styles) -> None:
     """Curves with bands; about a dozen markers each, however many points there are."""
+    x, y, _ = axes_of(chart)
     for index, series in enumerate(chart.series):
         options = _line_options(styles[series.name])
         every = -(-len(series.y) // 12)
         markers = (index % every, every) if every > 1 else None
         order = 4 if options["color"] == INK else 3 - 0.01 * index
-        ax.plot(series.x, _floats(series.y), zorder=order, markevery=markers, **options)
+        beyond = _beyond(series.y, y)
+        clip = x.log or y.log or any(beyond)  # a marker at the end of the axis is drawn whole
+        ax.plot(
+            series.x, _floats(series.y), zorder=order, markevery=markers, clip_on=clip, **options
+        )
         if series.low:
-            low, high = _floats(series.low), _floats(series.high)
-            color = options["color"]
-            ax.fill_between(
-                numeric_x(series), low, high, zorder=2, color=color, alpha=0.16, linewidth=0
-            )
+            _draw_band(ax, series, beyond, y, options["color"])
     _finish_axes(ax, chart, styles)
+
+
+def _draw_band(ax: Axes, series: Series, beyond: list[bool], axis: Axis, color: str) -> None:
+    """The interval, but not towards a neighbour that lies beyond the axis."""
+    low, high = (_clipped(end, axis) for end in (series.low, series.high))
+    here = [not away for away in beyond]
+    x = numeric_x(series)
+    ax.fill_between(x, low, high, where=here, zorder=2, color=color, alpha=0.16, linewidth=0)
+
+
+def _clipped(values: Sequence[float | None], axis: Axis) -> list[float]:
+    """The values, those beyond an end of the axis that was set at that end."""
+    low = -math.inf if axis.low is None else axis.low
+    high = math.inf if axis.high is None else axis.high
+    return [value if math.isnan(value) else min(max(value, low), high) for value in _floats(values)]
+
+
+def _beyond(values: Sequence[float | None], axis: Axis) -> list[bool]:
+    """Which values lie beyond an end of the axis that was set."""
+    pairs = zip(_floats(values), _clipped(values, axis), strict=True)
+    return [not math.isnan(value) and value != within for value, within in pairs]
 
 
 def _steps(ax: Axes, chart: Chart, styles: Styles) -> None:
@@ -340,7 +362,9 @@ def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
         if options["marker"] == "none":
             options["marker"] = "o"
         _draw_intervals(ax.hlines, places, series, options["color"])
-        ax.plot(_floats(series.y), places, zorder=4, markersize=6, **options)
+        axis = axes_of(chart)[1]
+        clip = axis.log or any(_beyond(series.y, axis))
+        ax.plot(_floats(series.y), places, zorder=4, markersize=6, clip_on=clip, **options)
     ax.set_yticks(range(len(groups)), [_fit(ax, format_value(x), NAME_SHARE) for x in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.grid(False)

@@ -45,8 +45,8 @@ def format_value(value: object, spec: str = "") -> str:
     spec : str, optional
         Format of a number, as in `format(value, spec)`. By default whole numbers have their
         thousands separated and others four significant digits. With "," all numbers have their
-        thousands separated (12,346 instead of 1.235e+04). A number of more than nine digits is
-        written with an exponent, whatever `spec` says.
+        thousands separated (12,346 instead of 1.235e+04). A number of more than nine digits, or
+        of more than four before decimals, is written with an exponent, whatever `spec` says.
 
     Returns
     -------
@@ -82,6 +82,7 @@ def _number(number: Real, spec: str) -> str:
         separated = spec == "," and 999.95 <= abs(value) < 1e9
         text = format(value + 0.0, ",.0f" if whole or separated else ".4g")  # + 0.0: no "-0"
     else:
-        fits = abs(value) < 1e9 or spec[-1] not in "f%"
+        most = 1e4 if re.fullmatch(r",?\.[1-9][0-9]*f", spec) else 1e9
+        fits = abs(value) < most or spec[-1] not in "f%"
         text = format(number, spec if fits else ".2g")
     return text.replace("-", "−")

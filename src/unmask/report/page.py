@@ -65,6 +65,8 @@ class Verdict:
         The judgement; in a table only these words are shown.
     evidence : str, default ""
     advice : str, default ""
+    badge : str, default ""
+        What stands in the coloured badge of a list; by default the level.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Verdict:
     words: str
     evidence: str = ""
     advice: str = ""
+    badge: str = ""
 
     def __post_init__(self) -> None:
         """Refuse unknown levels and judgements without words."""

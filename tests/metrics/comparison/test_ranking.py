@@ -76,8 +76,8 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
     with_gap = Ranking("R@5", "deconvolved", "old", (*found.rows, gap))
     assert with_gap.holds
     assert "under all 2 propensity models" in with_gap.statement
-    assert with_gap.statement.endswith("The data refuse the other 1.")
-    assert "The data refuse" in report.render(report.Page("x", [], [ranking_section(with_gap)]))
+    assert with_gap.statement.endswith("The data refute the other 1.")
+    assert "The data refute" in report.render(report.Page("x", [], [ranking_section(with_gap)]))
     assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
 
 

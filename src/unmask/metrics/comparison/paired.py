@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Unpack, cast
 
 import numpy as np
@@ -31,12 +32,13 @@ from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import as_top, default_estimators, evaluate_once
+from unmask.metrics.evaluator import as_top, default_estimators, evaluate_once, run_of
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.evaluation import observed_only, with_spurious_rate
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
+from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
 from unmask.metrics.registry import METRICS, MICRO, split, split_measured
 from unmask.metrics.run import Run
@@ -48,6 +50,8 @@ from unmask.propensity import PropensityEstimate
 from unmask.propensity.source import Source, source_of
 
 TWENTIETHS = 20
+MOVED = ("unbiased", "deconvolved")
+"""Estimators of which it is said how far they move under other propensities."""
 CHUNK = 500  # sign patterns at a time
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, is no difference
 
@@ -152,7 +156,10 @@ def compare(
         name: replace(table, estimates=tuple(map(_judged_again, table)))
         for name, table in tables.items()
     }
-    judged = {name: judge_run(table, of_differences=True) for name, table in again.items()}
+    judged = {
+        name: _based(judge_run(table, of_differences=True), question, name, propensity)
+        for name, table in again.items()
+    }
     return Tables("system", judged, run=next(iter(judged.values())).run)
 
 
@@ -201,6 +208,39 @@ def _beside(measured: Mapping[str, list[Estimate]], stated: Tables) -> Tables:
     return replace(stated, tables=tables)
 
 
+def _based(table: Table, asked: _Question, name: str, propensity: PropensityLike | None) -> Table:
+    """The differences, with what is needed to say how far they move."""
+    if propensity is None or sp.issparse(propensity):
+        return table
+    first = next(iter(asked.systems))
+    systems = asked.systems[name], asked.systems[first]
+    moved = []
+    for each in table:
+        metric, k = split(each.metric) if each.estimator in MOVED else ("", None)
+        if metric and METRICS[metric].over == "rows" and math.isfinite(each.value):
+            cell = Cell(each.metric, metric, each.estimator, k or systems[0].k, ())
+            again = partial(_difference_again, asked, systems, cell)
+            basis = OfDifference(cell, each.value, systems, asked.labels, propensity, again)
+            moved.append(replace(each, basis=basis))
+        else:
+            moved.append(each)
+    return replace(table, estimates=tuple(moved))
+
+
+def _difference_again(
+    asked: _Question, systems: tuple[TopK, TopK], cell: Cell, propensity: PropensityLike
+) -> float:
+    """The difference of two systems under other propensities, by one metric."""
+    quick: EvaluatorOptions = {**asked.options, "interval": "normal"}
+    new, old = (
+        evaluate_once(top, asked.labels, propensity, [cell.name], [cell.estimator], quick)
+        .unjudged()[cell.name, cell.estimator]
+        .value
+        for top in systems
+    )
+    return new - old
+
+
 @dataclass(frozen=True)
 class _Question:
     """What is compared, without the propensities."""
@@ -245,8 +285,7 @@ def _run(summaries: Iterable[estimates.Summary], source: Source) -> Run:
     """What speaks against the assumptions in the numbers of any of the systems."""
     runs = []
     for summary in summaries:
-        state = summary.state
-        run = Run(source, state.rows, state.empty_rows, summary.confidence, state.complete)
+        run = run_of(summary.state, source, summary.confidence)
         plain = replace(summary, interval="normal")
         numbers = [estimates.estimate(cell, plain) for cell in summary.plan.cells]
         runs.append(replace(run, evidence=tuple(collect(numbers, run))))

@@ -25,6 +25,7 @@ from unmask.metrics.evaluator import evaluate
 from unmask.metrics.options import CompareOptions, EvaluateOptions
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Tables
+from unmask.metrics.verdict import Level
 from unmask.predictions import TopK
 from unmask.propensity import PropensityModel
 
@@ -124,7 +125,8 @@ excludes 0 under 0 of 3.
             numbers = (each.value, *each.interval, *each.details["values"])
             finite = (float(x) if np.isfinite(x) else None for x in numbers)
             named = zip(("difference", "low", "high", "value", "first"), finite, strict=True)
-            rows.append({"model": model, "parameters": parameters, "system": name, **dict(named)})
+            about = {"model": model, "parameters": parameters, "system": name}
+            rows.append({**about, **dict(named), "level": each.verdict.level.value})
     return Ranking(metric, estimator, next(iter(systems)), tuple(rows))
 
 
@@ -146,7 +148,7 @@ class Ranking:
 
     `rows` are plain dicts: model, parameters (of the model, by name), system, value, first (the
     value of the first system), difference, low, high (the interval of the difference); None where
-    the data refuse the model.
+    the data refuse the model; and level, what the difference may claim under the model.
     """
 
     metric: str
@@ -164,6 +166,19 @@ class Ranking:
         """Is the order of every pair the same under all models?"""
         return all(len({sign for sign in self._signs(rows) if sign}) <= 1
                    for _, rows in self.by_system())  # fmt: skip
+
+    @property
+    def level(self) -> Level:
+        """What the order may claim: `doubtful` if it turns, else what it may under every model.
+
+        `unusable` if the data refute every model.
+        """
+        levels = [Level(row["level"]) for row in _accepted(list(self.rows)) if "level" in row]
+        if not _accepted(list(self.rows)):
+            return Level.UNUSABLE
+        if not self.holds or len(_accepted(list(self.rows))) < len(self.rows):
+            return Level.DOUBTFUL
+        return max(levels, default=Level.CONDITIONAL)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; `Ranking(**record)` makes it again."""
@@ -186,7 +201,7 @@ class Ranking:
         signs, of = self._signs(rows), len(accepted)
         ahead, behind = signs.count(1), signs.count(-1)
         clear = sum(row["low"] > 0 or row["high"] < 0 for row in accepted)
-        refused = f" The data refuse the other {len(rows) - of}." if of < len(rows) else ""
+        refused = f" The data refute the other {len(rows) - of}." if of < len(rows) else ""
         sure = f"The interval of the difference excludes 0 under {clear} of {of}.{refused}"
         if not ahead and not behind:
             return f"{system} and {self.first} are equal {measure} under all {of} models. {sure}"
@@ -207,8 +222,11 @@ class Ranking:
 
 
 def _accepted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows whose model the data did not refuse (deconvolved estimates may be)."""
-    return [row for row in rows if row["difference"] is not None]
+    """The rows whose model the data did not refute, by a refused fit or by impossible values."""
+    return [
+        row for row in rows
+        if row["difference"] is not None and row.get("level") != Level.UNUSABLE
+    ]  # fmt: skip
 
 
 def _turning_points(points: list[str]) -> str:
