@@ -43,7 +43,7 @@ CLAIMING = (Level.MEASURED.value, Level.CONDITIONAL.value, Level.WIDE.value)
 COMPLETE = "complete labels"
 EVIDENT = ("p × 0.5 stated", "permuted", "labels compete in pairs", "at most 3 labels")
 """Scenarios that a run itself can recognise."""
-SIZES = {"tiny": (1, (300,)), "small": (3, (1000,)), "paper": (4, (1000, 3000))}
+SIZES = {"tiny": (1, (300,)), "small": (3, (1000,)), "paper": (3, (1000, 3000))}
 """Repetitions, and numbers of rows."""
 TRAINING_ROWS = 6000
 MISSES, ALARMS = 0.08, 0.05
