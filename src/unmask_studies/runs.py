@@ -236,9 +236,9 @@ def _plain(row: Row) -> Row:
 
 
 def _short(row: Row) -> Row:
-    """The measured numbers of a row with nine digits: more is noise, and half of the file."""
+    """The measured numbers of a row with seven digits: more is noise, and fills files."""
     return {
-        name: float(f"{value:.9g}") if isinstance(value, float) else value
+        name: float(f"{value:.7g}") if isinstance(value, float) else value
         for name, value in row.items()
     }
 

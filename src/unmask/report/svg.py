@@ -18,6 +18,7 @@ _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 _LONG = re.compile(r"-?\d+\.\d{3,}(?![\de])")
 _ZOOM = 1.65  # CSS pixels per point: text of 8.5 points reads like the page's
 _UNUSED = {"metadata", "style"}
+_NO_ROTATION = ("rotate(0 ", "rotate(-0 ")
 
 
 def themed(drawn: str, *, prefix: str, title: str, description: str) -> str:
@@ -84,16 +85,20 @@ def _tidy(element: ElementTree.Element, prefix: str) -> None:
     element.attrib = {
         _local(key): _attribute(_local(key), value, prefix)
         for key, value in element.items()
-        if keeps_id or key != "id"
+        if (keeps_id or key != "id") and not value.startswith(_NO_ROTATION)
     }
     if element.tag != "text":
         element.text = None
     element.tail = None
-    for child in list(element):
-        if _local(child.tag) in _UNUSED:
-            element.remove(child)
-        else:
-            _tidy(child, prefix)
+    children = [child for child in element if _local(child.tag) not in _UNUSED]
+    for child in children:
+        _tidy(child, prefix)
+    element[:] = [part for child in children for part in _without_bare_groups(child)]
+
+
+def _without_bare_groups(element: ElementTree.Element) -> list[ElementTree.Element]:
+    """The element, or what is in it if it is a group that says nothing."""
+    return list(element) if element.tag == "g" and not element.attrib else [element]
 
 
 def _local(name: str) -> str:
