@@ -153,6 +153,13 @@ def test_other_tables_do_as_well(walk: Path, tmp_path: Path, ending: str) -> Non
     assert values == [each["value"] for each in evaluation(walk)["estimates"]]
 
 
+def test_convert_says_what_numbers_cannot_hold(walk: Path, tmp_path: Path) -> None:
+    facts = json.loads(run("convert", walk / "tags.csv", tmp_path / "y.txt", "--json").stdout)
+    assert facts["left out"] == "ids, label names"
+    for kept in ("y.npz", "y.jsonl"):
+        assert "left out" not in run("convert", walk / "tags.csv", tmp_path / kept).stdout
+
+
 def test_a_model_of_texts_needs_texts(walk: Path) -> None:
     result = run("predict", walk / "model", walk / "test.csv", "-o", walk / "x.csv")
     assert result.returncode == 2

@@ -276,6 +276,22 @@ def hide(
     show_json(facts) if as_json else show_facts("hidden labels", facts)
 
 
+def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
+    """What files of numbers do not hold."""
+    from unmask._tables import ending
+
+    if ".npz" in output.suffixes[-2:] or to == "npz":
+        return []
+    held = (
+        {"ids", "texts", "label_names"}
+        if ending(output) or to in ("csv", "tsv", "jsonl")
+        else set()
+    )
+    parts = ("ids", "texts", "label_names", "feature_names", "filtered")
+    lost = [part for part in parts if part not in held and getattr(dataset, part) is not None]
+    return [part.replace("_", " ") for part in lost]
+
+
 def convert(
     source: options.Source,
     output: Annotated[
@@ -294,7 +310,7 @@ def convert(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a data set in another format or compression; nothing is lost on the way.
+    """Write a data set in another format or compression; what the format cannot hold is said.
 
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
@@ -306,9 +322,10 @@ def convert(
     data.write(output, dataset, format=to)
     if _io.is_standard_output(output):
         return
-    facts = {
+    facts: dict[str, object] = {
         "read": f"{source} ({dataset.source.format})",
         "written": str(output),
         "bytes": output.stat().st_size,
+        **({"left out": ", ".join(lost)} if (lost := _left_out(dataset, output, to)) else {}),
     }
     show_json(facts) if as_json else show_facts("converted", facts)
