@@ -8,14 +8,16 @@ An audit is a mask that we know: inclusion probabilities are ours, so its estima
 and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (how samples are
 drawn), `frames` (strata), `expectation` (how precise it will be), `answers` (partial ones, too),
 `sheets` (what a person is shown), `reading` (what comes back), `annotators` (what several people
-said, joined; how far they agree) and `stopping` (when it is enough); the estimates are those of
-`unmask.metrics.measured`.
+said, joined; how far they agree), `folders` (an audit on disk), `progress` and `stopping` (when it
+is enough); the estimates are those of `unmask.metrics.measured`.
 """
 
 from unmask.audit.agreement import Agreement, PairAgreement
 from unmask.audit.annotators import Answer, Answers, Contradiction
 from unmask.audit.answers import from_pairs, from_rows
 from unmask.audit.expectation import Expected
+from unmask.audit.folders import AuditFolder, add_answers, read_folder, write_folder
+from unmask.audit.frames import data_fingerprint
 from unmask.audit.planning import (
     AuditPlan,
     Wave,
@@ -24,6 +26,7 @@ from unmask.audit.planning import (
     read_plan,
     write_plan,
 )
+from unmask.audit.progress import Reached, reached
 from unmask.audit.reading import read
 from unmask.audit.sheets import (
     FORMATS,
@@ -43,6 +46,7 @@ __all__ = [
     "Agreement",
     "Answer",
     "Answers",
+    "AuditFolder",
     "AuditPlan",
     "ConfidenceSequence",
     "Contradiction",
@@ -53,11 +57,14 @@ __all__ = [
     "LabelEstimates",
     "PairAgreement",
     "Question",
+    "Reached",
     "Sample",
     "Sheet",
     "SpuriousRate",
     "Stratum",
     "Wave",
+    "add_answers",
+    "data_fingerprint",
     "elusion",
     "extend",
     "from_pairs",
@@ -66,11 +73,14 @@ __all__ = [
     "per_label",
     "plan",
     "plan_key",
+    "reached",
     "read",
+    "read_folder",
     "read_plan",
     "sequence",
     "sheet",
     "spurious",
+    "write_folder",
     "write_plan",
     "write_sheet",
 ]

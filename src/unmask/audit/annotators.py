@@ -133,13 +133,15 @@ class Answers:
             return None
         return frozenset(label for label, count in votes.items() if 2 * count > len(decided))
 
-    def judgements(self, plan: AuditPlan) -> Judgements:
+    def judgements(self, plan: AuditPlan, *, first: int | None = None) -> Judgements:
         """The joined answers as judgements, for `evaluate(…, audit=…)`.
 
         Parameters
         ----------
         plan : AuditPlan
             The plan of the sheet, or an extended one.
+        first : int, optional
+            Only answers to so many units at the beginning of the plan.
 
         Returns
         -------
@@ -155,7 +157,8 @@ class Answers:
         decisions = {
             self.sheet.questions[position].id: decision
             for position in {p for said in self.by_annotator.values() for p in said}
-            if (decision := self._decision(position)) is not None
+            if (first is None or position < first)
+            and (decision := self._decision(position)) is not None
         }
         if plan.labels is not None:
             ids = [f"r{row}_l{label}" for row, label in zip(plan.rows, plan.labels, strict=True)]

@@ -70,8 +70,7 @@ class Question:
     @property
     def fingerprint(self) -> str:
         """Of labels and predictions."""
-        parts = [fingerprint(top, top.k) for top in self.systems]
-        return "-".join([frames.labels_fingerprint(self.labels), *parts])
+        return frames.data_fingerprint(self.systems, self.labels)
 
 
 def question_of(

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._typing import Bools, Floats, Ints
-from unmask.predictions import TopK
+from unmask import _validation
+from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.predictions import TopK, fingerprint
 from unmask.propensity import calibration
 
 FEW = 1 << 14  # so many pairs are listed rather than drawn until enough are new
@@ -222,6 +223,24 @@ def keys_of(matrix: sp.csr_array) -> Ints:
     """Keys of the stored entries of a matrix with sorted indices, rising."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
+
+
+def data_fingerprint(systems: Sequence[TopK], labels: LabelsLike) -> str:
+    """What tells labels and predictions from others; a plan keeps that of its own.
+
+    Parameters
+    ----------
+    systems : sequence of TopK
+        Predictions, in the order in which the plan was given them.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+
+    Returns
+    -------
+    str
+    """
+    parts = [fingerprint(top, top.k) for top in systems]
+    return "-".join([labels_fingerprint(_validation.labels(labels)), *parts])
 
 
 def labels_fingerprint(labels: sp.csr_array) -> str:

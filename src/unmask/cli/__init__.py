@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from unmask._text import visible
-from unmask.cli import data, demo, diagnose, evaluate, linear, report, reproduce, warm
+from unmask.cli import audit, data, demo, diagnose, evaluate, linear, report, reproduce, warm
 from unmask.cli.output import show_error, warn
 
 
@@ -62,6 +62,7 @@ app.command("predict")(linear.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
 app.command("diagnose")(diagnose.diagnose)
+app.add_typer(audit.app, name="audit")
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("warm")(warm.warm)

@@ -109,10 +109,10 @@ def evaluate(
     """
     rows = read_test(labels, train, table_columns(table))
     described = f"jain:{dataset}" if dataset else propensity
-    _refuse_without_training(train, described)
+    refuse_without_training(train, described)
     rows, systems = read_systems(rows, [predictions, *(compare or ())])
     observed, trained = rows.observed, rows.trained
-    p = _propensities(trained, observed, described)
+    p = propensities_of(trained, observed, described)
     models = _models(sensitivity, p, trained)
     settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
@@ -291,7 +291,7 @@ def _write_page(path: Path, record: Record) -> None:
         report.write(pages.page([record]), path)
 
 
-def _refuse_without_training(train: Path | None, described: str) -> None:
+def refuse_without_training(train: Path | None, described: str) -> None:
     """Raise if the propensities need training labels that were not given."""
     if train is None and described.partition(":")[0] == "jain":
         raise ValueError(
@@ -300,9 +300,10 @@ def _refuse_without_training(train: Path | None, described: str) -> None:
         )
 
 
-def _propensities(
+def propensities_of(
     trained: sp.csr_array | None, observed: sp.csr_array, described: str
 ) -> Propensities:
+    """Propensities as --propensity and --train describe them."""
     from unmask import propensity as models
 
     return models.from_spec(described, observed if trained is None else trained)
@@ -344,7 +345,7 @@ def _show(evaluation: Evaluation, predictions: Path) -> None:
         opening = [*evaluation.differences.headline.splitlines(), *opening]
     for sentence in opening:
         results.print(one_line(sentence, "bold"), "", sep="\n")
-    _show_estimates(evaluation.table, predictions)
+    show_estimates(evaluation.table, predictions)
     _show_moves(evaluation.moves)
     if evaluation.sensitivity is not None:
         results.print("\nthe same under other propensities")
@@ -356,8 +357,9 @@ def _show(evaluation: Evaluation, predictions: Path) -> None:
         results.print(f"\n{ranking.statement}")
 
 
-def _show_estimates(table: Table, predictions: Path) -> None:
-    from unmask.metrics import ESTIMATORS
+def show_estimates(table: Table, predictions: Path) -> None:
+    """All estimates of a system, what their names mean, and how far to trust them."""
+    from unmask.pages.evaluation import meaning
 
     estimators = list(dict.fromkeys(each.estimator for each in table))
     cells = {(each.metric, each.estimator): each for each in table}
@@ -368,7 +370,7 @@ def _show_estimates(table: Table, predictions: Path) -> None:
         ([name, *(_cell(cells.get((name, e))) for e in estimators)] for name in names),
     )
     for name in estimators:
-        results.print(f"{name}: {ESTIMATORS[name].meaning}")
+        results.print(f"{name}: {meaning(name)}")
     for note in table.notes:
         results.print(one_line(note))
     shares = [e.details["propensity_share"] for e in table if "propensity_share" in e.details]

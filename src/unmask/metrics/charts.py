@@ -17,6 +17,7 @@ COLUMNS = 3
 STYLES: report.Styles = {
     "truth": report.Style("ink"),
     "most possible": report.Style("gray"),
+    "measured": report.Style("ink", "star"),
     "vanilla": report.Style("blue", "circle"),
     "unbiased": report.Style("orange", "square"),
     "bound": report.Style("green", "triangle"),

@@ -9,7 +9,7 @@ from typing import cast
 from unmask import report
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
 from unmask.metrics.registry import split
-from unmask.pages import comparison, label_figures, label_tables
+from unmask.pages import audit, comparison, label_figures, label_tables
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
 from unmask.pages.verdicts import (
@@ -57,11 +57,14 @@ def summary(record: EvaluationRecord) -> list[str]:
 
 def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
     """P and R at their last k: what a reader asks for first."""
-    kinds = {row["metric"]: split(row["metric"])[0] for row in rows}
+    kinds = {row["metric"]: row["metric"].partition("@")[0] for row in rows}
     return {kind: metric for metric, kind in kinds.items() if kind in BEST_ESTIMATORS}
 
 
-BEST_ESTIMATORS = {"P": ("unbiased", "deconvolved"), "R": ("deconvolved", "unbiased")}
+BEST_ESTIMATORS = {
+    "P": ("measured", "unbiased", "deconvolved"),
+    "R": ("measured", "deconvolved", "unbiased"),
+}
 """The metrics of the summary, with the corrected estimates that it prefers, best first."""
 
 
@@ -82,23 +85,25 @@ def _face_value(
     head = f"Taken at face value {metric} is {observed['value']:.3f}; "
     if best["value"] is None or best["value"] != best["value"]:
         return f"{head}the {best['estimator']} estimate was refused: {verdict}."
-    return (
-        f"{head}corrected for missing labels ({best['estimator']}) it is {best['value']:.3f}, "
-        f"interval {best['low']:.3f} to {best['high']:.3f} ({verdict})."
-    )
+    value = f"{best['value']:.3f}, interval {best['low']:.3f} to {best['high']:.3f}"
+    if best["estimator"] == "measured":
+        return f"{metric} is {value}, measured by an audit; {head[0].lower()}{head[1:-2]}."
+    return f"{head}corrected for missing labels ({best['estimator']}) it is {value} ({verdict})."
 
 
 def sections(record: EvaluationRecord) -> list[report.Section]:
     """Estimates, what they depend on, how systems compare, the labels, what estimators mean."""
     rows = record["estimates"]
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
-    meanings = "\n\n".join(f"`{name}`: {ESTIMATORS[name].meaning}." for name in estimators)
+    meanings = "\n\n".join(f"`{name}`: {meaning(name)}." for name in estimators)
     estimates: list[report.Part] = [
         _estimates_table(rows), verdict_list(rows), charts.estimates(rows)
     ]  # fmt: skip
     sections = [report.Section("Estimates", estimates)]
     if moves := [row for row in record.get("moves", []) if not row["system"]]:
         sections.append(_moves_section(moves))
+    if audited := record.get("audit"):
+        sections.append(audit.section(audited))
     if sensitivity := record.get("sensitivity"):
         sections.append(_sensitivity_section(sensitivity))
     if differences := record.get("differences"):
@@ -111,6 +116,27 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     if named := record.get("per_label"):
         sections.append(label_tables.section(named, record.get("places", 0)))
     return [*sections, report.Section("What the estimators mean", [report.Text(meanings)])]
+
+
+def meaning(estimator: str) -> str:
+    """What an estimator is, in words.
+
+    Parameters
+    ----------
+    estimator : str
+        A name in `ESTIMATORS`, or "measured".
+
+    Returns
+    -------
+    str
+    """
+    return MEASURED_MEANING if estimator == "measured" else ESTIMATORS[estimator].meaning
+
+
+MEASURED_MEANING = (
+    "from judgements of a random sample with known inclusion probabilities; it assumes nothing of "
+    "what hid the labels"
+)
 
 
 def _estimates_table(rows: list[EstimateRow]) -> report.Table:

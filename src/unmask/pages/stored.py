@@ -6,6 +6,7 @@ not have this form is refused when its page is made (`records.write`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 from unmask._typing import Record
@@ -112,6 +113,59 @@ class LabelRow(TypedDict):
     train_rows: NotRequired[int]
 
 
+class ExpectedRow(TypedDict):
+    """The half-width that a plan expects of a metric, at a number of judged units."""
+
+    metric: str
+    judged: int
+    half: float
+
+
+class ReachedRow(TypedDict):
+    """A measured metric after some of the answers (`audit.reached`)."""
+
+    metric: str
+    judged: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class AgreementRow(TypedDict):
+    """How far two annotators agree (`audit.PairAgreement`)."""
+
+    annotators: Sequence[str]
+    items: int
+    percent: float | None
+    positive: float | None
+    kappa: float | None
+
+
+class ContradictionRow(TypedDict):
+    """A question that people decided differently (`audit.Contradiction`)."""
+
+    question: str
+    row: str
+    label: str
+    answers: Sequence[Sequence[str]]
+    settled: bool
+
+
+class AuditFacts(TypedDict):
+    """An audit: what was asked, who answered, and how precise it became."""
+
+    unit: str
+    design: str
+    seeds: list[int]
+    counts: Mapping[str, int]
+    annotators: Mapping[str, int]
+    agreement: list[AgreementRow]
+    fleiss_kappa: float | None
+    contradictions: list[ContradictionRow]
+    expected: list[ExpectedRow]
+    reached: list[ReachedRow]
+
+
 class EvaluationRecord(TypedDict):
     """An evaluation; `rankings` hold `Ranking.to_dict`."""
 
@@ -129,6 +183,7 @@ class EvaluationRecord(TypedDict):
     labels: NotRequired[LabelFacts]
     per_label: NotRequired[list[LabelRow]]
     places: NotRequired[int]
+    audit: NotRequired[AuditFacts]
 
 
 class FindingRow(TypedDict):

@@ -1,0 +1,93 @@
+"""How precise an audit has become: its estimates after part of the answers, and after all.
+
+Units stand in random order, so the first of them are an audit of their own. The intervals are those
+of a number of units fixed beforehand: they show how precision grows, and are no rule for stopping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unmask._typing import LabelsLike
+from unmask.audit.annotators import Answers
+from unmask.audit.planning import AuditPlan
+from unmask.metrics import evaluate
+from unmask.predictions import TopK
+
+LOOKS = 8
+LEAST = 5
+"""Fewer judged units than this give no interval worth showing."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A measured metric after some of the answers.
+
+    Parameters
+    ----------
+    metric : str
+    judged : int
+        Rows or pairs judged.
+    value, low, high : float
+        The estimate and its interval.
+    """
+
+    metric: str
+    judged: int
+    value: float
+    low: float
+    high: float
+
+
+def reached(
+    plan: AuditPlan,
+    answers: Answers,
+    top: TopK,
+    labels: LabelsLike,
+    metrics: Sequence[str],
+    *,
+    looks: int = LOOKS,
+    confidence: float = 0.95,
+) -> tuple[Reached, ...]:
+    """Measured metrics after more and more of the answers, in the order of the plan.
+
+    Parameters
+    ----------
+    plan : AuditPlan
+    answers : Answers
+        To its questions.
+    top : TopK
+        Predictions.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    metrics : sequence of str
+        What is measured.
+    looks : int, default 8
+        How many times; the last one has all answers.
+    confidence : float, default 0.95
+        Of the intervals.
+
+    Returns
+    -------
+    tuple of Reached
+        By number of judged units; looks at too few units are left out.
+    """
+    path: dict[tuple[str, int], Reached] = {}
+    for first in np.unique(np.linspace(0, len(plan), looks + 1)[1:].astype(int)).tolist():
+        try:
+            judged = answers.judgements(plan, first=first)
+        except ValueError:  # too few
+            continue
+        if judged.n_judged < min(LEAST, len(plan)):
+            continue
+        table = evaluate(
+            top, labels, metrics=metrics, estimators=["measured"], audit=judged,
+            confidence=confidence,
+        )  # fmt: skip
+        for each in table:
+            size = judged.n_judged
+            path[each.metric, size] = Reached(each.metric, size, each.value, *each.interval)
+    return tuple(path.values())

@@ -1,0 +1,523 @@
+"""`unmask audit`: what to judge, judging it, and the number that comes of it.
+
+A folder holds the audit from `plan` on: every command below reads it, and answers that are handed
+in are kept there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from unmask.cli import options
+from unmask.cli.evaluate import Propensities, propensities_of, show_estimates
+from unmask.cli.inputs import labels_of, read
+from unmask.cli.output import (
+    command,
+    one_line,
+    progress_console,
+    results,
+    show_facts,
+    show_json,
+    show_rows,
+    warn,
+)
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from unmask._typing import Record
+    from unmask.audit import AuditFolder, AuditPlan
+    from unmask.metrics import Table
+    from unmask.predictions import TopK
+
+app = typer.Typer(
+    help="Measure metrics by judging a random sample, whatever hid the labels.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Folder = Annotated[Path, typer.Argument(help="The folder that `unmask audit plan` made.")]
+AnswerFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Answers: a file that the judging page saved, a filled-in sheet, an export of Label "
+        "Studio or Argilla; may be repeated. They are kept in the folder."
+    ),
+]
+Adjudicator = Annotated[
+    str, typer.Option(help="The annotator whose answers decide where people differ.")
+]
+
+
+class Data(NamedTuple):
+    """What an audit is about: labels, predictions by name, names and texts where there are any."""
+
+    labels: sp.csr_array
+    systems: dict[str, TopK]
+    ids: Sequence[str] | None
+    label_names: Sequence[str] | None
+    texts: Sequence[str] | None
+
+
+@app.command("plan")
+def plan(
+    budget: Annotated[int, typer.Option(help="How many rows or pairs can be judged.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the audit.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="File with the observed labels of the test rows.")
+    ] = None,
+    predictions: Annotated[
+        list[Path] | None,
+        typer.Option(help="File with predictions; repeated for several systems."),
+    ] = None,
+    unit: Annotated[
+        str, typer.Option(help="rows (all labels of a row), or pairs (one label of one row).")
+    ] = "rows",
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="What is to be measured, such as P@5,R@5,micro-R@5; decides the pairs."),
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option(help="simple, stratified, pairs or two-phase; default: by unit.")
+    ] = None,
+    observed: Annotated[
+        str,
+        typer.Option(
+            help="Pairs: take observed ones as true (free), or judge a part of them (sampled)."
+        ),
+    ] = "free",
+    texts: Annotated[
+        Path | None, typer.Option(help="File with the text of every row, one line each.")
+    ] = None,
+    label_names: Annotated[
+        Path | None, typer.Option(help="File with the name of every label, one line each.")
+    ] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="File with the name of every row, one line each.")
+    ] = None,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Show judges what is observed and predicted.")
+    ] = False,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Add a wave of --budget more to the audit there.")
+    ] = False,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Choose what to judge: rows or pairs, with known inclusion probabilities.
+
+    [dim]unmask audit plan --labels test.txt --predictions ours.txt --budget 200 -o audit/[/]
+    [dim]unmask audit plan --labels test.txt --predictions ours.txt --predictions theirs.txt \\
+        --unit pairs --metrics P@5,micro-R@5 --budget 600 --texts texts.txt -o audit/[/]
+    [dim]unmask audit plan --extend --budget 100 --seed 1 -o audit/[/]
+    """
+    from unmask import audit
+
+    before = _audit_before(output, extend)
+    files = _files(before, labels, predictions)
+    material = _data(files, texts=texts, label_names=label_names, ids=ids)
+    if before is None:
+        chosen: dict[str, Any] = {"observed": observed} | ({"design": design} if design else {})
+        made = audit.plan(
+            material.systems, material.labels, budget=budget, unit=_unit(unit),
+            metrics=metrics.split(",") if metrics else None, seed=seed, **chosen,
+        )  # fmt: skip
+    else:
+        made = audit.extend(
+            before.plan, material.systems, material.labels, budget=budget, seed=seed
+        )
+        material = _with_names_of(before, material)
+    sheet = audit.sheet(
+        made, ids=material.ids, label_names=material.label_names, texts=material.texts,
+        reveal=(material.labels, material.systems) if reveal else None,
+    )  # fmt: skip
+    audit.write_folder(output, made, sheet, labels=files[0], predictions=files[1])
+    facts = _plan_facts(made, output)
+    if as_json:
+        show_json(facts | {"expected": [asdict(each) for each in made.expected]})
+        return
+    show_facts("audit plan", facts)
+    _show_expected(made)
+    if material.texts is None:
+        results.print("Judges see row names only; give their texts with --texts FILE.")
+    results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
+
+
+def _unit(unit: str) -> Any:
+    from unmask._validation import one_of
+
+    return one_of(unit, ("rows", "pairs"), "value of --unit")
+
+
+def _audit_before(output: Path, extend: bool) -> AuditFolder | None:
+    """The audit that is to be extended; refused where there is one and nobody said so."""
+    from unmask import audit
+
+    if extend:
+        return audit.read_folder(output)
+    if (output / "plan.json").exists():
+        raise ValueError(
+            f"{output} holds an audit already; add to it with --extend, or name another folder."
+        )
+    return None
+
+
+def _files(
+    before: AuditFolder | None, labels: Path | None, predictions: list[Path] | None
+) -> tuple[Path, tuple[Path, ...]]:
+    """The files of labels and predictions: as named, or those of the folder."""
+    if before is not None:
+        return labels or before.labels, tuple(predictions or before.predictions)
+    if labels is None or not predictions:
+        raise ValueError("a plan needs --labels FILE and --predictions FILE.")
+    return labels, tuple(predictions)
+
+
+def _data(
+    files: tuple[Path, tuple[Path, ...]],
+    *,
+    texts: Path | None = None,
+    label_names: Path | None = None,
+    ids: Path | None = None,
+) -> Data:
+    """Labels and predictions, with names and texts from their files or from the data set."""
+    from unmask import predictions
+
+    labels, systems = files
+    dataset = read(labels)
+    with progress_console.status(f"reading {', '.join(map(str, systems))}"):
+        tops = {str(path): predictions.read(path) for path in systems}
+    return Data(
+        labels_of(dataset, labels),
+        tops,
+        _lines(ids),
+        _lines(label_names) or dataset.label_names,
+        _lines(texts),
+    )
+
+
+def _lines(path: Path | None) -> list[str] | None:
+    from unmask import _io
+
+    if path is None:
+        return None
+    lines = _io.contents(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _with_names_of(before: AuditFolder, material: Data) -> Data:
+    """Names and texts of the questions so far, where no file says others."""
+    n = material.labels.shape[0]
+    names = {question.row: question.row_name for question in before.sheet.questions}
+    ids = material.ids or [names.get(row, str(row)) for row in range(n)]
+    if material.texts is None and any(question.text for question in before.sheet.questions):
+        raise ValueError("the audit shows texts; give them for the new rows, too: --texts FILE.")
+    return material._replace(ids=ids, label_names=before.sheet.label_names)
+
+
+def _plan_facts(made: AuditPlan, output: Path) -> dict[str, object]:
+    n, width = made.sample.shape
+    rows = len(set(made.rows.tolist()))
+    to_judge = f"{len(made):,} {made.unit}"
+    return {
+        "to judge": to_judge if made.unit == "rows" else f"{to_judge} in {rows:,} rows",
+        "of": f"{n:,} rows × {width:,} labels",
+        "design": made.sample.design.value,
+        "made for": ", ".join(made.metrics),
+        "seeds": ", ".join(str(wave.seed) for wave in made.waves),
+        "folder": str(output),
+    }
+
+
+def _show_expected(made: AuditPlan) -> None:
+    if made.expected:
+        show_rows(
+            "expected half-width of the 95 % interval",
+            ["metric", "half the budget", "this budget", "twice the budget"],
+            ((e.metric, e.half, e.budget, e.twice) for e in made.expected),
+        )
+
+
+@app.command("sheet")
+def sheet(
+    folder: Folder,
+    output: options.Output,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="csv, jsonl, label-studio or argilla; default: by the suffix of the file.",
+            autocompletion=options.names("unmask.audit", "FORMATS"),
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the questions for a spreadsheet or an annotation tool.
+
+    [dim]unmask audit sheet audit/ -o sheet.csv[/]
+    [dim]unmask audit sheet audit/ -o tasks.json --format label-studio[/]
+    """
+    from unmask import audit
+
+    asked = audit.read_folder(folder).sheet
+    files = audit.write_sheet(asked, output, format=format)
+    facts = {"questions": len(asked.questions), "written": ", ".join(map(str, files))}
+    show_json(facts) if as_json else show_facts("sheet", facts)
+
+
+@app.command("page")
+def page(
+    folder: Folder,
+    output: options.Output,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write one HTML file on which a person judges; it needs no server and sends nothing.
+
+    [dim]unmask audit page audit/ -o judge.html[/]
+    """
+    from unmask import audit, report
+    from unmask.pages import judging
+
+    asked = audit.read_folder(folder).sheet
+    report.write_questionnaire(judging.questionnaire(asked, title=title), output)
+    facts = {
+        "questions": len(asked.questions), "bytes": output.stat().st_size, "page": str(output)
+    }  # fmt: skip
+    if as_json:
+        show_json(facts)
+        return
+    show_facts("judging page", facts)
+    results.print("Open it in a browser, judge, save the answers to a file; then")
+    results.print(one_line(f"next: unmask audit estimate {folder} --answers answers.json"))
+
+
+@app.command("status")
+def status(
+    folder: Folder,
+    answers: AnswerFiles = None,
+    adjudicator: Adjudicator = "",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say how much has been judged, by whom, and how far people agree.
+
+    [dim]unmask audit status audit/[/]
+    [dim]unmask audit status audit/ --answers ann.json --answers bob.csv[/]
+    """
+    current = _answered(folder, answers, adjudicator)
+    record = _people(current)
+    if as_json:
+        show_json({**_plan_facts(current.plan, folder), **record})
+        return
+    _show_people(folder, current.plan.unit, record)
+
+
+def _answered(folder: Path, answers: list[Path] | None, adjudicator: str) -> AuditFolder:
+    """The folder, with the answers of these files put into it."""
+    from dataclasses import replace
+
+    from unmask import audit
+
+    current = audit.read_folder(folder)
+    if answers:
+        newer = audit.read(current.sheet, *answers)
+        current, changed = audit.add_answers(current, newer)
+        if changed:
+            warn(f"{changed:,} answers that the folder had were changed by newer ones.")
+    return replace(current, answers=replace(current.answers, adjudicator=adjudicator))
+
+
+def _people(current: AuditFolder) -> Record:
+    """Counts, annotators, agreement and contradictions, as values."""
+    answers = current.answers
+    agreement = answers.agreement()
+    return {
+        "counts": answers.counts(),
+        "annotators": {name: len(said) for name, said in answers.by_annotator.items()},
+        "agreement": [asdict(pair) for pair in agreement.pairs],
+        "fleiss_kappa": agreement.fleiss,
+        "contradictions": [asdict(each) for each in answers.contradictions()],
+    }
+
+
+SHOWN = 10
+"""Contradictions that are printed; `--json` has all."""
+
+
+def _show_people(folder: Path, unit: str, record: Record) -> None:
+    counts: Mapping[str, int] = record["counts"]
+    words = {"asked": f"{unit} asked", "judged": "judged", "unsure": "unsure", "skip": "skipped",
+             "begun": "begun", "split": "people differ", "open": "open"}  # fmt: skip
+    show_facts(str(folder), {words[name]: count for name, count in counts.items()})
+    if record["annotators"]:
+        show_rows("annotators", ["name", "answers"], record["annotators"].items())
+    if record["agreement"]:
+        show_rows(
+            "agreement on pairs of a row and a label",
+            ["annotators", "pairs", "same answer", "of yes", "Cohen's kappa"],
+            (
+                (" and ".join(a["annotators"]), a["items"], a["percent"], a["positive"], a["kappa"])
+                for a in record["agreement"]
+            ),
+        )
+        if len(record["annotators"]) > 2:
+            results.print(f"Fleiss' kappa of all annotators: {record['fleiss_kappa']:.3f}")
+    contradictions = record["contradictions"]
+    if contradictions:
+        show_rows(
+            f"{len(contradictions):,} questions on which people differ",
+            ["question", "row", "label", "answers", "settled"],
+            (
+                (c["question"], c["row"], c["label"],
+                 "; ".join(f"{name}: {word}" for name, word in c["answers"]),
+                 "yes" if c["settled"] else "no")
+                for c in contradictions[:SHOWN]
+            ),
+        )  # fmt: skip
+
+
+@app.command("estimate")
+def estimate(
+    folder: Folder,
+    answers: AnswerFiles = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Metrics, separated by commas; default: those of the plan."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="File of observed labels, if it has moved.")
+    ] = None,
+    predictions: Annotated[
+        list[Path] | None, typer.Option(help="Files of predictions, if they have moved.")
+    ] = None,
+    train: options.Train = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(help="Also estimate from these propensities, beside what is measured."),
+    ] = None,
+    adjudicator: Adjudicator = "",
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    html: options.Html = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure metrics from the answers so far, beside what the observed labels say.
+
+    [dim]unmask audit estimate audit/ --answers answers.json[/]
+    [dim]unmask audit estimate audit/ --metrics P@5,R@5 --propensity jain --train train.txt \\
+        --html result.html[/]
+    """
+    current = _answered(folder, answers, adjudicator)
+    material = _data(_files(current, labels, predictions))
+    _refuse_other_data(current.plan, material)
+    trained = None if train is None else labels_of(read(train), train)
+    p = None if propensity is None else propensities_of(trained, material.labels, propensity)
+    names = metrics.split(",") if metrics else list(current.plan.metrics)
+    with progress_console.status("measuring"):
+        tables = _tables(current, material, names, p, confidence=confidence, seed=seed)
+        records = [
+            _record(name, table, current, material, names, confidence)
+            for name, table in tables.items()
+        ]
+    if html is not None:
+        from unmask import pages, report
+
+        with progress_console.status("drawing"):
+            report.write(pages.page(list(records)), html)
+    if as_json:
+        show_json(records[0] if len(records) == 1 else records)
+        return
+    counts = current.answers.counts()
+    for name, table in tables.items():
+        results.print(one_line(table.headline))
+        show_estimates(table, Path(name))
+    judged = f"{counts['judged']:,} of {counts['asked']:,} {current.plan.unit} are judged"
+    left_out = counts["unsure"] + counts["split"]
+    results.print(f"{judged}; {left_out:,} are left out because people were unsure or differed.")
+    if html is not None:
+        results.print(one_line(f"page: {html}"))
+
+
+def _refuse_other_data(plan: AuditPlan, material: Data) -> None:
+    from unmask import audit
+
+    if audit.data_fingerprint(list(material.systems.values()), material.labels) != plan.fingerprint:
+        raise ValueError(
+            "these are not the labels and predictions that the plan was made from; name them with "
+            "--labels and --predictions if they have moved, or plan a new audit."
+        )
+
+
+def _tables(
+    current: AuditFolder,
+    material: Data,
+    metrics: list[str],
+    p: Propensities | None,
+    *,
+    confidence: float,
+    seed: int,
+) -> dict[str, Table]:
+    """The estimates of every system."""
+    from unmask.metrics import evaluate
+
+    judged = current.answers.judgements(current.plan)
+    stated = ["vanilla"] if p is None else ["vanilla", "unbiased", "deconvolved"]
+    return {
+        name: evaluate(
+            top, material.labels, p, metrics=metrics, estimators=["measured", *stated],
+            audit=judged, confidence=confidence, seed=seed,
+        )
+        for name, top in material.systems.items()
+    }  # fmt: skip
+
+
+def _record(
+    name: str,
+    table: Table,
+    current: AuditFolder,
+    material: Data,
+    metrics: list[str],
+    confidence: float,
+) -> Record:
+    """What a page needs, as `--json` prints it and `unmask report` reads it."""
+    from unmask.audit.progress import reached
+
+    plan = current.plan
+    path = reached(
+        plan, current.answers, material.systems[name], material.labels, metrics,
+        confidence=confidence,
+    )  # fmt: skip
+    return {
+        "kind": "evaluation",
+        "source": name,
+        "command": command(),
+        "estimates": table.to_dicts(),
+        "audit": {
+            "unit": plan.unit,
+            "design": plan.sample.design.value,
+            "seeds": [wave.seed for wave in plan.waves],
+            "expected": [
+                {"metric": e.metric, "judged": count, "half": half}
+                for e in plan.expected
+                for count, half in (
+                    (plan.budget // 2, e.half), (plan.budget, e.budget), (2 * plan.budget, e.twice)
+                )
+                if not math.isnan(half)
+            ],
+            "reached": [asdict(each) for each in path],
+            **_people(current),
+        },
+    }  # fmt: skip

@@ -1,0 +1,189 @@
+"""`unmask audit`: from predictions to a measured number, through files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.audits import IDS, NAMES, L, N, true_numbers, true_words, universe
+from tests.helpers.command import Result, run
+from unmask import audit, data, evaluate, predictions
+
+TOP, OBSERVED, TRUTH = universe()
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    data.write("test.txt", data.Dataset(np.ones((N, 1)), OBSERVED))
+    predictions.write("ours.txt", TOP)
+    Path("texts.txt").write_text("".join(f"Text of {name}.\n" for name in IDS))
+    Path("names.txt").write_text("".join(f"{name}\n" for name in NAMES))
+    Path("ids.txt").write_text("".join(f"{name}\r\n" for name in IDS))
+    return tmp_path
+
+
+def ok(*arguments: object) -> Result:
+    result = run("audit", *arguments)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def refused(*arguments: object) -> str:
+    result = run("audit", *arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("unmask: ")
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def planned(*more: object, budget: int = 30) -> audit.AuditFolder:
+    ok("plan", "--labels", "test.txt", "--predictions", "ours.txt", "--budget", budget,
+       "-o", "audit", *more)  # fmt: skip
+    return audit.read_folder("audit")
+
+
+def answer(folder: audit.AuditFolder, name: str = "ann", first: int | None = None) -> Path:
+    """A file as the page saves it, right about the first questions."""
+    entries: list[dict[str, Any]]
+    if folder.plan.unit == "rows":
+        numbers = true_numbers(folder.sheet, TRUTH)
+        entries = [{"labels": own, "complete": True} for own in numbers]
+    else:
+        entries = [{"answer": word} for word in true_words(folder.sheet, TRUTH)]
+    for question, entry in zip(folder.sheet.questions, entries, strict=True):
+        entry["question"] = question.id
+    path = Path(f"{name}.json")
+    record = {"kind": "answers", "key": folder.sheet.key, "annotator": name}
+    path.write_text(json.dumps({**record, "answers": entries[:first]}))
+    return path
+
+
+@pytest.mark.parametrize("unit", ["rows", "pairs"])
+def test_the_command_measures_what_the_library_measures(unit: str) -> None:
+    metrics = ["P@5", "R@5"] if unit == "rows" else ["P@5", "micro-R@5"]
+    folder = planned("--unit", unit, "--metrics", ",".join(metrics), "--seed", 4)
+    ok("page", "audit", "-o", "judge.html")
+    shown = ok("estimate", "audit", "--answers", answer(folder), "--json", "--html", "r.html")
+    record = json.loads(shown.stdout)
+    plan = audit.plan(TOP, OBSERVED, budget=30, unit=unit, metrics=metrics, seed=4)
+    if unit == "rows":
+        judged = audit.from_rows(plan, TRUTH[plan.rows])
+    else:
+        judged = audit.from_pairs(plan, TRUTH.toarray()[plan.rows, plan.labels])
+    table = evaluate(TOP, OBSERVED, metrics=metrics, audit=judged)
+    for row in record["estimates"]:
+        if row["estimator"] == "measured":
+            expected = table[row["metric"], "measured"]
+            assert row["value"] == pytest.approx(expected.value, rel=1e-12)
+            assert (row["low"], row["high"]) == pytest.approx(expected.interval, rel=1e-12)
+    last = [row for row in record["audit"]["reached"] if row["metric"] == "P@5"][-1]
+    assert last["judged"] == 30
+    assert last["value"] == pytest.approx(table["P@5", "measured"].value, rel=1e-12)
+    page = Path("r.html").read_text()
+    assert "Precision, expected and reached" in page
+    assert "measured by an audit" in page
+    Path("stored.json").write_text(shown.stdout)
+    assert run("report", "stored.json", "-o", "again.html").returncode == 0
+
+
+def test_names_and_texts_are_on_the_page_and_in_the_sheet() -> None:
+    planned("--texts", "texts.txt", "--label-names", "names.txt", "--ids", "ids.txt")
+    ok("page", "audit", "-o", "judge.html")
+    page = Path("judge.html").read_text()
+    ok("sheet", "audit", "-o", "sheet.jsonl")
+    lines = [json.loads(line) for line in Path("sheet.jsonl").read_text().splitlines()]
+    for line in lines:
+        assert line["text"] == f"Text of {line['row']}."
+        assert f'"{line["row"]}","{line["text"]}"' in page
+    assert all(f'"{name}"' in page for name in NAMES)
+    shown = json.loads(ok("sheet", "audit", "-o", "t.json", "--format", "argilla", "--json").stdout)
+    assert shown == {"questions": 30, "written": "t.json"}
+
+
+def test_judges_are_blind_unless_the_plan_says_otherwise() -> None:
+    planned("--unit", "pairs")
+    ok("sheet", "audit", "-o", "sheet.csv")
+    assert "place" not in Path("sheet.csv").read_text()
+    ok("plan", "--labels", "test.txt", "--predictions", "ours.txt", "--budget", 30, "--reveal",
+       "--unit", "pairs", "-o", "open")  # fmt: skip
+    ok("sheet", "open", "-o", "sheet.csv")
+    assert "not observed, place 1 of ours.txt" in Path("sheet.csv").read_text()
+
+
+def test_answers_are_kept_merged_and_counted() -> None:
+    folder = planned("--unit", "pairs", "--metrics", "P@5")
+    ok("status", "audit", "--answers", answer(folder, first=10))
+    again = ok("status", "audit", "--answers", answer(folder, first=20), "--json")
+    record = json.loads(again.stdout)
+    assert record["counts"]["judged"] == 20
+    assert record["annotators"] == {"ann": 20}
+    wrong = Path("bob.csv")
+    asked = folder.sheet.questions[0]
+    flipped = "no" if true_words(folder.sheet, TRUTH)[0] == "yes" else "yes"
+    wrong.write_text(f"question,answer\n{asked.id},{flipped}\n")
+    shown = ok("status", "audit", "--answers", wrong).stdout
+    assert "1 questions on which people differ" in shown
+    assert json.loads(ok("status", "audit", "--json").stdout)["counts"]["split"] == 1
+    settled = ok("status", "audit", "--adjudicator", "bob", "--json").stdout
+    assert json.loads(settled)["counts"] == {**record["counts"], "judged": 20, "split": 0}
+    wrong.write_text(f"question,answer\n{asked.id},unsure\n")
+    changed = ok("status", "audit", "--answers", wrong)
+    assert "1 answers that the folder had were changed" in changed.stderr
+
+
+def test_a_further_wave_keeps_the_answers() -> None:
+    folder = planned("--texts", "texts.txt")
+    ok("status", "audit", "--answers", answer(folder))
+    assert "--texts" in refused("plan", "--extend", "--budget", 10, "--seed", 1, "-o", "audit")
+    ok("plan", "--extend", "--budget", 10, "--seed", 1, "--texts", "texts.txt", "-o", "audit")
+    more = audit.read_folder("audit")
+    assert more.sheet.questions[:30] == folder.sheet.questions
+    counts = json.loads(ok("status", "audit", "--json").stdout)["counts"]
+    assert (counts["asked"], counts["judged"], counts["open"]) == (40, 30, 10)
+    assert "R@5" in ok("estimate", "audit", "--answers", answer(more)).stdout
+
+
+def test_several_systems_are_measured_on_the_same_judgements() -> None:
+    predictions.write("theirs.txt", predictions.TopK.from_scores(np.eye(N, L), 5))
+    folder = planned("--predictions", "theirs.txt")
+    shown = ok("estimate", "audit", "--answers", answer(folder), "--json", "--html", "r.html")
+    assert [record["source"] for record in json.loads(shown.stdout)] == ["ours.txt", "theirs.txt"]
+    assert "Side by side" in Path("r.html").read_text()
+
+
+def test_mistakes_are_told_in_one_line() -> None:
+    assert "needs --labels FILE" in refused("plan", "--budget", 5, "-o", "audit")
+    assert "holds no audit" in refused("status", "nowhere")
+    folder = planned()
+    assert "add to it with --extend" in refused(
+        "plan", "--labels", "test.txt", "--predictions", "ours.txt", "--budget", 5, "-o", "audit"
+    )  # fmt: skip
+    assert "use one of: pairs, rows" in refused(
+        "plan", "--labels", "test.txt", "--predictions", "ours.txt", "--budget", 5, "-o", "b",
+        "--unit", "cells",
+    )  # fmt: skip
+    Path("bad.csv").write_text("question,answer\nr9999,yes\n")
+    assert "bad.csv, line 2: question 'r9999' was not asked" in refused(
+        "status", "audit", "--answers", "bad.csv"
+    )
+    assert not Path("audit/answers.json").exists(), "nothing of a bad file is kept"
+    assert "csv, jsonl, label-studio, argilla" in refused("sheet", "audit", "-o", "sheet.xlsx")
+    answers = answer(folder)
+    predictions.write("ours.txt", predictions.TopK.from_scores(np.eye(N, L), 5))
+    assert "not the labels and predictions" in refused("estimate", "audit", "--answers", answers)
+    Path("ours.txt").unlink()
+    assert "ours.txt" in refused("estimate", "audit", "--answers", answers)
+    Path("audit/sheet.json").write_text("{}")
+    assert "sheet.json: this is no sheet" in refused("status", "audit")
+
+
+def test_too_few_answers_measure_nothing() -> None:
+    folder = planned()
+    assert "at least two rows must be judged" in refused(
+        "estimate", "audit", "--answers", answer(folder, first=1)
+    )
