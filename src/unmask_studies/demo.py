@@ -6,6 +6,9 @@ regularisation that suits it best, and on observed labels with unbiased weights.
 the true labels of fresh rows; then the scores are estimated from hidden labels, as one has to in
 life. Part of what a correction gains can be had by regularisation, so the third model has its C
 chosen on the true labels of the test rows: more than anybody could do, and in its favour.
+
+At last the labels of a row are kept or lost together, as under people of different effort: there
+estimates from propensities fail, and 150 rows judged at random measure the scores.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtr, ndtri
 
-from unmask import data, linear, propensity
+from unmask import audit, data, linear, propensity
 from unmask._typing import Floats
 from unmask.metrics import Table, evaluate, powers, sensitivity
 from unmask.pages.demo import METRICS, Band, Demo
@@ -30,6 +34,10 @@ GAMMAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25)
 TUNED = (3.0, 10.0, 30.0)
 """The C among which the tuned model has its best; all other models have C = 1."""
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")
+EFFORT = 0.8
+"""Correlation of the masks of one row where rows differ in effort; 1 keeps or loses all labels."""
+JUDGED = 150
+"""Rows that are judged."""
 
 
 def run(
@@ -54,11 +62,11 @@ def run(
     >>> run(n=600).total.lost > 0.5
     True
     """
-    steps = iter(range(1, 7))
+    steps = iter(range(1, 8))
 
     def step() -> None:
         if progress is not None:
-            progress(next(steps), 6)
+            progress(next(steps), 7)
 
     rows = models.planted(n, seed)
     p = propensity.inverse_linear(rows.train_labels)
@@ -76,6 +84,8 @@ def run(
     tuned_C, tuned = _tuned(rows, observed, p)
     step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
+    audited = _audited(tops["unbiased"], rows.test_labels, p, seed + 3)
+    step()
     demo = Demo(
         n=n,
         seed=seed,
@@ -96,6 +106,8 @@ def run(
             metrics=["P@1", "R@5"],
             estimators=["vanilla", "unbiased", "deconvolved"],
         ),
+        audited=audited,
+        judged=min(JUDGED, rows.test_labels.shape[0]),
         histogram=np.bincount(np.diff(observed.indptr)),
         fitted=count_distribution(observed, p).probability,
         true_histogram=np.bincount(np.diff(rows.train_labels.indptr)),
@@ -103,6 +115,29 @@ def run(
     )
     step()
     return demo
+
+
+def _audited(top: TopK, true_labels: sp.csr_array, p: Floats, seed: int) -> Table:
+    """Estimates where rows differ in effort, beside what judged rows measure."""
+    observed = _hide_by_effort(true_labels, p, seed)
+    plan = audit.plan(top, observed, budget=JUDGED, metrics=METRICS, seed=seed)
+    judged = audit.from_rows(plan, true_labels[plan.rows])  # a judge who knows the truth
+    return evaluate(
+        top, observed, p, metrics=METRICS, estimators=["vanilla", "unbiased", "deconvolved"],
+        audit=judged,
+    )  # fmt: skip
+
+
+def _hide_by_effort(true_labels: sp.csr_array, p: Floats, seed: int) -> sp.csr_array:
+    """Labels kept with probability p each, but the labels of a row together (Gaussian copula)."""
+    rng = np.random.default_rng(seed)
+    effort = np.repeat(rng.standard_normal(true_labels.shape[0]), np.diff(true_labels.indptr))
+    own = rng.standard_normal(true_labels.nnz)
+    kept = true_labels.copy()
+    chance = ndtr((ndtri(p[kept.indices]) - np.sqrt(EFFORT) * effort) / np.sqrt(1 - EFFORT))
+    kept.data = (ndtr(own) < chance).astype(kept.dtype)
+    kept.eliminate_zeros()
+    return kept
 
 
 def _tuned(rows: models.Split, observed: sp.csr_array, p: Floats) -> tuple[float, Table]:

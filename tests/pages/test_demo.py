@@ -17,7 +17,7 @@ def result() -> demo.Demo:
 
 def test_the_first_sentences_say_what_is_lost_and_what_comes_back(result: demo.Demo) -> None:
     summary = demo.page(result).summary
-    assert len(summary) == 5
+    assert len(summary) == 6
     assert summary[0].startswith(f"{result.total.lost:.0%} of all labels were hidden")
     truth = result.scores["unbiased"]["R@5", "vanilla"].value
     assert f"the truth is {truth:.3f}" in summary[3]
@@ -43,3 +43,12 @@ def test_a_name_has_the_same_style_in_every_drawing(result: demo.Demo) -> None:
     assert {"truth", "vanilla", "unbiased", "deconvolved", "complete"} <= named.keys()
     for name, styles in named.items():
         assert styles == {charts.STYLES.get(name)}
+
+
+def test_judged_rows_stand_beside_the_truth_and_the_other_estimates(result: demo.Demo) -> None:
+    measured = result.audited["R@5", "measured"]
+    sentence = demo.summary(result)[5]
+    assert f"{result.judged} rows judged at random measure {measured.value:.3f}" in sentence
+    section = next(s for s in demo.page(result).sections if "judged rows" in s.title)
+    tables = [part for part in section.parts if isinstance(part, report.Table)]
+    assert {row[1] for row in tables[0].rows} >= {"measured", "vanilla", "deconvolved"}

@@ -179,6 +179,7 @@ def write_plan(path: PathLike, plan: AuditPlan) -> None:
     --------
     >>> import tempfile
     >>> name = tempfile.mkdtemp() + "/plan.json"
+    >>> from unmask import TopK
     >>> top = TopK([[0]] * 9, [[1.0]] * 9)
     >>> made = plan(top, [[1, 0]] * 9, budget=3)
     >>> write_plan(name, made)
@@ -260,6 +261,7 @@ def plan(
 
     Examples
     --------
+    >>> from unmask import TopK
     >>> top = TopK([[0], [1], [0], [1]], [[1.0]] * 4)
     >>> made = plan(top, [[1, 0], [0, 0], [0, 0], [0, 1]], budget=2, seed=0)
     >>> len(made.rows), made.probability
@@ -316,6 +318,7 @@ def extend(
 
     Examples
     --------
+    >>> from unmask import TopK
     >>> top = TopK([[0]] * 9, [[1.0]] * 9)
     >>> first = plan(top, [[1, 0]] * 9, budget=3)
     >>> both = extend(first, top, [[1, 0]] * 9, budget=2, seed=1)

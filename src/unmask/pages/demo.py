@@ -48,6 +48,10 @@ class Demo:
     """Of the unbiased model, from hidden test labels."""
     sensitivity: Tables
     """The same under other propensities than those by which labels were hidden."""
+    audited: Table
+    """Where rows differ in effort: measured on judged rows, beside the other estimates."""
+    judged: int
+    """How many rows were judged."""
     histogram: NDArray[np.int64]
     """Training rows by number of observed labels."""
     fitted: NDArray[np.float64]
@@ -72,7 +76,7 @@ class Demo:
 
 
 def summary(demo: Demo) -> list[str]:
-    """What happened, in five sentences."""
+    """What happened, in six sentences."""
     frequent, rare = demo.bands[0], demo.bands[-1]
     truth = demo.scores["unbiased"]["R@5", "vanilla"].value
     observed = demo.estimates["R@5", "vanilla"].value
@@ -92,7 +96,19 @@ def summary(demo: Demo) -> list[str]:
         f"the truth is {truth:.3f}.",
         f"The deconvolved estimate from the same hidden labels is {corrected.value:.3f}, "
         f"95 % interval {corrected.interval[0]:.3f} to {corrected.interval[1]:.3f}.",
+        _audit_sentence(demo, truth),
     ]
+
+
+def _audit_sentence(demo: Demo, truth: float) -> str:
+    measured, stated = (demo.audited["R@5", name] for name in ("measured", "deconvolved"))
+    return (
+        "If rows differ in effort, so that labels of a row are kept or lost together, it is "
+        f"{stated.value:.3f}, {stated.interval[0]:.3f} to {stated.interval[1]:.3f}; "
+        f"{demo.judged} rows judged at random measure {measured.value:.3f}, "
+        f"{measured.interval[0]:.3f} to {measured.interval[1]:.3f} (truth {truth:.3f}), whatever "
+        "hid the labels."
+    )
 
 
 def _percent(demo: Demo, model: str) -> str:
@@ -110,6 +126,7 @@ def page(demo: Demo) -> report.Page:
             report.Section("Training", [_models_table(demo), _models_chart(demo)]),
             report.Section("Evaluation without the truth", [_estimates_table(demo), _dots(demo)]),
             report.Section("If the propensities were wrong", [*_sensitivity(demo)]),
+            report.Section(f"{demo.judged} judged rows", [*_audit(demo)]),
             report.Section(
                 "How this page was made", [report.Commands([f"unmask demo --seed {demo.seed}"])]
             ),
@@ -173,7 +190,24 @@ def _models_chart(demo: Demo) -> report.Chart:
     )
 
 
+def _audit(demo: Demo) -> tuple[report.Text, report.Table, report.Panels]:
+    text = (
+        "Here the same test labels are hidden with the same propensities, but people differ in "
+        "effort: the labels of a row are kept or lost together. Estimates that suppose independent "
+        "masks are off, and nothing in the observed labels need show it. An audit chooses rows at "
+        f"random and has all their labels judged: here {demo.judged} rows, answered from the truth."
+    )
+    table = _beside_truth(
+        demo, demo.audited, "Estimates where rows differ in effort, beside the truth"
+    )
+    return report.Text(text), table, _panels(demo, demo.audited)
+
+
 def _estimates_table(demo: Demo) -> report.Table:
+    return _beside_truth(demo, demo.estimates, "Estimates from hidden test labels beside the truth")
+
+
+def _beside_truth(demo: Demo, estimates: Table, title: str) -> report.Table:
     truth = demo.scores["unbiased"]
     return report.Table(
         ["metric", "estimator", report.Column("estimate", ".3f"), report.Column("truth", ".3f"),
@@ -181,17 +215,21 @@ def _estimates_table(demo: Demo) -> report.Table:
         [
             [e.metric, e.estimator, report.Estimate(e.value, *e.interval),
              truth[e.metric, "vanilla"].value, verdict_cell(e.verdict)]
-            for e in demo.estimates
+            for e in estimates
         ],
-        title="Estimates from hidden test labels beside the truth",
+        title=title,
     )  # fmt: skip
 
 
 def _dots(demo: Demo) -> report.Panels:
+    return _panels(demo, demo.estimates)
+
+
+def _panels(demo: Demo, table: Table) -> report.Panels:
     panels = []
     for metric in METRICS:
         truth = demo.scores["unbiased"][metric, "vanilla"].value
-        estimates = [e for e in demo.estimates if e.metric == metric]
+        estimates = [e for e in table if e.metric == metric]
         series = [
             report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]],
                           style=STYLES.get(e.estimator))

@@ -8,7 +8,7 @@ from typing import cast
 
 from unmask import report
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
-from unmask.metrics.registry import split
+from unmask.metrics.registry import MICRO, split
 from unmask.pages import audit, comparison, label_figures, label_tables
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
@@ -57,8 +57,13 @@ def summary(record: EvaluationRecord) -> list[str]:
 
 def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
     """P and R at their last k: what a reader asks for first."""
-    kinds = {row["metric"]: row["metric"].partition("@")[0] for row in rows}
+    kinds = {row["metric"]: _kind(row["metric"]) for row in rows}
     return {kind: metric for metric, kind in kinds.items() if kind in BEST_ESTIMATORS}
+
+
+def _kind(metric: str) -> str:
+    kind = metric.partition("@")[0]
+    return kind if kind in MICRO else split(metric)[0]
 
 
 BEST_ESTIMATORS = {
