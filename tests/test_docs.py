@@ -25,6 +25,7 @@ import pytest
 import unmask
 import unmask_studies
 from tests.helpers import tagged
+from tests.helpers.audits import judge
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
 from unmask import TopK, data, predictions, report
@@ -110,6 +111,8 @@ def test_shell_examples_run(
         predictions.write(path, TopK.from_scores(scores, 5))
     for _, *arguments in commands(document):
         kept, _, target = " ".join(arguments).partition(" > ")
+        if arguments[0] == "audit" and "--answers" in arguments:
+            judge(arguments[2], rows.take(slice(300, 500)).labels, "answers.json")
         result = run(*kept.split())
         assert result.returncode == 0, (arguments, result.stderr)
         if target:

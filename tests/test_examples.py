@@ -34,13 +34,26 @@ def test_exported_weights_help_another_solver() -> None:
     assert found["bound"] > found["vanilla"]
 
 
+def test_an_audit_measures_what_propensities_miss() -> None:
+    values = example("audit")["main"]()
+    assert values["low"] <= values["truth"] <= values["high"]
+    error = {name: abs(values[name] - values["truth"]) for name in ("measured", "deconvolved")}
+    assert error["measured"] < error["deconvolved"]
+
+
 def test_streaming_gives_the_same_bits_and_is_a_program() -> None:
     command = [sys.executable, str(FOLDER / "streaming.py")]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "same bits as in one call: True" in shown.stdout
 
 
-TESTED = {"evaluate_predictions", "grid_search", "export_weights", "streaming"} | IN_TEST_TORCH
+TESTED = {
+    "audit",
+    "evaluate_predictions",
+    "grid_search",
+    "export_weights",
+    "streaming",
+} | IN_TEST_TORCH
 
 
 def test_every_example_is_tested_and_short() -> None:

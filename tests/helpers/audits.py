@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,14 @@ def csv_of(sheet: audit.Sheet, words: list[str], path: Path) -> Path:
     lines = [f"{q.id},{word}" for q, word in zip(sheet.questions, words, strict=True)]
     path.write_text("\n".join(["question,answer", *lines, ""]))
     return path
+
+
+def judge(folder: str, truth: sp.csr_array, path: str) -> None:
+    """Answer all rows of an audit's folder from the truth, as the page saves it."""
+    sheet = audit.read_folder(folder).sheet
+    answers = [
+        {"question": question.id, "labels": own, "complete": True}
+        for question, own in zip(sheet.questions, true_numbers(sheet, truth), strict=True)
+    ]
+    record = {"kind": "answers", "key": sheet.key, "annotator": "ann", "answers": answers}
+    Path(path).write_text(json.dumps(record))

@@ -16,7 +16,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.evaluate import Propensities, propensities_of, show_estimates
-from unmask.cli.inputs import labels_of, read
+from unmask.cli.inputs import read_systems, read_test
 from unmask.cli.output import (
     command,
     one_line,
@@ -190,18 +190,15 @@ def _data(
     ids: Path | None = None,
 ) -> Data:
     """Labels and predictions, with names and texts from their files or from the data set."""
-    from unmask import predictions
-
     labels, systems = files
-    dataset = read(labels)
-    with progress_console.status(f"reading {', '.join(map(str, systems))}"):
-        tops = {str(path): predictions.read(path) for path in systems}
+    rows = read_test(labels, None, {})
+    own = rows.test
     return Data(
-        labels_of(dataset, labels),
-        tops,
-        _lines(ids),
-        _lines(label_names) or dataset.label_names,
-        _lines(texts),
+        rows.observed,
+        read_systems(rows, systems),
+        _lines(ids) or (None if own.ids is None else [str(each) for each in own.ids]),
+        _lines(label_names) or own.label_names,
+        _lines(texts) or (None if own.texts is None else [str(each) for each in own.texts]),
     )
 
 
@@ -423,8 +420,7 @@ def estimate(
     current = _answered(folder, answers, adjudicator)
     material = _data(_files(current, labels, predictions))
     _refuse_other_data(current.plan, material)
-    trained = None if train is None else labels_of(read(train), train)
-    p = None if propensity is None else propensities_of(trained, material.labels, propensity)
+    p = None if propensity is None else _propensities(current, material, train, propensity)
     names = metrics.split(",") if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
         tables = _tables(current, material, names, p, confidence=confidence, seed=seed)
@@ -449,6 +445,23 @@ def estimate(
     results.print(f"{judged}; {left_out:,} are left out because people were unsure or differed.")
     if html is not None:
         results.print(one_line(f"page: {html}"))
+
+
+def _propensities(
+    current: AuditFolder, material: Data, train: Path | None, described: str
+) -> Propensities:
+    """Those of the audit's labels, which a training file may name in another order."""
+    import numpy as np
+
+    if train is None:
+        return propensities_of(None, material.labels, described)
+    rows = read_test(current.labels, train, {})
+    p = propensities_of(rows.trained, rows.observed, described)
+    if rows.names is None or material.label_names is None or rows.names == material.label_names:
+        return p
+    places = {name: position for position, name in enumerate(rows.names)}
+    order = np.array([places[name] for name in material.label_names])
+    return np.asarray(getattr(p, "value", p))[order]
 
 
 def _refuse_other_data(plan: AuditPlan, material: Data) -> None:
