@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from unmask.cli import options
-from unmask.cli.evaluate import Propensities, propensities_of, show_estimates
+from unmask.cli.evaluate import (
+    Propensities,
+    propensities_of,
+    refuse_without_training,
+    show_estimates,
+)
 from unmask.cli.inputs import read_systems, read_test
 from unmask.cli.output import (
     command,
@@ -31,7 +36,7 @@ from unmask.cli.output import (
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._typing import Record
+    from unmask._typing import Floats, Record
     from unmask.audit import AuditFolder, AuditPlan
     from unmask.metrics import Table
     from unmask.predictions import TopK
@@ -191,11 +196,11 @@ def _data(
 ) -> Data:
     """Labels and predictions, with names and texts from their files or from the data set."""
     labels, systems = files
-    rows = read_test(labels, None, {})
+    rows, tops = read_systems(read_test(labels, None, {}), systems)
     own = rows.test
     return Data(
         rows.observed,
-        read_systems(rows, systems),
+        tops,
         _lines(ids) or (None if own.ids is None else [str(each) for each in own.ids]),
         _lines(label_names) or own.label_names,
         _lines(texts) or (None if own.texts is None else [str(each) for each in own.texts]),
@@ -453,15 +458,17 @@ def _propensities(
     """Those of the audit's labels, which a training file may name in another order."""
     import numpy as np
 
+    refuse_without_training(train, described)
     if train is None:
         return propensities_of(None, material.labels, described)
-    rows = read_test(current.labels, train, {})
+    rows, _ = read_systems(read_test(current.labels, train, {}), current.predictions)
     p = propensities_of(rows.trained, rows.observed, described)
     if rows.names is None or material.label_names is None or rows.names == material.label_names:
         return p
     places = {name: position for position, name in enumerate(rows.names)}
     order = np.array([places[name] for name in material.label_names])
-    return np.asarray(getattr(p, "value", p))[order]
+    values: Floats = np.asarray(getattr(p, "value", p), dtype=np.float64)[order]
+    return values
 
 
 def _refuse_other_data(plan: AuditPlan, material: Data) -> None:
