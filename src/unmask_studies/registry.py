@@ -1,6 +1,7 @@
 """All studies by name."""
 
 from unmask_studies import (
+    audit,
     audit_plan,
     diagnosis_power,
     false_trust,
@@ -28,6 +29,7 @@ STUDIES: dict[str, Study] = {
         diagnosis_power,
         false_trust,
         audit_plan,
+        audit,
         training,
     )
 }

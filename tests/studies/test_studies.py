@@ -306,4 +306,4 @@ def test_bibtex_lands_within_0_7_points_of_the_paper(real_data: Path) -> None:
 def test_an_unknown_study_is_refused() -> None:
     result = command("reproduce", "recal")
     assert result.returncode == 2
-    assert "unknown study 'recal'; use one of: all, audit-plan" in result.stderr
+    assert "unknown study 'recal'; use one of: all, audit, audit-plan" in result.stderr
