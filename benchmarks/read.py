@@ -93,13 +93,19 @@ def compare(folder: Path, megabytes: int, repeat: int) -> dict[str, float]:
 def make(n: int) -> data.Dataset:
     """n rows of about 100 tf-idf-like values and 5 labels."""
     rng = np.random.default_rng(0)
-    features = sp.random_array(
-        (n, 200_000), density=100 / 200_000, format="csr", dtype=np.float32, rng=rng
-    )
+    features = scattered(rng, n, 200_000, 100)
     features.data = (rng.gamma(2.0, 0.05, features.nnz) + 1e-5).round(5).astype(np.float32)
-    labels = sp.random_array((n, 30_000), density=5 / 30_000, format="csr", rng=rng)
-    labels.data[:] = 1
+    labels = scattered(rng, n, 30_000, 5)
     return data.Dataset(features, labels)
+
+
+def scattered(rng: np.random.Generator, n: int, width: int, per_row: int) -> sp.csr_array:
+    """Ones at random places, about `per_row` in each of n rows."""
+    rows = np.repeat(np.arange(n), rng.poisson(per_row, n))
+    places = (rows, rng.integers(0, width, rows.size))
+    matrix = sp.coo_array((np.ones(rows.size, np.float32), places), shape=(n, width)).tocsr()
+    matrix.data[:] = 1
+    return matrix
 
 
 def without_first_line(source: Path, target: Path) -> None:

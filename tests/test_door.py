@@ -258,6 +258,13 @@ def _far_blocks() -> sp.bsr_array:
     return raw(made, indices=made.indices + np.int32(2**30))
 
 
+def _one_dimension() -> sp.coo_array:
+    """Whatever shape scipy's own constructor makes of it: before 1.13 that has two dimensions."""
+    made = sp.coo_array(np.ones(3))
+    made._shape = (3,)
+    return made
+
+
 OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
     "csc": (lambda: raw(sp.csc_array(LABELS), indices=sp.csc_array(LABELS).indices + 1),
             "names row 80, but the 80 rows are 0 … 79; are rows counted from 1"),
@@ -271,7 +278,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
     "bsr": (lambda: _far_blocks(), "names label block 107374182., but the 3 label blocks"),
     "bsr, indptr": (lambda: raw(sp.bsr_array(DENSE, blocksize=(2, 2)), indptr=np.arange(41) * 9),
                     "end at entry"),
-    "one row": (lambda: sp.coo_array(np.ones(3)), r"must be a matrix, rows × columns; got shape"),
+    "one row": (_one_dimension, r"must be a matrix, rows × columns; got shape"),
 }  # fmt: skip
 
 

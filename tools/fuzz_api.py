@@ -41,7 +41,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-BATCH = 1000
+BATCH = 2500
 STEPS = 3
 PATIENCE = 3600.0
 SLOW = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 
 import unmask_studies
 from tests.helpers.command import run as command
@@ -84,9 +85,13 @@ def stored(study: runs.Study, size: str, data: Path | None = None) -> list[runs.
     return runs.run(reading, RESULTS / "rows", size=size, seed=0, data=data)
 
 
+PINNED = f"scipy=={scipy.__version__}" in (ROOT / "constraints.txt").read_text().split()
+
+
 def _close(value: Any) -> Any:
+    """Another scipy's optimiser stops elsewhere: propensities are profiled to 1e-6 of likelihood."""
     number = isinstance(value, float)
-    return pytest.approx(value, rel=1e-6, nan_ok=True) if number else value
+    return pytest.approx(value, rel=1e-6 if PINNED else 1e-4, nan_ok=True) if number else value
 
 
 AGAIN = {

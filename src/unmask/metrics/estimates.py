@@ -108,9 +108,11 @@ def mean_and_error(state: State, column: int) -> tuple[float, float]:
 
 def _all_equal(state: State, column: int) -> bool:
     """Does every row contribute the same? Exactly then |Σx| = Σ|x| = n · max |x|."""
+    largest = float(state.largest[column, 0])
+    if state.total(column, ABSOLUTE) != state.rows * largest:  # not even when rounded: cheap
+        return False
     absolute = state.exactly(column, ABSOLUTE)
-    largest = Fraction(float(state.largest[column, 0]))
-    return bool(abs(state.exactly(column)) == absolute == state.rows * largest)
+    return bool(abs(state.exactly(column)) == absolute == state.rows * Fraction(largest))
 
 
 def overflows(state: State, *columns: int) -> bool:

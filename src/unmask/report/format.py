@@ -64,7 +64,7 @@ def format_value(value: object, spec: str = "") -> str:
     """
     if value is None:
         return "–"
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's bool is no `bool`
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # numpy's, too
         return "yes" if value else "no"
     if isinstance(value, Real):
         return _number(value, spec)

@@ -187,11 +187,19 @@ def empty(
 
 
 def _log_binomial(observed: Floats, true_counts: Floats, propensity: Floats) -> Floats:
-    x, n = observed[:, None], true_counts[None, :]
-    hidden = np.maximum(n - x, 0.0)
-    combinations = gammaln(n + 1) - gammaln(x + 1) - gammaln(hidden + 1)
-    chance = xlogy(x, propensity) + xlog1py(hidden, -propensity)
-    return np.where(x <= n, combinations + chance, -np.inf)
+    """log P(observed | true), observed × true counts; every true count has its own propensity.
+
+    Logarithms are taken once for every distinct count and every propensity, not for every pair.
+    """
+    x, row = np.unique(observed, return_inverse=True)
+    n, column = np.unique(true_counts, return_inverse=True)
+    x = x[:, None]
+    combinations = gammaln(n + 1) - gammaln(x + 1) - gammaln(np.maximum(n - x, 0.0) + 1)
+    combinations[x > n] = -np.inf
+    hidden = np.maximum(true_counts - observed[:, None], 0.0)
+    is_hidden = np.maximum(xlog1py(1.0, -propensity), _NEVER)
+    chance = observed[:, None] * xlogy(1.0, propensity) + hidden * is_hidden
+    return np.asarray(combinations[row][:, column] + chance)
 
 
 def mean_inverse(counted: Floats, inverse: Floats) -> float:
