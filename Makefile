@@ -9,7 +9,7 @@ test:
 test-slow:
 	pytest -n auto -m slow
 
-# The kernels compiled with bounds checks, into a cache of their own, one process at a time.
+# All tests, the kernels compiled with bounds checks into a cache of their own.
 test-bounds:
 	python tools/bounds.py
 

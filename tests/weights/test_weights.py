@@ -6,6 +6,7 @@ import warnings
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -601,3 +602,35 @@ def test_the_first_negative_sample_is_named():
     pos.data[:] = [0.0, 0.5, -2.0]
     with pytest.raises(ValueError, match="got -2 in row 2, label 0"):
         weights.to_samples(weights.Weights(pos, pos), 0)
+
+
+@pytest.mark.parametrize("field", ["pos", "cut"])
+@pytest.mark.parametrize(
+    ("array", "change", "message"),
+    [
+        ("data", lambda data: np.append(data, 1.0), "store"),
+        ("data", lambda data: data[None], "one row"),
+        ("indices", lambda indices: indices.astype(np.float64), "whole numbers"),
+        ("indices", lambda indices: indices[None], "one row"),
+        ("indptr", lambda starts: starts.astype(np.float64), "whole numbers"),
+        ("indptr", lambda starts: starts[:-1], "need 4 row starts"),
+        ("indptr", lambda starts: starts + 1, "begin at 0"),
+    ],
+)
+def test_rows_of_weights_that_were_damaged_in_place(
+    field: str, array: str, change: Any, message: str
+) -> None:
+    labels = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1]], np.float32))
+    w = weights.bound(labels, [0.5, 0.25])
+    if field == "cut":
+        w = weights.Weights(w.pos, w.pos.copy())
+    matrix = getattr(w, field)
+    setattr(matrix, array, change(getattr(matrix, array)))
+    with pytest.raises(ValueError, match=message):
+        w[:]
+
+
+def test_rows_of_weights_whose_type_was_changed_in_place() -> None:
+    w = weights.bound(sp.csr_array(np.eye(2, dtype=np.float32)), [0.5, 0.25])
+    w.pos.data = w.pos.data.astype(np.float16)
+    np.testing.assert_array_equal(w[1].pos.toarray(), [[0, 7]])

@@ -170,12 +170,14 @@ def _matrix(values: MatrixLike) -> sp.csr_array:
 
 def _has_rows(matrix: sp.csr_array, rows: Integers) -> bool:
     """Whether these rows can be taken out, in time that depends on them alone; scipy trusts."""
-    starts = np.asarray(matrix.indptr)
-    if starts.shape != (matrix.shape[0] + 1,) or starts.dtype.kind != "i":
+    starts, indices, data = matrix.indptr, matrix.indices, matrix.data
+    kinds = starts.dtype.kind, indices.dtype.kind, data.dtype
+    if kinds != ("i", "i", np.float64) or starts.shape != (matrix.shape[0] + 1,):
+        return False
+    if data.ndim != 1 or data.shape != indices.shape:
         return False
     first, after = starts[rows], starts[rows + 1]
-    stored = min(len(matrix.indices), len(matrix.data))
-    sound = (first >= 0) & (first <= after) & (after <= stored)
+    sound = (first >= 0) & (first <= after) & (after <= data.size)
     return bool(starts[0] == 0 and sound.all())
 
 
