@@ -90,8 +90,8 @@ PINNED = f"scipy=={scipy.__version__}" in (ROOT / "constraints.txt").read_text()
 
 def _close(value: Any) -> Any:
     """Another scipy's optimiser stops elsewhere: propensities are profiled to 1e-6."""
-    number = isinstance(value, float)
-    return pytest.approx(value, rel=1e-6 if PINNED else 1e-4, nan_ok=True) if number else value
+    precision = {"rel": 1e-6} if PINNED else {"rel": 1e-4, "abs": 1e-5}
+    return pytest.approx(value, nan_ok=True, **precision) if isinstance(value, float) else value
 
 
 AGAIN = {
