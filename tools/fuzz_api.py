@@ -555,10 +555,11 @@ def leave_over(wild: sp.csr_array, index: int) -> None:
 
 
 def retype(wild: sp.csr_array, field: str, kind: str) -> None:
-    """The same numbers in another type, or what becomes of them."""
+    """The same numbers in another type, or what becomes of them; NaN is no Python integer."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        setattr(wild, field, getattr(wild, field).astype(kind))
+        with contextlib.suppress(OverflowError, ValueError):
+            setattr(wild, field, getattr(wild, field).astype(kind))
 
 
 def reshape(wild: sp.csr_array, field: str, change: int) -> None:
