@@ -191,9 +191,9 @@ def _log_binomial(observed: Floats, true_counts: Floats, propensity: Floats) -> 
 
     Logarithms are taken once for every distinct count and every propensity, not for every pair.
     """
-    x, row = np.unique(observed, return_inverse=True)
+    counts, row = np.unique(observed, return_inverse=True)
     n, column = np.unique(true_counts, return_inverse=True)
-    x = x[:, None]
+    x = counts[:, None]
     combinations = gammaln(n + 1) - gammaln(x + 1) - gammaln(np.maximum(n - x, 0.0) + 1)
     combinations[x > n] = -np.inf
     hidden = np.maximum(true_counts - observed[:, None], 0.0)
