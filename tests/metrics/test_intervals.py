@@ -31,13 +31,16 @@ def test_deconvolved_intervals_are_resampled_where_intervals_are() -> None:
     top, labels, propensity = rows_of(300)
     asked: dict[str, Any] = {"metric": "R@3", "estimator": "deconvolved", "replicates": 20}
     drawn = {
-        interval: [one(top, labels, propensity, **asked, interval=interval, seed=seed).interval
+        interval: [one(top, labels, propensity, **asked, interval=interval, seed=seed)
                    for seed in (0, 1)]
         for interval in intervals.INTERVALS
     }  # fmt: skip
-    assert drawn["normal"][0] == drawn["normal"][1]
-    assert drawn["percentile"][0] != drawn["percentile"][1] != drawn["normal"][0]
+    errors = {interval: [each.standard_error for each in drawn[interval]] for interval in drawn}
+    assert errors["normal"][0] == errors["normal"][1]
+    assert errors["percentile"][0] != errors["percentile"][1] != errors["normal"][0]
     assert drawn["bca"] == drawn["percentile"]
+    for plain, wider in zip(drawn["normal"], drawn["percentile"], strict=True):
+        assert intervals.hull(plain.interval, wider.interval) == wider.interval
 
 
 @pytest.mark.parametrize("interval", ["percentile", "bca"])
@@ -57,7 +60,71 @@ def test_a_ratio_is_resampled_with_both_its_parts(interval: str) -> None:
     )
     each = one(top, labels, propensity, "PSP@3", "normalized", interval=interval, replicates=300,
                seed=3, confidence=0.9)  # fmt: skip
-    assert each.interval == pytest.approx(ends, rel=1e-9)
+    plain = one(top, labels, propensity, "PSP@3", "normalized", confidence=0.9).interval
+    assert each.interval == pytest.approx(intervals.hull(ends, plain), rel=1e-9)
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 1), st.floats(0.5, 1e5), st.floats(0.5, 0.999), st.integers(2, 10**5))
+def test_wilson_ends_are_the_shares_that_a_t_test_just_accepts(
+    share: float, effective: float, confidence: float, rows: int
+) -> None:
+    """(v − x)² = t² x (1 − x) / n at either end x; the interval is in [0, 1] and never a point."""
+    low, high = intervals.wilson(share, effective, confidence, rows)
+    t = stats.t.ppf((1 + confidence) / 2, rows - 1)
+    for end in (low, high):
+        bound = t**2 * end * (1 - end) / effective
+        assert (share - end) ** 2 == pytest.approx(bound, rel=1e-6, abs=1e-12)
+    assert 0 <= low <= share <= high <= 1
+    assert low < high
+
+
+@pytest.mark.parametrize("hits", [0, 1, 7, 40])
+def test_wilson_ends_of_many_rows_are_those_of_scipy(hits: int) -> None:
+    """A t quantile of a million rows is a normal one."""
+    exact = stats.binomtest(hits, 40).proportion_ci(0.9, method="wilson")
+    ends = intervals.wilson(hits / 40, 40, 0.9, rows=10**6)
+    assert ends == pytest.approx((exact.low, exact.high), abs=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ["vanilla", "unbiased", "filtered", "tempered"])
+@pytest.mark.parametrize("right", [0, 1])
+def test_equal_rows_leave_no_error_but_an_interval(estimator: str, right: int) -> None:
+    """30 rows that all hit, or all miss: the error is 0, and the interval lies in [0, 1]."""
+    labels = np.tile([right, 1 - right], (30, 1))
+    each = one(one_top([[0]] * 30), labels, [1.0, 0.5], "P@1", estimator)
+    assert (each.value, each.standard_error) == (right, 0)
+    low, high = each.interval
+    assert 0 <= low < high <= 1
+    assert low <= right <= high
+
+
+def test_few_hits_that_count_much_say_more_of_the_upper_end() -> None:
+    """Weighted hits: Wilson's ends of v (1 − v) / se² trials, within the range."""
+    labels = np.zeros((200, 2))
+    labels[:3, 0] = 1
+    each = one(one_top([[0]] * 200), labels, [0.25, 0.5], "P@1", "unbiased")
+    v, se = each.value, each.standard_error
+    assert v == pytest.approx(0.06)
+    assert each.interval == intervals.wilson(v, v * (1 - v) * (1 / se) ** 2, 0.95, rows=200)
+    assert v - each.interval[0] < each.interval[1] - v
+
+
+def test_an_interval_outside_the_range_is_evidence_and_stays() -> None:
+    """Every row hits a label with p = 1/2: P@1 is 2, which cannot be."""
+    labels = np.ones((60, 1))
+    labels[0] = 0
+    each = one(one_top([[0]] * 60), labels, [0.5], "P@1", "unbiased")
+    assert each.interval[0] > 1
+    assert each.verdict.level == "unusable"
+
+
+def test_a_chosen_tau_never_leaves_the_range() -> None:
+    labels = np.ones((60, 1))
+    labels[0] = 0
+    each = one(one_top([[0]] * 60), labels, [0.5], "P@1", "tempered")
+    assert 0 <= each.interval[0] <= each.value <= each.interval[1] <= 1
+    assert each.verdict.level >= "doubtful"
 
 
 UNIT = NormalDist()

@@ -82,8 +82,7 @@ def test_the_error_is_the_law_of_total_variance() -> None:
     assert found.value == pytest.approx((1 / value).sum() / 3, rel=1e-12)
     share = variance(means) * Fraction(draws, draws - 1) / total
     assert found.details["propensity_share"] == pytest.approx(float(share), rel=1e-12)
-    half = (found.interval[1] - found.interval[0]) / 2
-    assert half == pytest.approx(1.959964 * found.standard_error, rel=1e-6)
+    assert found.interval == (0.0, 1.0)  # of three rows
 
 
 def cell(value: float, error: float, interval: tuple[float, float]) -> Table:
@@ -296,13 +295,15 @@ def test_draws_without_an_error_take_that_of_the_plain_estimate() -> None:
     assert found.standard_error**2 == pytest.approx((0.04**2 + 0.02**2) / 2 + 0.1**2 / 2)
 
 
-def test_only_deconvolved_values_are_kept_in_their_range_and_differences_are_not() -> None:
+def test_intervals_stay_in_the_range_of_the_metric_and_those_of_differences_do_not() -> None:
+    """The draws add z times their standard deviation to either end, as errors add."""
     drawn = [0.0, 0.99]
-    plain = estimated(0.5, estimator="deconvolved")
-    low, high = widened(estimated(0.5), *drawn).interval
-    assert low < 0 < 1 < high
-    assert widened(plain, *drawn).interval == (0.0, 1.0)
-    assert widened(plain, *drawn, bounded=False).interval == pytest.approx((low, high))
+    for estimator in ("deconvolved", "unbiased"):
+        plain = estimated(0.5, estimator=estimator, interval=(0.4, 0.5))
+        assert widened(plain, *drawn).interval == (0.0, 1.0)
+        z = 1.959964 * 0.99 / math.sqrt(2)
+        ends = 0.5 - math.hypot(0.1, z), 0.5 + z
+        assert widened(plain, *drawn, bounded=False).interval == pytest.approx(ends, rel=1e-6)
 
 
 def test_an_end_on_the_wrong_side_of_the_value_adds_nothing() -> None:
@@ -329,7 +330,7 @@ def test_worse_verdicts_stay() -> None:
 
 def test_wide_says_propensities_only_if_they_are_most_of_the_variance() -> None:
     """Rows: 0.1²; draws ± d have variance 2d²: most of it from d = 0.0708 on."""
-    plain = estimated(0.5, 0.1)
+    plain = estimated(0.5, 0.1, interval=(0.304, 0.696))
     less, more = (str(widened(plain, 0.5 - d, 0.5 + d).verdict) for d in (0.07, 0.072))
     assert less.startswith("wide: ± 0.27")
     assert "due to" not in less

@@ -21,6 +21,9 @@ FIXED = 1 << 24
 HEAVIEST = float(1 << 38)
 """Σ 1/p of all labels up to which tables are of use: no whole number overflows before."""
 
+SQUARED = 16
+"""Squares of inverse propensities in count tables are whole multiples of 1/SQUARED, up to 2³⁰."""
+
 _SMALLEST = 1e-300
 _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
@@ -38,6 +41,7 @@ class CountTables(NamedTuple):
     rows: Ints  # per slot
     hits: Ints  # per slot and place, Σ 1/p in units of 1/FIXED
     misses: Ints  # per slot, the same of observed labels that were not predicted
+    squares: Ints  # per slot, Σ 1/p² of hits in units of 1/SQUARED
     used: Ints  # slots in use, per k
     cell_starts: Ints  # −1: not deconvolved at this k
     slot_starts: Ints
@@ -76,7 +80,10 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
         tables.misses[tables.slot_starts[c] + slot] += total - inside
         for r in range(k):
             if spots[r, i] >= 0:
-                tables.hits[tables.hit_starts[c] + slot * k + r] += fixed(own[begin + spots[r, i]])
+                q = own[begin + spots[r, i]]
+                tables.hits[tables.hit_starts[c] + slot * k + r] += fixed(q)
+                square = int(min(q * q, 1073741824.0) * SQUARED + 0.5)
+                tables.squares[tables.slot_starts[c] + slot] += square
 
 
 @bare

@@ -1,7 +1,10 @@
 """From sums to estimates: one function per kind of cell.
 
 With x the contributions of n rows to a column, value = Σx/n and standard error
-√((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums; equal rows have the error 0. Ratios of two
+√((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums; equal rows have the error 0, but no interval
+of a finite sample has zero width (`intervals.of_mean`), and none reaches beyond the metric's range
+unless it lies outside altogether, which refutes it. A bootstrap interval is joined with that of the
+standard error. Ratios of two
 columns have the standard error of the residuals x − (value) y (the delta method). Where a row
 contributes more than float64 can square and sum, there is no estimate, and the verdict says so.
 """
@@ -64,7 +67,8 @@ class Summary:
     @cached_property
     def fits(self) -> dict[int, fitting.Deconvolution]:
         """The fitted label counts for every k that is deconvolved."""
-        tables = {k: cell_counts.as_counts(cells) for k, cells in self.state.tables.items()}
+        squares = self.state.inverse_squares
+        tables = {k: cell_counts.as_counts(c, squares) for k, c in self.state.tables.items()}
         if self.state.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
             too_low = fitting.TOO_LOW
             return {k: fitting.Deconvolution(t, (), (), too_low) for k, t in tables.items()}
@@ -87,11 +91,33 @@ def _mean(cell: Cell, summary: Summary) -> Estimate:
 def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Estimate:
     if overflows(summary.state, column):
         return refused(cell, summary, details)
-    value, error = mean_and_error(summary.state, column)
-    ends = intervals.normal(value, error, summary.confidence)
+    state, at_most = summary.state, cell.about.at_most
+    value, error = mean_and_error(state, column)
+    if cell.estimator == "tempered" and at_most is not None:
+        value = min(max(value, 0.0), at_most)
+    ends = intervals.of_mean(
+        value, error, summary.confidence, rows=state.rows, at_most=at_most,
+        shares=_like_shares(cell, state, column, value), weight=_mean_weight(cell, summary),
+    )  # fmt: skip
     if summary.interval != "normal" and error:
-        ends = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
-    return _finish(cell, summary, value, error, ends, details, _spread(summary.state, column))
+        drawn = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
+        ends = intervals.hull(ends, drawn)
+    return _finish(cell, summary, value, error, ends, details, _spread(state, column))
+
+
+def _like_shares(cell: Cell, state: State, column: int, value: float) -> bool:
+    """Do rows contribute shares, or weighted hits that are few? Then small counts matter."""
+    if state.complete or cell.estimator in ("vanilla", "self_normalized"):
+        return True
+    positive = state.exactly(column) == state.exactly(column, ABSOLUTE)
+    return bool(positive and cell.about.at_most is not None and value < cell.about.at_most / 2)
+
+
+def _mean_weight(cell: Cell, summary: Summary) -> float:
+    """The mean 1/p of the labels that a row might show, in units of the largest value."""
+    if cell.estimator == "vanilla" or summary.inverse is None or not summary.inverse.size:
+        return 1.0
+    return float(summary.inverse.mean()) / (cell.k if cell.metric == "P" else 1)
 
 
 def mean_and_error(state: State, column: int) -> tuple[float, float]:
@@ -141,11 +167,14 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
     equal = n > 1 and _all_equal(state, x) and _all_equal(state, y)
     if below and n > 1 and not equal:
         error = math.sqrt(residual * n / (n - 1)) / float(below)
-    ends = intervals.normal(float(ratio), error, summary.confidence)
+    ends = intervals.of_mean(
+        float(ratio), error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
+    )
     if summary.interval != "normal" and below and not equal:
-        ends = _bootstrap(
+        drawn = _bootstrap(
             summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
         )
+        ends = intervals.hull(ends, drawn)
     return _finish(cell, summary, float(ratio), error, ends, {}, _spread(state, x))
 
 
@@ -209,7 +238,9 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     elif n > 1:
         pulled = np.clip(values, middle[0], middle[-1])
         error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size
-    ends = intervals.normal(value, error, summary.confidence)
+    ends = intervals.of_mean(
+        value, error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
+    )
     return _finish(cell, summary, value, error, ends, details, _spread_of(middle))
 
 
@@ -246,7 +277,7 @@ def _finish(
         estimator=cell.estimator,
         value=value,
         standard_error=error,
-        interval=ends,
+        interval=intervals.within(ends, cell.about.at_most),
         effective_sample_size=absolute * (absolute / squares) if squares else 0.0,
         largest_contribution=float(heaviest[0]) / absolute if absolute else 0.0,
         rows=state.rows,

@@ -1,5 +1,9 @@
 """Confidence intervals of a statistic of rows: normal, bootstrap percentile, bootstrap BCa.
 
+A "normal" interval of a mean uses Student's t, and Wilson's ends where rows contribute shares: near
+0 and 1 a symmetric interval misses the truth far too often, and rows that all say the same leave it
+no width at all. Intervals are cut at the ends of the metric's range (`within`).
+
 The bootstrap resamples groups of rows (`state`) by multinomial counts: a replicate is one row of a
 matrix of counts times the group sums, so a thousand replicates of every column are one matrix
 product and nothing is recomputed.
@@ -9,10 +13,12 @@ DiCiccio & Efron, *Bootstrap confidence intervals*, Statistical Science 1996.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
+from scipy.special import stdtrit
 
 from unmask._typing import Floats
 
@@ -39,6 +45,175 @@ def normal(value: float, standard_error: float, confidence: float) -> Interval:
     """
     half = NormalDist().inv_cdf((1 + confidence) / 2) * standard_error
     return value - half, value + half
+
+
+def student(value: float, standard_error: float, confidence: float, rows: int) -> Interval:
+    """value ± t · standard error, with the t quantile of rows − 1 degrees of freedom.
+
+    Parameters
+    ----------
+    value, standard_error : float
+    confidence : float
+        In (0, 1).
+    rows : int
+        The number of rows behind the error; a single one says nothing of how rows differ.
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in student(0.5, 0.1, 0.95, rows=5)]
+    [0.222, 0.778]
+    """
+    if rows < 2:
+        return -math.inf, math.inf
+    half = _t_quantile(confidence, rows) * standard_error
+    return value - half, value + half
+
+
+def wilson(share: float, effective: float, confidence: float, rows: int) -> Interval:
+    """Wilson's interval of a share of `effective` trials, with a t quantile.
+
+    Parameters
+    ----------
+    share : float
+        In [0, 1].
+    effective : float
+        The number of coin tosses that would be as uncertain as the share is.
+    confidence : float
+        In (0, 1).
+    rows : int
+        The number of rows that the uncertainty was measured on, at least 2.
+
+    Returns
+    -------
+    pair of float
+        Within [0, 1], and never of zero width.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(0.0, 100.0, 0.95, rows=100)]
+    [0.0, 0.038]
+    """
+    t = _t_quantile(confidence, rows)
+    ratio = t * t / effective
+    middle = (share + ratio / 2) / (1 + ratio)
+    half = t * math.sqrt(share * (1 - share) / effective + ratio / (4 * effective)) / (1 + ratio)
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+
+
+def of_mean(
+    value: float,
+    standard_error: float,
+    confidence: float,
+    *,
+    rows: int,
+    at_most: float | None,
+    shares: bool,
+    weight: float = 1.0,
+) -> Interval:
+    """The interval of a mean over rows: Wilson's ends where rows are like shares, else Student's t.
+
+    The effective number of trials is v (1 − v) / standard error², v the share of the range; it is
+    rows / weight if all rows say the same, so that no finite sample leaves an interval of zero
+    width.
+
+    Parameters
+    ----------
+    value, standard_error : float
+    confidence : float
+        In (0, 1).
+    rows : int
+        The number of rows.
+    at_most : float or None
+        The largest value of the metric; None if it has none.
+    shares : bool
+        Whether rows contribute shares of the range, or nothing negative and little of it.
+    weight : float, default 1.0
+        The mean weight 1/p of what a row might contribute, in units of `at_most`.
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
+    No hit in 30 rows:
+
+    >>> options = {"rows": 30, "at_most": 1.0, "shares": True}
+    >>> [round(end, 3) for end in of_mean(0.0, 0.0, 0.95, **options)]
+    [0.0, 0.122]
+    >>> [round(end, 3) for end in of_mean(0.4, 0.1, 0.95, **options)]
+    [0.226, 0.604]
+    """
+    if rows < 2:
+        return -math.inf, math.inf
+    scale = max(2 * value, 1.0) if at_most is None else at_most
+    share = value / scale
+    alike = standard_error == 0 and 0 <= share <= 1
+    if not alike and not (shares and at_most is not None and 0 < share < 1):
+        return student(value, standard_error, confidence, rows)
+    effective = rows / max(weight, 1.0)
+    if not alike:
+        effective = share * (1 - share) * (scale / standard_error) ** 2
+    low, high = wilson(share, effective, confidence, rows)
+    return low * scale, high * scale
+
+
+def within(ends: Interval, at_most: float | None) -> Interval:
+    """An interval cut at 0 and at the largest value of the metric.
+
+    One that lies outside altogether stays what it is: it is no interval of the metric, but says
+    how far the estimate is from possible.
+
+    Parameters
+    ----------
+    ends : pair of float
+    at_most : float or None
+        The largest value of the metric; None if it has none.
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
+    >>> within((-0.1, 0.3), 1.0), within((1.1, 1.3), 1.0), within((2.0, 3.0), None)
+    ((0.0, 0.3), (1.1, 1.3), (2.0, 3.0))
+    """
+    low, high = ends
+    most = math.inf if at_most is None else at_most
+    if high < 0 or low > most:
+        return ends
+    return max(low, 0.0), min(high, most)
+
+
+def hull(one: Interval, other: Interval) -> Interval:
+    """The smallest interval that holds both.
+
+    A bootstrap of few rows is too narrow, as it resamples nothing that they do not show; joined
+    with the interval of the standard error it is never narrower than that.
+
+    Parameters
+    ----------
+    one, other : pair of float
+
+    Returns
+    -------
+    pair of float
+
+    Examples
+    --------
+    >>> hull((0.1, 0.4), (0.2, 0.5))
+    (0.1, 0.5)
+    """
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _t_quantile(confidence: float, rows: int) -> float:
+    return float(stdtrit(rows - 1, (1 + confidence) / 2))
 
 
 def percentile(replicates: Floats, confidence: float, **_: object) -> Interval:

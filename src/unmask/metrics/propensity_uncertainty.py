@@ -7,8 +7,8 @@ variance,
 
 what rows leave open, and what propensities leave open. The p_b are a parametric bootstrap: the same
 rows are evaluated again with every drawn vector. The value itself stays θ at the estimate's values.
-A "normal" interval is θ ± z √Var; bootstrap intervals over rows are asymmetric, and their ends are
-combined with the quantiles of θ(p_b),
+Intervals over rows are asymmetric, so ends are combined with those of the propensities: θ ± z times
+what they add to √Var for a "normal" interval, quantiles of θ(p_b) for a bootstrap interval,
 
     low = θ − √((θ − low of the rows)² + (θ − low of the propensities)²),
 
@@ -125,7 +125,7 @@ def widen(
     interval : str
         How the intervals of `plain` were made.
     bounded : bool, default True
-        Whether deconvolved estimates stay within [0, 1] (their differences do not).
+        Whether intervals stay within the range of the metric (those of differences do not).
 
     Returns
     -------
@@ -191,12 +191,13 @@ def _widened(
         return plain
     rows, propensities = _rows_part(plain, drawn), float(finite.var(ddof=1))
     total = rows + propensities
-    if interval == "normal":
-        ends = intervals.normal(plain.value, math.sqrt(total), confidence)
-    else:
-        ends = _combined(plain.value, plain.interval, intervals.percentile(finite, confidence))
-    if bounded and plain.estimator == "deconvolved":
-        ends = max(0.0, ends[0]), min(1.0, ends[1])
+    more = intervals.percentile(finite, confidence)
+    if interval == "normal":  # beside what the rows' own interval holds
+        added = math.sqrt(max(total - plain.standard_error**2, 0.0))
+        more = intervals.normal(plain.value, added, confidence)
+    ends = _combined(plain.value, plain.interval, more)
+    if bounded:
+        ends = intervals.within(ends, METRICS[split(plain.metric)[0]].at_most)
     share = propensities / total
     wider = replace(
         plain,

@@ -53,6 +53,7 @@ class State:
     empty_rows: int = 0  # rows without an observed label
     lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/LOST
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
+    inverse_squares: int = 0  # Σ 1/p², likewise
 
     def add(self, other: State) -> None:
         """Take in another state of the same plan."""
@@ -73,6 +74,7 @@ class State:
     def add_tables(self, other: State) -> None:
         """Take in the count tables alone."""
         self.inverse_sum += other.inverse_sum
+        self.inverse_squares += other.inverse_squares
         for k, cells in other.tables.items():
             before = self.tables.get(k)
             self.tables[k] = cells if before is None else cell_counts.add(before, cells)
@@ -150,6 +152,7 @@ def accumulate(
     state.lost = _all_lost(indptr, inverse if per_entry else inverse[labels.indices])
     entries = range(inverse.size) if per_entry else labels.indices
     state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
+    state.inverse_squares = cell_counts.inverse_squares(inverse, entries, state.tables)
     if groups:
         state.group_rows += np.bincount((first_row + np.arange(n)) % GROUPS, minlength=GROUPS)
     if kept_columns:

@@ -248,7 +248,7 @@ def test_a_few_rows_that_do_not_fit_raise_a_doubt() -> None:
     honest = random.binomial(random.poisson(2, 9600), 0.5)
     t = np.r_[honest, np.full(400, 12)]
     verdict = fit(counts_of(random.binomial(1, 0.5, t.size), t, 0.5, 1)).estimate("R").verdict
-    assert str(verdict) == "doubtful: 3% of the rows do not fit the stated propensities"
+    assert str(verdict) == "doubtful: 2% of the rows do not fit the stated propensities"
 
 
 def test_few_rows_are_called_wide() -> None:

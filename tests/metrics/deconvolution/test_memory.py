@@ -132,7 +132,7 @@ def test_no_more_cells_than_rows() -> None:
     top = TopK.from_scores(np.tile(np.arange(n_labels, dtype=np.float32), (n, 1)), k)
     cells = evaluated(top, labels, np.full(n_labels, 0.5)).tables[k]
     assert len(cells.keys) <= n
-    assert sum(each.nbytes for each in cells) <= 8 * n * (k + 3)
+    assert sum(each.nbytes for each in cells) <= 8 * n * (k + 4)
 
 
 # --- grids ----------------------------------------------------------------------------------------

@@ -2,18 +2,19 @@
 
 A cell is (stratum, s observed hits, t observed labels outside). Of all that are possible,
 10 · (k + 1) · (longest row + 1), rows occupy few, and never more than there are rows; so memory is
-at most k + 2 numbers per row whatever the rows look like, and hardly any on ordinary data. Sums are
+at most k + 4 numbers per row whatever the rows look like, and hardly any on ordinary data. Sums are
 whole multiples of 1/FIXED, so shards add up to the same numbers in any order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from unmask._kernels.deconvolution import FIXED, HEAVIEST, STRATA, CountTables
+from unmask._kernels.deconvolution import FIXED, HEAVIEST, SQUARED, STRATA, CountTables
 from unmask._typing import Floats, Ints
 from unmask.metrics.deconvolution.stratum import Counts
 from unmask.metrics.plan import Plan
@@ -25,13 +26,14 @@ class CellCounts(NamedTuple):
     """Sums per occupied cell, for one k; `keys` = (stratum · (k + 1) + s) · 2³² + t ascend.
 
     `hits[c, r]` and `misses[c]` are Σ 1/p, in units of 1/FIXED, of the hits at place r and of the
-    observed labels outside.
+    observed labels outside; `squares[c]` is Σ 1/p² of the hits, in units of 1/SQUARED.
     """
 
     keys: Ints
     rows: Ints
     hits: Ints
     misses: Ints
+    squares: Ints
 
     @property
     def inverse_sum(self) -> int:
@@ -50,16 +52,26 @@ def add(first: CellCounts, second: CellCounts) -> CellCounts:
     return CellCounts(keys, *sums)
 
 
-def as_counts(cells: CellCounts) -> Counts:
-    """The same as numbers to fit."""
+def as_counts(cells: CellCounts, inverse_squares: int = 0) -> Counts:
+    """The same as numbers to fit; Σ 1/p² of all labels tells how much propensities differ."""
     k = cells.hits.shape[1]
     pair, outside = np.divmod(cells.keys, _SPAN)
+    stratum, inside = np.divmod(pair, k + 1)
+    labels, hits = int(cells.rows @ (inside + outside)), int(cells.rows @ inside)
     return Counts(
         cells.rows.astype(np.float64),
         cells.hits.T.astype(np.float64) / FIXED,
         cells.misses.astype(np.float64) / FIXED,
-        np.array([*np.divmod(pair, k + 1), outside]),
+        np.array([stratum, inside, outside]),
+        _spread(labels, cells.inverse_sum, inverse_squares / FIXED),
+        _spread(hits, int(cells.hits.sum()), int(cells.squares.sum()) / SQUARED),
     )
+
+
+def _spread(labels: int, inverse_sum: int, squares: float) -> float:
+    """The coefficient of variation of 1/p, from Σ 1/p (in units of 1/FIXED) and Σ 1/p²."""
+    mean_square = (inverse_sum / FIXED) ** 2 / max(labels, 1)
+    return math.sqrt(max(squares / mean_square - 1.0, 0.0)) if mean_square else 0.0
 
 
 class Sink:
@@ -81,9 +93,9 @@ class Sink:
         self._starts = [np.cumsum([0, *sizes]) for sizes in (self._cells, self._room, hits)]
         self._used = np.zeros(len(self._ks), np.int64)
         self._slots = np.full(self._starts[0][-1], -1, np.int32)
-        self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1)]
+        self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1, 1)]
         counted_ks = np.array([k in deconvolved_ks for k in self._ks])
-        rows, hits_of_slots, misses = self._sums
+        rows, hits_of_slots, misses, squares = self._sums
         self.tables = CountTables(
             columns=columns,
             width=self._lengths.size,
@@ -91,6 +103,7 @@ class Sink:
             rows=rows,
             hits=hits_of_slots,
             misses=misses,
+            squares=squares,
             used=self._used,
             cell_starts=np.where(counted_ks, self._starts[0][:-1], -1),
             slot_starts=self._starts[1][:-1],
@@ -106,12 +119,13 @@ class Sink:
         cells = np.flatnonzero(slots >= 0)
         pair, column = np.divmod(cells, self._lengths.size)
         outside = self._lengths[column] - pair % (k + 1)
-        rows, hits, misses = self._sums
+        rows, hits, misses, squares = self._sums
         used_slots = self._starts[1][c] + slots[cells]
         by_place = hits[self._starts[2][c] : self._starts[2][c + 1]].reshape(-1, k)
         return CellCounts(
-            pair * _SPAN + outside, rows[used_slots], by_place[slots[cells]], misses[used_slots]
-        )
+            pair * _SPAN + outside, rows[used_slots], by_place[slots[cells]], misses[used_slots],
+            squares[used_slots],
+        )  # fmt: skip
 
 
 def inverse_sum(
@@ -125,5 +139,17 @@ def inverse_sum(
         return 0
     if float(inverse.max(initial=1.0)) * len(entries) < HEAVIEST:
         return next(iter(counted.values())).inverse_sum
-    units = (np.minimum(inverse[entries], HEAVIEST) * FIXED + 0.5).astype(np.int64)
+    return _sum_of_units(inverse[entries])
+
+
+def inverse_squares(
+    inverse: Floats, entries: Sequence[int] | Ints, counted: dict[int, CellCounts]
+) -> int:
+    """Σ 1/p² of all observed labels, in units of 1/FIXED; `entries` as in `inverse_sum`."""
+    return _sum_of_units(inverse[entries] ** 2) if counted else 0
+
+
+def _sum_of_units(values: Floats) -> int:
+    """Σ in units of 1/FIXED: whole numbers add up exactly in any order."""
+    units = (np.minimum(values, HEAVIEST) * FIXED + 0.5).astype(np.int64)
     return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())

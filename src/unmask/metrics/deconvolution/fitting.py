@@ -31,16 +31,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
+from scipy.special import gammaln, xlog1py, xlogy
 
 from unmask import _validation
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
+from unmask.metrics import intervals
 from unmask.metrics.deconvolution.metric_values import METRICS, Part
 from unmask.metrics.deconvolution.stratum import (
     Counts,
@@ -69,6 +69,7 @@ TOO_LOW = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROP
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75)  # of row effort, for sensitivity
 
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
+_MARGIN = 0.1  # relative error of the law of counts, per squared spread of 1/p and spread of values
 
 
 @one_blas_thread
@@ -250,20 +251,23 @@ class Deconvolution:
     ) -> Deconvolved:
         """The estimate, its uncertainty, and whether to use it; nan where the data refuse.
 
-        Standard error and interval are those of the linearised fit, or, with `replicates`, of as
-        many bootstrap data sets (rows per cell drawn again, mixture fitted again).
+        The standard error is that of the linearised fit, or, with `replicates`, of as many
+        bootstrap data sets (rows per cell drawn again, mixture fitted again); with it goes a margin
+        for propensities that differ within rows. The interval is `intervals.of_mean`, with
+        `replicates` joined with the quantiles of the bootstrap.
         """
         if self.refusal:
             return Deconvolved(np.nan, np.nan, (np.nan, np.nan), self.refusal)
-        value = self.value(metric)
+        value, error = self.value(metric), self._standard_error(metric)
+        ends = intervals.of_mean(
+            value, error, confidence, rows=int(self.rows), at_most=1.0, shares=True,
+            weight=1 / self._mean_propensity,
+        )  # fmt: skip
         if replicates:
             again = self.resampled(metric, replicates=replicates, seed=seed)
-            error, tail = float(again.std(ddof=1)), (1 - confidence) / 2
-            low, high = (float(q) for q in np.quantile(again, [tail, 1 - tail]))
-        else:
-            error = self._standard_error(metric)
-            half = NormalDist().inv_cdf((1 + confidence) / 2) * error
-            low, high = max(0.0, value - half), min(1.0, value + half)
+            error = math.hypot(float(again.std(ddof=1)), self._margin(metric))
+            ends = intervals.hull(ends, intervals.percentile(again, confidence))
+        low, high = intervals.within(ends, 1.0)
         return Deconvolved(
             value, error, (low, high), self._verdict(metric, value, error, high - low)
         )
@@ -289,7 +293,23 @@ class Deconvolution:
             return 0.0  # all rows say the same
         for part in parts:
             spread += float(part.stratum.cells.rows @ (part.per_row - value) ** 2)
-        return float(np.sqrt(spread) / self.rows)
+        occupied = self.counts.occupied
+        hits = float(occupied.rows @ occupied.s)
+        within = value * self.counts.hit_spread / math.sqrt(max(hits, 1.0))  # rows of one cell
+        return math.hypot(math.sqrt(spread) / self.rows, within, self._margin(metric))
+
+    def _margin(self, metric: str) -> float:
+        """What the law of counts may err by, where propensities differ between labels of a row.
+
+        Binomial thinning is exact for equal propensities; its error grows with their variance and
+        with how much the value of a hit depends on the number of labels. No number of rows makes it
+        smaller; `benchmarks/interval_coverage.py` shows that intervals with it cover.
+        """
+        hits, values, squares = np.sum([part.hit_moments for part in self._parts(metric)], axis=0)
+        if not values:
+            return 0.0
+        differing = math.sqrt(max(squares * hits / values**2 - 1.0, 0.0))
+        return float(_MARGIN * self.counts.spread**2 * differing * self.value(metric))
 
     def _parts(self, metric: str) -> list[Part]:
         if metric not in self._parts_by_metric:
@@ -305,10 +325,15 @@ class Deconvolution:
 
     @cached_property
     def misfit(self) -> float:
-        """Share of rows in the wrong cell (total variation), beyond what chance explains."""
+        """Share of rows in the wrong cell (total variation), beyond what chance explains.
+
+        That is the mean of the distance under sampling noise; and 0 if the rest is less than the
+        standard deviation of the distance, for the fit is nearer to the data than the truth is.
+        """
         if self.not_fitted:
             return math.nan
-        return max(0.0, sum(each.rows * _misfit(each) for each in self.strata) / self.rows)
+        excess, variance = np.sum([_excess(each) for each in self.strata], axis=0)
+        return float(excess / self.rows) if excess > math.sqrt(variance) else 0.0
 
     @property
     def refusal(self) -> Verdict | None:
@@ -370,12 +395,29 @@ def _doubtful(reason: Reason, **details: float | str) -> Verdict:
     return Verdict(Level.DOUBTFUL, reason, details=details)
 
 
-def _misfit(stratum: Stratum) -> float:
-    """Total variation between observed and fitted cells, less its mean under sampling noise."""
-    fitted = stratum.fitted
-    distance = np.abs(stratum.cells.rows / stratum.rows - fitted).sum() + 1 - fitted.sum()
-    noise = np.sqrt(2 * fitted * (1 - np.minimum(fitted, 1)) / (np.pi * stratum.rows)).sum()
-    return float(distance - noise) / 2
+def _excess(stratum: Stratum) -> tuple[float, float]:
+    """Rows in the wrong cell beyond the mean of that number by chance, and its variance.
+
+    Half of Σ|rows − expected| over all cells, also those that no row is in. By chance a cell's
+    rows are binomial with the mean absolute deviation 2 (m + 1) C(n, m + 1) f^(m+1) (1 − f)^(n−m),
+    m = ⌊nf⌋ (De Moivre).
+    """
+    n = stratum.rows
+    elsewhere = stratum.fitted_elsewhere
+    fitted = np.minimum(np.r_[stratum.fitted, elsewhere], 1.0)
+    rest = max(0.0, 1.0 - fitted.sum())
+    occupied = np.minimum(stratum.fitted, 1.0)
+    distance = np.abs(stratum.cells.rows - n * occupied).sum() + n * (elsewhere.sum() + rest)
+    expected = n * fitted
+    m = np.minimum(np.floor(expected), n - 1)
+    with np.errstate(divide="ignore"):
+        log = (
+            gammaln(n + 1) - gammaln(m + 2) - gammaln(n - m)
+            + xlogy(m + 1, fitted) + xlog1py(n - m, -fitted)
+        )  # fmt: skip
+    deviation = 2 * (m + 1) * np.exp(log)
+    variance = np.maximum(expected * (1 - fitted) - deviation**2, 0.0).sum()
+    return float(distance - deviation.sum()) / 2, float(variance) / 4
 
 
 def _deviance(rows: Floats, fitted: Floats) -> Floats:

@@ -69,6 +69,15 @@ class Part:
             share += placed / (placed @ rows) - unplaced / (unplaced @ rows)
         return np.asarray(self.value * share)
 
+    @cached_property
+    def hit_moments(self) -> tuple[float, float, float]:
+        """Σ 1, Σ φ and Σ φ² over the hits of all rows, φ the value of a hit under the fit."""
+        weights, hits = self.stratum.weights, float(self._hits @ self.stratum.cells.rows)
+        share = weights * self._base
+        share = share * (hits / max(float(share.sum()), _TINY))
+        value = self._earned / np.maximum(self._base, _TINY)
+        return hits, float(share @ value), float(share @ value**2)
+
     @property
     def _hits(self) -> Floats:
         """Σ 1/p over the hits of one row, mean of every cell."""

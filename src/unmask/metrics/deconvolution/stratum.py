@@ -22,7 +22,9 @@ LABELS_PER_STRATUM = 500
 _ROUNDS = 2  # alternations of the mixture and of the mean propensity by count
 _SETTLED = 0.002  # relative change of the mean propensity that ends them
 _BRIEF = 90  # EM steps where the start is already close
-_PLAIN_STEPS = 1000  # EM steps without extrapolation that go as far as a fit does
+_PLAIN_STEPS = 300  # EM steps without extrapolation that go as far as a fit does
+_MOST_ELSEWHERE = 1 << 22  # cells × atoms of the cells that no row is in
+_BEYOND = 1000  # cells that stand for those
 _NEGLIGIBLE = 1e-7
 _TINY = 1e-300
 
@@ -37,13 +39,17 @@ class Counts:
 
     With `cells`, a 3 × c array of (g, s, t) without repetition, in place of three axes there is one
     of c cells; all others are empty. The stratum of a row is `_kernels.deconvolution.stratum` of
-    its predicted labels.
+    its predicted labels. `spread` and `hit_spread` are coefficients of variation of 1/p, over
+    observed labels and over hits: the more propensities differ, the less a binomial law of counts
+    is right, and the more Σ 1/p varies beside the counts.
     """
 
     rows: Floats
     hits: Floats
     misses: Floats
     cells: Ints | None = None
+    spread: float = 0.0
+    hit_spread: float = 0.0
 
     @property
     def k(self) -> int:
@@ -145,6 +151,25 @@ class Stratum:
         """The share of rows that the fit expects in every cell."""
         return self.kernel @ self.weights
 
+    @cached_property
+    def fitted_elsewhere(self) -> Floats:
+        """The share of rows that the fit expects in every cell that no row is in.
+
+        Where there are too many such cells, the share of those with most labels is spread evenly
+        over a thousand.
+        """
+        used = self.weights > _NEGLIGIBLE
+        atoms = Atoms(self.atoms.hits[used], self.atoms.misses[used])
+        inverse = self.inverse[0][used], self.inverse[1][used]
+        cells, is_cut = _unoccupied(self.cells, atoms, inverse[1])
+        if (self.kept[used] != 1).any():  # rows without labels were left out
+            chosen = (cells.hits > 0) | (cells.misses > 0)
+            cells = Cells(*(column[chosen] for column in cells))
+        chances = thinning.kernel(cells, atoms, *inverse, self.effort) / self.kept[used]
+        shares = chances @ self.weights[used]
+        beyond = max(0.0, 1.0 - float(self.fitted.sum()) - float(shares.sum())) * is_cut
+        return np.r_[shares, np.full(_BEYOND, beyond / _BEYOND)] if is_cut else np.asarray(shares)
+
     def posterior_mean(self, of_atoms: Floats) -> Floats:
         """E[value of the true atom | cell], for one value per atom."""
         joint = self.kernel * self.weights
@@ -208,6 +233,21 @@ class Stratum:
         values = np.minimum(values, 1.0 - 1e-12)
         reach = (1.0 - values**_PLAIN_STEPS) / (1.0 - values)
         return used, scaled @ (vectors * reach) @ vectors.T * root / fitted[:, None]
+
+
+def _unoccupied(cells: Cells, atoms: Atoms, inverse_misses: Floats) -> tuple[Cells, bool]:
+    """Cells without rows that these latent counts may lead to, and whether some had no room."""
+    mean = atoms.misses / inverse_misses
+    s = np.arange(max(atoms.hits.max(initial=0), cells.hits.max()) + 1)
+    longest = max((mean + 6 * np.sqrt(mean)).max(initial=0), cells.misses.max()) + 1
+    room = _MOST_ELSEWHERE / (s.size * max(mean.size, 1))
+    t = np.arange(min(longest, room) + 1)
+    free = np.ones((s.size, t.size), np.bool_)
+    near = cells.misses < t.size
+    free[cells.hits[near].astype(int), cells.misses[near].astype(int)] = False
+    of_s, of_t = np.nonzero(free)
+    none = np.zeros(of_s.size)
+    return Cells(s[of_s], t[of_t], none, none, none), longest > room
 
 
 def fit_stratum(
