@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,9 @@ DENSE: dict[str, Form] = {
 }
 FORMS = [("labels", name) for name in SPARSE] + [("features", name) for name in SPARSE]
 FORMS += [("p", name) for name in DENSE] + [("scores", name) for name in DENSE]
+CURVES = {"propensity.recapture", "propensity.audit", "propensity.from_model"}
+"""Fit a curve, half a second each: here with a few forms, with all of them in `make test-slow`."""
+FEW = ("unsorted", "read-only", "dense", "tensor", "float32")
 
 
 @pytest.fixture(scope="module")
@@ -163,13 +166,28 @@ def usual() -> dict[str, Any]:
 def test_the_form_of_an_input_does_not_matter(
     usual: dict[str, Any], changed: str, form: str, tmp_path: Path
 ) -> None:
+    _check_form(usual, changed, form, tmp_path, CALLS.keys() - (() if form in FEW else CURVES))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("changed", "form"), FORMS)
+def test_the_form_of_an_input_does_not_matter_to_curves(
+    usual: dict[str, Any], changed: str, form: str, tmp_path: Path
+) -> None:
+    _check_form(usual, changed, form, tmp_path, CURVES)
+
+
+def _check_form(
+    usual: dict[str, Any], changed: str, form: str, folder: Path, names: Iterable[str]
+) -> None:
     forms = SPARSE if changed in ("labels", "features") else DENSE
-    for name, call in CALLS.items():
-        if not uses(call, changed):
+    for name in names:
+        if not uses(CALLS[name], changed):
             continue
-        inputs = inputs_of(changed, forms[form], tmp_path)
+        inputs = inputs_of(changed, forms[form], folder)
         before = _contents(inputs[changed])
-        _same(call(inputs), usual[name], name)
+        _same(CALLS[name](inputs), usual[name], name)
         assert _contents(inputs[changed]) == before, f"{name} changed its {changed}"
 
 

@@ -84,6 +84,7 @@ def test_after_warming_no_command_needs_another_kernel(tmp_path: Path) -> None:
     assert compiled_by_commands(tmp_path, warmed=True) == []
 
 
+@pytest.mark.slow
 def test_without_warming_the_commands_need_kernels(tmp_path: Path) -> None:
     """So that the test before this one could fail."""
     assert len(compiled_by_commands(tmp_path, warmed=False)) > 20

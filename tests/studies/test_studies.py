@@ -97,7 +97,7 @@ def _close(value: Any) -> Any:
 AGAIN = {
     "recall-toy": {},
     "variance": {},
-    "recall-simulation": {"severity": (0.5, 3.0)},
+    "recall-simulation": {"severity": (3.0,)},
     "propensity-recovery": {"audited": (300,), "first_seed": (0,)},
     "audit-plan": {"case": ("R@5, 150 rows", "P@5, labels cost, rows hardly")},
 }

@@ -126,12 +126,16 @@ def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tr
 
 
 def test_a_sample_is_drawn_over_all_packages_by_its_seed(tree: Path) -> None:
-    seen = set()
+    (tree / "src/small/deep/kernels.py").unlink()  # nothing to compile: only the drawing is asked
+    tests = tree / "tests/below/test_small.py"
+    lines = tests.read_text().replace("from small.deep.kernels import through", "")
+    tests.write_text(lines.replace("assert through(3) == 9", "pass"))
+    samples = set()
     for seed in ("1", "2", "1"):
         (tree / "results.jsonl").unlink(missing_ok=True)
         out, results = mutate(
             tree, "plain", "deep/command.py", "--sample", "3", "--seed", seed, "--census", "c"
         )
         assert "3 of 8 mutants" in out
-        seen.add(tuple((r["file"], r["number"]) for r in results))
-    assert len(seen) == 2
+        samples.add(tuple((r["file"], r["number"]) for r in results))
+    assert len(samples) == 2
