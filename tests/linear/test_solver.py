@@ -12,8 +12,7 @@ from unmask import _kernels, losses, weights
 from unmask._kernels import linear as hinge_kernels
 from unmask._kernels import linear_smooth as kernels
 from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, train
-from unmask.linear.hinge import solve as solve_hinge
-from unmask.linear.ova import SOLVERS, solve
+from unmask.linear.ova import SOLVERS, solve, solve_hinge
 from unmask.linear.problem import arrange
 from unmask.linear.recipe import prepare
 from unmask.weights import CORRECTIONS, Weights

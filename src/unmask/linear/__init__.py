@@ -3,7 +3,7 @@
 `LinearClassifier` is the scikit-learn face; `train` and `train_to` are the functions behind it,
 `plan` says what they will need; `predict_top`, `scores` and `probabilities` are what a
 `LinearModel` predicts, `save` and `load` its folder on disk, `read_dismec`
-and `read_dismecpp` other people's models. Read on in `problem` (what is minimised), `hinge` and
+and `read_dismecpp` other people's models. Read on in `problem` (what is minimised), `ova` and
 `smooth` (one-vs-all solvers), `softmax` (pick-all-labels), `blocks` (training as tasks).
 """
 

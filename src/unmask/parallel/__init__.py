@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from unmask import _validation
 from unmask.parallel.dask_runner import DaskRunner, need_distributed
 from unmask.parallel.local_cluster import local_client
-from unmask.parallel.local_runner import LocalRunner
-from unmask.parallel.runner import PATIENCE, Resources, Runner
+from unmask.parallel.runner import PATIENCE, LocalRunner, Resources, Runner
 from unmask.parallel.scheduler import Scheduler
 
 if TYPE_CHECKING:

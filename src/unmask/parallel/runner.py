@@ -1,10 +1,13 @@
-"""The interface of everything that runs tasks."""
+"""Running tasks: the interface, and threads of this process or the configured joblib backend."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from unmask import _kernels
 
 T = TypeVar("T")
 Work = Callable[[Any, Any], T]
@@ -73,3 +76,66 @@ class Runner(Protocol):
     def resources(self) -> Resources:
         """What there is to work with."""
         ...
+
+
+class LocalRunner:
+    """This process and its threads; inside `joblib.parallel_config`, the backend named there."""
+
+    def run(
+        self,
+        work: Work[T],
+        tasks: Iterable[object],
+        shared: object = None,
+        *,
+        folder: Path | None = None,
+        ahead: int = AHEAD,
+    ) -> Generator[tuple[int, T], None, None]:
+        """See `Runner`; joblib maps large arrays by itself, so `folder` is not needed."""
+        import joblib
+
+        waiting = list(enumerate(tasks))
+        configured = joblib.effective_n_jobs(None)
+        jobs = configured if configured > 1 else min(_kernels.threads(), len(waiting))
+        if jobs <= 1 or len(waiting) == 1:
+            yield from ((position, work(shared, task)) for position, task in waiting)
+            return
+        parallel = joblib.Parallel(
+            n_jobs=None if configured > 1 else jobs,
+            prefer="threads",
+            return_as="generator_unordered",
+            mmap_mode="c",  # writable to the eye, so that kernels need not be compiled again
+            batch_size=1,
+        )
+        finished = parallel(
+            joblib.delayed(_numbered)(work, shared, position, task) for position, task in waiting
+        )
+        try:
+            for pair in finished:  # noqa: UP028 (`yield from` would close it first)
+                yield pair
+        finally:
+            with warnings.catch_warnings():  # joblib's, that not every result was taken
+                warnings.simplefilter("ignore", UserWarning)
+                finished.close()
+
+    def shares_folder(self, folder: Path) -> bool:
+        """Processes of joblib may be anywhere; what they make comes back."""
+        return False
+
+    def resources(self) -> Resources:
+        """One worker with the threads and the free memory of this process."""
+        return Resources(1, _kernels.threads(), _free_memory())
+
+
+def _numbered(work: Work[T], shared: object, position: int, task: object) -> tuple[int, T]:
+    """One task on one thread, as the others are busy with theirs."""
+    with _kernels.using_threads(1):
+        return position, work(shared, task)
+
+
+def _free_memory() -> int | None:
+    """What Linux says could be used; elsewhere unknown."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(x.split()[1]) for x in lines if x.startswith("MemAvailable")), None)
