@@ -439,7 +439,17 @@ def _refuse_second(
 
 
 class Triples(NamedTuple):
-    """Predictions one by one: row, label number, score; and the names of the labels."""
+    """Predictions one by one: row, label number, score; and the names of the labels.
+
+    Attributes
+    ----------
+    rows, labels : (m,) integers
+        Row and label number of every prediction.
+    scores : (m,) float32
+        Its score.
+    names : tuple of str or None
+        The names of the labels, if the file has names instead of numbers.
+    """
 
     rows: Indices
     labels: Indices

@@ -48,8 +48,24 @@ def precision(ranking: Labels, labels: Labels, k: int) -> float:
 
 
 def recall(ranking: Labels, labels: Labels, k: int) -> float:
-    """R@k: hits among the first k, divided by the number of true labels. See `precision`.
+    """R@k: hits among the first k, divided by the number of true labels.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> recall([4, 0, 2], [0, 2, 7, 9], 3)
     0.5
     """
@@ -59,6 +75,22 @@ def recall(ranking: Labels, labels: Labels, k: int) -> float:
 def f1(ranking: Labels, labels: Labels, k: int) -> float:
     """F1@k: 2 · hits / (k + number of true labels), the harmonic mean of P@k and R@k.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> f1([4, 0, 2], [0, 2, 7, 9, 11], 3)
     0.5
     """
@@ -68,6 +100,22 @@ def f1(ranking: Labels, labels: Labels, k: int) -> float:
 def jaccard(ranking: Labels, labels: Labels, k: int) -> float:
     """Jaccard@k: hits over the size of the union of the first k and the true labels.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> jaccard([4, 0, 2], [0, 2, 7], 3)
     0.5
     """
@@ -78,6 +126,22 @@ def jaccard(ranking: Labels, labels: Labels, k: int) -> float:
 def hit(ranking: Labels, labels: Labels, k: int) -> float:
     """hit@k: 1 if any of the first k is right.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> hit([4, 0, 2], [0], 1), hit([4, 0, 2], [0], 2)
     (0.0, 1.0)
     """
@@ -87,6 +151,22 @@ def hit(ranking: Labels, labels: Labels, k: int) -> float:
 def dcg(ranking: Labels, labels: Labels, k: int) -> float:
     """DCG@k: Σ over hits of 1 / log2(1 + rank), the first rank being 1.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> dcg([4, 0, 2, 5], [2], 3)
     0.5
     """
@@ -97,6 +177,22 @@ def dcg(ranking: Labels, labels: Labels, k: int) -> float:
 def ndcg(ranking: Labels, labels: Labels, k: int) -> float:
     """nDCG@k: DCG@k divided by that of the best ranking, which begins with the true labels.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> ndcg([4, 0, 2], [2], 3)
     0.5
     """
@@ -106,6 +202,22 @@ def ndcg(ranking: Labels, labels: Labels, k: int) -> float:
 def r_precision(ranking: Labels, labels: Labels, k: int) -> float:
     """R-precision@k: precision at min(k, number of true labels).
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> r_precision([4, 0, 2], [0, 2], 3)
     0.5
     """
@@ -115,6 +227,22 @@ def r_precision(ranking: Labels, labels: Labels, k: int) -> float:
 def reciprocal_rank(ranking: Labels, labels: Labels, k: int) -> float:
     """MRR@k: 1 / rank of the first hit within the first k, 0 without one.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> reciprocal_rank([4, 0, 2], [0, 2], 3)
     0.5
     """
@@ -127,6 +255,22 @@ def kendall_tau(ranking: Labels, labels: Labels, k: int) -> float:
 
     Labels outside the first k are tied behind them.
 
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, best first, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row.
+
+    Examples
+    --------
     >>> kendall_tau([4, 0, 2], [0, 7], 3)  # 4 above 0; 4 and 2 above 7
     3.0
     """

@@ -137,6 +137,23 @@ def split_measured(name: str) -> tuple[str, int | None]:
 def supported(metric: str) -> tuple[str, ...]:
     """The estimators that can estimate a metric.
 
+    Parameters
+    ----------
+    metric : str
+        A name in `METRICS`, without @k.
+
+    Returns
+    -------
+    tuple of str
+        Names in `ESTIMATORS`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such metric.
+
+    Examples
+    --------
     >>> supported("PSP")
     ('normalized',)
     >>> supported("macro-R")

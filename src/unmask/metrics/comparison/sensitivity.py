@@ -146,9 +146,16 @@ def _stated(propensities: Models) -> dict[str, tuple[PropensityLike, dict[str, f
 class Ranking:
     """How far every system is ahead of the first under every propensity model.
 
-    `rows` are plain dicts: model, parameters (of the model, by name), system, value, first (the
-    value of the first system), difference, low, high (the interval of the difference); None where
-    the data refuse the model; and level, what the difference may claim under the model.
+    Attributes
+    ----------
+    metric, estimator : str
+        What is compared.
+    first : str
+        The system that all others are compared with.
+    rows : tuple of dict
+        Plain values: model, parameters (of the model, by name), system, value, first (the value of
+        the first system), difference, low, high (the interval of the difference); None where the
+        data refuse the model; and level, what the difference may claim under the model.
     """
 
     metric: str
