@@ -34,7 +34,8 @@ from unmask.predictions import TopK
 NO_ARRAYS = {
     "data.describe", "data.label_matrix", "data.limits", "data.parts", "data.read",
     "data.same_labels", "data.unseen", "data.vocabulary", "data.write", "propensity.constant",
-    "propensity.preset", "propensity.read", "propensity.write", "weights.read", "weights.write",
+    "propensity.preset", "propensity.read", "propensity.source_of", "propensity.write",
+    "weights.read", "weights.write",
     "weights.to_pos_weight", "weights.to_relevance", "weights.to_samples",
     "weights.to_soft_targets", "losses.describe", "losses.get", "losses.observed",
     "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
