@@ -38,6 +38,7 @@ from unmask.metrics.verdict import (
     claim,
     judge,
 )
+from unmask.propensity.row_effort import RowEffort
 
 Interval = tuple[float, float]
 OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
@@ -57,6 +58,7 @@ class Summary:
     replicates: int
     seed: int
     fraction: float
+    effort: RowEffort | None = None
 
     @cached_property
     def counts(self) -> Floats:
@@ -72,7 +74,7 @@ class Summary:
         if self.state.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
             too_low = fitting.TOO_LOW
             return {k: fitting.Deconvolution(t, (), (), too_low) for k, t in tables.items()}
-        return {k: fitting.fit(table) for k, table in tables.items()}
+        return {k: fitting.fit(table, row_effort=self.effort or 0.0) for k, table in tables.items()}
 
     def columns(self, cell: Cell) -> list[int]:
         """The columns that a cell reads."""

@@ -24,11 +24,12 @@ from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
+from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, MICRO, split, split_measured
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate
+from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.models import reciprocal
 from unmask.propensity.source import Source, SourceKind, source_of
 
@@ -60,7 +61,8 @@ def evaluate(
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are
         evaluated with `draws` more vectors (`propensity_uncertainty`). Pass its `.value` to leave
-        that out.
+        that out. A MaskModel also states row effort and unannotated rows, by which `deconvolved`
+        is fitted.
     metrics : sequence of str, optional
         Names in `METRICS` with a cut-off; by default P, R and nDCG at 1, 3 and 5.
     estimators : sequence of str, optional
@@ -120,11 +122,11 @@ def evaluate(
             ),
         )  # fmt: skip
     chosen = estimators or default_estimators(propensity)
-    if isinstance(propensity, PropensityEstimate):
+    if isinstance(propensity, PropensityEstimate | MaskModel):
         top = as_top(top, metrics)
     quick: EvaluatorOptions = {**options, "interval": "normal"}
 
-    def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
+    def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
         yield {"": evaluate_once(top, labels, p, metrics, chosen, options).unjudged()}
         for vector in drawn:
             yield {"": evaluate_once(top, labels, vector, metrics, chosen, quick).unjudged()}
@@ -305,6 +307,7 @@ class Evaluator:
         checked = None if propensity is None else _validation.propensity(propensity)
         self._inverse = None if checked is None else reciprocal(checked)
         self._source = source_of(propensity)
+        self._effort = propensity.effort if isinstance(propensity, MaskModel) else None
         self._metrics, self._estimators = list(metrics), list(estimators)
         self._confidence, self._interval, self._replicates = confidence, interval, replicates
         self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
@@ -389,6 +392,7 @@ class Evaluator:
             self._replicates,
             self._seed,
             self._fraction,
+            self._effort,
         )
 
     def _settings(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _not_refuted(estimates: Sequence[Estimate], run: Run) -> str:
         )
     wide = ", too wide to use" if chosen.verdict.level is Level.WIDE else ""
     return (
-        f"If labels go missing independently, by {run.source.sentence}, which nothing in this run "
+        f"If {run.source.assumption}, which nothing in this run "
         f"contradicts, {_number(chosen)}{wide}; {NEXT_AUDIT}."
     )
 
@@ -215,4 +215,4 @@ def _standing(chosen: Estimate, run: Run) -> str:
     if chosen.verdict.level >= Level.DOUBTFUL:
         because = run.evidence[0].sentence if run.evidence else "see the verdict"
         return f", but the assumptions are in doubt: {because}"
-    return f", if labels go missing independently, by {run.source.sentence}"
+    return f", if {run.source.assumption}"

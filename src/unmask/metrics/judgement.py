@@ -34,6 +34,8 @@ ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
 SPURIOUS = 0.01
 """Wrong labels count against corrections if even the lower end of their share is above this."""
+SPURIOUS = 0.01
+"""A share of wrong labels from which on corrections, which know only losses, are off."""
 OWN = frozenset({"vanilla", "normalized", "measured"})
 """Estimators whose numbers do not rest on the propensities as a claim about the truth."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
@@ -235,6 +237,8 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
             yield Level.UNUSABLE, Reason.REFUTED, about
         else:
             yield Level.DOUBTFUL, Reason.REFUTED, about
+    if run.source.spurious > SPURIOUS:
+        yield Level.DOUBTFUL, Reason.SPURIOUS, {"spurious": run.source.spurious}
     if run.left_out and _row_by_row(each):
         yield Level.DOUBTFUL, Reason.LEFT_OUT, {"lost": run.lost}
 

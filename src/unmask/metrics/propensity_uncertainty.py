@@ -21,9 +21,9 @@ approach*, Statistics in Medicine 2008). Cost: as many evaluations as draws, wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -34,10 +34,13 @@ from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import Level, Reason, Verdict, claim, judge
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
+from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.source import Source
 
-Evaluation: TypeAlias = "Callable[[PropensityLike | None, Floats], Iterable[Mapping[str, Table]]]"
-"""From propensities and (draws, L) drawn vectors to named tables: of the former, then of each."""
+Drawn: TypeAlias = "Floats | Sequence[MaskModel]"
+"""(draws, L) propensities, or mask models."""
+Evaluation: TypeAlias = "Callable[[PropensityLike | None, Drawn], Iterable[Mapping[str, Table]]]"
+"""From propensities and what was drawn to named tables: of the former, then of each draw."""
 
 DRAWS = 100
 """Enough to know a standard error to 7 %."""
@@ -62,8 +65,8 @@ def with_uncertainty(
     evaluation : function
         Called once, with propensities and the drawn vectors (none for stated propensities);
         returns mappings from name to table, the first of the propensities themselves.
-    propensity : PropensityLike, PropensityEstimate or None
-        An estimate is drawn from; anything else is passed on as it is.
+    propensity : PropensityLike, PropensityEstimate, MaskModel or None
+        An estimate or an estimated mask model is drawn from; anything else is passed on as it is.
     draws : int, default 100
         How many vectors are drawn.
     seed : int, default 0
@@ -79,11 +82,12 @@ def with_uncertainty(
     -------
     dict of str to Table
     """
-    if not isinstance(propensity, PropensityEstimate):
-        (tables,) = evaluation(propensity, np.empty((0, 0)))
+    if not _uncertain(propensity):
+        (tables,) = evaluation(propensity, ())
         return dict(tables)
     vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
-    plain, *drawn = evaluation(propensity.value, vectors)
+    centre = propensity.centre if isinstance(propensity, MaskModel) else propensity.value
+    plain, *drawn = evaluation(centre, vectors)
     return {
         name: dependence_judged(
             widen(
@@ -93,10 +97,25 @@ def with_uncertainty(
                 interval=interval,
                 bounded=bounded,
             ),
-            propensity.effect,
+            _unmodelled_effect(propensity),
         )
         for name, table in plain.items()
     }
+
+
+def _uncertain(propensity: object) -> TypeGuard[PropensityEstimate | MaskModel]:
+    if isinstance(propensity, MaskModel):
+        return not propensity.certain
+    return isinstance(propensity, PropensityEstimate)
+
+
+def _unmodelled_effect(propensity: PropensityEstimate | MaskModel) -> float:
+    """The design effect of labels kept or lost together, 1 where the mask model allows for it."""
+    if isinstance(propensity, PropensityEstimate):
+        return propensity.effect
+    estimate = propensity.propensity
+    modelled = propensity.effort is not None or not isinstance(estimate, PropensityEstimate)
+    return 1.0 if modelled else estimate.effect
 
 
 def _from(table: Table, source: Source) -> Table:

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, TypedDict, Unpack
 
 from unmask import _validation, data, parallel, predictions
-from unmask._typing import Floats, Progress, PropensityLike
+from unmask._typing import Progress, PropensityLike
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
 from unmask.metrics.judgement import judge_run
@@ -73,7 +73,9 @@ def evaluate_shards(
     quick: EvaluatorOptions = {**options, "interval": "normal"}
     with parallel.connect(backend) as runner:
 
-        def evaluation(p: PropensityLike | None, drawn: Floats) -> list[dict[str, Table]]:
+        def evaluation(
+            p: PropensityLike | None, drawn: propensity_uncertainty.Drawn
+        ) -> list[dict[str, Table]]:
             names: _Names = {"metrics": metrics, "estimators": estimators}
             evaluators = [
                 Evaluator(p, **names, **options),

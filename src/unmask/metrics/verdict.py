@@ -88,6 +88,8 @@ class Reason(StrEnum):
     """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
     DISJOINT = "disjoint"
     """Another estimator of the same metric has an interval that does not meet this one."""
+    SPURIOUS = "spurious"
+    """Some observed labels are wrong, and corrections allow for lost ones only."""
     AUDITED = "audited"
     """From judgements with known inclusion probabilities."""
     NOT_JUDGED = "not-judged"
@@ -364,9 +366,9 @@ def _outcome(details: Details) -> str:
 
 def _condition(details: Details) -> str:
     source = details.get("source")
-    stated = source.sentence if isinstance(source, Source) else "the stated propensities"
+    source = source if isinstance(source, Source) else Source()
     rows = ", and rows that lost all of them were left out" if details.get("left_out") else ""
-    return f"if labels go missing independently, by {stated}{rows}"
+    return f"if {source.assumption}{rows}"
 
 
 def _outside(details: Details) -> str:
@@ -490,6 +492,10 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         "corrections row by row need them"
     ),
     Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
+    Reason.SPURIOUS: lambda details: (
+        f"{format_value(details['spurious'], '.1%')} of the observed labels are wrong, and "
+        "corrections allow for lost ones only"
+    ),
     Reason.DISJOINT: _disjoint,
     Reason.AUDITED: _audited,
     Reason.NOT_JUDGED: lambda details: (

@@ -29,6 +29,7 @@ from unmask.propensity.row_effort import MOST, RowEffort, normal
 from unmask.propensity.source import Source, source_of
 
 MOST_SPURIOUS = 0.5
+PARTS = ("row_effort", "unannotated", "spurious")
 
 
 class EffortUncertainty(Protocol):
@@ -88,8 +89,12 @@ class MaskModel:
 
     @property
     def source(self) -> Source:
-        """Where the propensities come from."""
-        return source_of(self.propensity)
+        """Where the propensities come from, and what stands beside them."""
+        source = source_of(self.propensity)
+        for name in PARTS:
+            if number := getattr(self, name):
+                source = source.changed(name, number)
+        return source
 
     @property
     def effort(self) -> RowEffort | None:
@@ -102,6 +107,11 @@ class MaskModel:
     def certain(self) -> bool:
         """Whether no part of the model is drawn from."""
         return self.uncertainty is None and not isinstance(self.propensity, PropensityEstimate)
+
+    @property
+    def centre(self) -> MaskModel:
+        """The same, every part taken as certain."""
+        return MaskModel(self.value, self.row_effort, self.unannotated, self.spurious)
 
     def draw(self, seed: int, size: int) -> list[MaskModel]:
         """Models that the data behind this one allow, each of them certain.
@@ -161,7 +171,7 @@ class MaskModel:
     def __repr__(self) -> str:
         """One line."""
         span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
-        parts = {name: getattr(self, name) for name in ("row_effort", "unannotated", "spurious")}
+        parts = {name: getattr(self, name) for name in PARTS}
         stated = "".join(f", {name}={number:.3g}" for name, number in parts.items() if number)
         return f"MaskModel({len(self)} labels, {span}{stated})"
 

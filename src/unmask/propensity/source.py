@@ -53,7 +53,8 @@ class Source:
     name : str, default ""
         Of the data set of a preset, or of a file.
     changes : tuple of (str, float), default ()
-        What was done to them since: ("clip", lowest) or ("temper", τ).
+        What was done to them since, ("clip", lowest) or ("temper", τ), and what a mask model has
+        beside them: ("row_effort", ρ), ("unannotated", π₀), ("spurious", φ).
 
     Examples
     --------
@@ -67,6 +68,22 @@ class Source:
     parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
     name: str = ""
     changes: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def independent(self) -> bool:
+        """Whether labels of a row are taken to go missing independently of each other."""
+        return not {"row_effort", "unannotated"} & {name for name, _ in self.changes}
+
+    @property
+    def spurious(self) -> float:
+        """The share of observed labels that are stated to be wrong."""
+        return dict(self.changes).get("spurious", 0.0)
+
+    @property
+    def assumption(self) -> str:
+        """What has to be true, in words that fit after "if"."""
+        how = "go missing independently, by" if self.independent else "go missing by"
+        return f"labels {how} {self.sentence}"
 
     @property
     def sentence(self) -> str:
@@ -197,4 +214,7 @@ _SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
 _CHANGES: dict[str, Callable[[float], str]] = {
     "clip": lambda low: f"raised to at least {low:g}",
     "temper": lambda tau: f"tempered with τ = {tau:g}",
+    "row_effort": lambda rho: f"with row effort ρ = {rho:.2g}",
+    "unannotated": lambda share: f"with {share:.0%} of the rows not annotated",
+    "spurious": lambda share: f"with {share:.1%} of the observed labels wrong",
 }

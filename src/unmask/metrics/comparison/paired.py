@@ -40,6 +40,7 @@ from unmask.metrics.measured.evaluation import observed_only, with_spurious_rate
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
+from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, MICRO, split, split_measured
 from unmask.metrics.run import Run
 from unmask.metrics.state import State
@@ -138,7 +139,7 @@ def compare(
     )
     quick = replace(question, options={**question.options, "replicates": 2})
 
-    def evaluation(p: PropensityLike | None, drawn: Floats) -> Iterator[dict[str, Table]]:
+    def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
         yield _differences(question, p, _Twentieths(question, p))
         for vector in drawn:
             yield _differences(quick, vector, None)
