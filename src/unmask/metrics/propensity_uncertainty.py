@@ -114,8 +114,9 @@ def _unmodelled_effect(propensity: PropensityEstimate | MaskModel) -> float:
     if isinstance(propensity, PropensityEstimate):
         return propensity.effect
     estimate = propensity.propensity
-    modelled = propensity.effort is not None or not isinstance(estimate, PropensityEstimate)
-    return 1.0 if modelled else estimate.effect
+    if propensity.effort is not None or not isinstance(estimate, PropensityEstimate):
+        return 1.0
+    return estimate.effect
 
 
 def _from(table: Table, source: Source) -> Table:
