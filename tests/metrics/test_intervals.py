@@ -110,6 +110,17 @@ def test_few_hits_that_count_much_say_more_of_the_upper_end() -> None:
     assert v - each.interval[0] < each.interval[1] - v
 
 
+@pytest.mark.parametrize("value", [-1.5, 2.0])
+def test_equal_rows_outside_the_range_are_no_certainty(value: float) -> None:
+    """Two rows that both say 2, or −3/2, refute nothing; a thousand do."""
+    for at_most in (None, 1.0):
+        options = {"at_most": at_most, "shares": False}
+        few = intervals.of_mean(value, 0.0, 0.95, rows=2, **options)
+        many = intervals.of_mean(value, 0.0, 0.95, rows=1000, **options)
+        assert few[0] < many[0] < value < many[1] < few[1]
+        assert min(map(abs, few)) < 1 < min(map(abs, many))
+
+
 def test_an_interval_outside_the_range_is_evidence_and_stays() -> None:
     """Every row hits a label with p = 1/2: P@1 is 2, which cannot be."""
     labels = np.ones((60, 1))
