@@ -127,7 +127,10 @@ def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> 
     shown = evaluation(system, "--html", tmp_path / "page.html", "--compare", other)
     assert shown.returncode == 0, shown.stderr
     words = " ".join(shown.stdout.split())  # lines are broken to fit the terminal
-    assert "below P@k where rare labels are missed" in words
+    assert "a score relative to the observed labels, not an estimate of the true metric" in words
+    assert "top.txt is better than" in words
+    assert "how far conditional numbers move" in words
+    assert "how far conditional numbers move" not in evaluation(system, "--no-sensitivity").stdout
     assert "unbiased: right on average" in words
     assert "paired over rows" in words
     assert "What the estimators mean" in (tmp_path / "page.html").read_text()

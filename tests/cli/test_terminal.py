@@ -304,7 +304,7 @@ def test_text_of_tables_is_harmless() -> None:
         text = str(metrics.Tables(name, {name: metrics.Table([one]), "b": metrics.Table([one])}))
         assert harmless(Result(0, text, ""))
         assert visible(name) in text
-        assert len(text.splitlines()) == 4  # head, row, blank, one note for both
+        assert len(text.splitlines()) == 5  # head, row, blank, a note for each
         row = {"model": name, "system": name, "value": 0.5, "first": 0.4, "difference": 0.1,
                "low": 0.0, "high": 0.2}  # fmt: skip
         statement = metrics.Ranking("P@1", "unbiased", name, (row,)).statement

@@ -302,3 +302,20 @@ def test_an_audit_of_other_rows_is_refused() -> None:
     seen = data.hide(true, p, seed=0)
     with pytest.raises(ValueError, match="are these the same rows, in the same order"):
         diagnose(seen, p, (sp.csr_array(seen[rng().permutation(300)]), true))
+
+
+def test_predictions_bear_witness_as_they_do_in_an_evaluation() -> None:
+    """Labels kept with p = 0.8, stated as 0.4: P@1 comes to about 2, which refutes them."""
+    rng = np.random.default_rng(0)
+    true = rng.random((600, 12)) < 0.4
+    labels = (true & (rng.random(true.shape) < 0.8)).astype(int)
+    scores = (true + 0.9 * rng.random(true.shape)).astype(np.float32)
+    wrong = diagnose(labels, np.full(12, 0.4), predictions=scores)
+    finding = wrong.finding("predictions")
+    assert finding is not None
+    assert finding.severity == "error"
+    assert "more than 1, so the propensities are too low" in finding.evidence
+    assert finding.evidence.endswith(".")
+    right = diagnose(labels, np.full(12, 0.8), predictions=scores)
+    assert right.finding("predictions") is None
+    assert diagnose(labels, np.full(12, 0.4)).finding("predictions") is None

@@ -9,7 +9,7 @@ from unmask.pages import diagnosis
 from unmask.pages.stored import DiagnosisRecord
 
 FINDINGS = [
-    {"severity": severity, "title": f"A {severity}", "evidence": "e", "advice": "a"}
+    {"severity": severity, "title": f"A {severity}", "evidence": f"So {severity}.", "advice": "a"}
     for severity in ("error", "warning", "info")
 ]
 TESTS = [{"name": "pairs", "effect": "1.2 times", "p_value": 0.01, "adjusted": 0.02}]
@@ -23,7 +23,7 @@ def record(severity: str = "error", *, tests: bool = True) -> DiagnosisRecord:
 def test_the_summary_is_the_verdict_and_what_is_more_than_information() -> None:
     verdict, *findings = diagnosis.summary(record())
     assert verdict[0].isupper()
-    assert findings == ["A error.", "A warning."]
+    assert findings == ["So error.", "So warning."]  # sentences, not titles
     assert diagnosis.summary(record("info"))[0] != verdict
 
 

@@ -33,6 +33,10 @@ def diagnose(
         typer.Option(help="Training file for the propensities; default: the file itself."),
     ] = None,
     audit: AuditPair = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="Predictions of the same rows, whose metrics are put to the test too."),
+    ] = None,
     html: options.Html = None,
     seed: options.Seed = 0,
     table: options.Table = None,
@@ -49,12 +53,16 @@ def diagnose(
     """
     from unmask import diagnosis
     from unmask import propensity as models
+    from unmask.predictions import read as read_predictions
 
     files = read_labels(source, train, audit, part=part, format=format, table=table)
     labels, training_labels, audited = files.labels, files.trained, files.audited
     p = models.from_spec(propensity, training_labels)
     with progress_console.status("testing"):
-        result = diagnosis.diagnose(labels, p, audited, seed=seed, names=files.names)
+        top = None if predictions is None else read_predictions(predictions)
+        result = diagnosis.diagnose(
+            labels, p, audited, seed=seed, names=files.names, predictions=top
+        )
     if as_json or html is not None:
         record = _record(source, result, labels, p)
     if html is not None:

@@ -9,13 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.diagnosis import wording
 from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.feasibility import DOUBT, feasibility, has_empty_rows, share_lost
 from unmask.diagnosis.findings import Diagnosis, Finding, Test
 from unmask.diagnosis.kinds import SEVERITIES, FindingKind, Severity
 from unmask.diagnosis.usability import usability, usability_findings
+from unmask.metrics import evaluate
+from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import reciprocal
 
@@ -32,6 +34,7 @@ def diagnose(
     alpha: float = 0.05,
     seed: int = 0,
     names: Sequence[str] | None = None,
+    predictions: TopK | ScoresLike | None = None,
 ) -> Diagnosis:
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
@@ -56,6 +59,9 @@ def diagnose(
         Decides the replicates and permutations.
     names : L strings, optional
         The names of the labels, for the words of the findings.
+    predictions : TopK or scores of shape (n, L), optional
+        Of the same rows: their metrics, judged as `evaluate` judges them, may contradict the
+        propensities (P@k above 1, a refused fit, estimates that exclude each other).
 
     Returns
     -------
@@ -110,12 +116,33 @@ def diagnose(
         *(_violation(test, len(tests)) for test in rejected),
         *_summary(corrected, rejected, alpha),
         *_cannot_judge(matrix, highest, alpha),
+        *_contradicted(predictions, matrix, propensity, places),
         *spurious,
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
         *_tail(matrix, p),
     ]
     worst_first = sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))
     return Diagnosis(tuple(worst_first), tuple(corrected), figures, *matrix.shape)
+
+
+def _contradicted(
+    predictions: TopK | ScoresLike | None,
+    labels: sp.csr_array,
+    propensity: PropensityLike,
+    places: tuple[int, ...],
+) -> Iterator[Finding]:
+    """What the metrics of predictions, judged together, say against the propensities."""
+    if predictions is None:
+        return
+    width = predictions.k if isinstance(predictions, TopK) else labels.shape[1]
+    metrics = [f"{name}@{k}" for k in places if k <= width for name in ("P", "R")]
+    table = evaluate(
+        predictions, labels, propensity, metrics=metrics or ["P@1"],
+        estimators=["unbiased", "deconvolved"],
+    )  # fmt: skip
+    for evidence in () if table.run is None else table.run.evidence:
+        severity: Severity = "error" if evidence.refutes else "warning"
+        yield Finding(FindingKind.PREDICTIONS, severity, contradiction=evidence)
 
 
 def _label_names(names: Sequence[str] | None, n_labels: int) -> Sequence[str] | None:

@@ -20,6 +20,7 @@ from unmask.diagnosis.kinds import (
     TestKind,
     Values,
 )
+from unmask.metrics.run import Evidence
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class Finding:
         The labels that it is about, where a test is made for several groups.
     tests : tuple of Test, default ()
         The rejected test, or the tests that the finding sums up.
+    contradiction : Evidence, optional
+        What metrics of predictions say against the propensities, of a finding of that kind.
 
     Examples
     --------
@@ -130,6 +133,7 @@ which of the two annotations is wrong.
     values: Values = field(default_factory=dict, hash=False)
     group: LabelGroup | None = None
     tests: tuple[Test, ...] = ()
+    contradiction: Evidence | None = None
 
     @property
     def title(self) -> str:

@@ -65,6 +65,8 @@ class FindingKind(StrEnum):
     """No test was rejected."""
     CANNOT_JUDGE = "cannot_judge"
     """No row is empty, so this file cannot tell whether rows that lost all labels were dropped."""
+    PREDICTIONS = "predictions"
+    """Metrics of predictions contradict the propensities, or each other."""
     SPURIOUS_LABELS = "spurious_labels"
     """Labels of the audit that are observed and not true."""
     STANDARD_ERRORS = "standard_errors"

@@ -67,6 +67,9 @@ def evidence_of(finding: Finding) -> str:
     """What shows it."""
     if isinstance(finding.kind, TestKind):
         return _violation(finding.tests[0], finding.values)
+    if finding.contradiction is not None:
+        text = finding.contradiction.sentence
+        return f"{text[0].upper()}{text[1:]}."
     text = FINDINGS[finding.kind].evidence(finding.values)
     if finding.kind is FindingKind.PASSED_TESTS:
         text += f": {'; '.join(map(name_of_test, finding.tests))}."
@@ -350,6 +353,11 @@ FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
         "This file cannot tell whether rows lost all their labels",
         _cannot_judge,
         _plain(EMPTY_ROWS_DROPPED),
+    ),
+    FindingKind.PREDICTIONS: WordingOfFinding(
+        "Metrics of the predictions contradict the propensities",
+        _plain("The metrics of the predictions cannot all be right."),
+        _plain(NOT_INDEPENDENT),
     ),
     FindingKind.SPURIOUS_LABELS: WordingOfFinding(
         "Observed labels that are not true",

@@ -78,9 +78,9 @@ def grouped(rows: Iterable[Row], *, measured: bool = False) -> list[Group]:
     for row in rows:
         verdict = row["verdict"]
         key = tuple(verdict.get(name, "") for name in ("level", "reason", "advice", "outcome"))
-        if verdict["reason"] == Reason.BIASED_BY_DESIGN:  # every estimator in its own way
+        if verdict.get("reason") == Reason.BIASED_BY_DESIGN:  # every estimator in its own way
             key = (*key, row["estimator"])
-        if measured or verdict["reason"] != Reason.OBSERVED_LABELS:
+        if measured or verdict.get("reason") != Reason.OBSERVED_LABELS:
             groups.setdefault(key, []).append(row)
     return [Group(Level(key[0]), tuple(same)) for key, same in groups.items()]
 

@@ -244,7 +244,8 @@ class Tables:
         if self.run is None:
             return ""
         return "\n".join(
-            headline.comparison(table.estimates, self.run) for table in self.tables.values()
+            visible(headline.comparison(table.estimates, self.run))
+            for table in self.tables.values()
         )
 
     @property
@@ -253,7 +254,7 @@ class Tables:
         if self.run is None or len(self.tables) != 1:
             return f"{len(self.tables)} systems compared with the first"
         (table,) = self.tables.values()
-        return headline.title(table.estimates)
+        return visible(headline.title(table.estimates))
 
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""

@@ -12,7 +12,7 @@ from unmask.pages.stored import DiagnosisRecord
 
 
 def summary(record: DiagnosisRecord) -> list[str]:
-    """The verdict, and every finding that is more than information.
+    """The verdict, and what shows every finding that is more than information.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def summary(record: DiagnosisRecord) -> list[str]:
     list of str
         Sentences for the top of the page.
     """
-    findings = [f"{f['title']}." for f in record["findings"] if f["severity"] != "info"]
+    findings = [f["evidence"] for f in record["findings"] if f["severity"] != "info"]
     verdict = VERDICTS[record["severity"]]
     return [verdict[0].upper() + verdict[1:], *findings]
 
