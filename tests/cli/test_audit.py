@@ -101,7 +101,7 @@ def test_names_and_texts_are_on_the_page_and_in_the_sheet() -> None:
         assert line["text"] == f"Text of {line['row']}."
         assert f'"{line["row"]}","{line["text"]}"' in page
     assert all(f'"{name}"' in page for name in NAMES)
-    shown = json.loads(ok("sheet", "audit", "-o", "t.json", "--format", "argilla", "--json").stdout)
+    shown = json.loads(ok("sheet", "audit", "-o", "t.json", "--for", "argilla", "--json").stdout)
     assert shown == {"questions": 30, "written": "t.json"}
 
 

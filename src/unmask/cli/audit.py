@@ -256,6 +256,7 @@ def sheet(
     format: Annotated[
         str | None,
         typer.Option(
+            "--for",
             help="csv, jsonl, label-studio or argilla; default: by the suffix of the file.",
             autocompletion=options.names("unmask.audit", "FORMATS"),
         ),
@@ -266,7 +267,7 @@ def sheet(
     """Write the questions for a spreadsheet or an annotation tool.
 
     [dim]unmask audit sheet audit/ -o sheet.csv[/]
-    [dim]unmask audit sheet audit/ -o tasks.json --format label-studio[/]
+    [dim]unmask audit sheet audit/ -o tasks.json --for label-studio[/]
     """
     from unmask import audit
 
