@@ -348,8 +348,7 @@ def _show(evaluation: Evaluation, predictions: Path) -> None:
     show_estimates(evaluation.table, predictions)
     _show_moves(evaluation.moves)
     if evaluation.sensitivity is not None:
-        results.print("\nthe same under other propensities")
-        results.print(str(evaluation.sensitivity))
+        _show_models(evaluation.sensitivity)
     if evaluation.differences is not None:
         results.print(f"\ndifference to {visible(str(predictions))}, paired over rows")
         results.print(str(evaluation.differences))
@@ -390,6 +389,7 @@ def _cell(estimate: Estimate | None) -> str:
 def _show_moves(moves: Sequence[Move]) -> None:
     """One line per metric: over propensities within a factor, and over row effort."""
     from unmask.metrics.robustness import GAMMAS, between
+    from unmask.report import format_value
 
     for title, own in _by_title(moves).items():
         turning = any(each.sensitivity.turning for each in own)
@@ -398,12 +398,29 @@ def _show_moves(moves: Sequence[Move]) -> None:
         columns += ["lost together"] * efforts + ["winner changes at"] * turning
         lines = []
         for _, each, moved in own:
-            line = [f"{each.metric} {each.estimator}", format(each.value, ".3f")]
+            line = [f"{each.metric} {each.estimator}", format_value(each.value, ".3f")]
             line += [between(end.low, end.high) for end in moved.gammas]
             line += [between(*moved.over_efforts) if moved.efforts else ""] * efforts
             line += [moved.turning_factor] * turning
             lines.append(line)
         show_rows(title, columns, lines)
+
+
+def _show_models(tables: Tables) -> None:
+    """Every estimate under every model, and what refutes a model; intervals are in --json."""
+    names = list(tables)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        for each in tables[name]:
+            number = "refused" if math.isnan(each.value) else each.short
+            cells.setdefault((each.metric, each.estimator), []).append(number)
+    lines = [[f"{metric} {estimator}", *line] for (metric, estimator), line in cells.items()]
+    show_rows("the same under other propensities", ["metric", *names], lines)
+    for name in names:
+        run = tables[name].run
+        for evidence in () if run is None else run.evidence[:1]:
+            word = "refuted" if evidence.refutes else "doubtful"
+            results.print(one_line(f"{name}: {word}: {evidence.sentence}"))
 
 
 def _by_title(moves: Sequence[Move]) -> dict[str, list[Move]]:

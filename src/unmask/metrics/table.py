@@ -80,6 +80,12 @@ class Estimate:
         half = (self.interval[1] - self.interval[0]) / 2
         return f"{self._written(self.value)} ± {self._written(half)}"
 
+    @property
+    def short(self) -> str:
+        """The value alone, with three decimals."""
+        written = self._written(self.value)
+        return written if abs(self.value) > 1e3 else report.format_value(self.value, ".3f")
+
     def _written(self, x: float) -> str:
         """Four decimals; of a metric that is at most 1, anything beyond 1000 is just that."""
         about = METRICS.get(self.metric.partition("@")[0])  # none of micro metrics, at most 1
