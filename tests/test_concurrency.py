@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 import unmask
 import unmask_studies
-from tests.helpers.folders import files_in
+from tests.helpers.paths import files_in
 from tests.helpers.public_calls import CALLS, GIVEN, inputs_of
 from unmask import _kernels, data, linear, predictions
 from unmask._io import rows as text_rows

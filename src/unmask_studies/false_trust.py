@@ -30,8 +30,7 @@ from unmask.metrics.verdict import Level
 from unmask.predictions import TopK
 from unmask_studies import models
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Setting, parents_of
-from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 
 FOLDERS = ("debtags-bookworm", "delicious")
 METRICS = ("P@1", "P@5", "R@5", "nDCG@5", "macro-P@5", "macro-R@5", "macro-F1@5")

@@ -19,8 +19,7 @@ from unmask import data, propensity, report
 from unmask._typing import Array, Floats, Ints
 from unmask.metrics import Estimate, evaluate
 from unmask.predictions import TopK
-from unmask_studies.runs import Groups, Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, Groups, Row, Study, Unit, group_rows, statement
 
 TRUTHS = {
     "fewer labels kept": (0.25, 1.0, 0.0),

@@ -14,8 +14,7 @@ import numpy as np
 from unmask import propensity, report
 from unmask.metrics import contributions
 from unmask_studies import models
-from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 
 DATA_SET = "debtags-bookworm"
 EDGES = np.linspace(-3.1, 4.1, 37)

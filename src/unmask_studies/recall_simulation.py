@@ -18,8 +18,7 @@ from unmask import data, propensity, report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
-from unmask_studies.runs import Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, Row, Study, Unit, group_rows, statement
 
 ESTIMATORS = (
     "vanilla", "unbiased", "bound", "deconvolved", "tempered", "clipped", "self_normalized",

@@ -19,8 +19,7 @@ from unmask import data, propensity, report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask_studies import models
-from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 
 METRICS = ("R@1", "R@3", "R@5", "nDCG@5", "F1@5")
 ESTIMATORS = ("vanilla", "unbiased", "bound", "deconvolved", "tempered")

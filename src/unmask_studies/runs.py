@@ -20,6 +20,8 @@ import numpy as np
 
 from unmask import __version__, _io, _validation, parallel, report
 from unmask._typing import Progress, Record
+from unmask.metrics import charts
+from unmask.report import Style, Styles
 
 if TYPE_CHECKING:
     from unmask.parallel import Backend
@@ -32,6 +34,18 @@ Groups: TypeAlias = dict[tuple[Any, ...], list[Row]]
 """Rows by the values under some names (`group_rows`)."""
 
 SIZES = ("tiny", "small", "paper")
+
+STYLES: Styles = {
+    **charts.STYLES,
+    "empirical bayes": Style("vermilion", "diamond"),
+    "clean": Style("ink", "star"),
+    "pretrained": Style("orange", "cross", "dashed"),
+    "halved": Style("sky", "down"),
+    "observed labels, training rows": Style("gray", "none", "dashed"),
+    "true labels, training rows": Style("blue", "none", "dotted"),
+    "true labels, test rows": Style("ink", "none"),
+}
+"""The style of every series that several studies show: estimators, corrections, settings."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ import numpy as np
 
 from unmask import report
 from unmask.weights import normalized_weights
-from unmask_studies.runs import Row, Study, Unit, group_rows, statement
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES, Row, Study, Unit, group_rows, statement
 
 PREVALENCE = 0.1
 CONFIDENCE = 0.05

@@ -140,7 +140,7 @@ def test_training_offers_every_choice_of_the_recipe() -> None:
     ("command", "option", "registry"),
     [
         ("train", "--correction", corrections.CORRECTIONS),
-        ("train", "--bias", linear.recipe.BIASES),
+        ("train", "--bias", linear.problem.BIASES),
         ("evaluate", "--interval", metrics.intervals.INTERVALS),
         ("reproduce", "--size", unmask_studies.SIZES),
         ("hide", "--propensity", propensity.MODELS),

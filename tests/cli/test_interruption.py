@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.command import run as command
-from tests.helpers.folders import files_in
+from tests.helpers.paths import files_in
 from unmask import data, linear
 from unmask._io import read_records, streams
 

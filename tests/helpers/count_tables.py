@@ -1,14 +1,19 @@
-"""Tables of observed counts that masks produce on average, by enumeration."""
+"""Tables of observed counts that masks produce on average, by enumeration; strata made by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from tests.helpers.oracles import subsets
 from unmask._kernels.deconvolution import STRATA, stratum
+from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.fitting import METRICS, Counts
+from unmask.metrics.deconvolution.stratum import Stratum
+from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
 Row = tuple[float, tuple[int, ...], tuple[int, ...]]  # rows of this kind, true labels, predictions
 
@@ -75,3 +80,40 @@ POPULATION: list[Row] = [
     (1e7, (4, 5), (0, 1, 2)),
     (2e7, (3,), (1, 2, 3)),
 ]
+
+
+def stratum_of(
+    kernel: Any, weights: Any, rows: Any, *, hits: Any = None, kept: Any = None
+) -> Stratum:
+    """A fit with this kernel; cells and atoms are numbered by hits."""
+    kernel, weights, rows = (np.asarray(x, dtype=float) for x in (kernel, weights, rows))
+    observed, true = np.arange(float(rows.size)), np.arange(float(weights.size))
+    inverse = np.asarray(observed * rows if hits is None else hits, dtype=float)
+    cells = Cells(observed, np.zeros_like(observed), rows, inverse, np.zeros_like(observed))
+    ones = np.ones_like(true)
+    kept = ones if kept is None else np.asarray(kept)
+    by_place = inverse[None]
+    return Stratum(
+        cells, by_place, Atoms(true, 0 * true), (ones, ones), kernel, kept, weights, 0.0
+    )  # fmt: skip
+
+
+def stratum_at_truth(p: float, *, empty: bool) -> Stratum:
+    """The exact law of masks for four kinds of rows (of all, or of those that show a label)."""
+    atoms = Atoms(np.array([0.0, 1, 1, 2, 2]), np.array([0.0, 0, 3, 1, 5]))
+    every = np.array([0.1, 0.3, 0.2, 0.3, 0.1])
+    observed = [(s, t) for s, t in product(range(3), range(6)) if empty or (s, t) != (0, 0)]
+    s, t = np.array(observed, dtype=float).T
+    inverse = (np.full(5, 1 / p),) * 2
+    cells = Cells(s, t, np.ones(s.size), s, t)
+    law = thinning.kernel(cells, atoms, *inverse)
+    kept = law.sum(axis=0)
+    chosen = kept > 0
+    atoms, every = Atoms(*(x[chosen] for x in atoms)), every[chosen]
+    kept, law = kept[chosen], law[:, chosen]
+    rows = 1000 * law @ every / (every @ kept)
+    cells = Cells(s, t, rows, rows * s / p, rows * t / p)
+    inverse = (np.full(every.size, 1 / p),) * 2
+    places = np.tile(cells.inverse_hits / 2, (2, 1))
+    weights = every * kept / (every @ kept)
+    return Stratum(cells, places, atoms, inverse, law / kept, kept, weights, 0.0)

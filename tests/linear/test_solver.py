@@ -13,8 +13,7 @@ from unmask._kernels import linear as hinge_kernels
 from unmask._kernels import linear_smooth as kernels
 from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, train
 from unmask.linear.ova import SOLVERS, solve, solve_hinge
-from unmask.linear.problem import arrange
-from unmask.linear.recipe import prepare
+from unmask.linear.problem import LOSSES, arrange, prepare
 from unmask.weights import CORRECTIONS, Weights
 
 N, D, L = 150, 25, 35
@@ -63,6 +62,10 @@ CASES = [
     if (correction != "empirical_bayes" or normalized)
     and losses.get(loss).describe(correction, normalized=normalized).convex
 ]
+
+
+def test_every_loss_of_a_reduction_has_a_solver():
+    assert tuple(SOLVERS) == LOSSES["ova"]
 
 
 @pytest.mark.parametrize(("loss", "correction", "normalized"), CASES)

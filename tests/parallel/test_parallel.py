@@ -31,7 +31,7 @@ from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, predict_top, train, train_to
-from unmask.linear.recipe import prepare
+from unmask.linear.problem import prepare
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.parallel import dask_runner, shared
 from unmask.propensity import from_marginals, jain

@@ -19,7 +19,7 @@ from unmask import report
 from unmask._io import atomic_write
 from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES
 
 RESULTS = ROOT / "docs" / "results"
 PRESENT = (

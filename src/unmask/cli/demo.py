@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import one_line, results, show_json, show_rows
-from unmask.cli.progress import bar
+from unmask.cli.output import bar, one_line, results, show_json, show_rows
 
 
 def demo(

@@ -9,8 +9,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.inputs import features_of, labels_of, read, table_columns
-from unmask.cli.output import progress_console, show_facts, show_json
-from unmask.cli.progress import bar
+from unmask.cli.output import bar, progress_console, show_facts, show_json
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

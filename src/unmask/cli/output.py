@@ -12,11 +12,21 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -125,3 +135,20 @@ def _cell(value: object) -> str:
     from unmask.report import format_value
 
     return value if isinstance(value, str) else format_value(value, ",")
+
+
+class _Rate(ProgressColumn):
+    """How many are done per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
+@contextmanager
+def bar(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that the yielded function moves: call it with how many are done, of how many."""
+    columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    label = TextColumn("{task.description}", markup=False)
+    with Progress(label, *columns, console=progress_console) as progress:
+        task = progress.add_task(visible(description))
+        yield lambda completed, total: progress.update(task, completed=completed, total=total)

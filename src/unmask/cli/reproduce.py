@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.output import one_line, results, show_json
-from unmask.cli.progress import bar
+from unmask.cli.output import bar, one_line, results, show_json
 
 if TYPE_CHECKING:
     from unmask.report import Section

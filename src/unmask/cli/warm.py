@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from unmask.cli import options
-from unmask.cli.output import show_facts, show_json
-from unmask.cli.progress import bar
+from unmask.cli.output import bar, show_facts, show_json
 
 
 def warm(

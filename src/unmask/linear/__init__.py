@@ -17,8 +17,7 @@ from unmask.linear.files import load, save
 from unmask.linear.model import LinearModel, Shard, probabilities, scores, text_features
 from unmask.linear.planning import Plan, plan
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import NonConvexWarning, UnconvergedWarning
-from unmask.linear.recipe import Recipe
+from unmask.linear.problem import NonConvexWarning, Recipe, UnconvergedWarning
 from unmask.linear.training import train, train_to
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from unmask._typing import (
 )
 from unmask.linear import model as models
 from unmask.linear.prediction import predict_top
-from unmask.linear.recipe import Recipe
+from unmask.linear.problem import Recipe
 from unmask.linear.targets import read_targets, repeated_rows, shown
 from unmask.linear.training import train
 from unmask.predictions import TopK

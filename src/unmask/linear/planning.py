@@ -23,8 +23,7 @@ from unmask.linear import softmax
 from unmask.linear.blocks import Block, Common, block_labels, train_block
 from unmask.linear.model import LinearModel
 from unmask.linear.prediction import size
-from unmask.linear.problem import Part, Problem
-from unmask.linear.recipe import Recipe, prepare
+from unmask.linear.problem import Part, Problem, Recipe, prepare
 from unmask.weights import Weights
 
 PROCESS = 400 << 20  # Python with numba, scipy and Dask loaded, and the compiled kernels

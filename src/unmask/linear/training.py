@@ -32,8 +32,7 @@ from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, joined, train_block
 from unmask.linear.model import LinearModel, Shard, checked
 from unmask.linear.planning import refuse_small
-from unmask.linear.problem import FitLog, Problem
-from unmask.linear.recipe import Recipe, prepare
+from unmask.linear.problem import FitLog, Problem, Recipe, prepare
 from unmask.weights import Weights
 
 SETTLING = 10.0  # seconds that a network disk may take to show what another machine wrote

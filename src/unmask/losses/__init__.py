@@ -31,12 +31,12 @@ from unmask.losses.pointwise import (
     pairwise_hinge,
     pairwise_logistic,
     pairwise_zero_one,
+    softmax,
     squared_error,
     squared_hinge,
     zero_one,
 )
 from unmask.losses.related_work import RELATED_WORK
-from unmask.losses.softmax import softmax
 
 if TYPE_CHECKING:
     from unmask.weights import Weights

@@ -1,4 +1,4 @@
-"""Losses of one score against one label: ℓ₊ = ℓ(s, 1) for a positive, ℓ₋ = ℓ(s, 0) for a negative.
+"""The losses: of one score against one label, ℓ₊ = ℓ(s, 1) and ℓ₋ = ℓ(s, 0), and the softmax.
 
 A margin loss is φ(s) for a positive and φ(−s) for a negative. Applied to differences of scores the
 same φ is a ranking loss: `pairwise(loss)`.
@@ -6,6 +6,11 @@ same φ is a ranking loss: `pairwise(loss)`.
 Shape under weights. A label contributes pos·ℓ₊ + (1 − cut)·ℓ₋. Where ℓ₊ − ℓ₋ is linear in s
 (logistic, squared error) its second derivative is (1 + pos − cut)·ℓ₋″, so it is convex for every
 unbiased weight, even a negative one. Hinge and squared hinge need pos ≥ 0 and cut ≤ 1.
+
+The softmax cross-entropy is the loss of the pick-all-labels reduction, g(i, s) = A(s) − s_i with
+A(s) = log Σ_j eˢʲ: every observed label is one multiclass example. The row's loss is
+(Σ pos)·A(s) − Σ pos_i s_i: convex exactly where Σ pos ≥ 0, and bounded below exactly where every
+pos ≥ 0 (a negative weight pays for pushing its label's score to −∞).
 """
 
 from __future__ import annotations
@@ -301,3 +306,34 @@ _PAIRWISE_DOC = {
 pairwise_zero_one = pairwise(zero_one)
 pairwise_logistic = pairwise(logistic)
 pairwise_hinge = pairwise(hinge)
+
+
+def _log_partition(scores: Array) -> Array:
+    return special(scores).logsumexp(scores, -1)
+
+
+def _probabilities(scores: Array) -> Array:
+    return special(scores).softmax(scores, -1)
+
+
+softmax = Loss(
+    "softmax",
+    "pal",
+    _log_partition,
+    _probabilities,
+    None,
+    convex_if_linear_difference,
+    lower_bound(float("inf"), float("inf")),
+    proper=True,
+    doc="""Softmax cross-entropy of every observed label, the loss of pick-all-labels.
+
+        Σ_{i∈I} pos_i (A(s) − s_i),    A(s) = log Σ_j eˢʲ,    ∇A = softmax(s)
+
+    Convex where Σ pos ≥ 0, bounded below where every pos ≥ 0. With normalised weights its optimum
+    orders labels by E[Y_i / |Y|], the order for recall.
+
+    >>> from unmask import losses, weights
+    >>> losses.total("softmax", [[0.0, 0.0]], weights.vanilla([[1, 0]])).round(4)
+    array([0.6931])
+    """,
+)

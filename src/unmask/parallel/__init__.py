@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from unmask import _validation
 from unmask.parallel.dask_runner import DaskRunner, need_distributed
-from unmask.parallel.local_cluster import local_client
 from unmask.parallel.runner import PATIENCE, LocalRunner, Resources, Runner
-from unmask.parallel.scheduler import Scheduler
+from unmask.parallel.scheduler import Scheduler, local_client
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unmask import report
-from unmask_studies.styles import STYLES
+from unmask_studies.runs import STYLES
 from unmask_studies.training.protocol import PROBLEMS
 from unmask_studies.training.results import Results, mean, over_repetitions
 

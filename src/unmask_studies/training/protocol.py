@@ -9,10 +9,16 @@ model with a bias, and for every loss
 where the loss of a row is the sum over its labels. A `Problem` is a base loss with its reduction, a
 `Setting` says which labels it sees and how they are weighed; a run is one problem, one setting, one
 l2 and one repetition (its own split and masks), by one of two optimisers.
+
+Other people's answers to missing labels (`METHODS`) go through the same protocol: each is a
+one-vs-all loss with its authors' constants and the weights it is meant for; what changes from epoch
+to epoch is remade at the start of each. A loss for noise of known rates (`class_conditional`) is
+not among them: for missing labels it is the unbiased loss itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import data, losses, propensity
+from unmask.losses import Loss, related_work
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.record import with_values
 from unmask_studies import models
@@ -209,3 +216,24 @@ def smoothed(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:
     if weights.cut is weights.pos:
         return Weights(pos, pos)
     return Weights(pos, with_values(pos, weights.cut.data * factor[pos.indices]))
+
+
+@dataclass(frozen=True)
+class Method:
+    """The loss of an epoch, counted from 0, and the correction of its weights."""
+
+    loss: Callable[[int], Loss]
+    correction: str = "vanilla"
+
+
+METHODS: dict[str, Method] = {
+    "nnPU": Method(lambda _: related_work.non_negative(), "unbiased"),
+    "ASL": Method(lambda _: related_work.asymmetric()),
+    "Hill": Method(lambda _: related_work.hill()),
+    "SPLC": Method(lambda epoch: related_work.self_paced(epoch=epoch)),
+    "LL-R": Method(lambda epoch: related_work.large_loss_rejection(epoch=epoch + 1)),
+    "label smoothing": Method(lambda _: related_work.label_smoothing()),
+    "sigmoid (robust)": Method(lambda _: related_work.sigmoid()),
+    "unhinged (robust)": Method(lambda _: related_work.unhinged()),
+}
+"""By the name that tables give them."""

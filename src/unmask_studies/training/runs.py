@@ -28,6 +28,7 @@ from unmask_studies.training import adam
 from unmask_studies.training.ablations import TRIED
 from unmask_studies.training.measures import decisions, judge
 from unmask_studies.training.protocol import (
+    METHODS,
     PARTS,
     PROBLEMS,
     RANKED,
@@ -39,7 +40,6 @@ from unmask_studies.training.protocol import (
     rate_for,
     weights_of,
 )
-from unmask_studies.training.related import METHODS
 
 if TYPE_CHECKING:
     from torch import Tensor

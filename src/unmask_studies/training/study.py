@@ -9,8 +9,7 @@ from pathlib import Path
 from unmask.data import parts
 from unmask_studies.runs import DataSets, Row, Unit
 from unmask_studies.training.ablations import TRIED
-from unmask_studies.training.protocol import PROBLEMS, SETTINGS, settings_of, trial
-from unmask_studies.training.related import METHODS
+from unmask_studies.training.protocol import METHODS, PROBLEMS, SETTINGS, settings_of, trial
 
 DEFAULT = "debtags-bookworm"
 SOLVED_ABOVE = 1e-6

@@ -8,8 +8,7 @@ import numpy as np
 
 from unmask import report
 from unmask_studies.runs import Row, Unit, group_rows
-from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED, SETTINGS
-from unmask_studies.training.related import METHODS
+from unmask_studies.training.protocol import METHODS, METRICS, PROBLEMS, RANKED, SETTINGS
 from unmask_studies.training.results import Path, Results, mean
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers.strata import stratum_of
+from tests.helpers.count_tables import stratum_of
 from unmask.metrics import intervals
 from unmask.metrics.deconvolution.fitting import Deconvolution, fit
 from unmask.metrics.deconvolution.metric_values import METRICS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.strata import stratum_at_truth, stratum_of
+from tests.helpers.count_tables import stratum_at_truth, stratum_of
 from unmask.metrics.deconvolution.stratum import Counts, enough_labels, occupied_cells
 
 
