@@ -499,3 +499,25 @@ def test_charts_side_by_side_are_narrower(columns: int, inches: float) -> None:
         box = ElementTree.fromstring(picture).get("viewBox", "").split()  # noqa: S314
         expected = [0, 0, 72 * inches, 72 * (1.5 + 0.28 * inches)]
         assert [float(side) for side in box] == pytest.approx(expected)
+
+
+def test_bands_end_where_a_neighbour_is_off_the_axis() -> None:
+    """Nothing is filled between the axis and the interval of a value that is not shown."""
+    far = Series("a", [1, 2, 3], [0.5, 0.6, 1e6], low=[0.4, 0.5, -1e6], high=[0.6, 0.7, 2e6])
+    ax = axes_with(Chart("lines", [far], y=Axis(low=0, high=1)))
+    corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+    assert corners[:, 0].max() == 2
+    assert (corners[:, 1].min(), corners[:, 1].max()) == (0.4, 0.7)
+    near = Series("a", [1, 2], [0.5, 0.6], low=[-3, 0.5], high=[0.6, 9])  # shown, with wide ends
+    ax = axes_with(Chart("lines", [near], y=Axis(low=0, high=1)))
+    corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+    assert (corners[:, 1].min(), corners[:, 1].max()) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["lines", "dots"])
+def test_markers_at_the_end_of_the_axis_are_whole(kind: str) -> None:
+    x: list[str | float] = ["p", "q"] if kind == "dots" else [1.0, 2.0]
+    at_the_end = axes_with(Chart(kind, [Series("a", x, [0.0, 1.0])], y=Axis(low=0, high=1)))
+    assert not at_the_end.lines[0].get_clip_on()
+    beyond = axes_with(Chart(kind, [Series("a", x, [0.0, 7.0])], y=Axis(low=0, high=1)))
+    assert beyond.lines[0].get_clip_on()
