@@ -146,7 +146,9 @@ def inverse_squares(
     inverse: Floats, entries: Sequence[int] | Ints, counted: dict[int, CellCounts]
 ) -> int:
     """Σ 1/p² of all observed labels, in units of 1/FIXED; `entries` as in `inverse_sum`."""
-    return _sum_of_units(inverse[entries] ** 2) if counted else 0
+    if not counted:
+        return 0
+    return _sum_of_units(np.minimum(inverse[entries], np.sqrt(HEAVIEST)) ** 2)
 
 
 def _sum_of_units(values: Floats) -> int:
