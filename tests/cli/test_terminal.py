@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import Result, run
+from tests.helpers.command import Result, run
 from unmask import TopK, data, metrics, predictions
 from unmask._text import visible
-from unmask.cli import output, progress
+from unmask.cli import output
 from unmask.metrics.verdict import Level, Reason, Verdict
 
 HOSTILE = {
@@ -273,7 +273,7 @@ def test_whatever_is_printed(given: str, capsys: pytest.CaptureFixture[str]) -> 
     output.warn(given)
     with output.progress_console.status(f"reading {given}"):
         pass
-    with progress.bar(given) as step:
+    with output.bar(given) as step:
         step(1, 2)
     result = Result(0, *capsys.readouterr())
     assert harmless(result)
