@@ -41,9 +41,9 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
     Parameters
     ----------
     name : str
-        A name in `STUDIES`, or "all".
+        A name in `STUDIES`.
     sections : list of Section
-        What the studies drew.
+        What the study drew.
     size : str
         A name in `SIZES`.
     seed : int
@@ -55,9 +55,8 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
     """
     command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
     commands = report.Section("How this page was made", [report.Commands([command])])
-    title = "All studies" if name == "all" else f"Study: {name}"
     summary = [f"{claim.words}." for claim in claims(sections)]
-    return report.Page(title, summary=summary, sections=[*sections, commands])
+    return report.Page(f"Study: {name}", summary=summary, sections=[*sections, commands])
 
 
 def summary(record: StudyRecord) -> list[str]:

@@ -16,3 +16,22 @@ def test_numbers_of_drawings_are_short_and_other_attributes_untouched() -> None:
     style = svg._attribute("style", "fill: #0072b2; font-family: x; stroke-width: 1.23456", "p")
     assert "font-family" not in style
     assert style.endswith("stroke-width: 1.23456")
+
+
+_DRAWN = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10">
+<path d="M 0 0 L 1 1" style="fill: none; stroke: #596573"/>
+<path d="M 0 0 L 2 2" style="fill: none; stroke: #596573"/>
+<path d="M 0 0 L 3 3" style="fill: none"/>
+</svg>"""
+
+
+def test_styles_that_repeat_are_stated_once_under_a_name_of_the_chart() -> None:
+    first, second = (
+        svg.themed(_DRAWN, prefix=prefix, title="t", description="d") for prefix in ("a", "b")
+    )
+    assert first.count("stroke:") == 1
+    assert first.count('class="a-0"') == 2
+    assert ".a-0{fill:none;stroke:var(--muted, #596573)}" in first
+    assert first.count('style="fill: none"') == 1  # stands alone: stays where it is
+    assert "a-0" not in second
+    assert 'class="b-0"' in second

@@ -50,7 +50,7 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
         assert f"({name}/{picture.stem}.svg)" in (tiny / f"{name}.md").read_text()
     drawn = unmask_studies.STUDIES[name].draw(runs.run(unmask_studies.STUDIES[name], tiny / "rows",
                                                     size="tiny"))  # fmt: skip
-    page = (tiny / "report.html").read_text()
+    page = (tiny / f"{name}.html").read_text()
     assert all(f">{escape(section.title)}</h2>" in page for section in drawn)
 
 

@@ -11,7 +11,6 @@ from unmask.cli import options
 from unmask.cli.output import bar, one_line, results, show_json
 
 if TYPE_CHECKING:
-    from unmask.report import Section
     from unmask_studies import Study
     from unmask_studies.runs import Row
 
@@ -40,7 +39,7 @@ def reproduce(
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for rows, figures and the page.")
+        Path, typer.Option("--output", "-o", help="Folder for rows, figures and pages.")
     ] = Path("unmask-results"),
     losses: Annotated[
         str | None,
@@ -60,7 +59,7 @@ def reproduce(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run a study of the paper and write its rows, figures and a page; what is done is not redone.
+    """Run a study of the paper and write its rows, figures and page; what is done is not redone.
 
     [dim]unmask reproduce recall-simulation[/]
     [dim]unmask reproduce all --size paper --data datasets/ -o results[/]
@@ -83,31 +82,18 @@ def reproduce(
                     study, output / "rows", size=size, seed=seed, data=data,
                     progress=step, backend=None if backend is None else runner,
                 )  # fmt: skip
-    sections = _write_pages(studies, rows, output, size, seed)
-    page = unmask_studies.study_page(name, sections, size, seed)
-    report.write(page, output / "report.html")
+    sections = {each: study.draw(rows[each]) for each, study in studies.items()}
+    for each, drawn in sections.items():
+        page = unmask_studies.study_page(each, drawn, size, seed)
+        report.write_markdown(page, output / f"{each}.md")
+        report.write(page, output / f"{each}.html")
     if as_json:
         show_json(rows)
         return
-    for claim in unmask_studies.claims(sections):
-        results.print(f"{claim.words} ({claim.evidence}).")
-    results.print(one_line(f"page: {output / 'report.html'}"))
-
-
-def _write_pages(
-    studies: dict[str, Study], rows: dict[str, list[Row]], output: Path, size: str, seed: int
-) -> list[Section]:
-    """Write one Markdown page per study; returns the sections of all."""
-    import unmask_studies
-    from unmask import report
-
-    sections: list[Section] = []
-    for name, study in studies.items():
-        drawn = study.draw(rows[name])
-        page = unmask_studies.study_page(name, drawn, size, seed)
-        report.write_markdown(page, output / f"{name}.md")
-        sections += drawn
-    return sections
+    for each, drawn in sections.items():
+        for claim in unmask_studies.claims(drawn):
+            results.print(f"{claim.words} ({claim.evidence}).")
+        results.print(one_line(f"page: {output / each}.html"))
 
 
 def _studies(name: str, losses: str | None) -> dict[str, Study]:

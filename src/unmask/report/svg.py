@@ -3,12 +3,13 @@
 matplotlib writes fixed colours, its own fonts, names (`id`) that repeat from chart to chart, a
 style sheet that would reach the whole page, and metadata. Here colours of the theme and the palette
 become CSS variables with the colour as fallback, text inherits the page's font, every name gets the
-chart's own prefix, and the rest goes.
+chart's own prefix, styles that repeat are stated once, and the rest goes.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from xml.etree import ElementTree
 
 from unmask.report.styles import PALETTE, THEME
@@ -60,6 +61,7 @@ def variables(theme: int) -> str:
 def _root(drawn: str, prefix: str, title: str, description: str) -> ElementTree.Element:
     root = ElementTree.fromstring(drawn)  # noqa: S314 (our own drawing, made a moment ago)
     _tidy(root, prefix)
+    _state_styles_once(root, prefix)
     names = {"title": f"{prefix}-title", "desc": f"{prefix}-desc"}
     for position, (tag, text) in enumerate((("title", title), ("desc", description))):
         element = ElementTree.Element(tag, {"id": names[tag]})
@@ -94,6 +96,25 @@ def _tidy(element: ElementTree.Element, prefix: str) -> None:
     for child in children:
         _tidy(child, prefix)
     element[:] = [part for child in children for part in _without_bare_groups(child)]
+
+
+def _state_styles_once(root: ElementTree.Element, prefix: str) -> None:
+    """Styles that several elements have become classes, whose names carry the chart's prefix."""
+    count = Counter(element.get("style", "") for element in root.iter())
+    repeated = [style for style, elements in count.items() if style and elements > 1]
+    classes = {style: f"{prefix}-{number}" for number, style in enumerate(repeated)}
+    for element in root.iter():
+        style = element.get("style", "")
+        if style in classes:
+            del element.attrib["style"]
+            element.set("class", classes[style])
+    rules = ElementTree.Element("style")
+    rules.text = "".join(f".{name}{{{_compact(style)}}}" for style, name in classes.items())
+    root.insert(0, rules)
+
+
+def _compact(style: str) -> str:
+    return style.replace("; ", ";").replace(": ", ":")
 
 
 def _without_bare_groups(element: ElementTree.Element) -> list[ElementTree.Element]:
