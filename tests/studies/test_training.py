@@ -17,7 +17,7 @@ from unmask import _io, losses, report
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.torch import MissingLabelLoss
-from unmask.weights import Weights, unbiased, vanilla
+from unmask.weights import Weights, count_distribution, unbiased, vanilla
 from unmask_studies import runs as studies
 from unmask_studies.training import (
     LOSSES,
@@ -51,6 +51,9 @@ def test_a_trial_follows_the_protocol(given: protocol.Trial) -> None:
     for part in (train, valid, test):
         assert (part.true - part.observed).min() >= 0  # labels go missing, none is added
         assert 0 < part.observed.nnz < part.true.nnz
+    fit = count_distribution(train.observed, given.propensity)
+    assert fit.rows[0] > 0  # rows that lost all labels stay in the study
+    assert not fit.without_empty
     other = protocol.trial(None, 1, 0, 1300)
     assert (other.parts["test"].observed != test.observed).nnz > 0
     assert (other.train.features != train.features).nnz > 0

@@ -90,6 +90,18 @@ def test_values_and_gradients_equal_numpy(name, correction, normalized):
     np.testing.assert_allclose(again.detach(), value.detach(), rtol=1e-11)
 
 
+def test_empirical_bayes_of_rows_whose_empty_ones_were_dropped_equals_numpy():
+    scores, labels, propensity = batch(6, n=40)
+    with_labels = np.diff(labels.indptr) > 0
+    kept, logits = labels[with_labels], torch.tensor(scores[with_labels])
+    loss = module("softmax", "empirical_bayes", True, kept, propensity, reduction_over_batch="none")
+    w = weights.empirical_bayes(kept, propensity, reduction="pal", without_empty=True)
+    expected = losses.total("softmax", scores[with_labels], w)
+    np.testing.assert_allclose(loss(logits, index_of(kept)), expected, rtol=1e-11)
+    whole = module("softmax", "empirical_bayes", True, labels, propensity)
+    assert not torch.equal(loss.share, whole.share)
+
+
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("correction", ["unbiased", "empirical_bayes"])
 def test_every_kind_of_target_means_the_same(kind, correction):

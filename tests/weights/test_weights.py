@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import unmask
 from tests.helpers import oracles, strategies
-from unmask import _kernels, weights
+from unmask import _kernels, data, weights
 from unmask._kernels import weights as kernels
 from unmask.weights import counts
 
@@ -395,6 +395,9 @@ def test_the_count_distribution_is_the_maximum_of_its_likelihood(rows, p):
     assert fit.propensity == pytest.approx(p, rel=1e-12)
     assert fit.probability.sum() == pytest.approx(1, rel=1e-12)
     table = binomial_table(len(rows), fit.probability.size, p)
+    if rows[0] == 0:  # as if empty rows were dropped: binomials given that they are not 0
+        table[:, 1:] /= table[1:, 1:].sum(axis=0)
+        assert fit.probability[0] == 0
     seen, mixed = np.array(rows) / sum(rows), table @ fit.probability
     gradient = (seen / np.where(seen > 0, mixed, 1)) @ table
     assert gradient.max() <= 1 + 2e-6
@@ -434,6 +437,66 @@ def test_rows_that_show_nothing_need_not_be_counted(p, rows, support, probabilit
     assert fit.support.tolist() == support
     np.testing.assert_allclose(fit.probability, probability, atol=2e-3)
     assert 0 <= fit.gap <= 1e-6
+
+
+def every_mask(rows_by_count: dict[int, int], n_labels: int) -> tuple[sp.csr_array, np.ndarray]:
+    """What rows with 1, 2 … true labels show under every mask at p = 1/2, once each; N* of each."""
+    shown, true_counts = [], []
+    for count, repeats in rows_by_count.items():
+        for mask in product([0, 1], repeat=n_labels):
+            row = [kept if label < count else 0 for label, kept in enumerate(mask)]
+            shown += [row] * repeats
+            true_counts += [count] * repeats
+    return sp.csr_array(np.array(shown, dtype=np.float32)), np.array(true_counts)
+
+
+@pytest.mark.parametrize("rows_by_count", [{1: 3, 3: 1}, {1: 4, 2: 2, 4: 1}, {2: 1}])
+@pytest.mark.parametrize("dropped", [True, False])
+def test_the_posterior_share_is_that_of_all_masks_with_or_without_empty_rows(
+    rows_by_count, dropped
+):
+    """E[1/N* | m] of a population that is enumerated does not change when empty rows are dropped.
+
+    π does: it is then the distribution of N* among the rows that are left.
+    """
+    labels, true_counts = every_mask(rows_by_count, 4)
+    if dropped:
+        kept = np.diff(labels.indptr) > 0
+        labels, true_counts = labels[kept], true_counts[kept]
+    fit = weights.count_distribution(labels, np.full(4, 0.5), tolerance=1e-9)
+    assert fit.without_empty == dropped
+    shown = np.diff(labels.indptr)
+    for m in np.unique(shown):
+        assert fit.share[m] == pytest.approx((1 / true_counts[shown == m]).mean(), abs=2e-4)
+    expected = np.bincount(true_counts, minlength=5) / true_counts.size
+    np.testing.assert_allclose(fit.probability, expected, atol=2e-4)
+
+
+def test_weights_of_rows_with_labels_are_the_same_whether_empty_rows_were_dropped():
+    labels, _ = every_mask({1: 3, 2: 2, 4: 1}, 4)
+    p, kept = np.full(4, 0.5), np.diff(labels.indptr) > 0
+    whole, rest = weights.empirical_bayes(labels, p), weights.empirical_bayes(labels[kept], p)
+    np.testing.assert_allclose(rest.pos.data, whole.pos.data, rtol=5e-3)
+    stated = weights.empirical_bayes(labels, p, without_empty=True)
+    np.testing.assert_array_equal(stated.pos.data, rest.pos.data)
+    unaware = weights.empirical_bayes(labels[kept], p, without_empty=False)
+    alone = np.diff(unaware.pos.indptr)[unaware.pos.nonzero()[0]] == 1
+    assert (unaware.pos.data[alone] < 0.6 * whole.pos.data[alone]).all()
+
+
+def test_dropped_rows_are_allowed_for_where_propensities_differ():
+    """E[1/N* | m = 1] of simulated rows: read as all rows they would seem twice as long."""
+    rng = np.random.default_rng(5)
+    p = 1 / np.linspace(1.5, 6, 30)
+    true_labels = sp.csr_array(rng.random((20_000, 30)) < rng.gamma(1.5, 1.6, 20_000)[:, None] / 30)
+    true_labels = sp.csr_array(true_labels[np.diff(true_labels.indptr) > 0], dtype=np.float32)
+    observed = data.hide(true_labels, p, seed=6)
+    shown, true_counts = np.diff(observed.indptr), np.diff(true_labels.indptr)
+    truth = (1 / true_counts[shown == 1]).mean()
+    kept = observed[shown > 0]
+    assert weights.count_distribution(kept, p).share[1] == pytest.approx(truth, rel=0.1)
+    unaware = weights.count_distribution(kept, p, without_empty=False)
+    assert unaware.share[1] < 0.6 * truth
 
 
 def test_rows_without_a_label_have_no_share():

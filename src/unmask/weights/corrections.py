@@ -188,6 +188,7 @@ def empirical_bayes(
     *,
     normalized: bool = True,
     reduction: str = "ova",
+    without_empty: bool | None = None,
 ) -> Weights:
     """(1/p_j) E[1/N* | m]: how many labels a row truly has is learnt from all rows together.
 
@@ -207,6 +208,9 @@ def empirical_bayes(
         Must be True.
     reduction : {"ova", "pal"}, default "ova"
         The kind of loss; the weights are the same.
+    without_empty : bool, optional
+        Whether rows that show no label were dropped from the data: see `count_distribution`. By
+        default they were if none is there.
 
     Returns
     -------
@@ -229,7 +233,7 @@ def empirical_bayes(
     form = _checked("empirical_bayes", normalized, reduction)
     matrix = _validation.labels(labels)
     entries = stored_entries(matrix, propensity)
-    share = distribution_of(entries, matrix.shape[1]).share
+    share = distribution_of(entries, matrix.shape[1], without_empty).share
     return _weights("empirical_bayes", matrix, entries, form, share)
 
 

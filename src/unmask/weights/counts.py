@@ -8,6 +8,11 @@ propensity of an average true label. The histogram h of m over all rows has the 
 and π is its maximum over all distributions on 0 … min(L, ⌈m_max/p̄⌉) (beyond that every observed
 count becomes less likely, so the maximum puts nothing there). The problem is small: its size does
 not depend on the number of rows. `unmask._mixture` solves it.
+
+Many files hold no row without labels: such rows were dropped. What is left is a sample given m ≥ 1,
+so Bin(m; N, p̄) is divided by 1 − (1 − p̄)^N, and π is that of the rows at hand. p̄ stays as it is,
+because a dropped row had nothing to add to either sum. Read as if they were all rows, they would
+seem to have many more labels than they have: no row of few labels would have lost them all.
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ class CountDistribution:
         The last log-likelihood is at most this far from the maximum.
     converged : bool
         Whether the gap is within the tolerance.
+    without_empty : bool
+        Whether all of this is given that a row shows a label, π the distribution of such rows.
     """
 
     propensity: float
@@ -55,14 +62,20 @@ class CountDistribution:
     log_likelihood: Floats
     gap: float
     converged: bool
+    without_empty: bool
 
 
 def count_distribution(
-    labels: LabelsLike, propensity: PropensityLike, *, tolerance: float = 1e-6
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    *,
+    without_empty: bool | None = None,
+    tolerance: float = 1e-6,
 ) -> CountDistribution:
     """Fit the distribution of N*, the number of true labels of a row, by maximum likelihood.
 
-    Maximises Σ_m h_m log Σ_N π_N Bin(m; N, p̄) over distributions π, h the histogram of m.
+    Maximises Σ_m h_m log Σ_N π_N Bin(m; N, p̄) over distributions π, h the histogram of m; where
+    rows without labels were dropped, every binomial is taken given that it is not 0.
 
     Parameters
     ----------
@@ -70,6 +83,9 @@ def count_distribution(
         Observed labels, dense or sparse.
     propensity : (L,) numbers in (0, 1], or sparse (n, L)
         One per label, or one per observed label.
+    without_empty : bool, optional
+        Whether rows that show no label were dropped from the data. By default they were if none is
+        there. True leaves out those that are there; False says that none was dropped.
     tolerance : float, default 1e-6
         How far the log-likelihood per row may stay below its maximum.
 
@@ -102,30 +118,45 @@ def count_distribution(
     array([0., 0., 1.])
     >>> fit.share.round(3)
     array([0.5, 0.5, 0.5])
+
+    The rows that show one are enough to tell, and are known to be the only ones:
+
+    >>> fit = count_distribution(labels[:75], [0.5, 0.5])
+    >>> fit.probability.round(3), fit.without_empty
+    (array([0., 0., 1.]), True)
     """
     matrix = _validation.labels(labels)
-    return distribution_of(stored_entries(matrix, propensity), matrix.shape[1], tolerance)
+    entries = stored_entries(matrix, propensity)
+    return distribution_of(entries, matrix.shape[1], without_empty, tolerance)
 
 
 def distribution_of(
-    entries: StoredEntries, n_labels: int, tolerance: float = 1e-6
+    entries: StoredEntries,
+    n_labels: int,
+    without_empty: bool | None = None,
+    tolerance: float = 1e-6,
 ) -> CountDistribution:
     """The same for validated labels and propensities."""
     rows = np.bincount(np.diff(entries.indptr), minlength=1)
     average = _average_propensity(entries.inverse)
-    fit = mixture(rows, average, n_labels, tolerance=tolerance)
+    dropped = rows[0] == 0 if without_empty is None else without_empty
+    conditional = bool(dropped and rows[1:].any())
+    fit = mixture(rows, average, n_labels, without_empty=conditional, tolerance=tolerance)
     if fit.gap > tolerance:
         _warn_of_gap(fit.gap, tolerance)
-    share = np.zeros(rows.size)
-    share[rows > 0] = _posterior_share(fit)
+    probability, share = np.zeros(fit.support[-1] + 1), np.zeros(rows.size)
+    probability[fit.support] = fit.probability
+    share[fit.counts] = _posterior_share(fit)
     return CountDistribution(
-        average, rows, fit.probability, share, fit.log_likelihood, fit.gap, fit.gap <= tolerance
-    )
+        average, rows, probability, share, fit.log_likelihood, fit.gap, fit.gap <= tolerance,
+        conditional,
+    )  # fmt: skip
 
 
 class Mixture(NamedTuple):
-    """π_N over a support of N; Bin(m; N, p) for the observed counts m (each row up to a factor)."""
+    """π_N over a support of N; the likelihood of the occurring counts m (each up to a factor)."""
 
+    counts: Ints
     support: Ints
     probability: Floats
     likelihood: Floats
@@ -149,13 +180,11 @@ def mixture(
     first = int(without_empty)
     counts = first + np.flatnonzero(rows[first:])
     support = np.arange(first, _largest_count(rows.size - 1, p, n_labels) + 1)
-    likelihood, scale = _likelihood(counts, support, p)
-    if without_empty:
-        likelihood /= -np.expm1(support * np.log1p(-p)) if p < 1 else 1.0
+    likelihood, scale = _likelihood(counts, support, p, without_empty)
     shares = rows[counts] / max(rows[counts].sum(), 1)
     fit = _mixture.maximum(likelihood, shares, tolerance)
     trace = np.array(fit.log_likelihood) + shares @ scale
-    return Mixture(support, fit.weights, likelihood, trace, fit.gap)
+    return Mixture(counts, support, fit.weights, likelihood, trace, fit.gap)
 
 
 def _average_propensity(inverse: Floats) -> float:
@@ -170,12 +199,16 @@ def _largest_count(longest: int, average: float, n_labels: int) -> int:
     return max(longest, int(min(n_labels, np.ceil(longest / average))))
 
 
-def _likelihood(counts: Integers, support: Integers, p: float) -> tuple[Floats, Floats]:
+def _likelihood(
+    counts: Integers, support: Integers, p: float, without_empty: bool
+) -> tuple[Floats, Floats]:
     """Bin(m; N, p), every row m divided by its largest value, and the logarithm of that value."""
     missed = support - counts[:, None]
     unseen = np.maximum(missed, 0)
     log = gammaln(support + 1) - gammaln(counts[:, None] + 1) - gammaln(unseen + 1)
     log += counts[:, None] * np.log(p) + xlog1py(unseen, -p)
+    if without_empty:
+        log -= np.log(-np.expm1(xlog1py(support, -p)))
     log[missed < 0] = -np.inf
     scale = log.max(axis=1)
     return np.exp(log - scale[:, None]), scale
