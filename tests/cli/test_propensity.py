@@ -102,3 +102,10 @@ def test_diagnose_opens_with_its_verdict(folder: Path) -> None:
     assert "450 rows, 30 labels" in words(told)
     title = wording.FINDINGS[FindingKind.STANDARD_ERRORS].title
     assert told.index("verdict") < told.index(title)
+
+
+def test_scores_of_audited_rows_need_an_audit(folder: Path) -> None:
+    asked = ("diagnose", folder / "test.txt", "--scores", folder / "test.txt")
+    refused = run(*asked)
+    assert refused.returncode == 2
+    assert "--scores are predictions of audited rows; give --audit" in words(refused.stderr)

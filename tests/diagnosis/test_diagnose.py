@@ -138,16 +138,6 @@ def test_an_estimate_is_tested_at_its_upper_ends() -> None:
     assert ("count_spread", ALL) not in violations(diagnose(labels, vague))
 
 
-def test_spurious_labels_are_mentioned() -> None:
-    true = planted(400)
-    p = np.full(L, 0.5)
-    seen = data.hide(true, p, seed=0)
-    wrong = seen.copy().tolil()
-    wrong[0] = 1 - true[[0]].toarray()
-    found = diagnose(seen, p, (wrong.tocsr()[:100], true[:100]))
-    assert found.finding("spurious_labels") is not None
-
-
 def test_the_tail_is_counted() -> None:
     labels = np.zeros((50, 4))
     labels[:, 0], labels[:3, 1], labels[:4, 2] = 1, 1, 1

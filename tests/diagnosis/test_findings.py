@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from tests.helpers.diagnoses import ALL, LOW, L, planted, violations
+from tests.helpers.diagnoses import ALL, LOW, L, planted, rng, violations
 from unmask import data
 from unmask.diagnosis import Diagnosis, Finding, FindingKind, Test, TestKind, diagnose, wording
 from unmask.diagnosis.diagnose import _summary, _violation
@@ -28,8 +28,9 @@ def audited() -> Diagnosis:
     p = np.linspace(0.3, 0.9, L)
     seen = data.hide(true, p, seed=0)
     wrong = seen[:300].tolil()
-    wrong[0] = 1 - true[[0]].toarray()
-    return diagnose(seen, p, (wrong.tocsr(), true[:300]))
+    wrong[0, int(np.argmin(true[[0]].toarray()))] = 1
+    scores, years = rng(1).random((300, L)), rng(2).integers(2000, 2020, 300)
+    return diagnose(seen, p, (wrong.tocsr(), true[:300]), scores=scores, covariates={"year": years})
 
 
 def test_every_kind_of_test_can_be_asked_for() -> None:
@@ -93,7 +94,7 @@ def test_kinds_survive_json_and_compare_with_strings() -> None:
             assert row["severity"] == item.severity
             assert row["title"] == item.title
     assert {test.kind.needs_audit for test in diagnose([[1, 0]], [0.5, 0.5]).tests} == {False}
-    assert sum(kind.needs_audit for kind in TestKind) == 6
+    assert sum(kind.needs_audit for kind in TestKind) == 11
     assert len({hash(Finding("row", "error")), hash(Finding(TestKind.ROW, "error"))}) == 1
 
 

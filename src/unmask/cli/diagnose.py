@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from unmask._typing import PropensityLike
     from unmask.diagnosis import Diagnosis
+    from unmask.diagnosis.dependence import AuditedRows
 
 AuditPair = Annotated[
     tuple[Path, Path] | None,
@@ -36,6 +37,13 @@ def diagnose(
     predictions: Annotated[
         Path | None,
         typer.Option(help="Predictions of the same rows, whose metrics are put to the test too."),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            help="Predictions of the audited rows: are labels that the model finds obvious kept "
+            "more often? Needs --audit."
+        ),
     ] = None,
     html: options.Html = None,
     seed: options.Seed = 0,
@@ -58,10 +66,13 @@ def diagnose(
     files = read_labels(source, train, audit, part=part, format=format, table=table)
     labels, training_labels, audited = files.labels, files.trained, files.audited
     p = models.from_spec(propensity, training_labels)
+    if scores is not None and audit is None:
+        raise ValueError("--scores are predictions of audited rows; give --audit with them.")
     with progress_console.status("testing"):
         top = None if predictions is None else read_predictions(predictions)
+        known: AuditedRows = {} if scores is None else {"scores": read_predictions(scores)}
         result = diagnosis.diagnose(
-            labels, p, audited, seed=seed, names=files.names, predictions=top
+            labels, p, audited, seed=seed, names=files.names, predictions=top, **known
         )
     if as_json or html is not None:
         record = _record(source, result, labels, p)

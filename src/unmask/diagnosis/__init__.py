@@ -4,9 +4,10 @@ Corrections assume that labels go missing independently, with known propensities
 what follows from that, says how exact corrected metrics can be, and recommends. Every finding has a
 kind, a severity, the numbers that show it and what to do.
 
-Read on in `feasibility` (label counts against the propensities), `dependence` (with an audit),
-`usability` (standard errors, estimators, losses), `findings` (what is returned), `kinds` (what can
-be tested and found) and `wording` (all sentences).
+Read on in `feasibility` (label counts against the propensities), `dependence` and `recording`
+(with an audit; `score_test` is the test of what keeping depends on), `usability` (standard errors,
+estimators, losses), `findings` (what is returned), `kinds` (what can be tested and found) and
+`wording` (all sentences).
 """
 
 from unmask.diagnosis.diagnose import diagnose

@@ -5,8 +5,12 @@ independent with one propensity per label, then within each label every arrangem
 lost entries over its rows is equally likely. The tests condition on k_j of K_j and so need no
 propensity; e_ij = M_ij − k_j/K_j.
 
-number of labels  T = Σ e_ij (ln N*_i − mean over the rows of j), by its exact variance; effect:
-                  the odds of being kept, per doubling of the number of labels
+number of labels  score test of ln N*_i (`score_test`); effect: the odds of being kept, per
+                  doubling of the number of labels
+score             score test of the rank of the model's score within the label; effect: the odds of
+                  being kept, from the lower to the upper quartile of the scores
+covariate         score test of a number or of groups of rows; effect: the odds of being kept, per
+                  standard deviation of what the covariate explains
 row               U = Σ_i Σ_{j<k} e_ij e_ik: are a row's labels kept or lost together? By
                   permutation; effect: the mean correlation between two labels of a row
 other labels      is j kept more or less often where k is present? Fisher's exact test for every
@@ -18,22 +22,37 @@ for each label?
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
-from unmask._typing import Floats
+from unmask import _validation
+from unmask._typing import Floats, ScoresLike
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import Severity, TestKind
+from unmask.diagnosis.score_test import ranks_within_labels, score_test, scores_of
+from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 
 PERMUTATIONS = 999
 FEWEST = 5
 """Rows with and without the other label that a pair needs."""
+
+
+class AuditedRows(TypedDict, total=False):
+    """What else is known of the audited rows.
+
+    scores       of the model, TopK or (m, L) dense or sparse
+    covariates   by name, m numbers or texts each
+    """
+
+    scores: TopK | ScoresLike | None
+    covariates: Mapping[str, ArrayLike] | None
 
 
 def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iterator[Test]:
@@ -94,7 +113,10 @@ def _each_label(labels: NDArray[np.intp], kept: Floats, total: Floats, p: Floats
 
 
 def dependence(
-    observed: sp.csr_array, complete: sp.csr_array, rng: np.random.Generator
+    observed: sp.csr_array,
+    complete: sp.csr_array,
+    rng: np.random.Generator,
+    **audited: Unpack[AuditedRows],
 ) -> Iterator[Test]:
     """What keeping a label depends on; both matrices are validated."""
     kept = sp.csr_array(observed.multiply(complete))
@@ -104,25 +126,68 @@ def dependence(
     yield on_number_of_labels(left)
     yield on_row(left, rng)
     yield on_other_labels(kept, complete)
+    scores = audited.get("scores")
+    if scores is not None:
+        yield on_score(left, scores)
+    yield from on_covariates(left, audited.get("covariates") or {})
 
 
 def on_number_of_labels(left: sp.csr_array) -> Test:
     """Score test of ln N* in a logistic model with one intercept per label."""
-    labels = left.indices
     log_size = np.log(np.repeat(np.diff(left.indptr), np.diff(left.indptr)))
-    size = label_counts(left)
-    centre = np.bincount(labels, log_size, left.shape[1]) / np.maximum(size, 1)
-    centred = log_size - centre[labels]
-    squares, spread = _by_label(left, left.data**2), _by_label(left, centred**2)
-    score = float(left.data @ centred)
-    variance = float((squares * spread / np.maximum(size - 1, 1)).sum())
-    per_doubling = np.exp(np.log(2) * score / variance) if variance > 0 else 1.0
+    tested = score_test(left, log_size)
+    per_doubling = float(np.exp(np.log(2) * tested.slope[0]))
     return Test(
         TestKind.NUMBER_OF_LABELS,
-        float(2 * norm.sf(abs(score) / np.sqrt(variance))) if variance > 0 else 1.0,
-        {"odds_factor": float(per_doubling)},
+        tested.p_value,
+        {"odds_factor": per_doubling},
         _severity(abs(np.log(per_doubling)) > np.log(1.1)),
     )
+
+
+def on_score(left: sp.csr_array, scores: TopK | ScoresLike) -> Test:
+    """Score test of the rank of the model's score among those of the same label."""
+    ranks = ranks_within_labels(scores_of(scores, left), left)
+    tested = score_test(left, ranks, by_row=True)
+    between_quartiles = float(np.exp(tested.slope[0] / 2))
+    return Test(
+        TestKind.SCORE,
+        tested.p_value,
+        {"odds_factor": between_quartiles},
+        _severity(abs(np.log(between_quartiles)) > np.log(1.1)),
+    )
+
+
+def on_covariates(left: sp.csr_array, covariates: Mapping[str, ArrayLike]) -> Iterator[Test]:
+    """Score test of every covariate of the rows: its number, or its groups if it is text."""
+    of_entry = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
+    for name, values in covariates.items():
+        columns = _columns(values, left.shape[0], name)
+        tested = score_test(left, columns[of_entry], by_row=True)
+        by_entry = columns[of_entry] @ tested.slope
+        spread = float(np.exp(by_entry.std())) if by_entry.size else 1.0
+        yield Test(
+            TestKind.COVARIATE,
+            tested.p_value,
+            {"odds_factor": spread},
+            _severity(spread > 1.1),
+            names={"covariate": name},
+        )
+
+
+def _columns(values: ArrayLike, rows: int, name: str) -> Floats:
+    """(rows, c) numbers: the covariate, or one column per group but the first."""
+    array = np.asarray(values)
+    if array.shape != (rows,):
+        raise ValueError(
+            f"the covariate {name!r} has shape {array.shape}; give one value per audited row "
+            f"({rows})."
+        )
+    if array.dtype.kind in "biuf":
+        numbers = _validation.finite(array.astype(np.float64), f"the covariate {name!r}")
+        return np.asarray(numbers[:, None])
+    groups, group = np.unique(array.astype(str), return_inverse=True)
+    return np.asarray(group[:, None] == np.arange(1, groups.size), dtype=np.float64)
 
 
 def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:

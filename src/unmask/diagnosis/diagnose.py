@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,10 +12,11 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.diagnosis import wording
-from unmask.diagnosis.dependence import agreement, dependence
+from unmask.diagnosis.dependence import AuditedRows, agreement, dependence
 from unmask.diagnosis.feasibility import DOUBT, feasibility, has_empty_rows, share_lost
 from unmask.diagnosis.findings import Diagnosis, Finding, Test
-from unmask.diagnosis.kinds import SEVERITIES, FindingKind, Severity
+from unmask.diagnosis.kinds import SEVERITIES, FindingKind, Severity, TestKind
+from unmask.diagnosis.recording import recording
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
@@ -35,11 +37,13 @@ def diagnose(
     seed: int = 0,
     names: Sequence[str] | None = None,
     predictions: TopK | ScoresLike | None = None,
+    **audited: Unpack[AuditedRows],
 ) -> Diagnosis:
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
     The hypothesis is Y_ij = M_ij Y*_ij with independent M_ij ~ Bernoulli(p_j), for *any* true
-    labels Y*; the tests are in `feasibility` and, with an audit, in `dependence`.
+    labels Y*; the tests are in `feasibility` and, with an audit, in `dependence` and `recording`.
+    What these data cannot tell is listed.
 
     Parameters
     ----------
@@ -62,6 +66,9 @@ def diagnose(
     predictions : TopK or scores of shape (n, L), optional
         Of the same rows: their metrics, judged as `evaluate` judges them, may contradict the
         propensities (P@k above 1, a refused fit, estimates that exclude each other).
+    **audited : AuditedRows
+        scores (TopK, or (m, L) dense or sparse) of the audited rows, to test whether obvious labels
+        are kept more often; covariates of the audited rows by name, m numbers or texts each.
 
     Returns
     -------
@@ -104,11 +111,7 @@ def diagnose(
         raise ValueError("k is empty; give at least one number of places, such as k=(1, 3, 5).")
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
-    spurious: list[Finding] = []
-    if audit is not None:
-        observed, complete = _audit(audit, matrix.shape[1])
-        tests += [*agreement(observed, complete, p), *dependence(observed, complete, rng)]
-        spurious = list(_spurious(observed, complete))
+    tests += _audit_tests(audit, p, rng, audited)
     corrected = holm([_named(test, _label_names(names, matrix.shape[1])) for test in tests])
     rejected = [test for test in corrected if test.adjusted <= alpha]
     figures = usability(matrix, p, places, rng)
@@ -117,7 +120,8 @@ def diagnose(
         *_summary(corrected, rejected, alpha),
         *_cannot_judge(matrix, highest, alpha),
         *_contradicted(predictions, matrix, propensity, places),
-        *spurious,
+        *_few_spurious(corrected, rejected),
+        *_not_tested(corrected, audit is not None),
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
         *_tail(matrix, p),
     ]
@@ -174,6 +178,27 @@ def holm(tests: list[Test]) -> list[Test]:
     return [replace(test, adjusted=float(a)) for test, a in zip(tests, adjusted, strict=True)]
 
 
+def _audit_tests(
+    audit: tuple[LabelsLike, LabelsLike] | None,
+    p: Floats,
+    rng: np.random.Generator,
+    audited: AuditedRows,
+) -> list[Test]:
+    """All tests of audited rows; none without an audit."""
+    if audit is None:
+        if audited:
+            raise ValueError(
+                f"{' and '.join(audited)} of audited rows came without an audit; give `audit`."
+            )
+        return []
+    observed, complete = _audit(audit, p.size)
+    return [
+        *agreement(observed, complete, p),
+        *dependence(observed, complete, rng, **audited),
+        *recording(observed, complete),
+    ]
+
+
 def _audit(
     audit: tuple[LabelsLike, LabelsLike], n_labels: int
 ) -> tuple[sp.csr_array, sp.csr_array]:
@@ -209,11 +234,21 @@ def _cannot_judge(labels: sp.csr_array, p: Floats, alpha: float) -> Iterator[Fin
     yield Finding(FindingKind.CANNOT_JUDGE, severity, values)
 
 
-def _spurious(observed: sp.csr_array, complete: sp.csr_array) -> Iterator[Finding]:
-    spurious = observed.nnz - sp.csr_array(observed.multiply(complete)).nnz
-    if spurious:
-        values = {"spurious": spurious, "observed": observed.nnz}
-        yield Finding(FindingKind.SPURIOUS_LABELS, "warning", values)
+def _few_spurious(tests: list[Test], rejected: list[Test]) -> Iterator[Finding]:
+    """Wrong labels in the audit that are too few for the test to reject."""
+    for test in tests:
+        wrong = test.kind is TestKind.SPURIOUS and test.values["spurious"]
+        if wrong and test not in rejected:
+            yield Finding(FindingKind.SPURIOUS_LABELS, "warning", test.values)
+
+
+def _not_tested(tests: list[Test], audited: bool) -> Iterator[Finding]:
+    """The tests that need an audit, or more than this one, and were not made."""
+    made = {test.kind for test in tests}
+    missing = tuple(kind for kind in TestKind if kind.needs_audit and kind not in made)
+    if missing:
+        values = {"audited": float(audited)}
+        yield Finding(FindingKind.NOT_TESTED, "info", values, not_tested=missing)
 
 
 def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:

@@ -42,7 +42,8 @@ class Test:
     adjusted : float, default 1.0
         The p-value after Holm's correction for all tests of the diagnosis.
     names : mapping of str to str, default {}
-        The names of the labels whose numbers are among the values, by the same key.
+        The names of the labels whose numbers are among the values, by the same key; of a test of
+        a covariate, its name.
 
     Examples
     --------
@@ -116,6 +117,8 @@ class Finding:
         The labels that it is about, where a test is made for several groups.
     tests : tuple of Test, default ()
         The rejected test, or the tests that the finding sums up.
+    not_tested : tuple of TestKind, default ()
+        What could not be tested, of a finding of that kind.
     contradiction : Evidence, optional
         What metrics of predictions say against the propensities, of a finding of that kind.
 
@@ -124,8 +127,8 @@ class Finding:
     >>> print(Finding(FindingKind.SPURIOUS_LABELS, "warning", {"spurious": 2, "observed": 40}))
     [warning] Observed labels that are not true
         2 of 40 observed labels in the audit are not among the complete ones.
-        → Corrections undo losses only; spurious labels are amplified. Remove them, or check \
-which of the two annotations is wrong.
+        → Too few to matter: corrections undo losses only and amplify what is wrong, but \
+`evaluate` bears 1 % of it.
     """
 
     kind: TestKind | FindingKind
@@ -134,6 +137,7 @@ which of the two annotations is wrong.
     group: LabelGroup | None = None
     tests: tuple[Test, ...] = ()
     contradiction: Evidence | None = None
+    not_tested: tuple[TestKind, ...] = ()
 
     @property
     def title(self) -> str:
@@ -160,6 +164,7 @@ which of the two annotations is wrong.
             "evidence": self.evidence,
             "advice": self.advice,
             "values": dict(self.values),
+            "not_tested": [str(kind) for kind in self.not_tested],
         }
 
     def __str__(self) -> str:

@@ -44,6 +44,16 @@ class TestKind(StrEnum):
     """The labels of a row are kept or lost independently of each other."""
     OTHER_LABELS = "other_labels"
     """Whether a label is kept does not depend on which other labels its row has."""
+    SCORE = "score"
+    """Whether a label is kept does not depend on the model's score of it."""
+    COVARIATE = "covariate"
+    """Whether a label is kept does not depend on what else is known of its row."""
+    UNANNOTATED = "unannotated"
+    """No more rows show nothing than row effort explains: every row was annotated."""
+    SPURIOUS = "spurious"
+    """At most one of a hundred observed labels is not true."""
+    CLOSURE = "closure"
+    """A label is kept independently of the label that it implies."""
 
     @property
     def needs_audit(self) -> bool:
@@ -68,7 +78,9 @@ class FindingKind(StrEnum):
     PREDICTIONS = "predictions"
     """Metrics of predictions contradict the propensities, or each other."""
     SPURIOUS_LABELS = "spurious_labels"
-    """Labels of the audit that are observed and not true."""
+    """Labels of the audit that are observed and not true, too few to matter."""
+    NOT_TESTED = "not_tested"
+    """What these data cannot tell, and what would."""
     STANDARD_ERRORS = "standard_errors"
     """How exact unbiased metrics can be."""
     ESTIMATOR = "estimator"

@@ -73,6 +73,8 @@ def evidence_of(finding: Finding) -> str:
     text = FINDINGS[finding.kind].evidence(finding.values)
     if finding.kind is FindingKind.PASSED_TESTS:
         text += f": {'; '.join(map(name_of_test, finding.tests))}."
+    if finding.kind is FindingKind.NOT_TESTED:
+        text += f": {'; '.join(TESTS[kind].name for kind in finding.not_tested)}."
     return text
 
 
@@ -88,6 +90,7 @@ class _WithLabels(dict[str, Any]):
 
     def __init__(self, test: Test) -> None:
         super().__init__(test.values)
+        self.update({key: visible(name) for key, name in test.names.items()})
         for key in LABEL_KEYS & test.values.keys():
             name = test.names.get(key)
             self[key] = f"label {test.values[key]}" if name is None else f"`{visible(name)}`"
@@ -132,6 +135,14 @@ DEPENDENT = (
     "data do not remove. "
 )
 USE_AUDIT = "Use propensities estimated from this audit (`propensity.audit`)."
+MEASURED = (
+    "`evaluate(…, audit=…)` measures every metric from audited rows and assumes nothing of the "
+    "masks."
+)
+USE_EFFORT = (
+    'Fit it to this audit, `propensity.audit(…, mask="effort")`: `evaluate` then deconvolves '
+    "with the effort of rows and its doubt. " + MEASURED
+)
 
 
 def _empty_rows(values: Values) -> str:
@@ -234,7 +245,7 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "many labels".format_map,
         _plain(
             DEPENDENT + "Stratify rows by their number of labels, or model the propensity of an "
-            "entry (propensities may be given per row and label)."
+            "entry (propensities may be given per row and label). " + MEASURED
         ),
     ),
     TestKind.ROW: WordingOfTest(
@@ -242,10 +253,7 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "Labels of a row are kept or lost together",
         "two labels of a row are kept or lost together with correlation "
         "{correlation:+.3f}".format_map,
-        _plain(
-            DEPENDENT + "Some rows are annotated better than others: estimate propensities per row "
-            "group, or give them per row and label."
-        ),
+        _plain(DEPENDENT + "Some rows are annotated better than others. " + USE_EFFORT),
     ),
     TestKind.OTHER_LABELS: WordingOfTest(
         "keeping does not depend on other labels",
@@ -253,9 +261,59 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         _other_labels,
         lambda values: (
             DEPENDENT + "If one label stands in for another (a hierarchy, a synonym), merge them "
-            "or complete the implied ones first."
+            "or complete the implied ones first. " + MEASURED
             if values["pairs"]
             else ""
+        ),
+    ),
+    TestKind.SCORE: WordingOfTest(
+        "keeping does not depend on the model's score",
+        "Labels are kept more or less often where the model finds them obvious",
+        "from the lower to the upper quartile of a label's scores the odds of being kept change "
+        "by the factor {odds_factor:.2f}".format_map,
+        _plain(
+            "One propensity per label makes P@k, DCG@k and nDCG@k of this model wrong. Give "
+            "a propensity per entry, fitted on this audit; for recall use the measured estimate. "
+            + MEASURED
+        ),
+    ),
+    TestKind.COVARIATE: WordingOfTest(
+        "keeping does not depend on what else is known of the rows",
+        "Keeping a label depends on what else is known of the row",
+        "with `{covariate}` the odds of being kept change by the factor {odds_factor:.2f} per "
+        "standard deviation".format_map,
+        _plain(
+            DEPENDENT + "Estimate propensities for each group of rows (`propensity.audit` of its "
+            "rows). " + MEASURED
+        ),
+    ),
+    TestKind.UNANNOTATED: WordingOfTest(
+        "every row was annotated",
+        "Some rows were not annotated at all",
+        "{silent} of {rows} audited rows with true labels show none; about {share:.0%} of all rows "
+        "were not annotated".format_map,
+        _plain(USE_EFFORT),
+    ),
+    TestKind.SPURIOUS: WordingOfTest(
+        "few observed labels are wrong",
+        "Observed labels that are not true",
+        "{spurious} of {observed} observed labels in the audit are not among the complete ones, "
+        "{share:.1%} where corrections bear {tolerated:.0%}".format_map,
+        _plain(
+            "Corrections undo losses only and amplify what is wrong. State the share, "
+            "`propensity.MaskModel(p, spurious=…)`: corrected numbers are then called doubtful. "
+            + MEASURED
+        ),
+    ),
+    TestKind.CLOSURE: WordingOfTest(
+        "implied labels are kept independently",
+        "Labels are recorded together with those that they imply",
+        "{closed} of {pairs} implied labels are never missing where the label below is recorded; "
+        "the clearest: {other_label} is kept in {kept_with:.0%} of the rows that show {label}, in "
+        "{kept_without:.0%} of those that lost it".format_map,
+        _plain(
+            DEPENDENT + "Records were completed along a hierarchy. Leave implied labels out (they "
+            "follow from the others) and evaluate the lowest ones. " + MEASURED
         ),
     ),
 }
@@ -364,8 +422,21 @@ FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
         "{spurious} of {observed} observed labels in the audit are not among the complete "
         "ones.".format_map,
         _plain(
-            "Corrections undo losses only; spurious labels are amplified. Remove them, or check "
-            "which of the two annotations is wrong."
+            "Too few to matter: corrections undo losses only and amplify what is wrong, but "
+            "`evaluate` bears 1 % of it."
+        ),
+    ),
+    FindingKind.NOT_TESTED: WordingOfFinding(
+        "What these data cannot tell",
+        lambda values: (
+            "Not tested with this audit" if values["audited"] else "Labels alone do not show"
+        ),
+        lambda values: (
+            "Give the model's scores of the audited rows (`scores`), and what else is known of "
+            "them, such as annotator or source (`covariates`); the rest needs more audited rows."
+            if values["audited"]
+            else "An audit of some hundred rows tells (`unmask audit plan`, then `diagnose` with "
+            "`audit`). Until then the sensitivity of an estimate says how far each could move it."
         ),
     ),
     FindingKind.STANDARD_ERRORS: WordingOfFinding(

@@ -13,16 +13,18 @@ effort gives exactly 0, and one that does gives the mean over what it allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 
 from unmask._typing import Bools, Floats
 from unmask.propensity.row_effort import MOST, normal
 
 CORRELATIONS = np.linspace(0.0, MOST, 19)
 SHARES = 13
+POINTS = 61
+"""Of the integral over effort: 20 labels of a row tell its effort to a quarter of a deviation."""
 SMALLEST = 1e-9
 """A chance below which nothing is certain, so that one odd row does not decide everything."""
 
@@ -102,8 +104,36 @@ def estimate_effort(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) ->
     >>> posterior.row_effort + posterior.unannotated > 0.4
     True
     """
+    grid = log_likelihoods(kept, true_labels, p)
+    posterior = np.exp(grid.log_likelihood - grid.log_likelihood.max())
+    posterior *= _spike(grid.correlations.size)[:, None] * _spike(grid.shares.size)
+    return EffortPosterior(grid.correlations, grid.shares, posterior / posterior.sum())
+
+
+class EffortGrid(NamedTuple):
+    """How likely an audit is for values of ρ (rows) and of π₀ (columns), the first of each 0."""
+
+    correlations: Floats
+    shares: Floats
+    log_likelihood: Floats
+
+
+def log_likelihoods(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) -> EffortGrid:
+    """The log-likelihood of the audited rows over a grid of ρ and π₀.
+
+    Parameters
+    ----------
+    kept, true_labels, p
+        As in `estimate_effort`.
+
+    Returns
+    -------
+    EffortGrid
+    """
     some = np.diff(true_labels.indptr) > 0
     kept, true_labels = sp.csr_array(kept[some]), sp.csr_array(true_labels[some])
+    used = np.flatnonzero(np.bincount(true_labels.indices, minlength=p.size))
+    kept, true_labels, p = kept[:, used], sp.csr_array(true_labels[:, used]), p[used]
     lost = sp.csr_array(true_labels - kept)
     silent = np.diff(kept.indptr) == 0
     shares = _shares(silent)
@@ -111,9 +141,7 @@ def estimate_effort(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) ->
         [[_log_likelihood(kept, lost, silent, p, rho, share) for share in shares]
          for rho in CORRELATIONS]
     )  # fmt: skip
-    posterior = np.exp(log_likelihood - log_likelihood.max())
-    posterior *= _spike(CORRELATIONS.size)[:, None] * _spike(shares.size)
-    return EffortPosterior(CORRELATIONS, shares, posterior / posterior.sum())
+    return EffortGrid(CORRELATIONS, shares, log_likelihood)
 
 
 def _shares(silent: Bools) -> Floats:
@@ -133,10 +161,11 @@ def _spike(size: int) -> Floats:
 def _log_likelihood(
     kept: sp.csr_array, lost: sp.csr_array, silent: Bools, p: Floats, rho: float, share: float
 ) -> float:
-    effort = normal(rho, share)
+    effort = normal(rho, share, POINTS)
     chance = np.clip(effort.propensities(p), SMALLEST, 1 - SMALLEST).T  # labels × points
     by_point = kept @ np.log(chance) + lost @ np.log1p(-chance)
-    annotated = logsumexp(by_point + np.log(effort.weights), axis=1)
+    largest = by_point.max(axis=1)
+    annotated = largest + np.log(np.exp(by_point - largest[:, None]) @ effort.weights)
     rows = np.log1p(-share) + annotated
     if share:
         rows = np.where(silent, np.logaddexp(np.log(share), rows), rows)

@@ -1,0 +1,113 @@
+"""Unannotated rows, wrong labels and closed hierarchies: exact chances, and what is found."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.helpers.diagnoses import L, planted
+from unmask import data
+from unmask.diagnosis import diagnose, recording
+from unmask.diagnosis.kinds import TestKind
+from unmask.propensity import MaskModel
+
+
+def test_the_chance_of_wrong_labels_is_binomial() -> None:
+    test = recording.spurious(3, 40)
+    below = sum(comb(40, x) * 0.01**x * 0.99 ** (40 - x) for x in range(3))
+    assert test.p_value == pytest.approx(1 - below)
+    assert recording.spurious(0, 40).p_value == 1
+
+
+def test_closure_agrees_with_counting_arrangements() -> None:
+    """Label 1 implies label 0; of 8 rows with both, 4 show label 1 and 5 show label 0."""
+    true = np.ones((10, 2), np.float32)
+    true[8:, 1] = 0
+    kept = np.zeros_like(true)
+    kept[:4, 1], kept[[0, 1, 2, 3, 4, 8], 0] = 1, 1
+    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    same = [set(rows) >= {0, 1, 2, 3} for rows in combinations(range(8), 5)]
+    assert test.p_value == pytest.approx(np.mean(same))
+    assert (test.values["label"], test.values["other_label"]) == (1, 0)
+    assert (test.values["kept_with"], test.values["kept_without"]) == (1.0, 0.25)
+    assert test.values["closed"] == test.values["pairs"] == 1
+
+
+def test_without_implied_labels_there_is_no_test_of_closure() -> None:
+    true = sp.csr_array(np.array([[1, 0], [0, 1]] * 6, dtype=np.float32))
+    assert list(recording.closure(true, true)) == []
+
+
+def test_a_closed_hierarchy_is_found() -> None:
+    true = np.zeros((200, 4), np.float32)
+    true[:, 0] = true[:120, 1] = true[80:, 2] = true[:60, 3] = 1  # 1, 2, 3 imply 0; 3 implies 1
+    kept = data.hide(sp.csr_array(true), np.full(4, 0.4), seed=0).toarray()
+    plain = diagnose(kept, np.full(4, 0.4), (kept, true))
+    assert plain.finding("closure") is None
+    kept[:, 1] = np.maximum(kept[:, 1], kept[:, 3])
+    kept[:, 0] = np.maximum(kept[:, 0], kept[:, 1:].max(axis=1))
+    closed = diagnose(kept, np.full(4, 0.4), (kept, true), names=["a", "b", "c", "d"])
+    finding = closed.finding("closure")
+    assert finding is not None
+    assert "never missing where the label below is recorded" in finding.evidence
+    assert "hierarchy" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("mask", "guilty"),
+    [
+        (MaskModel(np.full(L, 0.5)), False),
+        (MaskModel(np.full(L, 0.5), row_effort=0.5), False),
+        (MaskModel(np.full(L, 0.5), unannotated=0.3), True),
+    ],
+)
+def test_unannotated_rows_are_told_from_rows_of_little_effort(
+    mask: MaskModel, guilty: bool
+) -> None:
+    true = planted(800, seed=3)
+    observed = data.hide(true, mask, seed=1)
+    rows = slice(0, 300)
+    tests = recording.recording(sp.csr_array(observed[rows]), sp.csr_array(true[rows]))
+    chance = {test.kind: test for test in tests}[TestKind.UNANNOTATED]
+    assert (chance.p_value < 1e-3) == guilty
+    assert (chance.values["share"] > 0.15) == guilty
+
+
+def test_few_rows_are_not_tested_for_being_unannotated() -> None:
+    true = sp.csr_array(np.ones((19, 2), np.float32))
+    kept = sp.csr_array(np.repeat([[1.0, 1.0], [0.0, 0.0]], [10, 9], axis=0))
+    assert TestKind.UNANNOTATED not in {each.kind for each in recording.recording(kept, true)}
+
+
+def test_what_cannot_be_known_is_listed() -> None:
+    true = planted(400, seed=3)
+    p = np.full(L, 0.5)
+    observed = data.hide(true, p, seed=0)
+    alone = diagnose(observed, p).finding("not_tested")
+    assert alone is not None
+    assert set(alone.not_tested) == {kind for kind in TestKind if kind.needs_audit}
+    assert "every row was annotated" in alone.evidence
+    assert "`unmask audit plan`" in alone.advice
+    audited = diagnose(observed, p, (observed[:100], true[:100])).finding("not_tested")
+    assert audited is not None
+    assert {TestKind.SCORE, TestKind.COVARIATE} <= set(audited.not_tested)
+    assert TestKind.ROW not in audited.not_tested
+    assert "`scores`" in audited.advice
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [(1, "spurious_labels"), (40, "spurious")])
+def test_wrong_labels_are_a_warning_until_they_matter(wrong: int, kind: str) -> None:
+    true = planted(400)
+    p = np.full(L, 0.5)
+    observed = data.hide(true, p, seed=0).tolil()
+    free = np.argwhere(true[:100].toarray() == 0)[:: 5300 // wrong][:wrong]
+    observed[free[:, 0], free[:, 1]] = 1
+    seen = sp.csr_array(observed.tocsr())
+    diagnosis = diagnose(seen, p, (seen[:100], true[:100]))
+    finding = diagnosis.finding(kind)
+    assert finding is not None
+    assert finding.severity == ("error" if kind == "spurious" else "warning")
