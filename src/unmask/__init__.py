@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         audit,
         data,
         diagnosis,
+        label_sets,
         linear,
         losses,
         metrics,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from unmask._kernels import set_threads
     from unmask.diagnosis.diagnose import diagnose
+    from unmask.label_sets import LabelSets
     from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "set_threads": "_kernels",
     "TopK": "predictions",
+    "LabelSets": "label_sets",
     "Evaluator": "metrics",
     "compare": "metrics",
     "evaluate": "metrics",
@@ -49,6 +52,7 @@ _HOMES = {
 
 __all__ = [
     "Evaluator",
+    "LabelSets",
     "LinearClassifier",
     "TopK",
     "__version__",
@@ -58,6 +62,7 @@ __all__ = [
     "diagnose",
     "diagnosis",
     "evaluate",
+    "label_sets",
     "linear",
     "losses",
     "metrics",

@@ -54,6 +54,6 @@ def test_estimates_that_need_the_same_column_share_it() -> None:
     used |= set(made.products.values())
     assert used == set(range(made.columns))  # none twice, none missing
     assert len(made.products) == 1
-    assert not made.integrates
-    assert plan.make(["R@1"], ["vanilla"], width=5, n_labels=9, tau=0, clip=1).integrates is False
+    assert made.integrates == set()
+    assert plan.make(["R@1"], ["vanilla"], width=5, n_labels=9, tau=0, clip=1).integrates == set()
     assert plan.make(["R@1"], ["unbiased"], width=5, n_labels=9, tau=0, clip=1).integrates

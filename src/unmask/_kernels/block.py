@@ -23,7 +23,9 @@ from unmask._typing import Bools, Floats, Ints
 
 Indices = NDArray[np.integer]
 
-Need = Literal["rest", "every rest", "ideal", "largest", "quadrature"]
+Need = Literal[
+    "rest", "every rest", "ideal", "largest", "quadrature", "set quadrature", "long quadrature"
+]
 """What a kernel reads beside the hits: see `Kernel`."""
 
 # Without reference counts, which two threads would wait for several times per row; such functions
@@ -46,7 +48,9 @@ class Kernel:
     needs
         What `function` reads beside the hits. "rest": the observed labels that were not predicted
         (`block.rest`), in rows with a hit; "every rest": in all rows; "ideal": 1/IDCG
-        (`block.ideal`); "quadrature": rules for rows of every length (`block.tables`). With
+        (`block.ideal`); "quadrature": rules for rows of every length (`block.tables`), "set
+        quadrature" and "long quadrature" also for those of m labels and s predictions: m + s, and
+        m + 4s and 4m + s. With
         "largest", `block.hits` holds the largest 1/p of every row in place of those of its hits:
         what the best ranking would score.
     """
@@ -76,6 +80,7 @@ class Tables(NamedTuple):
     nodes: Floats  # Gauss–Legendre on [0, 1]: the rule of n nodes begins at starts[n]
     weights: Floats
     starts: Ints
+    n_labels: int  # L
 
 
 class Draws(NamedTuple):

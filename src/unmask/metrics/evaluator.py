@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data.judgements import Judgements
+from unmask.label_sets import LabelSets
 from unmask.metrics import estimates, perturbation, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
 from unmask.metrics.propensity_uncertainty import Drawn
-from unmask.metrics.registry import METRICS, MICRO, split, split_measured
+from unmask.metrics.registry import METRICS, split
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.predictions import TopK
@@ -37,8 +38,15 @@ if TYPE_CHECKING:
     from unmask.metrics.measured.covariates import CovariatesLike
 
 
+Predictions: TypeAlias = "TopK | LabelSets | ScoresLike"
+"""The best labels of every row, a set of them, or scores of all."""
+
+OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1", "macro-F1")
+"""What is estimated of sets if nothing is said."""
+
+
 def evaluate(
-    top: TopK | ScoresLike,
+    top: Predictions,
     labels: LabelsLike,
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
@@ -49,11 +57,11 @@ def evaluate(
     covariates: CovariatesLike | None = None,
     **options: Unpack[EvaluatorOptions],
 ) -> Table:
-    """Estimate ranking metrics from observed labels, with their uncertainty.
+    """Estimate metrics of rankings and sets from observed labels, with their uncertainty.
 
     Parameters
     ----------
-    top : TopK or (n, L) scores
+    top : TopK, LabelSets or (n, L) scores
         Predictions; of scores, dense or sparse, the top is taken.
     labels : (n, L) matrix of 0 and 1
         The observed labels, dense or sparse.
@@ -64,7 +72,8 @@ def evaluate(
         that out. A MaskModel also states row effort and unannotated rows, by which `deconvolved`
         is fitted.
     metrics : sequence of str, optional
-        Names in `METRICS` with a cut-off; by default P, R and nDCG at 1, 3 and 5.
+        Names in `METRICS`, with a cut-off where they need one; by default P, R and nDCG at 1, 3
+        and 5, of sets those of `OF_SETS`.
     estimators : sequence of str, optional
         Names in `ESTIMATORS`, each used for the metrics that it can estimate; by default vanilla
         and, with propensities, unbiased.
@@ -107,10 +116,7 @@ def evaluate(
     (0.75, 0.75)
     """
     if metrics is None:
-        width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
-        if width < 1:
-            raise ValueError("there are no predictions to evaluate; give at least one per row.")
-        metrics = [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
+        metrics = default_metrics(top)
     if audit is not None:
         from unmask.metrics.measured.evaluation import beside_measured  # made of this module
 
@@ -122,7 +128,7 @@ def evaluate(
             ),
         )  # fmt: skip
     chosen = estimators or default_estimators(propensity)
-    if isinstance(propensity, PropensityEstimate | MaskModel):
+    if isinstance(propensity, PropensityEstimate | MaskModel) or isinstance(top, LabelSets):
         top = as_top(top, metrics)
     quick: EvaluatorOptions = {**options, "interval": "normal"}
 
@@ -160,7 +166,7 @@ class _Again:
         if each.estimator != "unbiased" or each.basis is not None or not np.isfinite(each.value):
             return each
         metric, k = split(each.metric)
-        if METRICS[metric].over != "rows":
+        if METRICS[metric].over == "labels":
             return each
         again = partial(_value_again, self, each.metric)
         rows = (self.top, self.labels, self.propensity)
@@ -174,7 +180,7 @@ def _value_again(rows: _Again, metric: str, propensity: PropensityLike) -> float
 
 
 def evaluate_once(
-    top: TopK | ScoresLike,
+    top: Predictions,
     labels: LabelsLike,
     propensity: PropensityLike | None,
     metrics: Sequence[str],
@@ -190,7 +196,7 @@ def evaluate_once(
 
 
 def contributions(
-    top: TopK | ScoresLike,
+    top: Predictions,
     labels: LabelsLike,
     propensity: PropensityLike | None = None,
     *,
@@ -315,7 +321,7 @@ class Evaluator:
 
     def update(
         self,
-        top: TopK | ScoresLike,
+        top: Predictions,
         labels: LabelsLike,
         *,
         first_row: int | None = None,
@@ -325,7 +331,7 @@ class Evaluator:
 
         Parameters
         ----------
-        top : TopK or (rows, L) scores
+        top : TopK, LabelSets or (rows, L) scores
             Predictions.
         labels : (rows, L) matrix of 0 and 1
             The observed labels.
@@ -408,7 +414,7 @@ class Evaluator:
 
     def _pass(
         self,
-        top: TopK | ScoresLike,
+        top: Predictions,
         labels: LabelsLike,
         entries: PropensityLike | None,
         first_row: int,
@@ -461,7 +467,7 @@ class Evaluator:
             )
         return self._inverse
 
-    def _listed(self, top: TopK | ScoresLike, observed: sp.csr_array) -> NDArray[np.int32]:
+    def _listed(self, top: Predictions, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK` or of scores."""
         top = as_top(top, self._metrics)
         _validation.same_rows(top.labels, observed, "predictions", "labels")
@@ -492,6 +498,16 @@ class _Sums:
             )
 
 
+def default_metrics(top: Predictions) -> list[str]:
+    """What is estimated if nothing is said: P, R and nDCG of rankings, F1 and its like of sets."""
+    if isinstance(top, LabelSets):
+        return list(OF_SETS)
+    width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
+    if width < 1:
+        raise ValueError("there are no predictions to evaluate; give at least one per row.")
+    return [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
+
+
 def default_estimators(propensity: object) -> list[str]:
     """What is estimated by if nothing is said: vanilla and, with propensities, unbiased."""
     return ["vanilla"] if propensity is None else ["vanilla", "unbiased"]
@@ -503,17 +519,37 @@ def run_of(sums: state.State, source: Source, confidence: float) -> Run:
     return Run(source, sums.rows, sums.empty_rows, confidence, lost, sums.complete)
 
 
-def as_top(top: TopK | ScoresLike, metrics: Sequence[str]) -> TopK:
-    """`top`, or of scores as many of the best as the metrics look at."""
+def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:
+    """`top`; of scores as many of the best as the metrics look at; sets as lists without order."""
     if isinstance(top, TopK):
         return top
+    names = [(name, *split(name)) for name in metrics]
+    if isinstance(top, LabelSets):
+        _refuse_order(names)
+        return top.as_top()
     n_labels = _validation.width(top, "scores")
-    longest = max(_cut_off(name) or n_labels for name in metrics)
+    _refuse_all_labels(names, sparse=bool(sp.issparse(top)))
+    longest = max(k or n_labels for _, _, k in names)
     return TopK.from_scores(top, min(longest, n_labels))
 
 
-def _cut_off(name: str) -> int | None:
-    return (split_measured if name.partition("@")[0] in MICRO else split)(name)[1]
+def _refuse_order(names: Sequence[tuple[str, str, int | None]]) -> None:
+    for name, metric, k in names:
+        if k is not None or not METRICS[metric].of_sets:
+            fitting = ", ".join(OF_SETS)
+            raise ValueError(
+                f"{name} needs an order, and sets have none; give scores or a TopK, or ask for "
+                f"metrics of sets, such as {fitting}."
+            )
+
+
+def _refuse_all_labels(names: Sequence[tuple[str, str, int | None]], *, sparse: bool) -> None:
+    for name, metric, k in names:
+        if k is None and METRICS[metric].of_sets and not sparse:
+            raise ValueError(
+                f"{name} needs to know which labels are predicted; give "
+                f"`LabelSets.from_scores(scores, threshold)`, or cut the ranking, like {name}@5."
+            )
 
 
 def _refuse_per_entry(new_plan: Plan) -> None:

@@ -36,6 +36,8 @@ SPURIOUS = 0.01
 """Wrong labels count against corrections if even the lower end of their share is above this."""
 SPURIOUS = 0.01
 """A share of wrong labels from which on corrections, which know only losses, are off."""
+PRECISIONS = frozenset({"P", "sample-P", "micro-P"})
+"""Metrics that an unbiased estimate can only put above 1 if propensities are too low."""
 OWN = frozenset({"vanilla", "normalized", "measured"})
 """Estimators whose numbers do not rest on the propensities as a claim about the truth."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
@@ -114,7 +116,7 @@ def _above_range(estimates: list[Estimate], run: Run) -> Iterator[Evidence]:
     """The unbiased P@k that is furthest above 1 in standard errors, if that is no chance."""
     precisions = [
         each for each in estimates
-        if each.estimator == "unbiased" and split(each.metric)[0] == "P"
+        if each.estimator == "unbiased" and split(each.metric)[0] in PRECISIONS
         and each.verdict.reason is not Reason.FEW_ROWS and 0 < each.standard_error < math.inf
     ]  # fmt: skip
     if not precisions:

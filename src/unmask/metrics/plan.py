@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from unmask import _validation
-from unmask._kernels.block import Kernel
+from unmask._kernels.block import Kernel, Need
 from unmask._kernels.metrics import Call, Program
 from unmask._kernels.metrics import View as ProgramView
 from unmask._typing import Ints
@@ -24,6 +24,9 @@ from unmask.metrics.robustness import GAMMAS
 
 View = tuple[float, float]
 Key = tuple[View, str]
+
+WHOLE = int(np.iinfo(np.int64).max)
+"""The cut-off of a metric that reads the whole list of a row as its set, whatever its length."""
 
 VANILLA: View = (0.0, math.inf)
 EVERYTHING: View = (1.0, math.inf)
@@ -75,23 +78,31 @@ class Plan:
         return tuple(dict.fromkeys(each for each in kernels if forms & set(each.forms)))
 
     @property
-    def integrates(self) -> bool:
-        """Does any column need quadrature rules for the sizes of rows?"""
-        return any(
-            tau > 0 and form in kernel.forms and "quadrature" in kernel.needs
+    def integrates(self) -> set[Need]:
+        """Which quadrature rules columns need, of those that depend on the sizes of rows."""
+        return {
+            need
             for kernel in self.kernels
             for (tau, _), form in self.starts
-        )
+            for need in kernel.needs
+            if tau > 0 and form in kernel.forms and "quadrature" in need
+        }
+
+    def cut_offs(self, width: int) -> Ints:
+        """The cut-offs for lists of some width: no longer than that where all of a list counts."""
+        finite = self.ks[self.ks != WHOLE]
+        longest = max(width, int(finite.max(initial=0)))
+        return np.minimum(self.ks, longest)
 
     def column(self, key: Key, k: int) -> int:
         """The column of a (view, form) at k."""
         return self.starts[key] + int(np.searchsorted(self.ks, k))
 
-    def program(self) -> Program:
-        """What a pass over rows must compute."""
+    def program(self, cut_offs: Ints) -> Program:
+        """What a pass over rows must compute, for lists cut off there."""
         triples = [(x, y, z) for (x, y), z in self.products.items()]
         return Program(
-            ks=self.ks,
+            ks=cut_offs,
             views=tuple(self._program_view(view) for view in self.views),
             columns=self.columns,
             products=np.array(triples, dtype=np.int64).reshape(-1, 3),
@@ -157,15 +168,16 @@ def _cells(
 ) -> Iterable[Cell]:
     for name in metrics:
         metric, k = split(name)
-        k = width if k is None else k
-        if k > width and width < n_labels:
+        about = METRICS[metric]
+        if k is None:
+            k = WHOLE if about.of_sets else width
+        elif k > width and width < n_labels:
             raise ValueError(
                 f"{name} needs the first {k} predictions of every row; there are {width}. "
                 f"Predict the top {k}, or ask for @{width}."
             )
-        chosen = _chosen(name, METRICS[metric], estimators)
-        for estimator in chosen:
-            keys = _keys(METRICS[metric], estimator, tau, clip)
+        for estimator in _chosen(name, about, estimators):
+            keys = _keys(about, estimator, tau, clip)
             yield Cell(name, metric, estimator, k, keys)
 
 
@@ -191,7 +203,8 @@ def _keys(metric: Metric, estimator: str, tau: float | str, clip: float) -> tupl
     if metric.over == "labels" or estimator == "deconvolved":
         return ()
     if metric.over == "ratio":
-        return ((EVERYTHING, metric.form), (EVERYTHING, metric.forms[estimator]))
+        (view,) = views.get(estimator, [EVERYTHING])
+        return ((view, metric.form), (view, metric.forms.get(estimator, metric.below)))
     form = metric.forms.get(estimator, metric.form)
     return tuple(product(views.get(estimator, [EVERYTHING]), [form]))
 

@@ -175,8 +175,9 @@ def widen(
 def dependence_judged(table: Table, effect: float) -> Table:
     """`table`, doubtful where estimates need labels of a row to go missing independently.
 
-    P@k and DCG@k add up labels, so what labels do together does not matter to them; all others by
-    a corrected estimator are biased where a row's labels are kept or lost together.
+    Metrics that add up labels (P@k, DCG@k, micro and macro metrics) do not care what labels do
+    together; all others by a corrected estimator are biased where a row's labels are kept or lost
+    together.
     """
     if effect <= TOGETHER:
         return table
@@ -198,7 +199,7 @@ def _dependent(verdict: Verdict, effect: float) -> Verdict:
 
 def _needs_independence(each: Estimate) -> bool:
     corrected = each.estimator not in ("vanilla", "normalized")
-    adds_up = split(each.metric)[0] in ("P", "DCG", "macro-P", "macro-R")
+    adds_up = METRICS[split(each.metric)[0]].adds_up
     return corrected and not adds_up and each.verdict.usable
 
 

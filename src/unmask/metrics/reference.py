@@ -283,3 +283,48 @@ def kendall_tau(ranking: Labels, labels: Labels, k: int) -> float:
 def _is_right(ranking: Labels, labels: Labels, k: int) -> Bools:
     """Which of the first k predictions are true labels."""
     return np.isin(np.asarray(ranking[:k], np.int64), np.asarray(labels, np.int64))
+
+
+def _set_reference(score: Callable[[int, int, int], float], formula: str) -> Reference:
+    """The definition of a metric of sets, from the numbers of hits, predictions and labels."""
+
+    def of_row(ranking: Labels, labels: Labels, k: int) -> float:
+        is_right = _is_right(ranking, labels, k)
+        return score(int(is_right.sum()), is_right.size, len(labels))
+
+    of_row.__doc__ = f"""{formula} of the first k predictions as a set P, N being the true labels.
+
+    Parameters
+    ----------
+    ranking
+        Numbers of the predicted labels, at most once each.
+    labels
+        Numbers of the true labels, in any order.
+    k
+        How many predictions count, at least 1.
+
+    Returns
+    -------
+    float
+        The metric of this row; 0 where it would divide by 0.
+    """
+    return of_row
+
+
+set_precision = _set_reference(lambda h, size, n: h / max(size, 1), "sample-P: hits / |P|")
+set_recall = _set_reference(lambda h, size, n: h / max(n, 1), "sample-R: hits / N")
+set_f1 = _set_reference(
+    lambda h, size, n: 2 * h / max(size + n, 1), "sample-F1: 2 hits / (|P| + N)"
+)
+set_f05 = _set_reference(
+    lambda h, size, n: 5 * h / max(4 * size + n, 1), "sample-F0.5: 5 hits / (4|P| + N)"
+)
+set_f2 = _set_reference(
+    lambda h, size, n: 5 * h / max(size + 4 * n, 1), "sample-F2: 5 hits / (|P| + 4N)"
+)
+set_jaccard = _set_reference(
+    lambda h, size, n: h / max(size + n - h, 1), "sample-Jaccard: hits / (|P| + N − hits)"
+)
+subset_accuracy = _set_reference(
+    lambda h, size, n: float(h == size == n), "subset-accuracy: 1 if P are the true labels"
+)

@@ -2,8 +2,15 @@
 
 A metric is written `name@k`; `R-precision`, `MRR` and `Kendall-tau` without `@k` use the whole
 list of predictions. Y* are the true labels, N = |Y*|, q = 1/p, and a row without labels
-contributes 0 to every metric (it counts in the mean). A row with fewer than k predictions is
-scored as if its empty places held wrong labels: P@k still divides by k.
+contributes 0 to every metric (it counts in the mean), unless the metric counts wrong pairs or asks
+whether a row is right altogether. A row with fewer than k predictions is scored as if its empty
+places held wrong labels: P@k still divides by k.
+
+Metrics *of sets* (`sample-…`, `micro-…`, `macro-…`, `Hamming`, `subset-accuracy`) read a list as
+the set P of its labels, whatever its length and order: all of it, or with `@k` the first k. A list
+that is shorter is a smaller set, so sample-P@k divides by the predictions that there are. Micro
+metrics divide sums over all rows; with propensities both sums are unbiased, and their ratio is to
+first order.
 
 Most estimators are one formula read with different inverse propensities (a *view*): all 1 for
 `vanilla`, 1/p for `unbiased`, something between for `tempered` and `clipped`. A metric therefore
@@ -19,17 +26,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from unmask import _validation
-from unmask._kernels import ranking, ranking_exact, subsample
+from unmask._kernels import ranking, ranking_exact, sets, subsample
 from unmask._kernels.block import Kernel
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 
-MICRO = {
-    "micro-P": "hits / predictions, both summed over all rows",
-    "micro-R": "hits / true labels, both summed over all rows",
-    "micro-F1": "2 · hits / (predictions + true labels), each summed over all rows",
-}
-"""Metrics of pairs, which an audit measures."""
+MICRO = ("micro-P", "micro-R", "micro-F1")
+"""Ratios of sums over pairs that an audit measures."""
 LINEAR = frozenset({"P", "DCG", *MICRO})
 """Metrics that add up pairs (or divide such sums): judged pairs anywhere measure them."""
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
@@ -54,6 +57,8 @@ class Metric:
         counts per label.
     kernels
         What fills the forms of a metric over rows, or of a ratio.
+    below
+        Of a ratio that views read: the form of its denominator.
     reference
         The definition for one row in plain NumPy; `None` unless over "rows".
     at_most
@@ -62,6 +67,11 @@ class Metric:
         Whether the estimator of that name knows the metric.
     whole_list
         Whether the name may come without `@k`.
+    of_sets
+        Whether predictions are read as a set, of as many labels as there are.
+    adds_up
+        Whether it adds up pairs, or divides such sums: then it does not matter to a correction
+        which labels of a row go missing together.
     higher_is_better
         False for a loss.
     """
@@ -72,10 +82,13 @@ class Metric:
     views: tuple[str, ...] = VIEWS
     over: Literal["rows", "ratio", "labels"] = "rows"
     kernels: tuple[Kernel, ...] = ()
+    below: str = ""
     reference: Reference | None = None
     at_most: float | None = 1.0
     deconvolved: bool = False
     whole_list: bool = False
+    of_sets: bool = False
+    adds_up: bool = False
     higher_is_better: bool = True
 
     @property
@@ -122,11 +135,8 @@ def split_measured(name: str) -> tuple[str, int | None]:
     ValueError: PSP@5 is not measured by an audit; use metrics over rows, or: micro-F1, micro-P,
     micro-R.
     """
-    metric, separator, k = name.partition("@")
-    if metric in MICRO and separator and re.fullmatch(r"[1-9][0-9]*", k):
-        return metric, int(k)
     metric, cut_off = split(name)
-    if METRICS[metric].over != "rows":
+    if METRICS[metric].over != "rows" and metric not in MICRO:
         raise ValueError(
             f"{name} is not measured by an audit; use metrics over rows, or: "
             f"{', '.join(sorted(MICRO))}."
@@ -182,6 +192,60 @@ _BOUNDS = Kernel(
     needs=("rest",),
 )
 _SELF = Kernel(("recall_self", "f1_self"), ranking_exact.self_normalized, needs=("rest",))
+_SET_MEANS = Kernel(
+    ("set_precision", "set_recall", "set_f1", "set_jaccard"),
+    sets.means,
+    vanilla=sets.observed_means,
+    needs=("rest", "set quadrature"),
+)
+_SET_F = Kernel(
+    ("set_f05", "set_f2"),
+    sets.weighted_f,
+    vanilla=sets.observed_weighted_f,
+    needs=("rest", "long quadrature"),
+)
+_EQUAL = Kernel(("subset_accuracy",), sets.equal, needs=("every rest",))
+_TOTALS = Kernel(
+    (
+        "hits",
+        "predicted",
+        "positives",
+        "half_both",
+        "f05_below",
+        "f2_below",
+        "union",
+        "wrong",
+        "all_labels",
+    ),
+    sets.totals,
+    needs=("every rest",),
+)
+
+
+def _of_rows(
+    meaning: str, form: str, kernel: Kernel, definition: Reference, *, adds_up: bool = False
+) -> Metric:
+    """A mean over rows of a metric of sets."""
+    return Metric(
+        meaning, form, kernels=(kernel,), reference=definition, whole_list=True, of_sets=True,
+        adds_up=adds_up,
+    )  # fmt: skip
+
+
+def _micro(meaning: str, below: str) -> Metric:
+    """Σ hits over another sum, both over all rows."""
+    return Metric(
+        f"{meaning}, each summed over all rows", "hits", views=("vanilla", "unbiased"),
+        over="ratio", kernels=(_TOTALS,), below=below, whole_list=True, of_sets=True, adds_up=True,
+    )  # fmt: skip
+
+
+def _macro(meaning: str, form: str, *views: str) -> Metric:
+    """A mean over labels, from their counts."""
+    return Metric(
+        meaning, form, views=views, over="labels", whole_list=True, of_sets=True, adds_up=True
+    )
+
 
 METRICS: dict[str, Metric] = {
     "P": Metric(
@@ -190,6 +254,7 @@ METRICS: dict[str, Metric] = {
         kernels=(_PRECISION,),
         reference=reference.precision,
         deconvolved=True,
+        adds_up=True,
     ),
     "R": Metric(
         "hits among the first k, divided by N",
@@ -232,6 +297,7 @@ METRICS: dict[str, Metric] = {
         kernels=(_DCG,),
         reference=reference.dcg,
         at_most=None,
+        adds_up=True,
     ),
     "nDCG": Metric(
         "DCG@k divided by its best value, Σ over ranks up to min(k, N)",
@@ -296,28 +362,65 @@ METRICS: dict[str, Metric] = {
         views=(),
         over="ratio",
     ),
-    "macro-P": Metric(
-        "per label: hits / times predicted; mean over labels",
-        "precision",
-        views=("vanilla", "unbiased"),
-        over="labels",
+    "sample-P": _of_rows(
+        "hits / predictions, mean over rows", "set_precision", _SET_MEANS, reference.set_precision,
+        adds_up=True,
     ),
-    "macro-R": Metric(
+    "sample-R": _of_rows(
+        "hits / N, mean over rows", "set_recall", _SET_MEANS, reference.set_recall
+    ),
+    "sample-F1": _of_rows(
+        "2 · hits / (predictions + N), mean over rows", "set_f1", _SET_MEANS, reference.set_f1
+    ),
+    "sample-F0.5": _of_rows(
+        "1.25 · hits / (predictions + N/4), mean over rows", "set_f05", _SET_F, reference.set_f05
+    ),
+    "sample-F2": _of_rows(
+        "5 · hits / (predictions + 4N), mean over rows", "set_f2", _SET_F, reference.set_f2
+    ),
+    "sample-Jaccard": _of_rows(
+        "hits / (predictions + N − hits), mean over rows", "set_jaccard", _SET_MEANS,
+        reference.set_jaccard,
+    ),
+    "subset-accuracy": _of_rows(
+        "share of rows whose predictions are the true labels, all of them", "subset_accuracy",
+        _EQUAL, reference.subset_accuracy,
+    ),
+    "Hamming": Metric(
+        "share of pairs of a row and a label that are wrong: predictions + N − 2 · hits, over all "
+        "labels (a loss)",
+        "wrong",
+        views=("vanilla", "unbiased"),
+        over="ratio",
+        kernels=(_TOTALS,),
+        below="all_labels",
+        whole_list=True,
+        of_sets=True,
+        adds_up=True,
+        higher_is_better=False,
+    ),
+    "micro-P": _micro("hits / predictions", "predicted"),
+    "micro-R": _micro("hits / N", "positives"),
+    "micro-F1": _micro("2 · hits / (predictions + N)", "half_both"),
+    "micro-F0.5": _micro("1.25 · hits / (predictions + N/4)", "f05_below"),
+    "micro-F2": _micro("5 · hits / (predictions + 4N)", "f2_below"),
+    "micro-Jaccard": _micro("hits / (predictions + N − hits)", "union"),
+    "macro-P": _macro(
+        "per label: hits / times predicted; mean over labels", "precision", "vanilla", "unbiased"
+    ),
+    "macro-R": _macro(
         "per label: hits / times right; mean over labels (propensities cancel where masks do not "
         "depend on the score)",
         "recall",
-        views=("vanilla",),
-        over="labels",
+        "vanilla",
     ),
-    "macro-F1": Metric(
+    "macro-F1": _macro(
         "per label: 2 · hits / (times predicted + times right); mean over labels",
         "f1",
-        views=("vanilla", "unbiased"),
-        over="labels",
+        "vanilla",
+        "unbiased",
     ),
-    "coverage": Metric(
-        "share of labels that are hit at least once", "coverage", views=("vanilla",), over="labels"
-    ),
+    "coverage": _macro("share of labels that are hit at least once", "coverage", "vanilla"),
 }  # fmt: skip
 
 ESTIMATORS: dict[str, Estimator] = {

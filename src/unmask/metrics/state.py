@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
-from unmask._kernels.block import Draws, Rows, Tables
+from unmask._kernels.block import Draws, Indices, Need, Rows, Tables
 from unmask._kernels.weights import quadrature
 from unmask._typing import Floats, Ints
 from unmask.metrics.deconvolution import cell_counts
@@ -129,9 +129,10 @@ def accumulate(
     indptr = labels.indptr.astype(np.int64, copy=False)
     state = empty(plan, n_labels if per_label else 0, groups=groups)
     kept = np.empty((n, len(kept_columns)))
-    is_hit = np.zeros((n if per_label else 0, int(plan.ks[-1])), np.bool_)
+    cut_offs = plan.cut_offs(top.shape[1])
+    is_hit = np.zeros((n if per_label else 0, int(cut_offs[-1])), np.bool_)
     rows = Rows(indptr, labels.indices, top, inverse, per_entry, first_row)
-    program, tables = plan.program(), _tables(plan, indptr)
+    program, tables = plan.program(cut_offs), _tables(plan, rows, cut_offs, n_labels)
     draws = Draws(*SUBSAMPLING, seed)
 
     def chunk(start: int, stop: int) -> State:
@@ -159,7 +160,7 @@ def accumulate(
         state.kept.append(kept)
     if per_label:
         state.observed += np.bincount(labels.indices, minlength=n_labels)
-        kernels.count_labels(top, is_hit, plan.ks, state.predicted, state.hits)
+        kernels.count_labels(top, is_hit, cut_offs, state.predicted, state.hits)
     return state
 
 
@@ -179,14 +180,30 @@ def _all_lost(indptr: Ints, inverse: Floats) -> int:
     return int(np.rint(chances * LOST).astype(np.int64).sum()) + LOST * empty
 
 
-def _tables(plan: Plan, indptr: Ints) -> Tables:
+def _tables(plan: Plan, rows: Rows, cut_offs: Ints, n_labels: int) -> Tables:
     """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and the quadrature rules that rows need."""
-    places = int(plan.ks[-1])
+    places = int(cut_offs[-1])
     discount = 1 / np.log2(np.arange(2, places + 2))
     inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
-    sizes = np.flatnonzero(np.bincount(np.diff(indptr))) if plan.integrates else np.zeros(0, int)
-    limit = np.arange(SUBSAMPLING[0] + 1)
-    return Tables(discount, inverse_ideal, *quadrature(np.r_[sizes, sizes + places, limit]))
+    rules = quadrature(_degrees(plan.integrates, np.diff(rows.indptr), rows.top, cut_offs))
+    return Tables(discount, inverse_ideal, *rules, n_labels)
+
+
+def _degrees(needs: set[Need], lengths: Ints, top: Indices, cut_offs: Ints) -> Ints:
+    """How many factors t and 1 − u q the integrands of these rows have."""
+    degrees = [np.arange(SUBSAMPLING[0] + 1)]
+    if "quadrature" in needs:
+        different = np.flatnonzero(np.bincount(lengths))
+        degrees += [different, different + int(cut_offs[-1])]
+    if needs - {"quadrature"}:
+        listed = (top >= 0).sum(axis=1)
+        span = int(cut_offs[-1]) + 1
+        pairs = [lengths * span + np.minimum(listed, k) for k in cut_offs.tolist()]
+        m, s = np.divmod(np.unique(np.concatenate(pairs)), span)
+        degrees += [m, m + s]
+        if "long quadrature" in needs:
+            degrees += [m + 4 * s, 4 * m + s]
+    return np.concatenate(degrees)
 
 
 def _add_doubled(sums: Floats, terms: Floats) -> None:

@@ -88,7 +88,7 @@ class Estimate:
 
     def _written(self, x: float) -> str:
         """Four decimals; of a metric that is at most 1, anything beyond 1000 is just that."""
-        about = METRICS.get(self.metric.partition("@")[0])  # none of micro metrics, at most 1
+        about = METRICS.get(self.metric.partition("@")[0])
         limited = about is None or about.at_most is not None
         if limited and 1e3 < abs(x) < math.inf:
             return "> 1e3" if x > 0 else "< −1e3"

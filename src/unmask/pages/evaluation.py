@@ -8,7 +8,7 @@ from typing import cast
 
 from unmask import report
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
-from unmask.metrics.registry import MICRO, split
+from unmask.metrics.registry import split
 from unmask.pages import audit, comparison, label_figures, label_tables
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
@@ -62,8 +62,7 @@ def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
 
 
 def _kind(metric: str) -> str:
-    kind = metric.partition("@")[0]
-    return kind if kind in MICRO else split(metric)[0]
+    return split(metric)[0]
 
 
 BEST_ESTIMATORS = {

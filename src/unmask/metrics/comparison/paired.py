@@ -7,6 +7,8 @@ rows (up to 4096 rows a group is one row, `state`):
 - the interval is the bootstrap percentile interval of Σd/n over groups;
 - the p-value is that of the sign-flip test: were the systems exchangeable, every d could as well
   have had the other sign, so |Σd| is compared with |Σ ±d| under random signs;
+- a ratio R = Σx/Σy of which both sums are the system's own (micro metrics) is made a mean over
+  rows first, of R + (x − R y) n / Σy (the delta method);
 - a deconvolved difference has no contributions of rows: its standard error is the jackknife that
   leaves out each of 20 interleaved twentieths of the rows, and interval and p-value follow
   Student's t with 19 degrees of freedom;
@@ -29,10 +31,16 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import as_top, default_estimators, evaluate_once, run_of
+from unmask.metrics.evaluator import (
+    Predictions,
+    as_top,
+    default_estimators,
+    evaluate_once,
+    run_of,
+)
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
@@ -41,7 +49,7 @@ from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
 from unmask.metrics.propensity_uncertainty import Drawn
-from unmask.metrics.registry import METRICS, MICRO, split, split_measured
+from unmask.metrics.registry import METRICS, split, split_measured
 from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
@@ -58,7 +66,7 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, i
 
 
 def compare(
-    systems: Mapping[str, TopK | ScoresLike],
+    systems: Mapping[str, Predictions],
     labels: LabelsLike,
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
@@ -73,7 +81,7 @@ def compare(
 
     Parameters
     ----------
-    systems : mapping of str to TopK or (n, L) scores
+    systems : mapping of str to TopK, LabelSets or (n, L) scores
         At least two; the first is what the others are compared with.
     labels : (n, L) matrix of 0 and 1
         The observed labels of at least two rows.
@@ -120,7 +128,7 @@ def compare(
     if audit is not None:
         confidence = options.get("confidence", 0.95)
         measured = _measured(systems, labels, audit, metrics, covariates, confidence)
-        names = [name for name in metrics if name.partition("@")[0] not in MICRO]
+        names = list(metrics)
         others = [each for each in estimators if each != MEASURED]
         if not names or not others:
             return Tables("system", {name: Table(rows) for name, rows in measured.items()})
@@ -165,7 +173,7 @@ def compare(
 
 
 def _measured(
-    systems: Mapping[str, TopK | ScoresLike],
+    systems: Mapping[str, Predictions],
     labels: LabelsLike,
     audit: Judgements,
     metrics: Sequence[str],
@@ -190,7 +198,7 @@ def _measured(
 
 def _measured_outcome(each: Estimate, names: tuple[str, str]) -> Verdict:
     metric = split_measured(each.metric)[0]
-    higher = metric in MICRO or METRICS[metric].higher_is_better
+    higher = METRICS[metric].higher_is_better
     return outcome(
         each.verdict, each.value, each.interval, each.details["p_value"],
         higher_is_better=higher, names=names,
@@ -344,9 +352,9 @@ def _difference(
     if math.isnan(before.value) or estimates.overflows(new.state, column):
         refused = estimates.refused(cell, new, {})
         return replace(refused, details={"p_value": math.nan, "values": [math.nan, before.value]})
-    sums, size, rows = _paired(column, new, old)
+    sums, size, rows = _paired(cell, column, new, old)
     below = rows
-    if cell.about.over == "ratio":
+    if cell.about.over == "ratio" and not cell.about.below:
         below = old.state.per_group([old.columns(cell)[1]])[0][:, 0]
     total = float(below.sum()) or 1.0
     value = float(sums.sum()) / total
@@ -365,13 +373,24 @@ def _difference(
 
 
 def _paired(
-    column: int, new: estimates.Summary, old: estimates.Summary
+    cell: Cell, column: int, new: estimates.Summary, old: estimates.Summary
 ) -> tuple[Floats, Floats, Floats]:
     """Difference of the sums of every group, how large they are, and how many rows it has."""
-    mine, rows = new.state.per_group([column])
-    theirs, _ = old.state.per_group([column])
-    size = np.abs(mine) + np.abs(theirs)
-    return (mine - theirs)[:, 0], size[:, 0], rows.astype(np.float64)
+    rows = new.state.per_group([column])[1].astype(np.float64)
+    if cell.about.over == "ratio" and cell.about.below:  # each system divides by its own sum
+        mine, theirs = (_linearized(summary, cell, rows) for summary in (new, old))
+    else:
+        mine, theirs = (each.state.per_group([column])[0][:, 0] for each in (new, old))
+    return mine - theirs, np.abs(mine) + np.abs(theirs), rows
+
+
+def _linearized(summary: estimates.Summary, cell: Cell, rows: Floats) -> Floats:
+    """Sums of groups whose mean over rows is the ratio R = Σx/Σy: of R + (x − R y) n / Σy."""
+    sums, _ = summary.state.per_group(summary.columns(cell))
+    above, below = sums[:, 0], sums[:, 1]
+    total = float(below.sum())
+    ratio = float(above.sum()) / total if total else 0.0
+    return ratio * rows + (above - ratio * below) * (rows.sum() / total if total else 0.0)
 
 
 def sign_flip_p(differences: Floats, replicates: int, seed: int) -> float:

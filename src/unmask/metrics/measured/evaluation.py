@@ -44,7 +44,7 @@ def beside_measured(
     audit : Judgements
         What was judged.
     metrics : sequence of str
-        Those that are no micro metrics are stated, too.
+        Metrics over rows and micro metrics are measured, all are stated.
     stated : function of metrics and estimators
         Makes the table of stated estimates.
     estimators : sequence of str, optional
@@ -67,7 +67,7 @@ def beside_measured(
         audit, observed, confidence,
     )  # fmt: skip
     others = None if estimators is None else [e for e in estimators if e != MEASURED]
-    names = [name for name in metrics if name.partition("@")[0] not in MICRO]
+    names = list(metrics)
     run = _run(observed, confidence)
     if not names or others == []:
         return Table(tuple(measured), run)
@@ -79,7 +79,7 @@ def beside_measured(
 def _is_measured(name: str) -> bool:
     """Metrics per label and ratios are stated only."""
     metric = name.partition("@")[0]
-    return metric not in METRICS or METRICS[metric].over == "rows"
+    return METRICS[metric].over == "rows" or metric in MICRO
 
 
 def with_spurious_rate(
