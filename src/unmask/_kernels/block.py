@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numba
 import numpy as np
-from numba.core.types import Type
 from numpy.typing import NDArray
 
 from unmask._kernels.compiling import njit
@@ -128,18 +127,33 @@ class Block(NamedTuple):
     scratch: Scratch
 
 
-def types_of(*arguments: object) -> tuple[Type, ...]:
-    """How numba sees these arguments."""
-    return tuple(numba.typeof(each) for each in arguments)
+def machine_code(function: Callable[..., Any], *arguments: object) -> Callable[..., Any]:
+    """The function compiled for arguments of exactly these types.
 
-
-def machine_code(function: Callable[..., None], types: tuple[Type, ...]) -> Callable[..., None]:
-    """A compiled function for arguments of exactly these types.
-
-    numba would find it anew in every call, which takes ten times as long as the call itself.
+    numba would find it anew in every call, which takes ten times as long as the call itself; to
+    name the types of a block takes numba a millisecond, so layouts stand for them here.
     """
     compile_for = getattr(function, "compile", None)  # not with NUMBA_DISABLE_JIT
-    return function if compile_for is None else compile_for(types)
+    if compile_for is None:
+        return function
+    key = (function, *map(_layout, arguments))
+    code = _COMPILED.get(key)
+    if code is None:
+        code = _COMPILED[key] = compile_for(tuple(numba.typeof(each) for each in arguments))
+    return code
+
+
+_COMPILED: dict[tuple[object, ...], Callable[..., Any]] = {}
+
+
+def _layout(argument: object) -> object:
+    """What decides the type that numba gives an argument."""
+    if isinstance(argument, tuple):
+        return type(argument), *map(_layout, argument)
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return argument.dtype.str, argument.ndim, flags.c_contiguous, flags.writeable, flags.aligned
+    return type(argument)
 
 
 def empty_block(

@@ -23,7 +23,6 @@ from unmask._kernels.block import (
     bare,
     empty_block,
     machine_code,
-    types_of,
 )
 from unmask._kernels.compiling import njit
 from unmask._kernels.deconvolution import CountTables, tabulate
@@ -34,6 +33,10 @@ NUMBERS = 1 << 17
 
 MOST_ROWS = 2048
 """Rows of a block at most; it has at least `sums.BLOCK`."""
+
+
+LOST = float(1 << 32)
+"""Chances are summed in whole numbers of 1/LOST, so that shards add up exactly."""
 
 
 class Call(NamedTuple):
@@ -95,8 +98,12 @@ def score_rows(
     draws: Draws,
     sinks: Sinks,
     counts: CountTables,
-) -> tuple[Floats, Floats]:
-    """Sums over rows start … stop: the partial sums and the largest values of every column."""
+) -> tuple[Floats, Floats, int]:
+    """Sums over rows start … stop: the partial sums and the largest values of every column.
+
+    With them comes Σ Π (1 − p) over the observed labels of each row, in units of 1/`LOST`, if
+    propensities were looked at.
+    """
     columns = program.columns
     length = _block_rows(start, stop, rows, program)
     block = _space(start, stop, length, rows, program.ks, tables, draws)
@@ -107,17 +114,18 @@ def score_rows(
         np.empty((3, columns)),
     )
     needed = program.needs_propensities, program.needs_ideal
-    find = machine_code(_find, types_of(rows, block, *needed, sinks.is_hit, counts))
-    add = machine_code(_add, types_of(out, 0, 0, 0, program.products, sinks, into))
+    find = machine_code(_find, rows, block, *needed, sinks.is_hit, counts)
+    add = machine_code(_add, out, 0, 0, 0, program.products, sinks, into)
     score = _scorer(program.views, block, out)
+    lost = 0
     for first in range(start, stop, length):
         number, count = rows.first_row + first, min(length, stop - first)
         block = block._replace(first=first, number=number, n_rows=count)
-        find(rows, block, *needed, sinks.is_hit, counts)
+        lost += find(rows, block, *needed, sinks.is_hit, counts)
         score(block)
         if columns:
             add(out, first, number, count, program.products, sinks, into)
-    return into.partials, into.largest
+    return into.partials, into.largest, lost
 
 
 def _block_rows(start: int, stop: int, rows: Rows, program: Program) -> int:
@@ -140,13 +148,11 @@ def _space(
 
 def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Block], None]:
     """A function that fills `out` for every view of a block like this one."""
-    (a_block, a_table, number, flag) = types_of(block, out, 0, False)
-    read = machine_code(_read, (a_block, flag, flag))
-    read_largest = machine_code(membership.largest_first, (a_block,))
+    read = machine_code(_read, block, False, False)
+    read_largest = machine_code(membership.largest_first, block)
 
     def ready(call: Call) -> Call:
-        types = (a_block, a_table, *(number for _ in call.columns))
-        return Call(machine_code(call.function, types), call.columns)
+        return Call(machine_code(call.function, block, out, *call.columns), call.columns)
 
     compiled = [
         view._replace(
@@ -173,16 +179,16 @@ def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Blo
 def _find(
     rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
     counts: CountTables,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """What does not depend on the view: membership, 1/p, 1/IDCG, hit flags, count tables."""
-    _find_bare(rows, block, needs_own, needs_ideal, is_hit, counts)
+    return _find_bare(rows, block, needs_own, needs_ideal, is_hit, counts)
 
 
 @bare
 def _find_bare(
     rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
     counts: CountTables,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     first, count, spots, sizes = block.first, block.n_rows, block.spots, block.sizes
     indptr, indices, begin = rows.indptr, rows.indices, rows.indptr[block.first]
     tabulates = False
@@ -210,6 +216,25 @@ def _find_bare(
         for c in range(block.ks.size):
             for i in range(count):
                 block.ideal[c, i] = block.tables.inverse_ideal[min(sizes[i], block.ks[c])]
+    return _lost(block) if tabulates or needs_own else 0
+
+
+@bare
+def _lost(block: Block) -> int:
+    """Σ over rows of Π (1 − p) of their observed labels, rounded per row to units of 1/LOST."""
+    total = 0
+    for i in range(block.n_rows):
+        above, below = 1.0, 1.0  # 1 − p = (q − 1) / q with q = 1/p: one division for a row
+        for entry in range(block.begins[i], block.begins[i] + block.sizes[i]):
+            above *= block.own[entry] - 1.0
+            below *= block.own[entry]
+        chance = above / below
+        if not below <= sums.LIMIT:
+            chance = 1.0
+            for entry in range(block.begins[i], block.begins[i] + block.sizes[i]):
+                chance *= 1.0 - 1.0 / block.own[entry]
+        total += int(np.rint(chance * LOST))
+    return total
 
 
 @bare

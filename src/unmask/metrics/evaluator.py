@@ -515,8 +515,7 @@ def default_estimators(propensity: object) -> list[str]:
 
 def run_of(sums: state.State, source: Source, confidence: float) -> Run:
     """What the numbers of some rows share."""
-    lost = sums.lost / state.LOST / max(sums.rows, 1)
-    return Run(source, sums.rows, sums.empty_rows, confidence, lost, sums.complete)
+    return Run(source, sums.rows, sums.empty_rows, confidence, sums.lost_share, sums.complete)
 
 
 def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:

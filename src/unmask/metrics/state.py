@@ -31,7 +31,6 @@ from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
 
 GROUPS = 4096
-LOST = 1 << 32  # chances are summed in whole numbers, so that shards add up exactly
 SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
 
 
@@ -51,7 +50,7 @@ class State:
     hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     tables: dict[int, CellCounts] = field(default_factory=dict)
     empty_rows: int = 0  # rows without an observed label
-    lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/LOST
+    lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/kernels.LOST
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
     inverse_squares: int = 0  # Σ 1/p², likewise
 
@@ -78,6 +77,14 @@ class State:
         for k, cells in other.tables.items():
             before = self.tables.get(k)
             self.tables[k] = cells if before is None else cell_counts.add(before, cells)
+
+    @property
+    def lost_share(self) -> float:
+        """The mean over rows of Π (1 − p) of their observed labels; 0 if no metric looked at p.
+
+        A row loses all its true labels with at most that chance: the observed are among them.
+        """
+        return self.lost / kernels.LOST / max(self.rows, 1)
 
     def total(self, column: int, kind: int = exact.SUM) -> float:
         """Σx, Σx² or Σ|x| of a column, correctly rounded."""
@@ -139,7 +146,7 @@ def accumulate(
         part = empty(plan, 0, groups=groups)
         sinks = kernels.Sinks(np.array(kept_columns, np.int64), kept, is_hit, part.groups)
         counts = cell_counts.Sink(plan, indptr[start : stop + 1])
-        part.partials, part.largest = kernels.score_rows(
+        part.partials, part.largest, part.lost = kernels.score_rows(
             start, stop, rows, program, tables, draws, sinks, counts.tables
         )
         part.tables = counts.counts()
@@ -150,7 +157,6 @@ def accumulate(
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
     state.empty_rows = int((np.diff(indptr) == 0).sum())
-    state.lost = _all_lost(indptr, inverse if per_entry else inverse[labels.indices])
     entries = range(inverse.size) if per_entry else labels.indices
     state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
     state.inverse_squares = cell_counts.inverse_squares(inverse, entries, state.tables)
@@ -162,22 +168,6 @@ def accumulate(
         state.observed += np.bincount(labels.indices, minlength=n_labels)
         kernels.count_labels(top, is_hit, cut_offs, state.predicted, state.hits)
     return state
-
-
-def _all_lost(indptr: Ints, inverse: Floats) -> int:
-    """Σ over rows of Π (1 − p) of their observed labels, a whole number of units.
-
-    A row loses all its true labels with at most that chance, since the observed ones are among
-    them.
-    """
-    if not inverse.size:
-        return LOST * (indptr.size - 1)
-    with np.errstate(divide="ignore"):
-        logs = np.log1p(-1 / inverse)
-    starts = indptr[:-1][np.diff(indptr) > 0]
-    chances = np.exp(np.add.reduceat(logs, starts))
-    empty = indptr.size - 1 - starts.size
-    return int(np.rint(chances * LOST).astype(np.int64).sum()) + LOST * empty
 
 
 def _tables(plan: Plan, rows: Rows, cut_offs: Ints, n_labels: int) -> Tables:
