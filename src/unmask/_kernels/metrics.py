@@ -278,3 +278,33 @@ def count_labels(top: Indices, is_hit: Bools, ks: Ints, predicted: Ints, hits: I
                 if r < ks[c]:
                     predicted[label, c] += 1
                     hits[label, c] += is_hit[row, r]
+
+
+@njit(cache=True, nogil=True)
+def sum_effects(
+    indptr: Ints, indices: Indices, top: Indices, is_hit: Bools, k: int,
+    hit: Floats, wrong: Floats, missed: Floats,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Per row, Σ and Σ of squares of what its labels are worth: as hit, wrong or missed within k.
+
+    `hit`, `wrong` and `missed` have a number per label; a label that is neither predicted within k
+    nor observed counts nothing.
+    """
+    n = is_hit.shape[0]
+    totals, squares = np.zeros(n), np.zeros(n)
+    for row in range(n):
+        for entry in range(indptr[row], indptr[row + 1]):
+            worth = missed[indices[entry]]
+            totals[row] += worth
+            squares[row] += worth * worth
+        for r in range(min(k, top.shape[1])):
+            label = top[row, r]
+            if label < 0:
+                break
+            worth = hit[label] if is_hit[row, r] else wrong[label]
+            totals[row] += worth
+            squares[row] += worth * worth
+            if is_hit[row, r]:
+                totals[row] -= missed[label]
+                squares[row] -= missed[label] * missed[label]
+    return totals, squares

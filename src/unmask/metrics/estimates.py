@@ -4,9 +4,9 @@ With x the contributions of n rows to a column, value = Σx/n and standard error
 √((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums; equal rows have the error 0, but no interval
 of a finite sample has zero width (`intervals.of_mean`), and none reaches beyond the metric's range
 unless it lies outside altogether, which refutes it. A bootstrap interval is joined with that of the
-standard error. Ratios of two
-columns have the standard error of the residuals x − (value) y (the delta method). Where a row
-contributes more than float64 can square and sum, there is no estimate, and the verdict says so.
+standard error. Ratios of two columns have the standard error of the residuals x − (value) y (the
+delta method); means over labels are those of `macro`. Where a row contributes more than float64 can
+square and sum, there is no estimate, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from unmask._kernels.deconvolution import FIXED, HEAVIEST
 from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask._typing import Floats
-from unmask.metrics import intervals
+from unmask.metrics import intervals, macro
 from unmask.metrics.deconvolution import cell_counts, fitting
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.state import State
@@ -99,7 +99,7 @@ def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Est
         value = min(max(value, 0.0), at_most)
     ends = intervals.of_mean(
         value, error, summary.confidence, rows=state.rows, at_most=at_most,
-        shares=_like_shares(cell, state, column, value), weight=_mean_weight(cell, summary),
+        shares=_like_shares(cell, state, column, value), weight=mean_weight(cell, summary),
     )  # fmt: skip
     if summary.interval != "normal" and error:
         drawn = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
@@ -115,7 +115,7 @@ def _like_shares(cell: Cell, state: State, column: int, value: float) -> bool:
     return bool(positive and cell.about.at_most is not None and value < cell.about.at_most / 2)
 
 
-def _mean_weight(cell: Cell, summary: Summary) -> float:
+def mean_weight(cell: Cell, summary: Summary) -> float:
     """The mean 1/p of the labels that a row might show, in units of the largest value."""
     if cell.estimator == "vanilla" or summary.inverse is None or not summary.inverse.size:
         return 1.0
@@ -335,57 +335,77 @@ def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
     )
 
 
-def _per_label(cell: Cell, summary: Summary) -> Estimate:
-    """A mean over labels of a ratio of counts; 0 for a label that has none.
+def over_labels(cell: Cell, summary: Summary) -> macro.OverLabels | None:
+    """A metric of every label; None if propensities are too low to be squared and summed.
 
-    The counts of hits, wrong predictions and misses of a label are taken as independent Poisson
-    numbers, and labels as independent of each other, for the standard error.
+    Parameters
+    ----------
+    cell : Cell
+        Of a metric over labels.
+    summary : Summary
+
+    Returns
+    -------
+    OverLabels or None
     """
     state, position = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
+    corrects = cell.estimator != "vanilla"
     q: Floats = np.ones(state.observed.size)
-    if cell.estimator != "vanilla" and summary.inverse is not None:
-        q = np.where(state.observed > 0, summary.inverse, 1.0)  # others have nothing to weigh
+    if corrects and summary.inverse is not None:
+        counted = state.observed + state.predicted[:, position] > 0
+        q = np.where(counted, summary.inverse, 1.0)  # others have nothing to weigh
+    if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / state.rows):  # fourth powers are summed
+        return None
     hits = state.hits[:, position].astype(np.float64)
     wrong, missed = state.predicted[:, position] - hits, state.observed - hits
-    if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / state.rows):  # fourth powers are summed
-        return refused(cell, summary, {"labels": hits.size})
-    values, variances = PER_LABEL[cell.about.form](hits, wrong, missed, q)
-    below = max(values.size, 1)
-    value, error = math.fsum(values) / below, math.sqrt(math.fsum(variances)) / below
-    ends = intervals.normal(value, error, summary.confidence)
-    return _finish(cell, summary, value, error, ends, {"labels": values.size}, _spread_of(values))
+    return macro.FORMS[cell.about.form](macro.Counts(hits, wrong, missed, q, corrects))
 
 
-def _label_precision(
-    hits: Floats, wrong: Floats, missed: Floats, q: Floats
-) -> tuple[Floats, Floats]:
-    predicted = np.maximum(hits + wrong, 1)
-    return q * hits / predicted, q * q * hits * wrong / predicted**3
+def _per_label(cell: Cell, summary: Summary) -> Estimate:
+    """The mean over the labels that can be counted, with an error over rows and labels."""
+    labels = over_labels(cell, summary)
+    if labels is None:
+        return refused(cell, summary, {"labels": summary.state.observed.size})
+    value, rows = labels.mean, summary.state.rows
+    variance = labels.own + max(0.0, _in_common(labels, cell, summary.state))
+    ends = value, value
+    for reading in labels.readings or (value,):
+        around = intervals.of_mean(
+            reading, labels.error(variance, reading), summary.confidence, rows=rows,
+            at_most=cell.about.at_most, shares=True, weight=rows / labels.trials,
+        )  # fmt: skip
+        ends = intervals.hull(ends, around)
+    error = labels.error(variance, value)
+    details = {"labels": labels.labels, "labels_left_out": labels.left_out}
+    return _finish(cell, summary, value, error, ends, details, _spread_of(labels.values))
 
 
-def _label_recall(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
-    right = np.maximum(hits + missed, 1)
-    return hits / right, hits * missed / right**3
+def _in_common(labels: macro.OverLabels, cell: Cell, state: State) -> float:
+    """Σ over rows of the products of what two labels of the row are worth."""
+    sums = [rows.sums(cell.k, *labels.effects.by_kind) for rows in state.label_rows]
+    return math.fsum(x for totals, squares in sums for x in totals * totals - squares)
 
 
-def _label_f1(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
-    below = np.maximum(hits + wrong + q * (hits + missed), 1)
-    by_hit = 2 * q * (wrong + q * missed) / below**2
-    by_wrong = 2 * q * hits / below**2
-    return 2 * q * hits / below, by_hit**2 * hits + by_wrong**2 * (wrong + q * q * missed)
+def row_effects(cell: Cell, summary: Summary) -> Floats:
+    """What a mean over labels changes by without each row, to first order.
 
+    Parameters
+    ----------
+    cell : Cell
+        Of a metric over labels that is not refused.
+    summary : Summary
 
-def _label_covered(hits: Floats, wrong: Floats, missed: Floats, q: Floats) -> tuple[Floats, Floats]:
-    covered = (hits > 0).astype(np.float64)
-    return covered, covered * np.exp(-hits) * (1 - np.exp(-hits))
+    Returns
+    -------
+    (n,) floats
+        In the order in which rows came.
+    """
+    labels = over_labels(cell, summary)
+    if labels is None:
+        raise ValueError("internal error: effects of an estimate that is refused.")
+    sums = [rows.sums(cell.k, *labels.effects.by_kind)[0] for rows in summary.state.label_rows]
+    return np.concatenate(sums) * labels.error(1.0, labels.mean)
 
-
-PER_LABEL: dict[str, Callable[[Floats, Floats, Floats, Floats], tuple[Floats, Floats]]] = {
-    "precision": _label_precision,
-    "recall": _label_recall,
-    "f1": _label_f1,
-    "coverage": _label_covered,
-}
 
 KINDS: dict[str, Callable[[Cell, Summary], Estimate]] = {
     "rows": _mean,

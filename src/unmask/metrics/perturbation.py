@@ -220,6 +220,7 @@ def _copied(summary: estimates.Summary) -> estimates.Summary:
     state.observed, state.predicted, state.hits = (
         counts.copy() for counts in (state.observed, state.predicted, state.hits)
     )
+    state.label_rows = list(state.label_rows)
     return replace(summary, state=state)
 
 

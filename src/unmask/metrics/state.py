@@ -1,13 +1,15 @@
-"""What an evaluation remembers of the rows it has seen; its size does not depend on their number.
+"""What an evaluation remembers of its rows; mostly sums, whose size does not depend on how many.
 
 - exact sums per column (`_kernels.sums`), so that shards add up to the very same number;
 - for bootstrap intervals and comparisons, sums per *group* of rows: row r belongs to group
   r mod 4096. Up to 4096 rows a group is a row; beyond, resampling groups of exchangeable rows has
   the same mean, variance and skewness as resampling rows, at a cost that does not grow with n;
-- for metrics per label, hits and predictions per label and place;
+- for metrics per label, hits and predictions per label and place, and the rows themselves, whose
+  labels are right or wrong together;
 - for deconvolution, the counts that it fits (`deconvolution.cell_counts`).
 
-Only `filtered` keeps a number per row, because a quantile of all rows needs all rows.
+Only `filtered`, because a quantile of all rows needs all rows, and metrics per label grow with the
+rows: by a number per row, and by their labels and predictions.
 """
 
 from __future__ import annotations
@@ -23,15 +25,40 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
-from unmask._kernels.block import Draws, Indices, Need, Rows, Tables
+from unmask._kernels.block import Draws, Need, Rows, Tables
 from unmask._kernels.weights import quadrature
-from unmask._typing import Floats, Ints
+from unmask._typing import Bools, Floats, Indices, Ints
 from unmask.metrics.deconvolution import cell_counts
 from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
 
 GROUPS = 4096
 SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Rows for metrics per label: observed labels as CSR, predictions, and which of them are hits.
+
+    Parameters
+    ----------
+    indptr : (n + 1,) ints
+    indices : (nnz,) ints
+    top : (n, width) ints
+    is_hit : (n, width) bools
+    """
+
+    indptr: Ints
+    indices: Indices
+    top: Indices
+    is_hit: Bools
+
+    def sums(self, k: int, hit: Floats, wrong: Floats, missed: Floats) -> tuple[Floats, Floats]:
+        """Σ and Σ of squares of what the labels of every row are worth (`kernels.sum_effects`)."""
+        totals, squares = kernels.sum_effects(
+            self.indptr, self.indices, self.top, self.is_hit, k, hit, wrong, missed
+        )
+        return totals, squares
 
 
 @dataclass
@@ -48,6 +75,7 @@ class State:
     observed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     predicted: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    label_rows: list[LabelRows] = field(default_factory=list)
     tables: dict[int, CellCounts] = field(default_factory=dict)
     empty_rows: int = 0  # rows without an observed label
     lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/kernels.LOST
@@ -68,6 +96,7 @@ class State:
             self.observed += other.observed
             self.predicted += other.predicted
             self.hits += other.hits
+            self.label_rows += other.label_rows
         self.add_tables(other)
 
     def add_tables(self, other: State) -> None:
@@ -167,6 +196,9 @@ def accumulate(
     if per_label:
         state.observed += np.bincount(labels.indices, minlength=n_labels)
         kernels.count_labels(top, is_hit, cut_offs, state.predicted, state.hits)
+        listed = top[:, : is_hit.shape[1]].copy()  # what is kept must not change with the input
+        observed = labels.indices.astype(np.int32)
+        state.label_rows.append(LabelRows(indptr.copy(), observed, listed, is_hit))
     return state
 
 

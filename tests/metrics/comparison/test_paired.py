@@ -75,7 +75,22 @@ def test_a_comparison_where_nothing_can_be_found() -> None:
     for labels in (np.zeros((3, 2)), np.eye(3, 2) * [1, 0]):
         each = compare(tops, labels, [0.5, 0.5], metrics=["PSP@1"])["b"]["PSP@1", "normalized"]
         assert each.value == -labels.sum()
-        assert each.interval == (-labels.sum(), 0)
+    assert each.interval == (-1, 0)
+
+
+def test_rows_that_all_say_the_same_leave_an_interval_unless_predictions_are_the_same() -> None:
+    """The ends are Wilson's for a share of n rows that is 0 or 1."""
+    tops = {"a": one_top([[0]] * 30), "b": one_top([[1]] * 30)}
+    for right, sign in ((0, -1), (1, 1), (2, 0)):
+        labels = np.zeros((30, 3))
+        labels[:, right] = 1
+        each = compare(tops, labels, metrics=["P@1"])["b"]["P@1", "vanilla"]
+        low, high = intervals.wilson(abs(sign), 30, 0.95, rows=30)
+        ends = {-1: (-high, -low), 0: (-high, high), 1: (low, high)}[sign]
+        assert (each.value, each.interval) == (sign, ends)
+        assert each.verdict.details["outcome"] == ("unclear", "better", "worse")[sign]
+    twins = compare({"a": tops["a"], "b": tops["a"]}, labels, metrics=["P@1"])
+    assert twins["b"]["P@1", "vanilla"].interval == (0, 0)
 
 
 def test_tempered_systems_are_compared_at_the_same_tau() -> None:
@@ -212,10 +227,8 @@ def test_comparison_refuses_lists_of_other_lengths_and_single_rows() -> None:
         compare(few, labels[:1], metrics=["P@1"])
     two: Any = {name: part(t, slice(2)) for name, t in (("a", top), ("b", short))}
     assert compare(two, labels[:2], metrics=["P@1"])["b"]["P@1", "vanilla"].rows == 2
-    for metric, estimator in (("coverage@1", "vanilla"), ("P@1", "filtered")):
-        with pytest.raises(ValueError, match=f"{metric} {estimator} has no value per row"):
-            compare({"a": top, "b": top}, labels, propensity, metrics=[metric],
-                    estimators=[estimator])  # fmt: skip
+    with pytest.raises(ValueError, match="P@1 filtered has no value per row"):
+        compare({"a": top, "b": top}, labels, propensity, metrics=["P@1"], estimators=["filtered"])
 
 
 def test_without_estimators_a_comparison_uses_those_of_an_evaluation() -> None:

@@ -4,7 +4,9 @@ Both systems are scored on the same rows, so what is hard about a row cancels in
 and intervals are much narrower than those of either system. With d the difference of a group of
 rows (up to 4096 rows a group is one row, `state`):
 
-- the interval is the bootstrap percentile interval of Σd/n over groups;
+- the interval is the bootstrap percentile interval of Σd/n over groups, joined with that of the
+  standard error; where every row says the same it is that of a share, unless predictions are the
+  same (`_with_width`);
 - the p-value is that of the sign-flip test: were the systems exchangeable, every d could as well
   have had the other sign, so |Σd| is compared with |Σ ±d| under random signs;
 - a ratio R = Σx/Σy of which both sums are the system's own (micro metrics) is made a mean over
@@ -12,6 +14,8 @@ rows (up to 4096 rows a group is one row, `state`):
 - a deconvolved difference has no contributions of rows: its standard error is the jackknife that
   leaves out each of 20 interleaved twentieths of the rows, and interval and p-value follow
   Student's t with 19 degrees of freedom;
+- a difference of means over labels follows Student's t, with d what the two means change by
+  without a row (`macro`) and standard error √(Σd² n/(n − 1));
 - what is not known of estimated propensities is added as in an evaluation
   (`propensity_uncertainty`), and the p-value is then that of the normal distribution with both
   errors, if it is larger.
@@ -31,7 +35,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask._typing import Floats, Indices, LabelsLike, PropensityLike
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
 from unmask.metrics.evaluator import (
@@ -88,7 +92,7 @@ def compare(
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         As in `evaluate`; an estimate widens errors and intervals.
     metrics : sequence of str
-        Not metrics per label.
+        Such as "R@5". A metric per label is compared over the labels that count for each system.
     estimators : sequence of str, optional
         By default those of `evaluate`: vanilla and, with propensities, unbiased. Not `filtered`:
         each system would leave out rows of its own.
@@ -281,7 +285,13 @@ def _differences(
     return {
         name: Table(
             tuple(
-                _difference(cell, summaries[name], summaries[first], twentieths, (name, first))
+                _with_width(
+                    _difference(cell, summaries[name], summaries[first], twentieths, (name, first)),
+                    cell,
+                    question.systems[name].labels,
+                    question.systems[first].labels,
+                    summaries[first],
+                )
                 for cell in summaries[first].plan.cells
             ),
             run,
@@ -341,8 +351,10 @@ def _difference(
     twentieths: _Twentieths | None,
     names: tuple[str, str],
 ) -> Estimate:
-    if cell.about.over == "labels" or cell.estimator == "filtered":
+    if cell.estimator == "filtered":
         raise ValueError(f"{cell.name} {cell.estimator} has no value per row; it cannot be paired.")
+    if cell.about.over == "labels":
+        return _over_labels(cell, new, old, names)
     if cell.estimator == "deconvolved":
         return _by_jackknife(cell, new, old, twentieths, names)
     before = estimates.estimate(cell, old)
@@ -366,10 +378,36 @@ def _difference(
     ends = value, value
     if error or np.ptp(per_row) > ROUNDING * per_row.max():
         drawn = old.counts @ np.c_[sums, below]
-        ends = intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence)
+        ends = intervals.hull(
+            intervals.percentile(estimates.quotient(drawn[:, 0], drawn[:, 1]), old.confidence),
+            intervals.student(value, error, old.confidence, groups),
+        )
     p_value = sign_flip_p(sums, old.replicates, old.seed)
     claimed = claim(cell.estimator, complete=old.state.complete)
     return _finish(cell, replace(before, verdict=claimed), value, error, ends, p_value, names)
+
+
+def _with_width(
+    each: Estimate, cell: Cell, new: Indices, old: Indices, summary: estimates.Summary
+) -> Estimate:
+    """An interval of some width where rows show no spread, unless predictions are the same."""
+    low, high = each.interval
+    if low != high or np.array_equal(new[:, : cell.k], old[:, : cell.k]):
+        return each
+    ends = intervals.of_mean(
+        abs(each.value), 0.0, summary.confidence, rows=summary.state.rows,
+        at_most=cell.about.at_most, shares=True, weight=estimates.mean_weight(cell, summary),
+    )  # fmt: skip
+    if each.value == 0:
+        ends = -ends[1], ends[1]
+    elif each.value < 0:
+        ends = -ends[1], -ends[0]
+    about = each.verdict.details
+    verdict = outcome(
+        each.verdict, each.value, ends, each.details["p_value"],
+        higher_is_better=cell.about.higher_is_better, names=(about["system"], about["first"]),
+    )  # fmt: skip
+    return replace(each, interval=ends, verdict=verdict)
 
 
 def _paired(
@@ -434,6 +472,23 @@ def _finish(
         ),
         details={"p_value": p_value, "values": [before.value + value, before.value]},
     )
+
+
+def _over_labels(
+    cell: Cell, new: estimates.Summary, old: estimates.Summary, names: tuple[str, str]
+) -> Estimate:
+    before, after = estimates.estimate(cell, old), estimates.estimate(cell, new)
+    value = after.value - before.value
+    if math.isnan(value):
+        details = {"p_value": math.nan, "values": [after.value, before.value]}
+        return replace(before if math.isnan(before.value) else after, value=value, details=details)
+    worth = estimates.row_effects(cell, new) - estimates.row_effects(cell, old)
+    rows = worth.size
+    error = math.sqrt(float(worth @ worth) * rows / (rows - 1))
+    ends = intervals.student(value, error, old.confidence, rows)
+    p_value = float(2 * student.sf(abs(value) / error, rows - 1)) if error else float(value == 0)
+    claimed = claim(cell.estimator, complete=old.state.complete)
+    return _finish(cell, replace(before, verdict=claimed), value, error, ends, p_value, names)
 
 
 def _by_jackknife(

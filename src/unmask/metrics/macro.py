@@ -1,0 +1,307 @@
+"""Metrics per label: their mean over labels, and what is not known of it.
+
+A label is counted if there is something to divide by: for recall if it was observed, for precision
+if it was predicted, for F1 if either; the others are left out, and their number is told. What is
+estimated is the mean, over the labels counted here, of what the metric of each would be on ever
+more rows. With h hits, o times observed, m times predicted and q = 1/p of a label:
+
+    recall h / o        precision q h / m        F1 (vanilla) 2 h / (m + o)
+
+*F1 of few.* The quotient of counts as small as 1 is far from the quotient of what is expected, and
+more so if hits are weighted. An unbiased sum over hits of 2 q / (m + q o) counts the other rows of
+the label only, and then one appearance more, of average kind (1 / (K + 1) has the mean
+(1 − e^−λ) / λ for a Poisson number K, which is the chance that the label is counted at all, by λ):
+
+    F1 (unbiased) = 2 q h / (m − 1 + s_m + q (o − 1 + s_o))
+
+with s_m and s_o the shares of appearances that are predictions and observations. How an appearance
+divides is read in two other ways (`_readings`), and the interval spans both.
+
+*Error.* Rows are what is random. The variance of Σ over labels is that of every label by itself,
+plus what labels of one row have in common:
+
+    Σ_j V_j + max(0, Σ_i [(Σ_j z_ij)² − Σ_j z_ij²]),
+
+z_ij what the value of label j changes by without row i; of a share of n, what row i is off by from
+what the other rows and one average row say, over n. For a share of n, V = (q P − P²) / n, with
+P and P² drawn to their means over labels by one more observation: a label seen once says nothing
+of its own spread. For F1, V = Σ_i z_ij², the jackknife's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from unmask._typing import Bools, Floats
+
+FEW = 5
+"""Squares of shares are drawn to their mean over labels counted at most so often, …"""
+PRIOR = 20
+"""… and over so many labels more that are as the mean is."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often every label was hit, wrongly predicted and missed, and what a hit counts.
+
+    Parameters
+    ----------
+    hits, wrong, missed : (L,) floats
+        Wrong: predicted where it is not observed; missed: observed where it is not predicted.
+    q : (L,) floats
+        1/p, or ones.
+    corrected : bool, default False
+        Whether values, too, allow for counts being few, as intervals always do.
+    """
+
+    hits: Floats
+    wrong: Floats
+    missed: Floats
+    q: Floats
+    corrected: bool = False
+
+    @property
+    def predicted(self) -> Floats:
+        """How often every label was predicted."""
+        return self.hits + self.wrong
+
+    @property
+    def observed(self) -> Floats:
+        """How often every label was observed."""
+        return self.hits + self.missed
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What the value of a label changes by without one of its rows, by what the row is.
+
+    Parameters
+    ----------
+    hit, wrong, missed : (L,) floats
+        0 where a label is not counted.
+    """
+
+    hit: Floats
+    wrong: Floats
+    missed: Floats
+
+    @property
+    def by_kind(self) -> tuple[Floats, Floats, Floats]:
+        """Of a hit, a wrong prediction and a miss."""
+        return self.hit, self.wrong, self.missed
+
+
+@dataclass(frozen=True)
+class OverLabels:
+    """A metric of every label, before the mean.
+
+    Parameters
+    ----------
+    values : (J,) floats
+        Of the labels that are counted.
+    left_out : int
+        How many are not.
+    own : float
+        The variance of the sum of values, were labels independent.
+    effects : Effects
+    trials : float
+        Coin tosses that would be as uncertain as the mean, where all labels say the same.
+    readings : tuple of float, default ()
+        The means that the interval spans; empty: the mean itself.
+    centre : float, optional
+        The mean that variance and effects belong to, if it is not that of the values; of another
+        reading the error is in proportion.
+    """
+
+    values: Floats
+    left_out: int
+    own: float
+    effects: Effects
+    trials: float
+    readings: tuple[float, ...] = ()
+    centre: float | None = None
+
+    @property
+    def labels(self) -> int:
+        """How many labels are counted."""
+        return self.values.size
+
+    @property
+    def mean(self) -> float:
+        """The mean over the labels that are counted; 0 of none."""
+        return _mean(self.values)
+
+    def error(self, variance: float, reading: float) -> float:
+        """The standard error of a reading of the mean, from the variance of the sum of values."""
+        factor = reading / self.centre if self.centre else 1.0
+        return factor * math.sqrt(variance) / max(self.labels, 1)
+
+
+def precision(counts: Counts) -> OverLabels:
+    """q · hits / times predicted.
+
+    Parameters
+    ----------
+    counts : Counts
+
+    Returns
+    -------
+    OverLabels
+    """
+    return _shares(counts, counts.predicted, counts.q, of_predicted=True)
+
+
+def recall(counts: Counts) -> OverLabels:
+    """hits / times observed: q cancels.
+
+    Parameters
+    ----------
+    counts : Counts
+
+    Returns
+    -------
+    OverLabels
+    """
+    return _shares(counts, counts.observed, np.ones_like(counts.q), of_predicted=False)
+
+
+def _shares(counts: Counts, of: Floats, q: Floats, *, of_predicted: bool) -> OverLabels:
+    counted, n, hits = of > 0, np.maximum(of, 1.0), counts.hits
+    values = q * hits / n
+    mean = _mean(values[counted])
+    square = q * hits * (q * np.maximum(hits - 1, 0)) / (n * np.maximum(n - 1, 1))
+    few = (of > 1) & (of <= FEW)
+    squares = math.fsum(square[few]) + PRIOR * mean * mean
+    mean_square = squares / (few.sum() + PRIOR)
+    drawn = (q * hits + mean) / (n + 1)
+    drawn_square = ((n - 1) * square + min(mean_square, mean)) / n
+    own = (q * drawn - drawn_square) / n
+    hit = (q - (q * (hits - 1) + mean) / n) / n
+    other = -(q * hits + mean) / n / n
+    nothing = np.zeros_like(hits)
+    effects = Effects(
+        np.where(counted, hit, 0.0),
+        np.where(counted, other, 0.0) if of_predicted else nothing,
+        nothing if of_predicted else np.where(counted, other, 0.0),
+    )
+    return OverLabels(
+        values[counted],
+        int((~counted).sum()),
+        max(0.0, math.fsum(own[counted])),
+        effects,
+        _trials(counted, q / n),
+    )
+
+
+def f1(counts: Counts) -> OverLabels:
+    """2 q · hits / (times predicted + q · times observed), or its estimate from few counts.
+
+    Parameters
+    ----------
+    counts : Counts
+
+    Returns
+    -------
+    OverLabels
+    """
+    q, hits = counts.q, counts.hits
+    appearances = hits + counts.wrong + counts.missed
+    counted = appearances > 0
+    below = counts.predicted + q * counts.observed
+    share = _kind_of_appearance(counts, np.ones_like(hits))
+    rest = below + (share[0] - 1) + q * (share[1] - 1)
+    values = _quotient(2 * q * hits, rest)
+    hit = values - _quotient(2 * q * np.maximum(hits - 1, 0), rest - 1 - q)
+    wrong = values - _quotient(2 * q * hits * (counts.wrong > 0), rest - 1)
+    missed = values - _quotient(2 * q * hits * (counts.missed > 0), rest - q)
+    effects = Effects(
+        np.where(hits > 0, hit, 0.0),
+        np.where(counts.wrong > 0, wrong, 0.0),
+        np.where(counts.missed > 0, missed, 0.0),
+    )
+    own = hits * effects.hit**2
+    own += counts.wrong * effects.wrong**2 + counts.missed * effects.missed**2
+    plain = _quotient(2 * q * hits, below)
+    return OverLabels(
+        (values if counts.corrected else plain)[counted],
+        int((~counted).sum()),
+        math.fsum(own[counted]),
+        effects,
+        _trials(counted, q / np.maximum(appearances, 1.0)),
+        tuple(_mean(_quotient(2 * q * hits, each)[counted]) for each in _readings(counts, below)),
+        centre=_mean(values[counted]),
+    )
+
+
+def _kind_of_appearance(counts: Counts, weights: Floats) -> tuple[float, float]:
+    """The shares of appearances of labels that are predictions, and that are observations."""
+    kinds = [math.fsum(weights * each) for each in (counts.hits, counts.wrong, counts.missed)]
+    total = math.fsum(kinds)
+    if not total:
+        return 1.0, 1.0
+    return (kinds[0] + kinds[1]) / total, (kinds[0] + kinds[2]) / total
+
+
+def _readings(counts: Counts, below: Floats) -> tuple[Floats, Floats]:
+    """What 2 q · hits is divided by, if an appearance divides in either of two other ways.
+
+    As the other appearances of labels that are hit do; or as labels truly appear, by totals
+    weighted by q, of which label j shows the share p.
+    """
+    q, hits = counts.q, counts.hits
+    others = hits + counts.wrong + counts.missed - 1
+    is_hit = (hits > 0) & (others > 0)
+    beside = Counts(np.maximum(hits - 1, 0), counts.wrong, counts.missed, q)
+    share = _kind_of_appearance(beside, np.where(is_hit, hits / np.maximum(others, 1.0), 0.0))
+    companions = below + (share[0] - 1) + q * (share[1] - 1)
+    missed = math.fsum(q * counts.missed)
+    true_labels, predicted = math.fsum(q * hits) + missed, math.fsum(counts.predicted)
+    shown = np.maximum(predicted + missed / q, 1.0)
+    return companions, below - 1 - q + (predicted + true_labels) / shown
+
+
+def covered(counts: Counts) -> OverLabels:
+    """1 for a label that is hit at least once; all labels are counted.
+
+    Parameters
+    ----------
+    counts : Counts
+
+    Returns
+    -------
+    OverLabels
+    """
+    nothing = np.zeros_like(counts.hits)
+    once = (counts.hits == 1).astype(np.float64)
+    values = (counts.hits > 0).astype(np.float64)
+    effects = Effects(once, nothing, nothing)
+    trials = _trials(np.full(values.shape, True), 1 / np.maximum(counts.hits, 1.0))
+    return OverLabels(values, 0, math.fsum(once), effects, trials)
+
+
+def _quotient(above: Floats, below: Floats) -> Floats:
+    """Elementwise; 0 where there is nothing above."""
+    used = above > 0
+    return np.where(used, above / np.where(used, below, 1.0), 0.0)
+
+
+def _trials(counted: Bools, inverse: Floats) -> float:
+    """Of a mean of shares: labels² / Σ weight of one observation."""
+    labels = int(counted.sum())
+    return labels * labels / math.fsum(inverse[counted]) if labels else 1.0
+
+
+def _mean(values: Floats) -> float:
+    return math.fsum(values) / max(values.size, 1)
+
+
+FORMS: dict[str, Callable[[Counts], OverLabels]] = {
+    "precision": precision,
+    "recall": recall,
+    "f1": f1,
+    "coverage": covered,
+}
