@@ -35,7 +35,8 @@ def by_sklearn(metric: str, labels: np.ndarray, sets: np.ndarray) -> float:
     if metric == "coverage":
         return float(np.mean((labels & sets).any(axis=0)))
     average, _, score = metric.partition("-")
-    return float(SCORES[score](labels, sets, average=AVERAGES[average], zero_division=0))
+    nothing = np.nan if average == "macro" else 0  # labels that cannot be counted are left out
+    return float(SCORES[score](labels, sets, average=AVERAGES[average], zero_division=nothing))
 
 
 def rows(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -349,7 +349,7 @@ def over_labels(cell: Cell, summary: Summary) -> macro.OverLabels | None:
     OverLabels or None
     """
     state, position = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
-    corrects = cell.estimator != "vanilla"
+    corrects = cell.estimator != "vanilla" and not state.complete
     q: Floats = np.ones(state.observed.size)
     if corrects and summary.inverse is not None:
         counted = state.observed + state.predicted[:, position] > 0

@@ -15,7 +15,8 @@ the label only, and then one appearance more, of average kind (1 / (K + 1) has t
     F1 (unbiased) = 2 q h / (m − 1 + s_m + q (o − 1 + s_o))
 
 with s_m and s_o the shares of appearances that are predictions and observations. How an appearance
-divides is read in two other ways (`_readings`), and the interval spans both.
+divides is read in two other ways (`_readings`), and the interval spans both, for the plain quotient
+too. Of complete labels every estimator gives the plain one, which is what other libraries give.
 
 *Error.* Rows are what is random. The variance of Σ over labels is that of every label by itself,
 plus what labels of one row have in common:

@@ -406,16 +406,20 @@ METRICS: dict[str, Metric] = {
     "micro-F2": _micro("5 · hits / (predictions + 4N)", "f2_below"),
     "micro-Jaccard": _micro("hits / (predictions + N − hits)", "union"),
     "macro-P": _macro(
-        "per label: hits / times predicted; mean over labels", "precision", "vanilla", "unbiased"
+        "per label: hits / times predicted; mean over labels that are predicted",
+        "precision",
+        "vanilla",
+        "unbiased",
     ),
     "macro-R": _macro(
-        "per label: hits / times right; mean over labels (propensities cancel where masks do not "
-        "depend on the score)",
+        "per label: hits / times right; mean over labels that are observed (propensities cancel "
+        "where masks do not depend on the score)",
         "recall",
         "vanilla",
     ),
     "macro-F1": _macro(
-        "per label: 2 · hits / (times predicted + times right); mean over labels",
+        "per label: 2 · hits / (times predicted + times right); mean over labels that are "
+        "predicted or observed",
         "f1",
         "vanilla",
         "unbiased",

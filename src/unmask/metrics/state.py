@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
-from unmask._kernels.block import Draws, Need, Rows, Tables
+from unmask._kernels.block import Draws, Indices, Need, Rows, Tables
 from unmask._kernels.weights import quadrature
-from unmask._typing import Bools, Floats, Indices, Ints
+from unmask._typing import Bools, Floats, Ints
 from unmask.metrics.deconvolution import cell_counts
 from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
