@@ -181,7 +181,8 @@ def _find(
     counts: CountTables,
 ) -> int:  # fmt: skip
     """What does not depend on the view: membership, 1/p, 1/IDCG, hit flags, count tables."""
-    return _find_bare(rows, block, needs_own, needs_ideal, is_hit, counts)
+    lost: int = _find_bare(rows, block, needs_own, needs_ideal, is_hit, counts)
+    return lost
 
 
 @bare
@@ -216,7 +217,8 @@ def _find_bare(
         for c in range(block.ks.size):
             for i in range(count):
                 block.ideal[c, i] = block.tables.inverse_ideal[min(sizes[i], block.ks[c])]
-    return _lost(block) if tabulates or needs_own else 0
+    lost: int = _lost(block) if tabulates or needs_own else 0
+    return lost
 
 
 @bare

@@ -1,0 +1,10 @@
+"""Predictions: the best k labels of every row, from any system, in memory or in a file.
+
+One order holds everywhere: **the higher score first; equal scores by label, smaller first**. Scores
+are float32, and "equal" means equal as float32. A row names a label at most once.
+"""
+
+from unmask.predictions.files import read, write
+from unmask.predictions.top import TopK, fingerprint
+
+__all__ = ["TopK", "fingerprint", "read", "write"]
