@@ -5,23 +5,25 @@
     python tools/mutate.py weights metrics/state.py --sample 60
 
 A mutant swaps an operator, moves a number by one, turns a condition round, leaves a call out. No
-file is touched: all tests are collected once, one pass without a change notes which test calls
-which function (also in processes that a test starts), and every mutant is a forked process in which
-the changed function has new code, tried by the tests that call it, quick ones first. Packages and
-tests are discovered from the tree; nothing is listed here.
+file is touched: all tests are collected once, one pass without a change notes which test enters
+which function, branch and loop (also in processes that a test starts), and every mutant is a forked
+process in which the changed function has new code, tried by the tests that get there, quick ones
+and those whose file names the function first. Packages and tests are discovered from the tree;
+nothing is listed here.
 
 Changes outside functions (constants, defaults) need the modules imported afresh: the forked process
-forgets all of ours and collects the tests concerned again. Compiled functions (numba) are never
-entered by Python, so a function that is not seen to be called is taken to be called by those that
-mention it; whatever mentions the changed one is compiled anew, without the cache. Processes that a
-test starts have the mutant too, except for modules with compiled functions, whose cache would hide
-it.
+forgets all of ours and collects the tests concerned again: those that enter a function which
+mentions the changed name. Files with compiled functions (numba) come last, in a round of their own
+in which nothing is compiled (`NUMBA_DISABLE_JIT`), so that every branch of a kernel is noted and no
+cache returns the code without the change; tests that take long without a compiler are left out.
+Only files that make machine instructions themselves (`intrinsic`) are compiled anew.
 
 A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
 or takes far longer than it did (both are counted apart). Results go to `--results`, one JSON line
 each (what test files make while they are collected is made by the code without the change); a
-second run with the same file goes on where the first one ended. What survives is printed
-with its place, to be looked at: a missing test, or a change that changes nothing.
+second run with the same file goes on where the first one ended. What survives is printed with its
+place, to be looked at: a missing test, or a change that changes nothing. The latter are listed with
+the reason in `tools/equivalent.toml`, and counted apart.
 """
 
 from __future__ import annotations
@@ -41,12 +43,16 @@ import marshal
 import mmap
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -60,8 +66,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 QUIET = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
-PATIENCE = 60.0
+EQUIVALENT = ROOT / "tools" / "equivalent.toml"
+PATIENCE = 20.0
 """Seconds beyond ten times a test's own after which it counts as hanging."""
+COLLECTING = 0.4
+"""Seconds that it takes to import a file of tests anew."""
+UNCOMPILED = 4.0
+"""Seconds that a test may take without the compiler."""
+PAUSE = 3.0
+"""A gap of so many seconds between two looks at a process: this one was stopped meanwhile."""
+MEMORY = 8 << 30
+COMPILES = not os.environ.get("NUMBA_DISABLE_JIT")
 FAULT = 70
 """Exit code of a process in which the mutant could not be put in place."""
 COMPILING = 60.0
@@ -74,8 +89,10 @@ SWAPS: dict[type, type] = {
     ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 
+BODIES = ("body", "orelse", "finalbody")
+
 Place = tuple[str, int]
-"""A function: its file, and the first line of its definition."""
+"""A function, branch or loop: its file, and its first line (of the definition, decorators too)."""
 
 
 # --- what can be changed ------------------------------------------------------------------------
@@ -90,6 +107,10 @@ class Mutant:
     line: int
     change: str
     function: int | None
+    branch: int | None
+    """First line of the function, branch or loop around it."""
+    names: tuple[str, ...] = ()
+    """Outside functions: what the statement around it defines."""
 
     @property
     def module(self) -> str:
@@ -144,10 +165,11 @@ def name_of(path: Path) -> str:
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every change of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = _functions(tree)
+    places, defined = _places(tree), _defined(tree)
     for number, change in enumerate(_changes(tree)):
-        inside = functions.get(id(change.node))
-        yield Mutant(path, number, change.node.lineno, change.words, inside)
+        function, branch = places.get(id(change.node), (None, None))
+        names = defined[id(change.node)] if function is None else ()
+        yield Mutant(path, number, change.node.lineno, change.words, function, branch, names)
 
 
 @cache
@@ -155,22 +177,46 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def _functions(tree: ast.Module) -> dict[int, int]:
-    """The first line of the outermost function around each node, for nodes of function bodies."""
-    first_lines: dict[int, int] = {}
+def _places(tree: ast.Module) -> dict[int, tuple[int, int]]:
+    """For nodes of function bodies: first lines of the outermost function and of the branch."""
+    places: dict[int, tuple[int, int]] = {}
 
-    def visit(node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
-                first_lines.update((id(n), first) for part in child.body for n in ast.walk(part))
-            elif isinstance(child, ast.Lambda):
-                first_lines.update((id(n), child.lineno) for n in ast.walk(child.body))
-            else:
-                visit(child)
+    def visit(node: ast.AST, function: int | None, branch: int | None) -> None:
+        for name, value in ast.iter_fields(node):
+            inside = function, branch
+            if name in BODIES and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                inside = (function, value[0].lineno) if function else (first, first)
+            elif name == "body" and isinstance(node, ast.Lambda):
+                inside = function or node.lineno, branch or node.lineno
+            elif name in BODIES and function and isinstance(value, list) and value:
+                inside = function, value[0].lineno
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    if inside[0] is not None and inside[1] is not None:
+                        places[id(child)] = inside[0], inside[1]
+                    visit(child, *inside)
 
-    visit(tree)
-    return first_lines
+    visit(tree, None, None)
+    return places
+
+
+def _defined(tree: ast.Module) -> dict[int, tuple[str, ...]]:
+    """The names that the outermost statement around each node defines."""
+    defined = {}
+    for statement in tree.body:
+        names = tuple(_defined_by(statement))
+        defined.update((id(node), names) for node in ast.walk(statement))
+    return defined
+
+
+def _defined_by(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    else:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
 
 
 def _changes(tree: ast.Module) -> list[Change]:
@@ -234,22 +280,31 @@ def _swap(node: Any, old: Any, put: Callable[[Any], None]) -> Change:
 
 @dataclass(frozen=True)
 class Mentions:
-    """Functions of the source by name, and the names that each of them mentions."""
+    """Functions of the source by name, and the names that they and other statements mention."""
 
     names: dict[Place, str]
     by: dict[str, list[Place]]
+    defining: dict[str, set[str]]
+    """Names of constants and classes whose definition mentions this one."""
+    kernels: frozenset[str]
+    """Files with compiled functions."""
 
     @classmethod
     def of_source(cls) -> Mentions:
         """Read every file."""
-        names, by = {}, defaultdict(list)
-        for path in files():
-            for code in _outermost(compile(path.read_text(encoding="utf-8"), str(path), "exec")):
+        names, by, defining = {}, defaultdict(list), defaultdict(set)
+        trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files()}
+        for path, tree in trees.items():
+            for statement in tree.body:
+                mentioned = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+                for name in mentioned:
+                    defining[name].update(_defined_by(statement))
+            for code in _outermost(compile(tree, str(path), "exec")):
                 place = str(path), code.co_firstlineno
                 names[place] = code.co_name
                 for name in {n for inner in _with_inner(code) for n in inner.co_names}:
                     by[name].append(place)
-        return cls(names, dict(by))
+        return cls(names, dict(by), dict(defining), _compiled_files(trees))
 
     def callers(self, place: Place) -> list[Place]:
         """Functions that mention this one; a private one is only known in its own file."""
@@ -258,15 +313,40 @@ class Mentions:
         mentioning = self.by.get(name, [])
         return [p for p in mentioning if p != place and (not private or p[0] == place[0])]
 
-    def above(self, places: Iterable[Place]) -> set[Place]:
-        """These functions, and all that mention them, directly or not."""
-        reached, waiting = set(), list(places)
+    def of_names(self, names: Iterable[str]) -> set[Place]:
+        """Functions that mention these names, or others that are defined by them."""
+        reached, waiting = set(), list(names)
         while waiting:
-            place = waiting.pop()
-            if place not in reached:
-                reached.add(place)
-                waiting += self.callers(place)
-        return reached
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += self.defining.get(name, ())
+        return {place for name in reached for place in self.by.get(name, ())}
+
+    def without_compiler(self, mutant: Mutant) -> bool:
+        """Whether it changes what numba compiles, and can be tried without it."""
+        if "intrinsic" in mutant.path.read_text(encoding="utf-8"):
+            return False
+        places = self.of_names(mutant.names)
+        return str(mutant.path) in self.kernels or any(f in self.kernels for f, _ in places)
+
+
+def _compiled_files(trees: dict[Path, ast.Module]) -> frozenset[str]:
+    """Files in which `njit`, or something made by it, decorates a function."""
+    makers = {"njit"}
+    for tree in trees.values():
+        for statement in tree.body:
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            if isinstance(value, ast.Call) and getattr(value.func, "id", None) == "njit":
+                makers.update(_defined_by(statement))
+    return frozenset(
+        str(path)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for each in node.decorator_list
+        if getattr(each.func if isinstance(each, ast.Call) else each, "id", None) in makers
+    )
 
 
 def _outermost(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -319,26 +399,37 @@ sys.meta_path.insert(0, Hook())
 """`sitecustomize` of processes that a test starts: takes modules from a folder, notes calls."""
 
 
-def transplant(modules: Iterable[types.CodeType]) -> bool:
-    """Give the functions of modules, wherever they are held, the code in these.
+def transplant(modules: Iterable[types.CodeType], but: Iterable[Place] = ()) -> bool:
+    """Give the functions of modules, wherever they are held, the code in these, but not to all.
 
     False where that cannot be: the change takes a variable out of a closure.
     """
-    fresh = defaultdict(list)
+    fresh, excepted = defaultdict(list), set(but)
     for module in modules:
         for code in _with_inner(module):
-            fresh[code.co_filename, code.co_qualname, code.co_firstlineno].append(code)
-    for each in gc.get_objects():
-        if type(each) is types.FunctionType:
-            old = each.__code__
-            codes = fresh.get((old.co_filename, old.co_qualname, old.co_firstlineno), [])
+            if (code.co_filename, code.co_firstlineno) not in excepted:
+                fresh[code.co_filename, code.co_qualname, code.co_firstlineno].append(code)
+    for place, codes in fresh.items():
+        for function in _held().get(place, ()):
+            old, fitting = function.__code__, codes
             if len(codes) > 1:  # several lambdas in one line
-                codes = [code for code in codes if _column(code) == _column(old)]
-            for code in codes[:1]:
+                fitting = [code for code in codes if _column(code) == _column(old)]
+            for code in fitting[:1]:
                 if code.co_freevars != old.co_freevars:
                     return False
-                each.__code__ = code
+                function.__code__ = code
     return True
+
+
+@cache
+def _held() -> dict[tuple[str, str, int], list[types.FunctionType]]:
+    """The functions of the source that anything holds, by where they are defined."""
+    functions = defaultdict(list)
+    for each in gc.get_objects():
+        if type(each) is types.FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
+            code = each.__code__
+            functions[code.co_filename, code.co_qualname, code.co_firstlineno].append(each)
+    return functions
 
 
 def _column(code: types.CodeType) -> int:
@@ -366,7 +457,7 @@ class _Hook(importlib.abc.MetaPathFinder):
 
 
 def compiled() -> dict[Place, Any]:
-    """The functions that numba compiles, where it is loaded."""
+    """The functions that numba compiles, where it is loaded; not those that `gc.freeze` hides."""
     if "numba" not in sys.modules:
         return {}
     from numba.core.dispatcher import Dispatcher
@@ -379,15 +470,23 @@ def compiled() -> dict[Place, Any]:
     return places
 
 
-def uncache(mutant: Mutant, mentions: Mentions) -> None:
-    """Compile anew what depends on the changed function; everything after any other change."""
-    if mutant.function is not None:
-        above = mentions.above([(str(mutant.path), mutant.function)])
-    for place, dispatcher in compiled().items():
-        if mutant.function is None or place in above:
-            from numba.core.caching import NullCache
+def load_kernels() -> None:
+    """Load what the cache has of every compiled function, once for all processes."""
+    for dispatcher in compiled().values():
+        stored = getattr(dispatcher._cache, "_cache_file", None)
+        codegen = dispatcher.targetctx.codegen()
+        for key in stored._load_index() if stored else ():
+            if key == dispatcher._cache._index_key(key[0], codegen):
+                dispatcher.compile(key[0])
 
-            dispatcher._cache = NullCache()
+
+def compile_anew() -> None:
+    """Have numba forget what it compiled, in this process and in the cache."""
+    for dispatcher in compiled().values():
+        from numba.core.caching import NullCache
+
+        dispatcher._cache = NullCache()
+        dispatcher.recompile()
 
 
 # --- the tests ----------------------------------------------------------------------------------
@@ -395,7 +494,7 @@ def uncache(mutant: Mutant, mentions: Mentions) -> None:
 
 @dataclass
 class Census:
-    """Which functions each test calls, and how long it takes."""
+    """Which functions, branches and loops each test enters, and how long it takes."""
 
     calls: dict[str, set[Place]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -429,30 +528,43 @@ class Census:
         return function is None or not self._entered({(str(mutant.path), function)})
 
     def calling(self, mutant: Mutant) -> list[str]:
-        """The tests that call the changed function, or anything of a module, quick ones first."""
+        """The tests that get to the change, quick ones and those that name it first."""
         file = str(mutant.path)
-        if self.at_import(mutant):
-            inside = {p for p in {*self.called, *self.mentions.names} if p[0] == file}
-            places = self._entered(inside)
-            tests = [t for t, calls in self.calls.items() if not calls or calls & places]
+        if mutant.function is not None and not self.at_import(mutant):
+            here = file, mutant.branch or mutant.function
+            is_noted = (file, mutant.function) in self.called
+            places = {here} if is_noted else self._entered({(file, mutant.function)})
         else:
-            places = self._entered({(file, mutant.function or 0)})
-            tests = [test for test, calls in self.calls.items() if calls & places]
-        return sorted(tests, key=self.alone)
+            places = self._entered(self.mentions.of_names(mutant.names))
+            inside = {p for p in {*self.called, *self.mentions.names} if p[0] == file}
+            places = places or self._entered(inside)
+        tests = [test for test, calls in self.calls.items() if calls & places]
+        if self.at_import(mutant):
+            tests += [test for test, calls in self.calls.items() if not calls]
+        words = {mutant.path.stem, *mutant.names}
+        words.add(self.mentions.names.get((file, mutant.function or 0), mutant.path.stem))
+        return sorted(tests, key=lambda test: self.alone(test) * (0.2 if _says(test, words) else 1))
+
+    def with_kernels(self) -> set[str]:
+        """Quick tests that get to compiled functions."""
+        inside = {place for place in self.mentions.names if place[0] in self.mentions.kernels}
+        places = self._entered(inside)
+        return {t for t, c in self.calls.items() if c & places and self.alone(t) < UNCOMPILED / 2}
 
     def alone(self, test: str, ready: Iterable[str] = ()) -> float:
         """Seconds that a test takes by itself, when these shared fixtures are set up."""
         needed = set(self.shared[test]).difference(ready)
         return self.seconds[test] + sum(self.setup.get(fixture, 0.0) for fixture in needed)
 
-    def within(self, tests: Iterable[str], budget: float) -> list[str]:
+    def within(self, tests: Iterable[str], budget: float, anew: bool) -> list[str]:
         """The first of the tests that take so many seconds together, and one at least."""
         total, chosen, ready = 0.0, list[str](), set[str]()
         for test in tests:
-            total += self.alone(test, ready)
+            file = test.split("::")[0]
+            total += self.alone(test, ready) + (COLLECTING if anew and file not in ready else 0.0)
             if total > budget and chosen:
                 break
-            ready.update(self.shared[test])
+            ready.update(self.shared[test], [file])
             chosen.append(test)
         return chosen
 
@@ -474,26 +586,46 @@ class Census:
         return entered
 
 
+@cache
+def _words(file: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", (ROOT / file).read_text(encoding="utf-8")))
+
+
+def _says(test: str, words: set[str]) -> bool:
+    """Whether the file of the test has one of the words in it."""
+    file = test.split("::")[0]
+    return not words.isdisjoint(_words(file) | {file.rpartition("/test_")[2].removesuffix(".py")})
+
+
+@cache
 def noting(path: Path) -> types.CodeType:
-    """A module whose functions and lambdas note the outermost one around them."""
+    """A module whose functions, lambdas, branches and loops note that they are entered."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = _functions(tree)
+    places = _places(tree)
     for node in list(ast.walk(tree)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            inside = node.body if isinstance(node, ast.Lambda) else node.body[0]
-            place: list[ast.expr] = [ast.Constant(str(path)), ast.Constant(functions[id(inside)])]
-            note = ast.Call(ast.Name("mutate_note", ast.Load()), place, [])
-            for part in ast.walk(note):
-                ast.copy_location(part, inside)
-            if isinstance(node, ast.Lambda):
-                node.body = ast.IfExp(note, node.body, node.body)  # calling it gives None
-            else:
-                node.body.insert(_has_docstring(node), ast.Expr(note))
+        if isinstance(node, ast.Lambda):
+            note = _note(path, places[id(node.body)][0], node.body)
+            node.body = ast.IfExp(note, node.body, node.body)  # calling it gives None
+        elif not isinstance(node, ast.Module | ast.ClassDef | ast.IfExp):
+            for body in (getattr(node, name, None) for name in BODIES):
+                if body and id(body[0]) in places:
+                    notes = [_note(path, line, body[0]) for line in set(places[id(body[0])])]
+                    start = _has_docstring(node)
+                    body[start:start] = [ast.copy_location(ast.Expr(n), body[0]) for n in notes]
     return compile(ast.fix_missing_locations(tree), str(path), "exec")
 
 
-def _has_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return ast.get_docstring(node, clean=False) is not None
+def _note(path: Path, line: int, beside: ast.AST) -> ast.Call:
+    place: list[ast.expr] = [ast.Constant(str(path)), ast.Constant(line)]
+    note = ast.Call(ast.Name("mutate_note", ast.Load()), place, [])
+    for part in ast.walk(note):
+        ast.copy_location(part, beside)
+    return note
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return is_function and ast.get_docstring(node, clean=False) is not None
 
 
 class Watcher:
@@ -549,9 +681,12 @@ def _full_name(definition: Any) -> str:
     return f"{definition.baseid}::{definition.argname}"
 
 
-def signature(item: pytest.Item) -> str:
-    """Changes with the test's file and with the source."""
-    return _hash(Path(item.path)) + _source_hash()
+def signature(record: dict[str, Any]) -> str:
+    """Changes with the test's file, and with the files that it called if it passed."""
+    paths = [record["test"].split("::")[0], *sorted({file for file, _ in record["calls"]})]
+    parts = [_hash(ROOT / path) for path in paths]
+    parts += [_source_hash()] if record["failed"] else []
+    return hashlib.sha256("".join([*parts, str(COMPILES)]).encode()).hexdigest()[:12]
 
 
 @cache
@@ -561,66 +696,66 @@ def _source_hash() -> str:
 
 @cache
 def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
 
 
-def watch(items: list[pytest.Item], store: Path) -> Census:
+def watch(items: list[pytest.Item], store: Path, kernels: set[Place], longest: float) -> Census:
     """What each test calls; from `store` where it was noted there, which is brought up to date."""
-    census = Census()
-    stored = {(r["test"], r["signature"]): r for r in _read_lines(store) if "shared" in r}
-    missing = []
-    for item in items:
-        record = stored.get((item.nodeid, signature(item)))
-        if record:
-            census.add(record)
-        else:
-            missing.append(item)
+    stored = _stored(store)
+    missing = [item for item in items if item.nodeid not in stored]
     print(f"{len(items)} tests, {len(missing)} of them to be watched", file=sys.stderr, flush=True)
-    done: set[str] = set()
-    while len(done) < len(missing):
-        part = [item for item in missing if item.nodeid not in done]
+    for path in files() if missing else ():
+        noting(path)  # once for all processes
+    while missing:
         with Child() as child:
             if child.start():
                 try:
-                    _watch_in_child(part, store, child)
+                    _watch_in_child(missing, store, child, kernels, longest)
                 finally:
                     os._exit(FAULT)
             child.wait()
-        expected = {(item.nodeid, signature(item)) for item in part}
-        added = [
-            r
-            for r in _read_lines(store)
-            if (r["test"], r["signature"]) in expected and "shared" in r
-        ]
-        before = len(done)
-        for record in added:
-            if record["test"] not in done:
-                done.add(record["test"])
-                census.add(record)
-        if len(done) < len(missing) and child.code != 0:  # a test ended the process
-            name = part[len(done) - before].nodeid
-            done.add(name)
-            census.failed.append(name)
+        stored = _stored(store)
+        missing = [item for item in missing if item.nodeid not in stored]
+        if missing:  # this one ended the process
+            record = {"test": missing[0].nodeid, "seconds": 0.0, "calls": [], "shared": [],
+                      "setup": {}, "failed": True}  # fmt: skip
+            _append(store, {**record, "signature": signature(record)})
+            missing = missing[1:]
+    census = Census()
+    for item in items:
+        if item.nodeid in stored:
+            census.add(stored[item.nodeid])
     for name in census.failed:
         print(f"fails without any change, left out: {name}", file=sys.stderr, flush=True)
     return census
 
 
-def _watch_in_child(items: list[pytest.Item], store: Path, child: Child) -> None:
+def _stored(store: Path) -> dict[str, dict[str, Any]]:
+    records = (r for r in _read_lines(store) if r["compiles"] == COMPILES)
+    return {r["test"]: r for r in records if r["signature"] == signature(r)}
+
+
+def _watch_in_child(
+    items: list[pytest.Item], store: Path, child: Child, kernels: set[Place], longest: float
+) -> None:
     watcher = Watcher(child.folder)
-    kernels = {file for file, _ in compiled()}
-    modules = {name_of(path): noting(path) for path in files() if str(path) not in kernels}
-    if not transplant(modules.values()):
+    modules = [noting(path) for path in files()]
+    if not transplant(modules, but=kernels):
         raise RuntimeError("calls cannot be noted")
-    for name, code in modules.items():
-        child.give(name, code)
+    for code in modules:
+        if code.co_filename not in {file for file, _ in kernels}:
+            child.give(name_of(Path(code.co_filename)), code)
     items[0].config.pluginmanager.register(watcher)
     for item, following in _pairs(items):
-        child.allow(600)
+        child.allow(longest if COMPILES else UNCOMPILED)
         record = watcher.record(item, following)
-        with store.open("a") as file:
-            file.write(json.dumps({**record, "signature": signature(item)}) + "\n")
+        _append(store, {**record, "signature": signature(record)})
     os._exit(0)
+
+
+def _append(store: Path, record: dict[str, Any]) -> None:
+    with store.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**record, "compiles": COMPILES}, ensure_ascii=False) + "\n")
 
 
 def _pairs(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
@@ -647,6 +782,7 @@ class Child:
         self.code: int | None = None
         self.hangs = False
         self.process = 0
+        self.looked = time.monotonic()
 
     def __enter__(self) -> Child:
         """Ready to be started."""
@@ -659,10 +795,12 @@ class Child:
     def start(self) -> bool:
         """Fork; true in the new process."""
         self.allow(600)
+        self.looked = time.monotonic()
         self.process = os.fork()
         if self.process:
             return False
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -691,7 +829,11 @@ class Child:
         return self.memory[8:].rstrip(b"\0").decode(errors="ignore")
 
     def ended(self) -> bool:
-        """Whether it is over; it is stopped when it takes too long."""
+        """Whether it is over; it is stopped when it takes too long, by the time that it had."""
+        last, self.looked = self.looked, time.monotonic()
+        if self.looked - last > PAUSE:
+            deadline = struct.unpack("d", self.memory[:8])[0] + self.looked - last
+            self.memory[:8] = struct.pack("d", deadline)
         done, status = os.waitpid(self.process, os.WNOHANG)
         if done:
             self.code = os.waitstatus_to_exitcode(status)
@@ -745,19 +887,17 @@ class Trial:
         items.sort(key=lambda item: self.wanted[item.nodeid])
         for item in items:
             do_not_shrink(item)
-        uncache(self.mutant, self.census.mentions)
+        if str(self.mutant.path) in self.census.mentions.kernels:
+            compile_anew()
 
 
-def try_mutant(
-    child: Child, mutant: Mutant, census: Census, items: list[pytest.Item], kernels: set[str]
-) -> None:
+def try_mutant(child: Child, mutant: Mutant, census: Census, items: list[pytest.Item]) -> None:
     """In the new process: put the mutant in place, and run tests until one fails."""
-    is_compiled = str(mutant.path) in kernels
-    anew = census.at_import(mutant) and not (is_compiled and mutant.function)
+    is_compiled = COMPILES and str(mutant.path) in census.mentions.kernels
     if not is_compiled:
         child.give(mutant.module, mutant.code)
-    anew = anew or not transplant([mutant.code])
-    trial = Trial(child, census, mutant, COMPILING if anew or is_compiled else 0.0)
+    anew = census.at_import(mutant) or is_compiled or not transplant([mutant.code])
+    trial = Trial(child, census, mutant, COMPILING if anew else 0.0)
     if anew:
         trial.wanted = {item.nodeid: number for number, item in enumerate(items)}
         _forget_ours()
@@ -770,7 +910,6 @@ def try_mutant(
         chosen = dict.fromkeys(item.nodeid.split("::")[0] for item in items)
         code_of_all = pytest.main([*QUIET, *chosen], plugins=[trial])
         os._exit(code_of_all not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED))
-    uncache(mutant, census.mentions)
     items[0].config.pluginmanager.register(trial)
     try:
         for item, following in _pairs(items):
@@ -802,6 +941,34 @@ def do_not_shrink(item: pytest.Item) -> None:
 # --- the campaign -------------------------------------------------------------------------------
 
 
+Record = dict[str, Any]
+
+
+@dataclass
+class Results:
+    """What became of mutants, one JSON line each."""
+
+    path: Path
+
+    def read(self) -> dict[tuple[Any, ...], Record]:
+        """Outcomes by `Mutant.key`."""
+        return {
+            (record["file"], record["number"], record["change"], record["source"]): record
+            for record in _read_lines(self.path)
+        }
+
+    def add(self, mutant: Mutant, outcome: str, note: str, seconds: float, test: str) -> None:
+        """Write down an outcome, and say what was not noticed."""
+        file, number, change, source = mutant.key()
+        record = {"file": file, "number": number, "line": mutant.line, "change": change,
+                  "source": source, "outcome": outcome, "note": note, "test": test,
+                  "seconds": round(seconds, 2)}  # fmt: skip
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+        if outcome not in ("noticed", "hangs"):
+            print(f"{outcome}  {mutant}  {note}".rstrip(), flush=True)
+
+
 @dataclass
 class Campaign:
     """A plugin that, instead of running the collected tests once, runs them on every mutant."""
@@ -809,89 +976,119 @@ class Campaign:
     chosen: list[Mutant]
     jobs: int
     budget: float
+    longest: float
     store: Path
-    results: Path | None
-    outcomes: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+    results: Results
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Watch the tests once, then try every mutant that has no result yet."""
         items = {item.nodeid: item for item in session.items}
         for item in session.items:
             do_not_shrink(item)
-        census = watch(session.items, self.store)
-        kernels = {file for file, _ in compiled()}
-        self._read()
-        waiting = [mutant for mutant in self.chosen if mutant.key() not in self.outcomes][::-1]
+        kernels = set(compiled())
+        load_kernels()
+        _held()
+        gc.freeze()  # what is old stays in memory that processes share
+        census = watch(self._worth_watching(session.items), self.store, kernels, self.longest)
+        done = self.results.read()
+        waiting = [mutant for mutant in self.chosen if mutant.key() not in done][::-1]
+        total = len(waiting)
         running: list[tuple[Mutant, Child, float, str]] = []
         while waiting or running:
             while waiting and len(running) < self.jobs:
+                if len(waiting) % 20 == 0:
+                    print(f"  {total - len(waiting)} of {total}", file=sys.stderr, flush=True)
                 mutant = waiting.pop()
                 tests, note = self._within_budget(census, mutant)
                 if not tests:
-                    self._record(mutant, "survived", "no test calls it", 0.0, "")
+                    self.results.add(mutant, "survived", "no test gets there", 0.0, "")
                     continue
                 child = Child()
                 if child.start():
                     try:
-                        try_mutant(child, mutant, census, [items[t] for t in tests], kernels)
+                        try_mutant(child, mutant, census, [items[t] for t in tests])
                     finally:
                         os._exit(FAULT)
                 running.append((mutant, child, time.monotonic(), note))
             for entry in list(running):
-                mutant, child, start, note = entry
-                if child.ended():
+                if entry[1].ended():
                     running.remove(entry)
-                    outcome = {0: "survived", FAULT: "fault of this tool"}.get(
-                        child.code or 0, "hangs" if child.hangs else "noticed"
-                    )
-                    seconds = time.monotonic() - start
-                    self._record(mutant, outcome, note, seconds, child.test if child.code else "")
-                    child.end()
+                    self._conclude(*entry)
             time.sleep(0.01)
         return True
 
+    def _conclude(self, mutant: Mutant, child: Child, start: float, note: str) -> None:
+        outcome = {0: "survived", FAULT: "fault of this tool"}.get(
+            child.code or 0, "hangs" if child.hangs else "noticed"
+        )
+        seconds = time.monotonic() - start
+        self.results.add(mutant, outcome, note, seconds, child.test if child.code else "")
+        child.end()
+
+    def _worth_watching(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """All; without the compiler, those that get to compiled functions, if that is known."""
+        census = Census()
+        for record in _read_lines(self.store):
+            if record["compiles"]:
+                census.add(record)
+        if COMPILES or not census.calls:
+            return items
+        quick = census.with_kernels()
+        return [item for item in items if item.nodeid in quick]
+
     def _within_budget(self, census: Census, mutant: Mutant) -> tuple[list[str], str]:
         tests = census.calling(mutant)
-        chosen = census.within(tests, self.budget)
+        chosen = census.within(tests, self.budget, census.at_import(mutant))
         short = f"tried by {len(chosen)} of {len(tests)} tests"
         return chosen, short if len(chosen) < len(tests) else ""
 
-    def _read(self) -> None:
-        for record in _read_lines(self.results) if self.results else ():
-            key = record["file"], record["number"], record["change"], record["source"]
-            self.outcomes[key] = record
 
-    def _record(self, mutant: Mutant, outcome: str, note: str, seconds: float, test: str) -> None:
-        file, number, change, source = mutant.key()
-        record = {"file": file, "number": number, "line": mutant.line, "change": change,
-                  "source": source, "outcome": outcome, "note": note, "test": test,
-                  "seconds": round(seconds, 2)}  # fmt: skip
-        self.outcomes[mutant.key()] = record
-        if self.results:
-            with self.results.open("a") as lines:
-                lines.write(json.dumps(record, ensure_ascii=False) + "\n")
-        if outcome not in ("noticed", "hangs"):
-            print(f"{outcome}  {mutant}  {note}".rstrip(), flush=True)
-        tried = sum(m.key() in self.outcomes for m in self.chosen)
-        if tried % 20 == 0:
-            print(f"  {tried} of {len(self.chosen)} tried", file=sys.stderr, flush=True)
+@dataclass(frozen=True)
+class Equivalent:
+    """A change that changes nothing anybody could notice, and why."""
 
-    def summary(self) -> Iterator[str]:
-        """What became of the mutants, by package and in all."""
-        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for mutant in self.chosen:
-            record = self.outcomes.get(mutant.key())
-            if record:
-                for package in (mutant.package, "all"):
-                    counts[package][record["outcome"]] += 1
-        for package in [*sorted(set(counts) - {"all"}), "all"]:
-            count = counts[package]
-            total, noticed = count.total(), count["noticed"] + count["hangs"]
-            if total:
-                yield (
-                    f"{package}: {noticed} of {total} noticed ({noticed / total:.1%}), "
-                    f"{count['hangs']} of them by hanging"
-                )
+    file: str
+    source: str
+    change: str
+    reason: str
+
+    @classmethod
+    def all(cls) -> list[Equivalent]:
+        """Those that are listed."""
+        if not EQUIVALENT.exists():
+            return []
+        return [cls(**each) for each in tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]]
+
+    def matches(self, record: Record) -> bool:
+        """Whether it is this one."""
+        return (self.file, self.source, self.change) == (
+            record["file"], record["source"], record["change"]
+        )  # fmt: skip
+
+
+def summary(chosen: list[Mutant], outcomes: dict[tuple[Any, ...], Record]) -> Iterator[str]:
+    """What became of the mutants, by package and in all."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    listed = Equivalent.all()
+    for mutant in chosen:
+        record = outcomes.get(mutant.key())
+        if record:
+            outcome = record["outcome"]
+            reasons = [each.reason for each in listed if each.matches(record)]
+            if outcome == "survived" and reasons:
+                outcome = "equivalent"
+                yield f"equivalent  {mutant}: {reasons[0]}"
+            for package in (mutant.package, "all"):
+                counts[package][outcome] += 1
+    for package in [*sorted(set(counts) - {"all"}), "all"]:
+        count = counts[package]
+        noticed, total = count["noticed"] + count["hangs"], count.total()
+        if total:
+            share = noticed / max(total - count["equivalent"], 1)
+            yield (
+                f"{package}: {noticed} of {total} noticed, {count['hangs']} of them by hanging; "
+                f"{count['equivalent']} equivalent; {share:.1%} of the others"
+            )
 
 
 def selected(names: list[str]) -> list[Path]:
@@ -921,6 +1118,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per mutant")
+    parser.add_argument("--longest", type=float, default=60.0, help="seconds that a test may take")
     parser.add_argument("--results", type=Path, help="JSON lines; mutants in it are not repeated")
     parser.add_argument("--census", type=Path, help="JSON lines: which test calls what, kept")
     parser.add_argument("--tests", nargs="+", default=[], help="paths for pytest; else all")
@@ -933,12 +1131,30 @@ def main() -> int:
     chosen = random.Random(options.seed).sample(every, size)  # noqa: S311
     with tempfile.TemporaryDirectory() as folder:
         store = store or Path(folder, "census.jsonl")
-        campaign = Campaign(chosen, options.jobs, options.budget, store, results)
-        code = pytest.main([*QUIET, *options.tests], plugins=[campaign])
-    for line in campaign.summary():
-        print(line)
-    print(f"{len(chosen)} of {len(every)} mutants")
-    return int(code)
+        outcomes = Results(results or Path(folder, "results.jsonl"))
+        code = run(chosen, options, store, outcomes)
+        if COMPILES:
+            for line in summary(chosen, outcomes.read()):
+                print(line)
+            print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}")
+    return code
+
+
+def run(chosen: list[Mutant], options: argparse.Namespace, store: Path, outcomes: Results) -> int:
+    """Try mutants; those of compiled functions in a second process, without the compiler."""
+    mentions = Mentions.of_source()
+    kernels = [mutant for mutant in chosen if mentions.without_compiler(mutant)]
+    now = [mutant for mutant in chosen if (mutant in kernels) != COMPILES]
+    codes = [0]
+    if now:
+        campaign = Campaign(now, options.jobs, options.budget, options.longest, store, outcomes)
+        codes.append(int(pytest.main([*QUIET, *options.tests], plugins=[campaign])))
+    if COMPILES and kernels:
+        again = [sys.executable, __file__, *sys.argv[1:]]
+        again += ["--results", str(outcomes.path), "--census", str(store)]
+        environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+        codes.append(subprocess.run(again, env=environment, check=False).returncode)  # noqa: S603
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,13 @@ def test_command():
     program = "from small.deep.command import main; raise SystemExit(main())"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 5
 """,
+    "tools/equivalent.toml": """
+[[mutant]]
+file = "src/small/plain.py"
+source = "IDLE = 7"
+change = "7 → 8"
+reason = "nobody reads it"
+""",
     "pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
 }
 
@@ -85,7 +92,7 @@ EXPECTED = {
     ("plain.py", "1 → 2"): "survived",
     ("plain.py", "call left out"): "noticed",
     ("plain.py", "Lt → LtE"): "noticed",
-    ("kernels.py", "Sub → Add"): "noticed",  # compiled, though the cache has the old code
+    ("kernels.py", "Sub → Add"): "noticed",  # the cache has the old code
     ("kernels.py", "4 → 5"): "noticed",
     ("kernels.py", "Add → Sub"): "noticed",
     ("kernels.py", "10 → 11"): "noticed",
@@ -99,7 +106,6 @@ def tree(tmp_path: Path) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "mutate.py").write_bytes(TOOL.read_bytes())
     return tmp_path
 
@@ -117,9 +123,10 @@ def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tr
     out, results = mutate(tree, "--sample", "0", "--census", "census.jsonl")
     outcomes = {(Path(r["file"]).name, r["change"]): r["outcome"] for r in results}
     assert outcomes == EXPECTED
-    assert "small/deep: 5 of 5 noticed (100.0%)" in out
-    assert "small/plain: 4 of 7 noticed (57.1%)" in out
-    assert "all: 9 of 12 noticed (75.0%)" in out
+    assert "small/deep: 5 of 5 noticed, 0 of them by hanging; 0 equivalent; 100.0%" in out
+    assert "small/plain: 4 of 7 noticed, 0 of them by hanging; 1 equivalent; 66.7%" in out
+    assert "all: 9 of 12 noticed, 0 of them by hanging; 1 equivalent; 81.8% of the others" in out
+    assert "plain.py:3  7 → 8  | IDLE = 7: nobody reads it" in out
     assert all((tree / name).read_text() == text for name, text in FILES.items())
     _, again = mutate(tree, "--sample", "0", "--census", "census.jsonl")
     assert again == results  # nothing is tried a second time
