@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers import lanes
 from tests.helpers.browser import View, launched
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ settings.register_profile(
     "unmask", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unmask")
+
+if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+    lanes.install()
 
 REAL_DATA = Path(
     os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
