@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from unmask.metrics import (
     evaluate,
     intervals,
 )
+from unmask.metrics.plan import Cell
 from unmask.metrics.verdict import (
     MEASURED,
     Advice,
@@ -179,3 +182,17 @@ def test_filtered_metrics_do_not_get_in_each_others_way() -> None:
         assert both[name, "filtered"] == one(top, labels, propensity, name, "filtered")
     rows = contributions(top, labels, propensity, metrics=names, estimators=["filtered"])
     assert rows == {}  # its value is not the mean of rows
+
+
+@pytest.mark.parametrize(
+    ("metric", "estimator", "weight"),
+    [("P", "unbiased", 0.8), ("R", "unbiased", 4.0), ("PSP", "clipped", 4.0), ("P", "vanilla", 1)],
+)
+def test_the_largest_value_of_a_row_is_the_unit_of_weights(
+    metric: str, estimator: str, weight: float
+) -> None:
+    """P@5 shares its hits among five places."""
+    cell = Cell(f"{metric}@5", metric, estimator, 5, ())
+    for inverse, expected in ((np.array([2.0, 6.0]), weight), (np.zeros(0), 1), (None, 1)):
+        summary: Any = SimpleNamespace(inverse=inverse)
+        assert estimates._mean_weight(cell, summary) == pytest.approx(expected)

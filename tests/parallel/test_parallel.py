@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -230,6 +231,19 @@ def test_the_commands_take_a_scheduler(client: Any, tmp_path: Path) -> None:
     homeless = run("train", source)
     assert homeless.returncode == 2
     assert "name a folder for the model with --output" in homeless.stderr
+
+
+def test_joblib_says_how_many_jobs_there_are() -> None:
+    """Two tasks that wait for each other, where the library itself would use one thread."""
+    together = threading.Barrier(2)
+
+    def meet(shared: int, task: int) -> int:
+        together.wait(timeout=20)
+        return shared + task
+
+    with using_threads(1), joblib.parallel_config("threading", n_jobs=2):
+        done = parallel.LocalRunner().run(meet, [1, 2], 10)
+        assert sorted(done) == [(0, 11), (1, 12)]
 
 
 # Plans

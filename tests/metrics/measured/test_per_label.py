@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from unmask import audit, data
+from unmask.metrics.measured import evaluation, pair_totals
+from unmask.metrics.measured.per_label import _rates
 from unmask.predictions import TopK
 
 TRUE = data.synthetic.planted(600, n_labels=12, seed=1).labels
@@ -64,3 +66,33 @@ def test_intervals_hold_most_labels(options: dict[str, Any]) -> None:
 def test_recall_needs_pairs_outside_the_predictions() -> None:
     made = audit.per_label(TOP, OBSERVED, judged(budget=300, unit="pairs", metrics=["P@3"]), k=3)
     assert set(made) == {"precision"}
+
+
+def test_ends_are_those_of_as_many_draws_as_the_weights_are_worth() -> None:
+    """Label 0: a heavy entry is the only yes; label 1: everything was judged; label 2: nothing."""
+    label = np.r_[np.zeros(13, int), 1, 1]
+    weight = np.r_[8.0, np.full(12, 2.0), 1, 1]
+    yes = np.r_[1.0, np.zeros(12), 1, 0]
+    rates = _rates(label, weight, yes, 3, 0.9)
+    mine, said = weight[:13], yes[:13]
+    value = float(mine @ said / mine.sum())
+    spread = float((mine * (mine - 1) * (said - value) ** 2).sum() / mine.sum() ** 2)
+    plain = float(mine.sum() ** 2 / (mine * (mine - 1)).sum())
+    draws = value * (1 - value) / spread
+    assert draws < plain  # the weights go with the answers
+    ends = pair_totals.mean_interval(value, value * (1 - value), round(draws), 10**12, 0.9)
+    assert (rates.low[0], rates.value[0], rates.high[0]) == pytest.approx((ends[0], value, ends[1]))
+    assert (rates.low[1], rates.value[1], rates.high[1]) == (0.5, 0.5, 0.5)
+    assert (rates.low[2], rates.high[2]) == (0, 1)
+    assert np.isnan(rates.value[2])
+    assert rates.judged.tolist() == [13, 2, 0]
+    agreeing = _rates(label, weight, np.ones(15), 3, 0.9)  # all yes: no spread
+    ends = pair_totals.mean_interval(1.0, 0.0, round(plain), 10**12, 0.9)
+    assert (agreeing.low[0], agreeing.high[0]) == pytest.approx(ends)
+
+
+def test_the_run_of_judged_rows_counts_those_without_labels() -> None:
+    labels = TRUE.copy()
+    empty = int((labels.sum(axis=1) == 0).sum())
+    run = evaluation._run(labels, 0.9)
+    assert (run.rows, run.empty_rows, run.confidence) == (600, empty, 0.9)

@@ -175,9 +175,10 @@ def _rates(
 
     total, count = summed(weight), np.bincount(label, minlength=width).astype(np.float64)
     rate = summed(weight * yes) / np.where(total > 0, total, np.nan)
+    square = np.where(total > 0, total, 1.0) ** 2
     open_share = weight * (weight - 1)  # w² (1 − π)
-    largest = summed(open_share) / np.maximum(total, 1e-300) ** 2
-    spread = summed(open_share * (yes - rate[label]) ** 2) / np.maximum(total, 1e-300) ** 2
+    largest = summed(open_share) / square
+    spread = summed(open_share * (yes - rate[label]) ** 2) / square
     low, high = np.zeros(width), np.ones(width)
     for j in np.flatnonzero(total > 0):
         value = min(1.0, float(rate[j]))
