@@ -22,7 +22,8 @@ A mutant is tried for `--budget` seconds of tests at most, and counts as noticed
 or takes far longer than it did (both are counted apart). Results go to `--results`, one JSON line
 each (what test files make while they are collected is made by the code without the change); a
 second run with the same file goes on where the first one ended. What survives is printed with its
-place, to be looked at: a missing test, or a change that changes nothing. The latter are listed with
+place, to be looked at: a missing test, or a change that changes nothing (`--again` tries what
+survived by the tests that the budget left out). The latter are listed with
 the reason in `tools/equivalent.toml`, and counted apart.
 """
 
@@ -957,16 +958,20 @@ class Results:
             for record in _read_lines(self.path)
         }
 
-    def add(self, mutant: Mutant, outcome: str, note: str, seconds: float, test: str) -> None:
+    def add(
+        self, mutant: Mutant, outcome: str, tests: tuple[int, int], seconds: float, test: str
+    ) -> None:
         """Write down an outcome, and say what was not noticed."""
         file, number, change, source = mutant.key()
+        note = "" if tests[0] == tests[1] else f"tried by {tests[0]} of {tests[1]} tests"
         record = {"file": file, "number": number, "line": mutant.line, "change": change,
-                  "source": source, "outcome": outcome, "note": note, "test": test,
+                  "source": source, "outcome": outcome, "tried": tests[0],
+                  "note": note if tests[1] else "no test gets there", "test": test,
                   "seconds": round(seconds, 2)}  # fmt: skip
         with self.path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
         if outcome not in ("noticed", "hangs"):
-            print(f"{outcome}  {mutant}  {note}".rstrip(), flush=True)
+            print(f"{outcome}  {mutant}  {record['note']}".rstrip(), flush=True)
 
 
 @dataclass
@@ -977,6 +982,7 @@ class Campaign:
     jobs: int
     budget: float
     longest: float
+    again: bool
     store: Path
     results: Results
 
@@ -990,18 +996,18 @@ class Campaign:
         _held()
         gc.freeze()  # what is old stays in memory that processes share
         census = watch(self._worth_watching(session.items), self.store, kernels, self.longest)
-        done = self.results.read()
-        waiting = [mutant for mutant in self.chosen if mutant.key() not in done][::-1]
+        waiting = self._waiting()
         total = len(waiting)
-        running: list[tuple[Mutant, Child, float, str]] = []
+        running: list[tuple[Mutant, Child, float, tuple[int, int]]] = []
         while waiting or running:
             while waiting and len(running) < self.jobs:
                 if len(waiting) % 20 == 0:
                     print(f"  {total - len(waiting)} of {total}", file=sys.stderr, flush=True)
-                mutant = waiting.pop()
-                tests, note = self._within_budget(census, mutant)
+                mutant, tried = waiting.pop()
+                every = census.calling(mutant)
+                tests = census.within(every[tried:], self.budget, census.at_import(mutant))
                 if not tests:
-                    self.results.add(mutant, "survived", "no test gets there", 0.0, "")
+                    self.results.add(mutant, "survived", (tried, len(every)), 0.0, "")
                     continue
                 child = Child()
                 if child.start():
@@ -1009,7 +1015,8 @@ class Campaign:
                         try_mutant(child, mutant, census, [items[t] for t in tests])
                     finally:
                         os._exit(FAULT)
-                running.append((mutant, child, time.monotonic(), note))
+                counts = tried + len(tests), len(every)
+                running.append((mutant, child, time.monotonic(), counts))
             for entry in list(running):
                 if entry[1].ended():
                     running.remove(entry)
@@ -1017,12 +1024,25 @@ class Campaign:
             time.sleep(0.01)
         return True
 
-    def _conclude(self, mutant: Mutant, child: Child, start: float, note: str) -> None:
+    def _waiting(self) -> list[tuple[Mutant, int]]:
+        """Mutants without a result, or that survived so many tests, the last first."""
+        done = self.results.read()
+        waiting = [(mutant, 0) for mutant in self.chosen if mutant.key() not in done]
+        if self.again:
+            records = [
+                (mutant, done[mutant.key()]) for mutant in self.chosen if mutant.key() in done
+            ]
+            waiting += [(m, r["tried"]) for m, r in records if r["outcome"] == "survived"]
+        return waiting[::-1]
+
+    def _conclude(
+        self, mutant: Mutant, child: Child, start: float, counts: tuple[int, int]
+    ) -> None:
         outcome = {0: "survived", FAULT: "fault of this tool"}.get(
             child.code or 0, "hangs" if child.hangs else "noticed"
         )
         seconds = time.monotonic() - start
-        self.results.add(mutant, outcome, note, seconds, child.test if child.code else "")
+        self.results.add(mutant, outcome, counts, seconds, child.test if child.code else "")
         child.end()
 
     def _worth_watching(self, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -1035,12 +1055,6 @@ class Campaign:
             return items
         quick = census.with_kernels()
         return [item for item in items if item.nodeid in quick]
-
-    def _within_budget(self, census: Census, mutant: Mutant) -> tuple[list[str], str]:
-        tests = census.calling(mutant)
-        chosen = census.within(tests, self.budget, census.at_import(mutant))
-        short = f"tried by {len(chosen)} of {len(tests)} tests"
-        return chosen, short if len(chosen) < len(tests) else ""
 
 
 @dataclass(frozen=True)
@@ -1119,6 +1133,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per mutant")
     parser.add_argument("--longest", type=float, default=60.0, help="seconds that a test may take")
+    parser.add_argument("--again", action="store_true", help="further tests for what survived")
     parser.add_argument("--results", type=Path, help="JSON lines; mutants in it are not repeated")
     parser.add_argument("--census", type=Path, help="JSON lines: which test calls what, kept")
     parser.add_argument("--tests", nargs="+", default=[], help="paths for pytest; else all")
@@ -1147,7 +1162,8 @@ def run(chosen: list[Mutant], options: argparse.Namespace, store: Path, outcomes
     now = [mutant for mutant in chosen if (mutant in kernels) != COMPILES]
     codes = [0]
     if now:
-        campaign = Campaign(now, options.jobs, options.budget, options.longest, store, outcomes)
+        how = options.jobs, options.budget, options.longest, options.again
+        campaign = Campaign(now, *how, store, outcomes)
         codes.append(int(pytest.main([*QUIET, *options.tests], plugins=[campaign])))
     if COMPILES and kernels:
         again = [sys.executable, __file__, *sys.argv[1:]]

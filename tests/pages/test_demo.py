@@ -52,3 +52,14 @@ def test_judged_rows_stand_beside_the_truth_and_the_other_estimates(result: demo
     section = next(s for s in demo.page(result).sections if "judged rows" in s.title)
     tables = [part for part in section.parts if isinstance(part, report.Table)]
     assert {row[1] for row in tables[0].rows} >= {"measured", "vanilla", "deconvolved"}
+
+
+def test_bands_add_up_and_one_without_entries_has_lost_nothing(result: demo.Demo) -> None:
+    total, bands = result.total, result.bands
+    assert total.labels == sum(band.labels for band in bands)
+    assert (total.true, total.observed) == (
+        sum(band.true for band in bands), sum(band.observed for band in bands)
+    )  # fmt: skip
+    assert total.propensity == total.observed / total.true
+    assert total.lost == 1 - total.propensity
+    assert demo.Band("none", 0, 1.0, 0, 0).lost == 0

@@ -331,3 +331,24 @@ def test_the_sampler_follows_the_density() -> None:
     )
     np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.1)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.15)
+
+
+def test_walkers_start_within_a_fiftieth_of_the_bounds() -> None:
+    """Around a start in a corner: none outside, and not all on the edge."""
+    bounds, first = np.array([[0.0, 10.0], [-4.0, 0.0]]), list[np.ndarray]()
+
+    def density(state: np.ndarray) -> np.ndarray:
+        first.append(state.copy())
+        inside = ((state >= bounds[:, 0]) & (state <= bounds[:, 1])).all(axis=1)
+        return np.where(inside, 0.0, -np.inf)
+
+    rng = np.random.default_rng(0)
+    drawn = frequency_curve.ensemble(density, np.array([10.0, -4.0]), bounds, rng)
+    high, low = 10.0 - first[0][:, 0], first[0][:, 1] + 4.0
+    assert (first[0].min(axis=0) >= bounds[:, 0]).all()
+    assert (first[0].max(axis=0) <= bounds[:, 1]).all()
+    for distance, margin in ((high, 0.2), (low, 0.08)):
+        clipped = np.sort(distance)[:12]  # nearly half of them stood outside
+        assert 0.3 * margin < clipped.max() < margin
+    assert drawn.shape == (frequency_curve.WALKERS * frequency_curve.SNAPSHOTS, 2)
+    np.testing.assert_allclose(drawn.mean(axis=0), [5, -2], atol=1.5)  # the density is flat

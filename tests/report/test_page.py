@@ -54,3 +54,18 @@ def test_a_page_knows_its_drawings_in_order() -> None:
     second = Panels([first, first], title="second")
     sections = [Section("one", [Text("t"), first]), Section("two", [Table(["a"], []), second])]
     assert Page("t", sections=sections).drawings == (first, second)
+
+
+def test_what_a_page_holds_cannot_change_with_the_callers_lists() -> None:
+    parts, sections, summary = [Text("one")], [Section("S", [Text("two")])], ["It holds."]
+    section, page = Section("T", parts), Page("P", summary, sections)
+    columns, cells = ["a", "b"], [[1, 2]]
+    table = Table(columns, cells)
+    verdicts = [Verdict("good", "x")]
+    listed = report.Verdicts(verdicts)
+    for each in (parts, sections, summary, columns, cells, verdicts):
+        each.clear()
+    assert (section.parts, page.summary) == ((Text("one"),), ("It holds.",))
+    assert [each.title for each in page.sections] == ["S"]
+    assert [head.name for head in table.heads] == ["a", "b"]
+    assert (table.rows, listed.verdicts) == (((1, 2),), (Verdict("good", "x"),))

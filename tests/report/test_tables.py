@@ -63,3 +63,14 @@ def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:
     assert tables.as_csv(table) == "a,b\n"
     assert json.loads(tables.as_json(table)) == []
     assert "<th" in report.render(Page("t", sections=[Section("s", [table])]))
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [(None, None), (True, True), (np.True_, True), (np.False_, False), (np.int32(3), 3), (2.5, 2.5),
+     (np.float32(0.5), 0.5), (np.nan, None), (-np.inf, None), ("a", "a")],
+)  # fmt: skip
+def test_values_become_plain_ones(value: object, plain: object) -> None:
+    (row,) = report.rows(Table(["a"], [[value]]))
+    assert row == {"a": plain}
+    assert type(row["a"]) is type(plain)

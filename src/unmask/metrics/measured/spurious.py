@@ -89,6 +89,8 @@ def _judged_observed(judged: Judgements, observed: sp.csr_array) -> tuple[Intege
     sample = judged.sample
     if sample.unit == "rows":
         mine = observed[sample.rows].tocoo()
+        if not mine.nnz:
+            return mine.row, np.zeros(0), np.zeros(0)
         right = np.asarray(judged.true_labels[mine.row, mine.col]).ravel()
         return mine.row, 1.0 - right, (1 / sample.probability)[mine.row]
     shown = np.asarray(observed[sample.rows, sample.pair_labels]).ravel() > 0

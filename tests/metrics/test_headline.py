@@ -1,0 +1,66 @@
+"""Which number is quoted: usable ones first, recall before precision, large cut-offs first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from unmask.metrics import headline, judgement
+from unmask.metrics.table import Estimate
+from unmask.metrics.verdict import Level, Reason, Verdict
+
+
+def estimate(
+    metric: str, estimator: str, level: Level = Level.CONDITIONAL, value: float = 0.5
+) -> Estimate:
+    made: Any = Estimate(
+        metric, estimator, value, 0.1, (value - 0.1, value + 0.1), 100, 0.0, 100,
+        Verdict(level, next(iter(Reason))),
+    )  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (("R@5", "deconvolved"), ("R@5", "unbiased")),
+        (("P@5", "unbiased"), ("P@5", "deconvolved")),  # exact
+        (("DCG@5", "unbiased"), ("DCG@5", "deconvolved")),
+        (("nDCG@5", "deconvolved"), ("nDCG@5", "unbiased")),
+        (("R@5", "measured"), ("R@5", "deconvolved")),
+        (("R@5", "unbiased"), ("R@5", "tempered")),
+        (("R@1", "tempered"), ("P@5", "measured")),
+        (("P@1", "tempered"), ("nDCG@5", "measured")),
+        (("nDCG@1", "tempered"), ("F1@5", "measured")),
+        (("R@5", "unbiased"), ("R@3", "deconvolved")),
+        (("R", "tempered"), ("R@100", "measured")),
+    ],
+)
+def test_the_order_of_numbers(better: tuple[str, str], worse: tuple[str, str]) -> None:
+    one, other = estimate(*better), estimate(*worse)
+    assert headline._order(one) < headline._order(other)
+    first, second = sorted(Level, key=lambda level: level.rank)[:2]
+    low, high = estimate(*better, level=second), estimate(*worse, level=first)
+    assert headline._order(high) < headline._order(low)
+
+
+def test_only_usable_corrected_numbers_can_be_apart() -> None:
+    """Two intervals that do not meet, each of a corrected number that can be used."""
+
+    def apart(*pairs: tuple[str, float, Level]) -> list[tuple[Any, Any]]:
+        made = [estimate("R@5", name, level, value) for name, value, level in pairs]
+        return [(e.details["first"], e.details["second"]) for e in judgement._disjoint(made)]
+
+    good, bad = Level.CONDITIONAL, sorted(Level, key=lambda level: level.rank)[-1]
+    assert apart(("unbiased", 0.2, good), ("deconvolved", 0.8, good)) == [
+        ("unbiased", "deconvolved")
+    ]
+    assert apart(("deconvolved", 0.8, good), ("unbiased", 0.2, good)) == [
+        ("deconvolved", "unbiased")
+    ]
+    assert apart(("unbiased", 0.2, good), ("deconvolved", 0.39, good)) == []
+    assert apart(("unbiased", 0.2, good), ("vanilla", 0.8, good)) == []
+    assert apart(("unbiased", 0.2, bad), ("deconvolved", 0.8, good)) == []
+    other = estimate("P@5", "deconvolved", good, 0.9)
+    assert list(judgement._disjoint([estimate("R@5", "unbiased"), other])) == []
