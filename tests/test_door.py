@@ -179,7 +179,7 @@ def _wrong_records(damage: Damage) -> dict[str, Callable[[], Any]]:
         "LinearClassifier, labels": lambda: linear.LinearClassifier().fit(FEATURES, damage(LABELS)),
         "Dataset, features": lambda: data.Dataset(damage(FEATURES), None),
         "Dataset, labels": lambda: data.Dataset(None, damage(LABELS)),
-        "Dataset, filtered": lambda: data.Dataset(None, LABELS, filtered=damage(LABELS)),
+        "Dataset, judgements": lambda: data.Dataset(None, LABELS, judgements=damage(LABELS)),
         "data.describe": lambda: data.describe(after(data.Dataset(None, LABELS), "labels")),
         "data.write": lambda: data.write("nowhere/x.txt", after(data.Dataset(None, LABELS),
                                                                 "labels")),
@@ -461,11 +461,11 @@ def test_models_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
             linear.save(tmp_path / "model", model)
 
 
-def test_filtered_pairs_belong_to_the_labels() -> None:
-    with pytest.raises(ValueError, match="filtered pairs and labels must have the same rows"):
-        data.Dataset(None, [[1, 0]], filtered=[[1, 0, 0]])
+def test_judgements_belong_to_the_labels() -> None:
+    with pytest.raises(ValueError, match="judgements and labels must have the same rows"):
+        data.Dataset(None, [[1, 0]], judgements=[[1, 0, 0]])
     with pytest.raises(ValueError, match="belong to labels, and there are none"):
-        data.Dataset([[1.0]], None, filtered=[[1]])
+        data.Dataset([[1.0]], None, judgements=[[1]])
 
 
 def test_scores_that_are_no_matrix_are_refused() -> None:

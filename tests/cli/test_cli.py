@@ -231,3 +231,21 @@ def test_the_package_is_a_command_too() -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (2, "")
     assert "Traceback" not in result.stderr
+
+
+def test_judged_pairs_take_effect_and_are_named(system: dict[str, Path], tmp_path: Path) -> None:
+    """The first prediction of every row is ignored: it leaves predictions, rankings and labels."""
+    top = predictions.read(system["top.txt"])
+    judged = tmp_path / "filter.txt"
+    judged.write_text("".join(f"{row} {label}\n" for row, label in enumerate(top.labels[:, 0])))
+    asked = ("--judgements", judged, "--propensity", "constant:0.5", "--metrics", "P@1,P@3")
+    said = evaluation(system, *asked).stdout
+    assert "200 ignored pairs left rankings and labels." in " ".join(said.split())
+    again = tmp_path / "again.txt"
+    predict = ("predict", system["model"], system["test.txt"], "-o", again)
+    assert "ignored pairs left out" in run(*predict, "--judgements", judged).stdout
+    made = predictions.read(again)
+    np.testing.assert_array_equal(made.labels[:, :4], top.labels[:, 1:])
+    model = tmp_path / "model"
+    shown = run("train", system["test.txt"], "-o", model, "--judgements", judged).stdout
+    assert "judged pairs obeyed" in shown

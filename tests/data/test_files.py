@@ -378,7 +378,7 @@ def test_filter_labels(tmp_path: Path) -> None:
     put(tmp_path / "tst_X_Y.txt", b"3 4\n0:1 3:1\n\n2:1\n")
     put(tmp_path / "filter_labels_test.txt", b"0 3\r\n2 0\n0 3\n")
     found = data.read(tmp_path, part="test")
-    assert found.filtered.toarray().tolist() == [[0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
+    assert found.judgements.toarray().tolist() == [[0, 0, 0, 2], [0, 0, 0, 0], [2, 0, 0, 0]]
     assert found.labels.toarray().tolist() == LABELS
     with pytest.raises(ValueError, match=r"f.txt, line 2: label must lie in 0 … 3, got 4"):
         data.read(tmp_path, part="test", filter_labels=put(tmp_path / "f.txt", b"0 1\n1 4\n"))
@@ -492,7 +492,7 @@ def test_archive_keeps_everything(tmp_path: Path) -> None:
     found = data.read(tmp_path / "all.npz")
     assert_is_the_example(found)
     assert (found.feature_names, found.label_names) == (whole.feature_names, whole.label_names)
-    assert_equal(found.filtered, given_filter)
+    assert_equal(found.judgements, given_filter)
     strange = replace(
         whole,
         label_names=("a\nb", "", "=1+1", "\u202e"),

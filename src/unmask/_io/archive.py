@@ -1,7 +1,7 @@
 """`.npz` files: one matrix as scipy saves it, or a whole data set as `data.write` does.
 
 A whole data set is a zip of plain arrays: `features_data`, `features_indices`, `features_indptr`,
-`features_shape`, the same for `labels` and `filtered`; `ids`, `texts`, `feature_names` and
+`features_shape`, the same for `labels` and `judgements`; `ids`, `texts`, `feature_names` and
 `label_names` as UTF-8 bytes, with `…_offsets` that say where each begins (names without offsets
 stand one per line). Nothing in either kind is unpickled.
 """
@@ -38,7 +38,7 @@ class Stored(Protocol):
     def labels(self) -> sp.csr_array | None: ...
 
     @property
-    def filtered(self) -> sp.csr_array | None: ...
+    def judgements(self) -> sp.csr_array | None: ...
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -53,7 +53,7 @@ class Stored(Protocol):
     def texts(self) -> Strings | None: ...
 
 
-_MATRICES = ("features", "labels", "filtered")
+_MATRICES = ("features", "labels", "judgements")
 _NAMES = ("feature_names", "label_names")
 _STRINGS = ("ids", "texts")
 _ARRAYS = ("data", "indices", "indptr", "shape")

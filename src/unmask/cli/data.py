@@ -287,7 +287,7 @@ def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
         if ending(output) or to in ("csv", "tsv", "jsonl")
         else set()
     )
-    parts = ("ids", "texts", "label_names", "feature_names", "filtered")
+    parts = ("ids", "texts", "label_names", "feature_names", "judgements")
     lost = [part for part in parts if part not in held and getattr(dataset, part) is not None]
     return [part.replace("_", " ") for part in lost]
 

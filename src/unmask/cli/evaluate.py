@@ -12,7 +12,7 @@ import typer
 
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import read_systems, read_test, table_columns
+from unmask.cli.inputs import obey, read_systems, read_test, table_columns
 from unmask.cli.output import (
     command,
     one_line,
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats, Record
     from unmask.metrics import Estimate, Ranking, Table, Tables
+    from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.metrics.robustness import Sensitivity
     from unmask.predictions import TopK
     from unmask.propensity import PropensityEstimate, PropensityModel
 
-Propensities: TypeAlias = "Floats | PropensityEstimate"
+Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
 Models: TypeAlias = "dict[str, PropensityModel]"
 
 MOVES = "how far conditional numbers move if propensities are off, or labels of a row lost together"
@@ -75,6 +76,7 @@ def evaluate(
             autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
         ),
     ] = None,
+    judgements: options.Judgements = None,
     per_label: Annotated[
         Path | None,
         typer.Option(
@@ -107,21 +109,27 @@ def evaluate(
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     """
-    rows = read_test(labels, train, table_columns(table))
+    rows = read_test(labels, train, table_columns(table), judgements)
     described = f"jain:{dataset}" if dataset else propensity
     refuse_without_training(train, described)
     rows, systems = read_systems(rows, [predictions, *(compare or ())])
+    p = propensities_of(rows.trained, rows.observed, described)
+    rows, systems, pairs = obey(rows, systems)
     observed, trained = rows.observed, rows.trained
-    p = propensities_of(trained, observed, described)
     models = _models(sensitivity, p, trained)
+    stated = p if pairs is None else _certain(pairs, p)
     settings: Settings = {
         "metrics": metrics.split(","), "estimators": estimators.split(","),
         "confidence": confidence, "seed": seed,
     }  # fmt: skip
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
-        evaluation = _evaluate(systems[str(predictions)], observed, p, models, interval, settings)
+        evaluation = _evaluate(
+            systems[str(predictions)], observed, stated, models, interval, settings
+        )
+        if pairs is not None:
+            evaluation = replace(evaluation, table=pairs.noted(evaluation.table))
         if compare:
-            differences = _differences(systems, observed, p, settings)
+            differences = _differences(systems, observed, stated, settings)
             evaluation = replace(evaluation, differences=differences)
         if compare and models is not None:
             around = _models_around(models, sensitivity, trained)
@@ -147,6 +155,13 @@ def evaluate(
                 show_text(part.to("csv"))
     else:
         _show(evaluation, predictions)
+
+
+def _certain(pairs: JudgedPairs, p: Propensities) -> Propensities:
+    """Propensities per entry where labels are verified; the doubt of an estimate is then lost."""
+    if not pairs.pairs.certain.any():
+        return p
+    return pairs.pairs.propensity(getattr(p, "value", p))
 
 
 class Settings(TypedDict):

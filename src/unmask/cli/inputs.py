@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unmask._names import Strings
     from unmask._typing import Ints
     from unmask.data import Dataset
+    from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.predictions import TopK
 
 
@@ -159,9 +160,11 @@ class EvaluatedRows:
         return self.test.label_names
 
 
-def read_test(labels: Path, train: Path | None, columns: Mapping[str, str]) -> EvaluatedRows:
+def read_test(
+    labels: Path, train: Path | None, columns: Mapping[str, str], judgements: Path | None = None
+) -> EvaluatedRows:
     """Labels of test and training rows; what only one of the files names has a column in both."""
-    test = read(labels, columns=columns)
+    test = with_judgements(read(labels, columns=columns), judgements)
     labels_of(test, labels)
     if train is None:
         return EvaluatedRows(test, None, labels)
@@ -183,6 +186,33 @@ def read_systems(
         systems = {str(path): predictions.read(path) for path in paths}
     rows = _with_predicted(rows, systems)
     return rows, {path: _aligned(top, rows, path) for path, top in systems.items()}
+
+
+def with_judgements(dataset: Dataset, path: Path | None) -> Dataset:
+    """The data set with the judged pairs of a file, where one is named."""
+    from unmask import data
+
+    if path is None:
+        return dataset
+    if dataset.labels is None:
+        raise ValueError(f"--judgements {path} needs a file with labels.")
+    judged = data.read_judgements(
+        path, dataset.labels.shape, ids=dataset.ids, label_names=dataset.label_names
+    )
+    return replace(dataset, judgements=judged)
+
+
+def obey(
+    rows: EvaluatedRows, systems: dict[str, TopK]
+) -> tuple[EvaluatedRows, dict[str, TopK], JudgedPairs | None]:
+    """Rows and predictions after the judgements of the test rows, where there are any."""
+    from unmask.metrics.judged_pairs import judged_pairs
+
+    if rows.test.judgements is None or (pairs := judged_pairs(rows.test)) is None:
+        return rows, systems, None
+    test = replace(rows.test, labels=pairs.labels, judgements=None)
+    tops = {name: top.without(pairs.pairs.ignored) for name, top in systems.items()}
+    return replace(rows, test=test), tops, pairs
 
 
 def _with_predicted(rows: EvaluatedRows, systems: Mapping[str, TopK]) -> EvaluatedRows:

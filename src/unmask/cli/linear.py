@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import features_of, labels_of, read, table_columns
+from unmask.cli.inputs import features_of, labels_of, read, table_columns, with_judgements
 from unmask.cli.output import bar, progress_console, show_facts, show_json
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def train(
     label_column: options.LabelColumn = None,
     id: options.IdColumn = None,
     table: options.Table = None,
+    judgements: options.Judgements = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -103,7 +104,7 @@ def train(
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     columns = table_columns(table, text=text, labels=label_column, id=id)
-    dataset = read(source, part, format, columns=columns)
+    dataset = with_judgements(read(source, part, format, columns=columns), judgements)
     recipe = linear.Recipe(
         loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
         l2=l2, bias=bias, tol=tol, prune_below=prune_below,
@@ -112,7 +113,7 @@ def train(
     inputs = _training_inputs(dataset, source, tfidf)
     task: Task = {
         "features": inputs.features,
-        "labels": labels,
+        "labels": labels if dataset.judgements is None else dataset,
         "recipe": recipe,
         "propensity": None if correction == "vanilla" else models.from_spec(propensity, labels),
         "shard_labels": block,
@@ -131,8 +132,10 @@ def train(
             label_names=dataset.label_names, resume=resume, progress=step,
         )  # fmt: skip
     stored = sum(file.stat().st_size for file in output.iterdir() if file.is_file())
+    judged = 0 if dataset.judgements is None else dataset.judgements.nnz
     facts = {
         "labels": model.n_labels,
+        **({"judged pairs obeyed": judged} if judged else {}),
         "words" if model.vocabulary else "features": model.n_features,
         "correction": CORRECTIONS_SAY.get(correction, correction),
         "weights kept": "sparse" if model.sparse else "dense",
@@ -171,7 +174,7 @@ class Task(TypedDict):
     """What a plan and a training are made from."""
 
     features: sp.csr_array
-    labels: sp.csr_array
+    labels: sp.csr_array | Dataset
     recipe: Recipe
     propensity: Floats | PropensityEstimate | None
     shard_labels: int | None
@@ -186,6 +189,7 @@ def predict(
     text: options.Text = None,
     id: options.IdColumn = None,
     table: options.Table = None,
+    judgements: options.Judgements = None,
     rank_by: Annotated[str, typer.Option(help="score, or probability/propensity.")] = "score",
     propensity: Annotated[
         Path | None, typer.Option(help="Propensity file, for probability/propensity.")
@@ -214,20 +218,28 @@ def predict(
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     loaded = linear.load(model)
     rows = read(source, part, format, columns=table_columns(table, text=text, id=id))
+    rows = with_judgements(rows, judgements)
+    ignored = None if rows.judgements is None else rows.obeyed.ignored
+    most = 0 if ignored is None else int((ignored.indptr[1:] - ignored.indptr[:-1]).max(initial=0))
     features = _features_for(loaded, rows, source)
     p = None if propensity is None else models.read(propensity)
     with progress_console.status(f"predicting {features.shape[0]:,} rows"):
         top = linear.predict_top(
             loaded if backend is None else model,  # workers that see the folder map it
-            features, k, rank_by=rank_by, propensity=p, backend=backend,
+            features, min(k + most, loaded.n_labels), rank_by=rank_by, propensity=p,
+            backend=backend,
         )  # fmt: skip
         if backend is not None:
             _refuse_replaced(model, loaded.idf)
+    if ignored is not None:
+        top = top.without(ignored).first(k)
     top = top if rows.ids is None else top.named(ids=rows.ids)
     predictions.write(output, top)
     if _io.is_standard_output(output):
         return
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
+    if ignored is not None:
+        facts["ignored pairs left out"] = ignored.nnz
     show_json(facts) if as_json else show_facts("predicted", facts)
 
 

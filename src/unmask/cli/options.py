@@ -107,6 +107,13 @@ Table = Annotated[
         "or repeated, such as delimiter=';'; may be repeated.",
     ),
 ]
+Judgements = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs of row and label that are verified or ignored: lines `row label` are ignored; "
+        "or a table row (or id), label, judgement (positive, negative, ignore)."
+    ),
+]
 Train = Annotated[
     Path | None, typer.Option(help="Training file, from whose labels propensities are computed.")
 ]

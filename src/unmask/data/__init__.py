@@ -4,8 +4,8 @@
 folder holds. `synthetic` makes data whose truth is known, `hide` takes labels away from it as the
 masking model does; `limits` says what a file may ask for. `describe` counts; `vocabulary` makes
 words of texts, `idf` and `tfidf` turn word counts into features. `label_matrix` turns lists of
-names into a matrix, `same_labels` puts data sets under the same names, `unseen` says what one of
-them lacks.
+names into a matrix, `read_judgements` reads pairs that are verified or ignored, `same_labels` puts
+data sets under the same names, `unseen` says what one of them lacks.
 """
 
 from unmask._io import limits
@@ -17,6 +17,7 @@ from unmask.data.folder import parts
 from unmask.data.formats import FORMATS
 from unmask.data.judgements import Judgements
 from unmask.data.masking import hide
+from unmask.data.pairs import Judgement, read_judgements
 from unmask.data.reading import read
 from unmask.data.summary import TAIL, Description, describe
 from unmask.data.tables import label_matrix
@@ -28,6 +29,7 @@ __all__ = [
     "TAIL",
     "Dataset",
     "Description",
+    "Judgement",
     "Judgements",
     "Source",
     "Unseen",
@@ -39,6 +41,7 @@ __all__ = [
     "limits",
     "parts",
     "read",
+    "read_judgements",
     "same_labels",
     "synthetic",
     "tfidf",

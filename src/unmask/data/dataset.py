@@ -13,6 +13,7 @@ from unmask import _validation
 from unmask._names import Strings, refuse_repeated, some, unique_index
 from unmask._text import html_table
 from unmask._typing import Indices
+from unmask.data import pairs
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Source:
 _MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
     "features": _validation.columns,
     "labels": _validation.labels,
-    "filtered": _validation.labels,
+    "judgements": pairs.checked,
 }
 
 
@@ -62,9 +63,10 @@ class Dataset:
         Dense or sparse; may be missing if there are features or texts.
     feature_names, label_names : tuple of str, optional
         One name per column.
-    filtered : matrix of shape (n, L) of 0 and 1, optional
-        The (row, label) pairs that an evaluation must leave out, such as a page that is its own
-        label; the labels themselves are untouched by it.
+    judgements : matrix of shape (n, L) of `Judgement` values, optional
+        The (row, label) pairs that are verified (1 or −1), or that count nowhere (2), such as a
+        page that is its own label. `labels` are as they were observed; metrics, weights and
+        trainers that take the data set in place of labels obey its judgements (`obeyed`).
     source : Source, default "memory"
         How it was read.
     ids : n strings, optional
@@ -91,7 +93,7 @@ class Dataset:
     labels: sp.csr_array | None
     feature_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
-    filtered: sp.csr_array | None = None
+    judgements: sp.csr_array | None = None
     source: Source = Source((), "memory", ())
     ids: Strings | None = None
     texts: Strings | None = None
@@ -106,10 +108,10 @@ class Dataset:
                 object.__setattr__(self, name, checked)
         if self.features is not None and self.labels is not None:
             _validation.same_rows(self.features, self.labels, "features", "labels")
-        if self.filtered is not None:
+        if self.judgements is not None:
             if self.labels is None:
-                raise ValueError("filtered pairs belong to labels, and there are none.")
-            _validation.same_shape(self.filtered, self.labels, "filtered pairs", "labels")
+                raise ValueError("judgements belong to labels, and there are none.")
+            _validation.same_shape(self.judgements, self.labels, "judgements", "labels")
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
         for name in ("ids", "texts"):
@@ -146,6 +148,14 @@ class Dataset:
             for row in range(min(self.n, 5))
         ]
         return html_table(", ".join(sizes), ["row", "text", "labels"], rows)
+
+    @property
+    def obeyed(self) -> pairs.Obeyed:
+        """What the judgements make of the labels; ValueError if there are no labels."""
+        if self.labels is None:
+            raise ValueError("the data set has no labels.")
+        known = sp.csr_array(self.labels.shape) if self.judgements is None else self.judgements
+        return pairs.obeyed(self.labels, known)
 
     def labels_of(self, row: int) -> tuple[str, ...]:
         """The labels of a row by name; by number, as text, where they have no names.
@@ -200,11 +210,11 @@ class Dataset:
         if names == self.label_names:
             return self
         columns = unique_index(Strings.of(names), "label names").find(Strings.of(self.label_names))
-        labels, filtered = (
+        labels, judgements = (
             None if matrix is None else _recolumned(matrix, columns, names, self.label_names)
-            for matrix in (self.labels, self.filtered)
+            for matrix in (self.labels, self.judgements)
         )
-        return replace(self, labels=labels, filtered=filtered, label_names=names)
+        return replace(self, labels=labels, judgements=judgements, label_names=names)
 
     def take(self, rows: ArrayLike | slice) -> Dataset:
         """The rows with these numbers, in this order.
@@ -224,9 +234,9 @@ class Dataset:
         array([0, 1], dtype=int32)
         """
         checked = replace(self)  # validates again: arrays may have been changed in place
-        features, labels, filtered = (
+        features, labels, judgements = (
             None if matrix is None else matrix[rows]
-            for matrix in (checked.features, checked.labels, checked.filtered)
+            for matrix in (checked.features, checked.labels, checked.judgements)
         )
         chosen = rows if isinstance(rows, slice) else np.asarray(rows)
         ids, texts = (
@@ -234,7 +244,7 @@ class Dataset:
             for strings in (self.ids, self.texts)
         )
         return replace(
-            self, features=features, labels=labels, filtered=filtered, ids=ids, texts=texts
+            self, features=features, labels=labels, judgements=judgements, ids=ids, texts=texts
         )
 
 

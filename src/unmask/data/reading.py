@@ -20,6 +20,7 @@ from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
 from unmask.data.formats import FORMATS, Bases, read_one, read_pair
+from unmask.data.pairs import read_judgements
 from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
 
 
@@ -63,7 +64,8 @@ def read(
     column : int, optional
         The column of the split file, counted from 0; by default the first.
     filter_labels : str or path, optional
-        A file of pairs `row label` counted from 0, kept in `dataset.filtered`.
+        A file of judged pairs, kept in `dataset.judgements`: lines `row label` counted from 0 are
+        ignored pairs; or a table of judgements (`data.pairs`).
     format : str, optional
         One of `FORMATS`. By default three numbers in the first line mean "xc", two mean "labels"
         ("features" if the name has `Xf` in it or starts with `X.`), anything else "libsvm".
@@ -133,11 +135,12 @@ def read(
         dataset = read_one(files.data, format, bases, like)
     _refuse_too_many_columns(dataset)
     _refuse_other_columns(dataset, like)
+    dataset = _with_names(dataset) if names else dataset
     if files.filtered is not None:
         dataset = _with_filter(dataset, files.filtered)
     if files.split is not None:
         dataset = _with_rows(dataset, files.split, column or 0)
-    return _with_names(dataset) if names else dataset
+    return dataset
 
 
 def _column(labels: PathLike | None) -> str | None:
@@ -209,15 +212,10 @@ def _refuse_other_columns(dataset: Dataset, like: Dataset | None) -> None:
 def _with_filter(dataset: Dataset, path: Path) -> Dataset:
     if dataset.labels is None:
         raise ValueError(f"{path} filters labels, but the data set has none.")
-    pairs = _io.integers(path)
-    if pairs.shape[1] != 2:
-        raise ValueError(f"{path}, line 1: expected 'row label', got {pairs.shape[1]} numbers.")
-    for axis, noun in enumerate(("row", "label")):
-        _refuse_beyond(pairs[:, axis], 0, dataset.labels.shape[axis] - 1, noun, path)
-    rows, columns = np.unique(pairs, axis=0).T  # a pair given twice is still one pair
-    ones = np.ones(len(rows), dtype=np.float32)
-    filtered = sp.csr_array((ones, (rows, columns)), shape=dataset.labels.shape)
-    return replace(dataset, filtered=filtered, source=_source_with(dataset, path))
+    judged = read_judgements(
+        path, dataset.labels.shape, ids=dataset.ids, label_names=dataset.label_names
+    )
+    return replace(dataset, judgements=judged, source=_source_with(dataset, path))
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:

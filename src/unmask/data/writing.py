@@ -39,7 +39,7 @@ def write(
         write("X.npz", dataset, labels="Y.npz")                   # two scipy matrices
         write("tags.csv", dataset)                                # ids, texts, labels by name
 
-    Text files of numbers hold no names, ids, texts or `filtered` pairs. Tables hold ids, texts and
+    Text files of numbers hold no names, ids, texts or `judgements`. Tables hold ids, texts and
     labels: CSV and TSV with a delimiter between labels that stands in none of their names (else as
     JSON lists), JSON lines and Parquet with lists. They hold no features.
 

@@ -32,6 +32,7 @@ from unmask._typing import (
     PropensityLike,
     Singles,
 )
+from unmask.data import Dataset
 from unmask.weights import CORRECTIONS, Weights
 
 LOSSES = {"ova": ("squared_hinge", "logistic", "squared_error"), "pal": ("softmax",)}
@@ -120,7 +121,7 @@ class Recipe:
 
 def prepare(
     features: FeaturesLike,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     recipe: Recipe,
     propensity: PropensityLike | None,
     weights: Weights | None,
@@ -130,7 +131,10 @@ def prepare(
     Where `weights` are handed in, the recipe of the problem has the correction None.
     """
     x = _validation.narrow(_validation.columns(features))
-    y = _validation.narrow(_validation.labels(labels))
+    judged = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
+    y = _validation.narrow(
+        _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
+    )
     _validation.same_rows(x, y, "features", "labels")
     if min(x.shape) < 1 or y.shape[1] < 1:
         raise ValueError(
@@ -138,14 +142,16 @@ def prepare(
             f"features and {y.shape[1]} labels."
         )
     if weights is None:
-        checked = _weigh(y, recipe, propensity)
+        checked = _weigh(y if judged is None else judged, recipe, propensity)
     else:
         checked, recipe = replace(weights), replace(recipe, correction=None)
     _validation.same_shape(checked.pos, y, "weights", "labels")
     return arrange(x, checked, recipe)
 
 
-def _weigh(labels: sp.csr_array, recipe: Recipe, propensity: PropensityLike | None) -> Weights:
+def _weigh(
+    labels: sp.csr_array | Dataset, recipe: Recipe, propensity: PropensityLike | None
+) -> Weights:
     if recipe.correction is None:
         raise ValueError("correction=None needs the weights themselves: pass weights=.")
     if propensity is None and recipe.correction != "vanilla":

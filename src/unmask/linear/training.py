@@ -27,6 +27,7 @@ from unmask._typing import (
     PropensityLike,
     Singles,
 )
+from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
 from unmask.linear import files, ova, softmax
 from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, joined, train_block
@@ -40,7 +41,7 @@ SETTLING = 10.0  # seconds that a network disk may take to show what another mac
 
 def train(
     features: FeaturesLike,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     recipe: Recipe | None = None,
     *,
     propensity: PropensityLike | None = None,
@@ -57,8 +58,8 @@ def train(
     ----------
     features : (n, d) matrix
         Dense or sparse.
-    labels : (n, L) matrix of 0 and 1
-        Observed labels, dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels, dense or sparse; judgements of a data set are obeyed (`weights`).
     recipe : Recipe, optional
         The parameters; their defaults if left out.
     propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
@@ -120,7 +121,7 @@ def train(
 def train_to(
     path: PathLike,
     features: FeaturesLike,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     recipe: Recipe | None = None,
     *,
     propensity: PropensityLike | None = None,
@@ -150,8 +151,8 @@ def train_to(
         The folder; made if it is not there.
     features : (n, d) matrix
         Dense or sparse.
-    labels : (n, L) matrix of 0 and 1
-        Observed labels, dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels, dense or sparse; judgements of a data set are obeyed (`weights`).
     recipe : Recipe, optional
         The parameters; their defaults if left out.
     propensity : (L,) numbers in (0, 1], or sparse (n, L), optional

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.label_sets import LabelSets
 from unmask.metrics import estimates, perturbation, plan, propensity_uncertainty, state
 from unmask.metrics.intervals import INTERVALS
+from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Plan
@@ -47,7 +49,7 @@ OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1"
 
 def evaluate(
     top: Predictions,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
     metrics: Sequence[str] | None = None,
@@ -63,8 +65,9 @@ def evaluate(
     ----------
     top : TopK, LabelSets or (n, L) scores
         Predictions; of scores, dense or sparse, the top is taken.
-    labels : (n, L) matrix of 0 and 1
-        The observed labels, dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        The observed labels, dense or sparse; of a data set, its judgements are obeyed: ignored
+        pairs leave the ranking, verified labels are certain (`judged_pairs`).
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are
@@ -117,6 +120,12 @@ def evaluate(
     """
     if metrics is None:
         metrics = default_metrics(top)
+    if (pairs := judged_pairs(labels)) is not None:
+        table = evaluate(
+            pairs.predictions(top), pairs.labels, pairs.propensity(propensity), metrics=metrics,
+            estimators=estimators, draws=draws, audit=audit, covariates=covariates, **options,
+        )  # fmt: skip
+        return pairs.noted(table)
     if audit is not None:
         from unmask.metrics.measured.evaluation import beside_measured  # made of this module
 

@@ -115,6 +115,9 @@ class Run:
         Whether every propensity is 1, or there are none.
     evidence : tuple of Evidence, default ()
         What speaks against the assumptions, the gravest first (`judgement.judge_run`).
+    ignored_pairs, verified_labels : int, default 0
+        Pairs that were left out of rankings and labels, and labels that are certain
+        (`judged_pairs`).
     """
 
     source: Source
@@ -124,6 +127,18 @@ class Run:
     lost: float = 0.0
     complete: bool = False
     evidence: tuple[Evidence, ...] = ()
+    ignored_pairs: int = 0
+    verified_labels: int = 0
+
+    @property
+    def judged_pairs(self) -> str:
+        """What judgements of pairs did, in a sentence; nothing where there are none."""
+        said = []
+        if self.ignored_pairs:
+            said.append(f"{self.ignored_pairs:,} ignored pairs left rankings and labels")
+        if self.verified_labels:
+            said.append(f"{self.verified_labels:,} verified labels count with propensity 1")
+        return f"{'; '.join(said)}." if said else ""
 
     @property
     def left_out(self) -> bool:
@@ -152,6 +167,8 @@ class Run:
             "rows": self.rows,
             "empty_rows": self.empty_rows,
             "left_out": self.left_out,
+            "ignored_pairs": self.ignored_pairs,
+            "verified_labels": self.verified_labels,
             "evidence": [each.to_dict() for each in self.evidence],
         }
 

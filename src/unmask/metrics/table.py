@@ -166,7 +166,8 @@ class Table:
     @property
     def notes(self) -> list[str]:
         """What to be careful about, one sentence for all estimates that share it."""
-        return [str(group) for group in notes.grouped(self.to_dicts())]
+        judged = self.run.judged_pairs if self.run is not None else ""
+        return [*filter(None, [judged]), *map(str, notes.grouped(self.to_dicts()))]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

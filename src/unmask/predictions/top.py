@@ -180,6 +180,59 @@ class TopK:
         moved = np.where(labels < 0, np.int32(-1), columns[labels])
         return TopK.sorted(moved, scores).named(ids=own, names=names)
 
+    def first(self, k: int) -> TopK:
+        """The first k places.
+
+        Parameters
+        ----------
+        k : int
+            At least 1; the predictions themselves where they have no more places.
+
+        Returns
+        -------
+        TopK
+
+        Examples
+        --------
+        >>> TopK([[1, 0]], [[0.9, 0.4]]).first(1).labels
+        array([[1]], dtype=int32)
+        """
+        k = _validation.positive_int(k, "k")
+        return TopK(self.labels[:, :k], self.scores[:, :k], self.ids, self.names)
+
+    def without(self, pairs: sp.csr_array) -> TopK:
+        """The predictions without some pairs of row and label; places behind them move up.
+
+        Parameters
+        ----------
+        pairs : csr matrix of shape (n, L)
+            What it stores is left out.
+
+        Returns
+        -------
+        TopK
+            As wide; the last places of a row that lost some are empty.
+
+        Raises
+        ------
+        ValueError
+            If the pairs are of another number of rows.
+
+        Examples
+        --------
+        >>> TopK([[1, 0]], [[0.9, 0.4]]).without(sp.csr_array([[0, 1]])).labels
+        array([[ 0, -1]], dtype=int32)
+        """
+        _validation.same_rows(self.labels, pairs, "predictions", "pairs to leave out")
+        if not pairs.nnz:
+            return self
+        width = max(int(self.labels.max(initial=0)) + 1, pairs.shape[1])
+        own = np.arange(len(self.labels), dtype=np.int64)[:, None] * width + self.labels
+        rows = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), np.diff(pairs.indptr))
+        gone = np.isin(own, rows * width + pairs.indices) & (self.labels >= 0)
+        left = TopK.sorted(np.where(gone, np.int32(-1), self.labels), self.scores)
+        return left.named(ids=self.ids, names=self.names)
+
     @classmethod
     def from_pairs(
         cls,

@@ -1,9 +1,10 @@
 """The corrections: labels and propensities in, `Weights` out; one function each, one signature.
 
-`labels` is rows × labels, 0/1. `propensity` is one number per label, or a sparse matrix with the
-pattern of the labels where it differs from row to row. `normalized` divides a row's loss among its
-labels (the losses consistent for recall), `reduction` is the kind of loss that will use the
-weights: "ova" (one-vs-all), "pal" (pick-all-labels; only `pos` counts there) or "pairwise".
+`labels` is rows × labels, 0/1, or a data set, whose judgements are then obeyed. `propensity` is one
+number per label, or a sparse matrix with the pattern of the labels where it differs from row to
+row. `normalized` divides a row's loss among its labels (the losses consistent for recall),
+`reduction` is the kind of loss that will use the weights: "ova" (one-vs-all), "pal"
+(pick-all-labels; only `pos` counts there) or "pairwise".
 
 The formulas stand in `formulas`, which `unmask.torch` reads as well.
 """
@@ -11,18 +12,60 @@ The formulas stand in `formulas`, which `unmask.torch` reads as well.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypedDict
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask.data import Dataset
 from unmask.propensity import temper
 from unmask.weights.counts import distribution_of
 from unmask.weights.formulas import REDUCTIONS, refuse_combination, weigh
 from unmask.weights.normalized import StoredEntries, stored_entries
 from unmask.weights.record import Weights, with_values
+
+Correction = TypeVar("Correction", bound=Callable[..., Weights])
+
+
+def obeying(correction: Correction) -> Correction:
+    """A correction that takes a data set in place of labels, and obeys its judgements.
+
+    Verified labels have propensity 1, verified negatives are no labels. An ignored pair gets pos 0
+    and cut 1, so that its ℓ₋ is taken away and it adds nothing to a one-vs-all loss; other losses
+    compare the labels of a row with each other and cannot leave one of them out.
+    """
+
+    @wraps(correction)
+    def corrected(
+        labels: LabelsLike | Dataset, propensity: PropensityLike | None = None, **form: Any
+    ) -> Weights:
+        if not isinstance(labels, Dataset):
+            return correction(labels, propensity, **form)
+        pairs = labels.obeyed
+        if pairs.ignored.nnz and form.get("reduction", "ova") != "ova":
+            raise ValueError(
+                f"{pairs.ignored.nnz} ignored pairs can only be left out of one-vs-all losses; "
+                "others compare all labels of a row. Use reduction='ova'."
+            )
+        if pairs.certain.any() and propensity is not None:
+            propensity = pairs.propensity(propensity)
+        return _beside_ignored(correction(pairs.labels, propensity, **form), pairs.ignored)
+
+    return cast(Correction, corrected)
+
+
+def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
+    """The weights, and pos 0, cut 1 for every ignored pair."""
+    if not ignored.nnz:
+        return weights
+    ones = with_values(ignored, np.ones(ignored.nnz))
+    cut = sp.csr_array(weights.cut + ones)
+    rows = np.repeat(np.arange(cut.shape[0]), np.diff(cut.indptr))
+    pos = np.asarray(weights.pos[rows, cut.indices]).ravel()
+    return Weights(with_values(cut, pos), cut)
 
 
 class Form(TypedDict, total=False):
@@ -32,8 +75,9 @@ class Form(TypedDict, total=False):
     reduction: str
 
 
+@obeying
 def vanilla(
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike | None = None,
     *,
     normalized: bool = False,
@@ -73,8 +117,9 @@ def vanilla(
     return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
+@obeying
 def unbiased(
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike,
     *,
     normalized: bool = False,
@@ -124,8 +169,9 @@ def unbiased(
     return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
+@obeying
 def bound(
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike,
     *,
     normalized: bool = False,
@@ -182,8 +228,9 @@ def bound(
     return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
+@obeying
 def empirical_bayes(
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike,
     *,
     normalized: bool = True,
@@ -237,8 +284,9 @@ def empirical_bayes(
     return _weights("empirical_bayes", matrix, entries, form, share)
 
 
+@obeying
 def tempered(
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike,
     *,
     tau: float = 0.5,

@@ -36,6 +36,7 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._typing import Floats, Indices, LabelsLike, PropensityLike
+from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
 from unmask.metrics.evaluator import (
@@ -45,6 +46,7 @@ from unmask.metrics.evaluator import (
     evaluate_once,
     run_of,
 )
+from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
@@ -71,7 +73,7 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, i
 
 def compare(
     systems: Mapping[str, Predictions],
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
     metrics: Sequence[str],
@@ -87,8 +89,9 @@ def compare(
     ----------
     systems : mapping of str to TopK, LabelSets or (n, L) scores
         At least two; the first is what the others are compared with.
-    labels : (n, L) matrix of 0 and 1
-        The observed labels of at least two rows.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        The observed labels of at least two rows; judgements of a data set are obeyed, as in
+        `evaluate`.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         As in `evaluate`; an estimate widens errors and intervals.
     metrics : sequence of str
@@ -129,6 +132,12 @@ def compare(
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
     estimators = estimators or default_estimators(propensity)
+    if (pairs := judged_pairs(labels)) is not None:
+        tops = {name: pairs.predictions(top) for name, top in systems.items()}
+        return compare(
+            tops, pairs.labels, pairs.propensity(propensity), metrics=metrics,
+            estimators=estimators, draws=draws, audit=audit, covariates=covariates, **options,
+        )  # fmt: skip
     if audit is not None:
         confidence = options.get("confidence", 0.95)
         measured = _measured(systems, labels, audit, metrics, covariates, confidence)
