@@ -195,4 +195,4 @@ def test_the_largest_value_of_a_row_is_the_unit_of_weights(
     cell = Cell(f"{metric}@5", metric, estimator, 5, ())
     for inverse, expected in ((np.array([2.0, 6.0]), weight), (np.zeros(0), 1), (None, 1)):
         summary: Any = SimpleNamespace(inverse=inverse)
-        assert estimates._mean_weight(cell, summary) == pytest.approx(expected)
+        assert estimates.mean_weight(cell, summary) == pytest.approx(expected)
