@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import tagged
 from tests.helpers.command import run
-from unmask import data, predictions
+from unmask import _io, data, predictions
 
 TRAIN, TEST = tagged.rows(240, seed=1), tagged.rows(80, first=1000, seed=2)
 
@@ -158,6 +158,74 @@ def test_convert_says_what_numbers_cannot_hold(walk: Path, tmp_path: Path) -> No
     assert facts["left out"] == "ids, label names"
     for kept in ("y.npz", "y.jsonl"):
         assert "left out" not in run("convert", walk / "tags.csv", tmp_path / kept).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "first"),
+    [
+        ("y.csv", (), "id,text,labels\nr1,"),
+        ("y.tsv.gz", (), "id\ttext\tlabels\nr1\t"),
+        ("y.jsonl", (), '{"id": "r1", "text": '),
+        ("y.txt", ("--to", "labels"), "3 3\n"),
+        ("y.tsv", ("--to", "annif"), "light bends\t<urn:optics> <urn:physics>\n"),
+        ("y.tsv", ("--to", "cafa"), "r1\turn:optics\nr1\turn:physics\n"),
+        ("y.txt", ("--to", "qrels"), "r1 0 urn:optics 1\n"),
+    ],
+)
+def test_convert_honours_the_ending(
+    tmp_path: Path, name: str, options: tuple[str, ...], first: str
+) -> None:
+    source, target = tmp_path / "tags.csv", tmp_path / name
+    source.write_text(
+        "id,text,tags\nr1,light  bends,urn:optics;urn:physics\nr2,courts,urn:law\nr3,x,urn:law\n"
+    )
+    result = run("convert", source, target, "--text", "text", *options)
+    assert result.returncode == 0, result.stderr
+    assert _io.contents(target).decode().startswith(first)
+    before = data.read(source, text="text")
+    after = data.read(target, **({"format": options[1]} if options else {}))
+    if after.label_names is None:
+        assert (before.labels != after.labels).nnz == 0
+    else:
+        rows = range(3)
+        assert [set(after.labels_of(i)) for i in rows] == [set(before.labels_of(i)) for i in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("y.xlsx", (), "the ending .xlsx stands for no format that can be written; use .txt"),
+        ("y.npy", (), "with --to"),
+        (
+            "y.csv",
+            ("--to", "xc"),
+            "should be csv, not xc; choose another ending, or leave out --to",
+        ),
+        ("y.npz", ("--to", "csv"), "should be npz, not csv"),
+        ("y.txt", ("--to", "annif"), "the label 'two words' is empty or holds a character"),
+        ("y.csv", ("--format", "xc"), "tags.csv"),
+    ],
+)
+def test_convert_refuses_what_the_name_contradicts(
+    tmp_path: Path, name: str, options: tuple[str, ...], message: str
+) -> None:
+    source = tmp_path / "tags.csv"
+    source.write_text("id,text,tags\na,x,two words;b\nb,y,b\n")
+    result = run("convert", source, tmp_path / name, "--text", "text", *options)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert not (tmp_path / name).exists()
+
+
+def test_features_are_not_lost_in_a_table(tmp_path: Path) -> None:
+    rows = data.synthetic.planted(5, n_features=3, n_labels=2, seed=0)
+    data.write(tmp_path / "x.txt", rows)
+    refused = run("convert", tmp_path / "x.txt", tmp_path / "x.csv")
+    assert (refused.returncode, "a table holds texts and labels" in refused.stderr) == (2, True)
+    assert run("convert", tmp_path / "x.txt", tmp_path / "x.svm").returncode == 0
+    again = data.read(tmp_path / "x.svm")
+    assert again.source.format == "libsvm"
+    assert (again.features != rows.features).nnz == (again.labels != rows.labels).nnz == 0
 
 
 def test_a_model_of_texts_needs_texts(walk: Path) -> None:

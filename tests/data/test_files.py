@@ -123,7 +123,7 @@ def test_pair(tmp_path: Path) -> None:
     assert (alone.features, alone.source.format) == (None, "labels")
     alone = data.read(features)
     assert (alone.labels, alone.source.format) == (None, "features")
-    with pytest.raises(ValueError, match="cannot be read with format='xc'"):
+    with pytest.raises(ValueError, match="cannot be read as xc; leave out `format`"):
         data.read(tmp_path, part="train", format="xc")
 
 
@@ -360,7 +360,7 @@ def test_split(tmp_path: Path) -> None:
         (b"1\n\n3\n", 0, r"line 2: 0 numbers where"),
         (b"1\n2.5\n", 0, r"line 2: expected a whole number, got '2.5'"),
         (b"\n", 0, r"holds no numbers"),
-        (b"1\n", 1, r"has 1 columns; got column=1"),
+        (b"1\n", 1, r"has 1 columns; got column 1"),
     ],
 )
 def test_bad_splits_are_refused(tmp_path: Path, content: bytes, column: int, message: str) -> None:
@@ -519,8 +519,8 @@ def test_parts_of_a_data_set_are_written_alone(tmp_path: Path) -> None:
     assert (tmp_path / "Xf.txt").read_text() == "3 5\n0:0.5 4:1\n1:-0.002\n\n"
     with pytest.raises(ValueError, match="has no features to write"):
         data.write(tmp_path / "f.txt", replace(whole, features=None), format="xc")
-    with pytest.raises(ValueError, match="unknown format 'libsvm'; use one of: csv, features"):
-        data.write(tmp_path / "f.txt", whole, format="libsvm")
+    with pytest.raises(ValueError, match="unknown format 'arff'; use one of: annif, cafa"):
+        data.write(tmp_path / "f.txt", whole, format="arff")
     with pytest.raises(ValueError, match="two paths say the format already"):
         data.write(tmp_path / "a", whole, labels=tmp_path / "b", format="xc")
 

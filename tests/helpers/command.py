@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 from unittest import mock
 
 from unmask.cli import main
+
+PYTHON = re.compile(
+    r"(?<![\w-])(?!NAME=)[a-z_]+=(?!=)"  # an argument, such as part='train'
+    r"|`(?!unmask )[a-z_]+\.[a-z_]+`"  # a function without its package, such as `data.read`
+)
+"""What no message of a command should name: arguments and functions of Python."""
 
 
 class Result(NamedTuple):
@@ -18,7 +25,10 @@ class Result(NamedTuple):
 
 
 def run(*arguments: object) -> Result:
-    """The command in this process: what it returns, and what it writes where."""
+    """The command in this process: what it returns, and what it writes where.
+
+    Fails where a message speaks of Python to somebody who typed a command.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["unmask", *map(str, arguments)]),
@@ -27,6 +37,10 @@ def run(*arguments: object) -> Result:
     ):
         try:
             main()
+            code = 0
         except SystemExit as end:
-            return Result(int(end.code or 0), out.getvalue(), err.getvalue())
-    return Result(0, out.getvalue(), err.getvalue())
+            code = int(end.code or 0)
+    said = re.sub(r"--table '?[a-z]+=", "--table ", err.getvalue())
+    quoted = [str(argument) for argument in arguments if PYTHON.search(str(argument))]
+    assert quoted or not PYTHON.search(said), f"a message names Python's arguments: {said}"
+    return Result(code, out.getvalue(), err.getvalue())

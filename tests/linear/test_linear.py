@@ -142,8 +142,8 @@ def test_probabilities() -> None:
 
 def test_what_cannot_be_combined_is_refused() -> None:
     cases = (
-        ({"loss": "softmax"}, "unknown loss for reduction='ova' 'softmax'"),
-        ({"reduction": "pal"}, "unknown loss for reduction='pal' 'squared_hinge'"),
+        ({"loss": "softmax"}, "unknown loss for the reduction ova 'softmax'"),
+        ({"reduction": "pal"}, "unknown loss for the reduction pal 'squared_hinge'"),
         ({"correction": "bound"}, "correction='bound' needs propensities"),
         ({"C": -1.0}, "C must lie in"),
         ({"bias": "some"}, "unknown bias 'some'"),
@@ -330,7 +330,7 @@ def test_weights_that_are_handed_in_leave_no_correction_in_the_model():
     assert model.parameters["correction"] is None
     fitted = LinearClassifier(correction=weights.vanilla(Y)).fit(X, Y)
     assert fitted.model_.parameters["correction"] is None
-    with pytest.raises(ValueError, match="correction=None needs the weights themselves"):
+    with pytest.raises(ValueError, match="needs the weights themselves"):
         linear.train(X, Y, Recipe(correction=None))
     with pytest.raises(ValueError, match="unknown correction 'given'"):
         Recipe(correction="given")

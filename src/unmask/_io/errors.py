@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from unmask._settings import setting
+
 
 class Rules(NamedTuple):
     """How `_kernels.text.parse` reads lines."""
@@ -42,7 +44,7 @@ def message(path: str, line: int, fault: Fault, block: bytes, rules: Rules) -> s
         text.TWICE_INDEX: f"a {noun} stands twice in one row: {token}",
         text.TWICE_LABEL: f"a label stands twice in one row: {token}",
         text.NOT_ONE: f"a label's value must be 1, got {token}; read a feature file with "
-        "format='features'",
+        f"{setting('format', 'features')}",
         text.BLANK_LINE: "empty line; a row without labels starts with a space, "
         "so remove the line or write a space",
     }
@@ -63,5 +65,5 @@ def quoted(token: bytes) -> str:
 
 
 def _out_of_range(noun: str, token: str, base: int, count: int) -> str:
-    hint = "" if base else "; if the file counts from 1, pass base=1"
+    hint = "" if base else f"; if the file counts from 1, read it with {setting('base', 1)}"
     return f"{noun} must lie in {base} … {base + count - 1}, got {token}{hint}"

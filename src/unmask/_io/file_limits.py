@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from unmask._settings import setting
+
 FREE = 64 << 20
 """Bytes that any file may grow to."""
 
@@ -73,13 +75,18 @@ def limits(
         _current.reset(token)
 
 
+def _raised(name: str) -> str:
+    """How to raise a limit."""
+    return setting(name, of="data.limits")
+
+
 def refuse_expansion(path: object, packed: int, unpacked: int, allowed: Limits) -> None:
     """Raise if `packed` bytes of a file became more than they may."""
     if unpacked > max(FREE, allowed.expansion * packed):
         raise ValueError(
             f"{path}: {packed:,} bytes unpack to more than {unpacked:,}, over "
             f"{allowed.expansion:g} times as many; if you trust the file, allow it with "
-            "`data.limits(expansion=…)` or `unmask --max-expansion`."
+            f"{_raised('expansion')}."
         )
 
 
@@ -88,7 +95,7 @@ def refuse_columns(path: object, columns: int, noun: str) -> None:
     if columns > current_limits().columns:
         raise ValueError(
             f"{path} has {columns:,} {noun}, more than {current_limits().columns:,}; if that is "
-            "right, allow it with `data.limits(columns=…)` or `unmask --max-columns`."
+            f"right, allow it with {_raised('columns')}."
         )
 
 
@@ -97,5 +104,5 @@ def refuse_json(path: object, size: int) -> None:
     if size > current_limits().json:
         raise ValueError(
             f"{path} has {size:,} bytes of JSON, more than {current_limits().json:,}; if you trust "
-            "the file, allow it with `data.limits(json=…)` or `unmask --max-json`."
+            f"the file, allow it with {_raised('json')}."
         )

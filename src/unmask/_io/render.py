@@ -21,12 +21,13 @@ def write_rows(
     entries: sp.csr_array,
     labels: sp.csr_array | None = None,
 ) -> None:
-    """Write `header`, then the rows `l,l i:v i:v` (without `labels`: `i:v i:v`), atomically.
+    """Write `header`, if any, and the rows `l,l i:v i:v` (without `labels`: `i:v i:v`) at once.
 
     A value is written with the fewest decimal places that read back as the same float32.
     """
     with atomic_write(path) as file:
-        file.write(" ".join(str(number) for number in header).encode() + b"\n")
+        if header:
+            file.write(" ".join(str(number) for number in header).encode() + b"\n")
         bounds = row_bounds(entries.indptr if labels is None else entries.indptr + labels.indptr)
         for start in range(0, len(bounds) - 1, _CHUNKS_HELD):
             chunk_bounds = bounds[start : start + _CHUNKS_HELD + 1]

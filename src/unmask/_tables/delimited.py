@@ -22,6 +22,7 @@ import numpy as np
 
 from unmask import _io
 from unmask._names import Bytes, Strings
+from unmask._settings import setting
 from unmask._tables.columns import Source
 from unmask._typing import Ints, PathLike
 
@@ -242,7 +243,7 @@ def _blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:
             except UnicodeError as error:
                 raise ValueError(
                     f"{path}, after line {line}: not {encoding} ({error}); name the encoding of "
-                    "the file with `encoding`."
+                    f"the file with {setting('encoding')}."
                 ) from None
             line += text.count(b"\n")
             yield text, False
@@ -263,7 +264,7 @@ def _refuse_bytes(path: PathLike, line: int, held: bytes, end: int) -> None:
 def _not_text(path: PathLike, line: int, token: bytes) -> str:
     return (
         f"{path}, line {line}: not UTF-8 text, at {_io.quoted(token)}; save the file as UTF-8, or "
-        "name its encoding, such as encoding='cp1252' (--table encoding=cp1252)."
+        f"name its encoding, such as {setting('encoding', 'cp1252')}."
     )
 
 

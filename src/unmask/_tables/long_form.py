@@ -15,6 +15,7 @@ import numpy as np
 
 from unmask._io import archive
 from unmask._names import Strings
+from unmask._settings import setting
 from unmask._tables import delimited, writing
 from unmask._tables.columns import Lists, Source
 from unmask._tables.frames import is_frame
@@ -152,7 +153,8 @@ def read_lines(
     if chosen.id is None or chosen.labels is None or score is None:
         raise ValueError(
             f"{source.name}: predictions need the columns id, label and score; it has "
-            f"{', '.join(map(repr, source.names))}. Say which is which with id=, label= and score=."
+            f"{', '.join(map(repr, source.names))}. Rename them, or name them with "
+            f"{setting('score', of='predictions.read')}."
         )
     if score not in source.names:
         raise ValueError(f"{source.name} has no column {score!r} (asked for by score).")

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from unmask import _validation
 from unmask._names import some
+from unmask._settings import setting
 from unmask._tables.columns import Source
 
 Layout = Literal["wide", "long"]
@@ -99,7 +100,9 @@ def _layout(
     if layout is not None:
         _validation.one_of(layout, ("wide", "long"), "layout")
         if layout == "long" and id is None:
-            raise ValueError(f"{source.name}: a long table needs a column of ids; say id=…")
+            raise ValueError(
+                f"{source.name}: a long table needs a column of ids; name it with {setting('id')}."
+            )
         return "long" if layout == "long" else "wide"
     if id is None or texts:
         return "wide"

@@ -19,6 +19,7 @@ import numpy as np
 
 from unmask import _io, _validation
 from unmask._names import Index, Strings
+from unmask._settings import setting
 from unmask._tables.columns import Column, Lists
 from unmask._typing import Indices, Ints
 
@@ -175,8 +176,8 @@ def _coded_cells(cells: Strings, delimiter: str, index: Index, where: Where) -> 
         if code != kernels.FINE:
             raise ValueError(
                 f"{where(cell)}: an empty name among the labels {cells[cell]!r:.60}, which are "
-                f"separated by {delimiter!r}; remove it, or name the delimiter (--table "
-                "delimiter=…)."
+                f"separated by {delimiter!r}; remove it, or name the delimiter with "
+                f"{setting('delimiter')}."
             )
         parts.append(index.add_spans(cells.data, spans[:total]))
     indptr = np.zeros(len(cells) + 1, dtype=np.int64)
@@ -209,7 +210,7 @@ def _without_nulls(cells: Strings, rules: Rules, where: Where) -> Strings:
         row = int(rows[0])
         raise ValueError(
             f"{where(row)}: the labels are {cells[row]!r}, which may mean 'no value'; leave the "
-            "cell empty, or say nulls='empty' or nulls='name' (--table nulls=empty)."
+            f"cell empty, or say {setting('nulls', 'empty')} or {setting('nulls', 'name')}."
         )
     emptied = set(rows.tolist())
     return Strings.of(["" if row in emptied else text for row, text in enumerate(cells)])
@@ -275,7 +276,7 @@ def ranked(rows: Coded, rank: Indices, names: tuple[str, ...], rules: Rules, whe
         twice = int(own[:-1][np.diff(own) == 0][0])
         raise ValueError(
             f"{where(repetition)}: the label {names[twice]!r:.60} stands twice in one row; remove "
-            "one of them, or say repeated='merge' (--table repeated=merge)."
+            f"one of them, or say {setting('repeated', 'merge')}."
         )
     kept = np.ones(len(codes), dtype=bool)
     kept[1:] = codes[1:] != codes[:-1]

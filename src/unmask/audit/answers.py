@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._settings import function
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
@@ -52,7 +53,9 @@ def from_rows(
     3
     """
     if plan.unit != "rows":
-        raise ValueError("this is a plan of pairs; give its answers to `from_pairs`.")
+        raise ValueError(
+            f"this is a plan of pairs; give its answers to {function('audit.from_pairs')}."
+        )
     labels = _validation.labels(true_labels, name="true labels")
     if labels.shape != (len(plan), plan.sample.shape[1]):
         raise ValueError(
@@ -97,7 +100,9 @@ def from_pairs(plan: AuditPlan, answers: ArrayLike | Sequence[float | None]) -> 
     (array([1., 0., 1.]), 1, array([0.75, 0.75, 0.75]))
     """
     if plan.unit != "pairs":
-        raise ValueError("this is a plan of rows; give their labels to `from_rows`.")
+        raise ValueError(
+            f"this is a plan of rows; give their labels to {function('audit.from_rows')}."
+        )
     values = np.array([np.nan if a is None else a for a in np.asarray(answers).tolist()], float)
     if values.shape != (len(plan),):
         raise ValueError(f"give one answer per planned pair, {len(plan)}; got {values.size}.")

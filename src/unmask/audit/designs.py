@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.audit import frames
 from unmask.data.judgements import Design, Sample, Stratum, WithinRows
@@ -145,17 +146,23 @@ def _options(options: PlanOptions, unit: str, metrics: list[str] | None) -> Plan
     usual = "simple" if unit == "rows" else "pairs" if linear else "two-phase"
     design = Design(_validation.one_of(options.get("design", usual), list(Design), "design"))
     if design.unit != unit:
-        raise ValueError(f"the {design.value} design judges {design.unit}; got unit={unit!r}.")
+        raise ValueError(
+            f"the {design.value} design judges {design.unit}; "
+            f"got {setting('unit', unit, of='audit.plan')}."
+        )
     if design is Design.PAIRS and metrics is not None and not linear:
         other = next(name for name in metrics if name not in LINEAR)
         raise ValueError(
             f"{other} is not a sum over pairs, so pairs scattered over all rows cannot measure it; "
-            "use design='two-phase', or whole rows."
+            f"use {setting('design', 'two-phase', of='audit.plan')}, or whole rows."
         )
     tail = _validation.in_range(options.get("tail", TAIL), "tail", LEAST_TAIL, 1)
     strata = options.get("strata", ROW_STRATA if design is Design.STRATIFIED else 1)
     if design is Design.SIMPLE and strata != 1:
-        raise ValueError(f"simple rows have one stratum; got {strata}. Use design='stratified'.")
+        raise ValueError(
+            f"simple rows have one stratum; got {strata}. Use "
+            f"{setting('design', 'stratified', of='audit.plan')}."
+        )
     return PlanOptions(
         design=design.value,
         observed=options.get("observed", "free"),
@@ -291,7 +298,7 @@ def _draw_two_phase(
         raise ValueError(
             f"judging a row costs about {cost:.0f} pairs here, so a budget of {budget} buys fewer "
             "than two rows; raise it, lower `head` and `tail`, or measure P@k and micro-R@k by "
-            "design='pairs'."
+            f"{setting('design', 'pairs', of='audit.plan')}."
         )
     spread = np.sqrt(count * question.labels.shape[1] * question.options["tail"])
     count = max(2, int((budget - (2 * spread if cost > question.options["head"] else 0)) / cost))

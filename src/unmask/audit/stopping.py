@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured import pair_totals
@@ -165,7 +166,8 @@ def sequence(
     if judged.sample.design is not Design.SIMPLE:
         raise ValueError(
             f"a confidence sequence needs simple rows in random order; this is a "
-            f"{judged.sample.design.value} sample. Plan with unit='rows'."
+            f"{judged.sample.design.value} sample. Plan with "
+            f"{setting('unit', 'rows', of='audit.plan')}."
         )
     if name in MICRO or METRICS[name].at_most != 1.0:
         raise ValueError(f"{metric} is not a mean of values in [0, 1]; use P, R, F1, nDCG or hit.")
@@ -355,7 +357,7 @@ def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> 
     if any(s.size and not s.drawn for s in sample.strata if not s.kind.startswith("observed")):
         raise ValueError(
             "this audit did not judge pairs outside the predictions; plan one with "
-            "metrics=['micro-R@k']."
+            f"{setting('metrics', ['micro-R@k'], of='audit.plan')}."
         )
     outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
     kinds = np.array([s.kind.startswith("observed") for s in sample.strata])[sample.stratum]

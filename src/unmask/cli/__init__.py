@@ -15,9 +15,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from unmask._settings import worded
 from unmask._text import visible
 from unmask.cli import audit, data, demo, diagnose, evaluate, linear, report, reproduce, warm
 from unmask.cli.output import show_error, warn
+from unmask.cli.words import CommandLine
 
 
 class _Commands(TyperGroup):
@@ -26,6 +28,13 @@ class _Commands(TyperGroup):
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _visible_errors():
             return super().make_context(*args, **options)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As always; messages then use the words of the command."""
+        name, command, rest = super().resolve_command(ctx, args)
+        inner = [word for word in rest[:1] if word in getattr(command, "commands", ())]
+        ctx.with_resource(worded(CommandLine(self, (str(name), *inner))))
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> object:
         with _visible_errors():

@@ -124,6 +124,9 @@ def _show_histogram(title: str, d: Description) -> None:
 def propensity(
     source: options.Source,
     propensity: options.Propensity = "jain",
+    lowest: Annotated[
+        float | None, typer.Option(help="Raise lower propensities to this number, in (0, 1].")
+    ] = None,
     audit: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -165,6 +168,8 @@ def propensity(
         if audit is None and annotations is None
         else _estimate(labels, audit, annotations, seed)
     )
+    if lowest is not None:
+        p = models.clip(p, lowest)
     if output is not None:
         models.write(output, p)
         if _io.is_standard_output(output):
@@ -282,23 +287,33 @@ def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
 
     if ".npz" in output.suffixes[-2:] or to == "npz":
         return []
-    held = (
-        {"ids", "texts", "label_names"}
-        if ending(output) or to in ("csv", "tsv", "jsonl")
-        else set()
-    )
+    held = {"annif": {"texts", "label_names"}, "qrels": {"ids", "label_names"}}
+    held["cafa"] = held["qrels"]
+    tables = {"ids", "texts", "label_names"} if ending(output) else set()
     parts = ("ids", "texts", "label_names", "feature_names", "judgements")
-    lost = [part for part in parts if part not in held and getattr(dataset, part) is not None]
+    lost = [
+        part
+        for part in parts
+        if part not in held.get(to or "", tables) and getattr(dataset, part) is not None
+    ]
     return [part.replace("_", " ") for part in lost]
 
 
 def convert(
     source: options.Source,
     output: Annotated[
-        Path, typer.Argument(help="File to write; the suffix chooses .gz, .zst or .npz.")
+        Path,
+        typer.Argument(
+            help="File to write; the ending chooses: .txt (XC), .svm, .npz, .csv, .tsv, .jsonl, "
+            ".parquet; .gz and .zst compress."
+        ),
     ],
     to: Annotated[
-        str | None, typer.Option(help="Format to write, when the name does not say it.")
+        str | None,
+        typer.Option(
+            help="Format to write, when the ending does not say it: labels, features, annif …",
+            autocompletion=options.names("unmask.data.writing", "WRITERS"),
+        ),
     ] = None,
     text: options.Text = None,
     labels: options.LabelColumn = None,
@@ -306,6 +321,10 @@ def convert(
     table: options.Table = None,
     part: options.Part = None,
     format: options.Format = None,
+    base: Annotated[
+        int | None,
+        typer.Option(help="What the file counts labels and features from, 0 or 1."),
+    ] = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -318,7 +337,7 @@ def convert(
     from unmask import _io, data
 
     columns = table_columns(table, text=text, labels=labels, id=id)
-    dataset = read(source, part, format, columns=columns)
+    dataset = read(source, part, format, base=base, columns=columns)
     data.write(output, dataset, format=to)
     if _io.is_standard_output(output):
         return

@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from unmask.predictions import TopK
 
 
+TABLE_SETTINGS = (
+    "labels", "id", "text", "layout", "delimiter", "separator", "encoding", "nulls", "repeated",
+)  # fmt: skip
+"""What --table may say of tables."""
+
+
 def read(
     source: Path,
     part: str | None = None,
     format: str | None = None,
     *,
+    base: int | None = None,
     columns: Mapping[str, str] | None = None,
     like: Dataset | None = None,
 ) -> Dataset:
@@ -32,7 +39,7 @@ def read(
 
     settings: dict[str, Any] = dict(columns or {})
     with progress_console.status(f"reading {source}"):
-        return data.read(source, part=part, format=format, like=like, **settings)
+        return data.read(source, part=part, format=format, base=base, like=like, **settings)
 
 
 def table_columns(
@@ -45,14 +52,14 @@ def table_columns(
     """What --table, --text, --labels and --id say of tables, as `data.read` takes it."""
     from unmask._validation import one_of
 
-    names = ("labels", "id", "text", "layout", "delimiter", "separator", "encoding", "nulls",
-             "repeated")  # fmt: skip
     settings: dict[str, str] = {}
     for setting in table or ():
         name, equals, value = setting.partition("=")
         if not equals or not value:
-            raise ValueError(f"--table takes NAME=VALUE, such as delimiter=';'; got {setting!r}.")
-        settings[one_of(name, names, "name for --table")] = value
+            raise ValueError(
+                f"--table takes NAME=VALUE, such as --table 'delimiter=;'; got {setting!r}."
+            )
+        settings[one_of(name, TABLE_SETTINGS, "name for --table")] = value
     more = {"text": text, "labels": labels, "id": id}
     return settings | {name: value for name, value in more.items() if value is not None}
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import PathLike
 
 PARTS = {
@@ -82,7 +83,9 @@ def locate(path: PathLike, part: str | None = None, column: int | None = None) -
     if path.is_dir():
         return _in_folder(path, part, column)
     if part is not None:
-        raise ValueError(f"{path} is not a folder, so it has no part {part!r}; leave `part` out.")
+        raise ValueError(
+            f"{path} is not a folder, so it has no part {part!r}; leave out {setting('part')}."
+        )
     if path.exists():
         return Files(data=path)
     for files in _starting_with(path.parent, path.name):
@@ -94,7 +97,7 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
     present = ", ".join(parts(folder)) or "none"
     if part is None:
         raise ValueError(
-            f"{folder} is a folder; say which part to read, e.g. part='train' "
+            f"{folder} is a folder; say which part to read, e.g. {setting('part', 'train')} "
             f"(parts found: {present}), or name a file in it."
         )
     name = next((name for name, starts in PARTS.items() if part in (name, *starts)), part)

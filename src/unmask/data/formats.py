@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from unmask import _io, _tables, _validation
 from unmask._io import archive
+from unmask._settings import setting
 from unmask.data.dataset import Dataset, Source
 
 Bases: TypeAlias = tuple[int | None, int | None]
@@ -52,7 +53,7 @@ def read_pair(
     halves = {role: _read_role(role, path, bases) for role in roles if (path := paths[role])}
     if not halves or format not in (None, "xc-pair", "npz", *paths):
         present = " and ".join(str(path) for path in paths.values() if path)
-        raise ValueError(f"{present}: cannot be read with format={format!r}; leave `format` out.")
+        raise ValueError(f"{present}: cannot be read as {format}; leave out {setting('format')}.")
     if len(halves) == 1:
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
+from unmask._settings import setting
 from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
@@ -178,7 +179,10 @@ def _files_of(
     if filter_labels is not None:
         files = replace(files, filtered=Path(filter_labels))
     if column is not None and files.split is None:
-        raise ValueError(f"column={column} chooses from a split file; give one with `split`.")
+        raise ValueError(
+            f"{setting('column', column)} chooses from a split file; give one with "
+            f"{setting('split')}."
+        )
     return files
 
 
@@ -221,7 +225,7 @@ def _with_filter(dataset: Dataset, path: Path) -> Dataset:
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
     table = _io.integers(path)
     if not 0 <= column < table.shape[1]:
-        raise ValueError(f"{path} has {table.shape[1]} columns; got column={column}.")
+        raise ValueError(f"{path} has {table.shape[1]} columns; got column {column}.")
     rows = table[:, column]
     n = next(m.shape[0] for m in (dataset.labels, dataset.features) if m is not None)
     _refuse_beyond(rows, 1, n, "row number", path)

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables
 from unmask._names import Index, Strings, joined, some, sorted_names
+from unmask._settings import function, setting
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
 from unmask._typing import Indices, Ints
@@ -54,7 +55,7 @@ def read_table(
     if chosen.labels is None and not chosen.texts:
         raise ValueError(
             f"{source.name}: no column is called labels, tags or the like; say which one holds the "
-            f"labels with labels=…, or texts with text=… (--labels, --text). Its columns are "
+            f"labels with {setting('labels')}, or texts with {setting('text')}. Its columns are "
             f"{some(source.names, len(source.names))}."
         )
     read = _read_long if chosen.layout == "long" else _read_wide
@@ -133,8 +134,8 @@ def _ids(column: Strings, source: _tables.Source) -> Strings:
         row = int(again[0])
         raise ValueError(
             f"{source.where(row)}: the id {column[row]!r:.60} stands a second time "
-            f"({len(again):,} such rows); if the table has a row per label, say layout='long' "
-            "(--table layout=long)."
+            f"({len(again):,} such rows); if the table has a row per label, say "
+            f"{setting('layout', 'long')}."
         )
     return column
 
@@ -197,11 +198,14 @@ def _read_long(
     names: tuple[str, ...] | None,
 ) -> _Parts:
     if roles.labels is None or roles.id is None:
-        raise ValueError(f"{source.name}: a long table needs a column of labels; say labels=…")
+        raise ValueError(
+            f"{source.name}: a long table needs a column of labels; name it with "
+            f"{setting('labels')}."
+        )
     if roles.score is not None and roles.value is None:
         raise ValueError(
             f"{source.name} has a column of scores ({roles.score!r}), so it holds predictions, not "
-            "labels; read it with `predictions.read`, or give it as --predictions."
+            f"labels; give it to {function('predictions.read')}."
         )
     wanted = [roles.id, roles.labels, *([roles.value] if roles.value else [])]
     columns = source.read(wanted)
@@ -245,7 +249,7 @@ def _pairs(
         entry = int(again[np.argmin(line_of[again + 1])])
         raise ValueError(
             f"{source.where(line)}: the label {found[columns[entry]]!r:.60} stands a second time "
-            "for this id; remove one of them, or say repeated='merge' (--table repeated=merge)."
+            f"for this id; remove one of them, or say {setting('repeated', 'merge')}."
         )
     rows, columns = np.delete(rows, again), np.delete(columns, again)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)

@@ -7,17 +7,19 @@ that read back as the same float32. A file appears under its name only when it i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
 from unmask._io import archive
 from unmask._names import Strings
+from unmask._settings import setting
 from unmask._tables.tags import DELIMITERS, NULLS, sniffed_delimiter
 from unmask._tables.writing import Cell, write_columns
 from unmask._typing import PathLike
@@ -41,7 +43,10 @@ def write(
 
     Text files of numbers hold no names, ids, texts or `judgements`. Tables hold ids, texts and
     labels: CSV and TSV with a delimiter between labels that stands in none of their names (else as
-    JSON lists), JSON lines and Parquet with lists. They hold no features.
+    JSON lists), JSON lines and Parquet with lists. They hold no features. LIBSVM text (`.svm`) has
+    no header, so that columns beyond the last number in the file are lost; features count from 1.
+    `annif`: a line `text, tab, <URI> <URI>`, blanks in texts made one; `qrels`: `id 0 label 1`;
+    `cafa`: `id, tab, label`.
 
     Parameters
     ----------
@@ -51,13 +56,15 @@ def write(
         Without features or without labels it is written as labels or features alone.
     labels : str or path, optional
         The file of the labels; then `path` holds the features alone.
-    format : {"xc", "features", "labels", "npz", "csv", "tsv", "jsonl", "parquet"}, optional
-        By default the name and the contents decide.
+    format : str, optional
+        One of `WRITERS`. By default the ending and the contents decide; an ending that stands for
+        no format, or for another one, is refused.
 
     Raises
     ------
     ValueError
-        If the format is unknown, does not fit the contents, or is given with two paths.
+        If the format is unknown, does not fit the ending or the contents, or is given with two
+        paths.
 
     Examples
     --------
@@ -71,23 +78,56 @@ def write(
     dataset = replace(dataset)  # which checks it: its matrices can be changed in place
     if labels is not None:
         if format is not None:
-            raise ValueError(f"two paths say the format already; leave out format={format!r}.")
+            raise ValueError(
+                f"two paths say the format already; leave out "
+                f"{setting('format', format, of='data.write')}."
+            )
         _write_matrix(Path(path), dataset, "features")
         _write_matrix(Path(labels), dataset, "labels")
         return
-    WRITERS[_validation.one_of(format or _suggested(Path(path), dataset), WRITERS, "format")](
-        Path(path), dataset
-    )
+    WRITERS[_format(Path(path), dataset, format)](Path(path), dataset)
 
 
-def _suggested(path: Path, dataset: Dataset) -> str:
+def _format(path: Path, dataset: Dataset, format: str | None) -> str:
+    """The format asked for, or the one that the ending stands for; one of `WRITERS`."""
+    meant = _of_ending(path)
+    if format is not None:
+        _validation.one_of(format, WRITERS, "format")
+        if format not in meant and meant != _TEXTS:
+            raise ValueError(
+                f"{path}: a file of this name should be {' or '.join(meant)}, not {format}; "
+                f"choose another ending, or leave out {setting('format', of='data.write')}."
+            )
+        return format
+    if not meant:
+        raise ValueError(
+            f"{path}: the ending {path.suffix} stands for no format that can be written; use .txt, "
+            f".svm, .npz, .csv, .tsv, .jsonl or .parquet, or name one of {', '.join(WRITERS)} with "
+            f"{setting('format', of='data.write')}."
+        )
+    if meant == _TEXTS:
+        if dataset.features is None:
+            return "labels"
+        return "features" if dataset.labels is None else "xc"
+    return meant[0]
+
+
+_TEXTS = ("xc", "features", "labels", "libsvm", "annif", "qrels", "cafa")
+
+
+def _of_ending(path: Path) -> tuple[str, ...]:
+    """The formats that the ending of a name stands for."""
     if _is_npz(path):
-        return "npz"
-    if (form := _tables.ending(path)) is not None:
-        return "jsonl" if form == "json" else form
-    if dataset.features is None:
-        return "labels"
-    return "features" if dataset.labels is None else "xc"
+        return ("npz",)
+    form = _tables.ending(path)
+    if form is not None:
+        others = ("annif", "cafa") if form == "tsv" else ()
+        return ("jsonl" if form == "json" else form, *others)
+    plain = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
+    suffix = plain.suffix.lower()
+    if suffix in (".svm", ".libsvm"):
+        return ("libsvm",)
+    return _TEXTS if suffix in ("", ".txt", ".xc", ".dat") else ()
 
 
 def _is_npz(path: Path) -> bool:
@@ -114,8 +154,8 @@ def _write_npz(path: Path, dataset: Dataset) -> None:
 def _write_table(form: str, path: Path, dataset: Dataset) -> None:
     if dataset.features is not None and dataset.texts is None:
         raise ValueError(
-            f"{path}: a table holds texts and labels, no features; write .npz or .txt to keep "
-            "them, or leave them out."
+            f"{path}: a table holds texts and labels, no features; write .npz or .txt, which hold "
+            "them."
         )
     columns: dict[str, list[Cell]] = {}
     if dataset.ids is not None:
@@ -125,6 +165,61 @@ def _write_table(form: str, path: Path, dataset: Dataset) -> None:
     if dataset.labels is not None:
         columns["labels"] = _label_cells(form, dataset)
     write_columns(path, form, columns)
+
+
+def _write_libsvm(path: Path, dataset: Dataset) -> None:
+    features, labels = _present(dataset, "features"), _present(dataset, "labels")
+    n, d = features.shape
+    parts = features.data, features.indices + 1, features.indptr
+    _io.write_rows(path, (), sp.csr_array(parts, shape=(n, d + 1)), labels)
+
+
+def _write_annif(path: Path, dataset: Dataset) -> None:
+    _present(dataset, "labels")
+    if dataset.texts is None:
+        raise ValueError(f"{path}: a corpus of Annif needs texts; the data set has none.")
+    names = _words(path, dataset.label_names, "label", " <>\t\r\n")
+    with _io.atomic_write(path) as file:
+        for row, text in enumerate(dataset.texts):
+            labels = " ".join(f"<{names[label]}>" for label in _row(dataset, row))
+            file.write(f"{' '.join(text.split())}\t{labels}\n".encode())
+
+
+def _write_pairs(pattern: str, path: Path, dataset: Dataset) -> None:
+    """A line per label; a row without labels has none, and is refused."""
+    matrix = _present(dataset, "labels")
+    blanks = "\t\r\n" if "\t" in pattern else " \t\r\n"
+    names = _words(path, dataset.label_names, "label", blanks)
+    ids = _words(path, dataset.ids, "id", blanks)
+    empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
+    if len(empty):
+        raise ValueError(
+            f"{path}: row {ids[int(empty[0])]!r:.60} has no label ({len(empty):,} such rows), and "
+            "a line per label cannot say that; choose another format."
+        )
+    with _io.atomic_write(path) as file:
+        for row in range(dataset.n):
+            lines = (pattern.format(ids[row], names[label]) for label in _row(dataset, row))
+            file.write("".join(lines).encode())
+
+
+def _row(dataset: Dataset, row: int) -> list[int]:
+    matrix = _present(dataset, "labels")
+    numbers: list[int] = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
+    return numbers
+
+
+def _words(path: Path, names: Sequence[str] | None, what: str, refused: str) -> Sequence[str]:
+    """Names that a line can hold."""
+    if names is None:
+        raise ValueError(f"{path}: this format needs {what}s by name; the data set has none.")
+    wrong = next((name for name in names if not name or any(c in refused for c in name)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{path}: the {what} {wrong!r:.60} is empty or holds a character that separates fields "
+            "here; choose another format."
+        )
+    return names
 
 
 def _label_cells(form: str, dataset: Dataset) -> list[Cell]:
@@ -154,7 +249,11 @@ WRITERS: dict[str, Callable[[Path, Dataset], None]] = {
     "xc": _write_xc,
     "features": lambda path, dataset: _write_matrix(path, dataset, "features"),
     "labels": lambda path, dataset: _write_matrix(path, dataset, "labels"),
+    "libsvm": _write_libsvm,
     "npz": _write_npz,
+    "annif": _write_annif,
+    "qrels": partial(_write_pairs, "{} 0 {} 1\n"),
+    "cafa": partial(_write_pairs, "{}\t{}\n"),
     **{form: partial(_write_table, form) for form in ("csv", "tsv", "jsonl", "parquet")},
 }
 """The formats that `write` knows."""

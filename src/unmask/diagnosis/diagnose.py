@@ -108,7 +108,7 @@ def diagnose(
     highest = propensity.high if isinstance(propensity, PropensityEstimate) else p
     places = tuple(_validation.positive_int(place, "k") for place in k)
     if not places:
-        raise ValueError("k is empty; give at least one number of places, such as k=(1, 3, 5).")
+        raise ValueError("k is empty; give at least one number of places, such as (1, 3, 5).")
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
     tests += _audit_tests(audit, p, rng, audited)

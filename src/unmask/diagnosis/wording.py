@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unmask._settings import function
 from unmask._text import visible
 from unmask.diagnosis.kinds import FindingKind, LabelGroup, TestKind, Values
 
@@ -115,11 +116,6 @@ def _plain(text: str) -> Sentence:
     return lambda _: text
 
 
-NOT_INDEPENDENT = (
-    "The propensities are too low, or labels do not go missing independently. Estimate them from "
-    "an audit (`unmask propensity --audit`), and do not report corrected numbers until this is "
-    "resolved."
-)
 CUT_OFF = (
     "Were labels cut off at that number? Then the rows that have it lost further labels, which "
     "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
@@ -134,7 +130,6 @@ DEPENDENT = (
     "No propensity per label can describe these losses: corrected numbers keep a bias that more "
     "data do not remove. "
 )
-USE_AUDIT = "Use propensities estimated from this audit (`propensity.audit`)."
 MEASURED = (
     "`evaluate(…, audit=…)` measures every metric from audited rows and assumes nothing of the "
     "masks."
@@ -143,6 +138,25 @@ USE_EFFORT = (
     'Fit it to this audit, `propensity.audit(…, mask="effort")`: `evaluate` then deconvolves '
     "with the effort of rows and its doubt. " + MEASURED
 )
+
+
+def _not_independent(values: Values) -> str:
+    return (
+        "The propensities are too low, or labels do not go missing independently. Estimate them "
+        f"from an audit ({function('propensity.audit')}), and do not report corrected numbers "
+        "until this is resolved."
+    )
+
+
+def _use_audit(values: Values) -> str:
+    return f"Use propensities estimated from this audit ({function('propensity.audit')})."
+
+
+def _no_proof(values: Values) -> str:
+    return (
+        "Absence of evidence is not proof: an audit of some hundred rows tells more "
+        f"({function('audit.plan')} says which)."
+    )
 
 
 def _empty_rows(values: Values) -> str:
@@ -203,40 +217,40 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "enough empty rows",
         "Rows that lost all their labels are missing",
         _empty_rows,
-        _plain(NOT_INDEPENDENT),
+        _not_independent,
     ),
     TestKind.COUNT_SPREAD: WordingOfTest(
         "counts vary enough",
         "The number of labels varies too little between rows",
         _spread,
-        _plain(NOT_INDEPENDENT),
+        _not_independent,
     ),
     TestKind.COUNT_THINNING: WordingOfTest(
         "counts are a thinning",
         "The number of labels per row is not what losing labels leaves",
         _thinning,
-        lambda values: CUT_OFF if _cut_off(values) else NOT_INDEPENDENT,
+        lambda values: CUT_OFF if _cut_off(values) else _not_independent(values),
     ),
     TestKind.AUDIT_LEVEL: WordingOfTest(
         "level of the propensities agrees with the audit",
         "The audit contradicts the level of the propensities",
         "{kept_share:.1%} of the audited labels were kept; these propensities say "
         "{stated_share:.1%}".format_map,
-        _plain(USE_AUDIT),
+        _use_audit,
     ),
     TestKind.AUDIT_SHAPE: WordingOfTest(
         "shape of the propensities agrees with the audit",
         "The audit contradicts the shape of the propensities",
         "from rare to frequent labels the logit of the propensity should rise {slope:.2f} times as "
         "fast as stated".format_map,
-        _plain(USE_AUDIT),
+        _use_audit,
     ),
     TestKind.AUDIT_LABELS: WordingOfTest(
         "each propensity agrees with the audit",
         "The audit contradicts the propensity of single labels",
         "{label} was kept {kept:.0f} of {true:.0f} times; its propensity is "
         "{propensity:.3g}".format_map,
-        _plain(USE_AUDIT),
+        _use_audit,
     ),
     TestKind.NUMBER_OF_LABELS: WordingOfTest(
         "keeping does not depend on the number of labels",
@@ -402,10 +416,7 @@ FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
     FindingKind.NO_CONTRADICTION: WordingOfFinding(
         "No test contradicts the propensities",
         "{tests} tests, none rejected at {alpha:g} after correction.".format_map,
-        _plain(
-            "Absence of evidence is not proof: an audit of some hundred rows tells more "
-            "(`propensity.audit_plan` says which)."
-        ),
+        _no_proof,
     ),
     FindingKind.CANNOT_JUDGE: WordingOfFinding(
         "This file cannot tell whether rows lost all their labels",
@@ -415,7 +426,7 @@ FINDINGS: Mapping[FindingKind, WordingOfFinding] = {
     FindingKind.PREDICTIONS: WordingOfFinding(
         "Metrics of the predictions contradict the propensities",
         _plain("The metrics of the predictions cannot all be right."),
-        _plain(NOT_INDEPENDENT),
+        _not_independent,
     ),
     FindingKind.SPURIOUS_LABELS: WordingOfFinding(
         "Observed labels that are not true",

@@ -34,6 +34,7 @@ from safetensors.numpy import save as to_safetensors
 
 from unmask import __version__, _io, _validation
 from unmask._io import archive
+from unmask._settings import setting
 from unmask._typing import Array, Floats, PathLike
 from unmask.data.texts import Vocabulary
 from unmask.linear.model import LOSSES, LinearModel, Parameter, Shard, checked
@@ -377,8 +378,8 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Head:
     if head.get("version") != VERSION:
         raise ValueError(
             f"{folder} has version {head.get('version')!r:.20} of the model format; this package "
-            f"reads and writes version {VERSION}: train again, with `resume=False` or `unmask "
-            "train --no-resume`."
+            f"reads and writes version {VERSION}: train again, with "
+            f"{setting('resume', False, of='linear.train')}."
         )
     fields = {
         "package": str, "loss": str, "labels": int, "features": int, "parameters": dict,

@@ -24,6 +24,7 @@ from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import linear_predict as kernels
 from unmask._kernels.linear_smooth import BLOCK, forward
 from unmask._kernels.linear_state import Rows
+from unmask._settings import function, setting
 from unmask._typing import FeaturesLike, Floats, PropensityLike, Singles
 from unmask.data.features import tfidf
 from unmask.data.texts import Vocabulary
@@ -129,7 +130,7 @@ def shard(solution: Singles, prune_below: float = 0.0) -> Shard:
         raise ValueError(
             f"the solution of {unsolved} labels is not finite: their weights are too large for "
             "single precision; correct with `bound` or `empirical_bayes`, or raise the "
-            "propensities with `propensity.clip`."
+            f"propensities with {function('propensity.clip')}."
         )
     weights, bias = solution[:, :-1], np.ascontiguousarray(solution[:, -1])
     if prune_below <= 0:
@@ -324,13 +325,16 @@ def _ranking(model: LinearModel, rank_by: str, propensity: PropensityLike | None
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         return Ranking(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
     if propensity is None:
-        raise ValueError(f"rank_by={rank_by!r} needs the propensity of every label.")
+        raise ValueError(
+            f"ranking by {rank_by} needs the propensity of every label; give it with "
+            f"{setting('propensity', of='linear.predict_top')}."
+        )
     p = _validation.propensity(propensity, model.n_labels)
     if p.min(initial=1.0) < 1e-30:  # scores are float32
         lowest = int(np.argmin(p))
         raise ValueError(
             f"ranking by {rank_by} needs propensities of at least 1e-30; got {p[lowest]:g} at "
-            f"label {lowest}. Raise them with `propensity.clip`."
+            f"label {lowest}. Raise them with {function('propensity.clip')}."
         )
     inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":

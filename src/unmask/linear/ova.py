@@ -20,6 +20,7 @@ import numpy as np
 
 from unmask._kernels import linear as kernels
 from unmask._kernels import linear_state as state
+from unmask._settings import setting
 from unmask._typing import Integers, Singles
 from unmask.linear import smooth
 from unmask.linear.problem import (
@@ -46,14 +47,16 @@ def report(problem: Problem, labels: Integers, log: FitLog) -> None:
     if concave.size:
         raise ValueError(
             f"{loss} has no minimum for {name_labels(concave)}: with these weights (some cut "
-            "above 1 or pos below 0) the objective bends downwards. Use loss='logistic', whose "
-            "problem is convex, or correction='bound'."
+            "above 1 or pos below 0) the objective bends downwards. Use "
+            f"{setting('loss', 'logistic', of='linear.train')}, whose problem is convex, or "
+            f"{setting('correction', 'bound', of='linear.train')}."
         )
     doubtful = labels[~problem.convex[labels]]
     if doubtful.size:
         warnings.warn(
             f"{loss} is not convex for {name_labels(doubtful)} with these weights; the "
-            "result is a local minimum. Use loss='logistic' or correction='bound'.",
+            f"result is a local minimum. Use {setting('loss', 'logistic', of='linear.train')} or "
+            f"{setting('correction', 'bound', of='linear.train')}.",
             NonConvexWarning,
             stacklevel=4,
         )

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from unmask import _validation, losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
+from unmask._settings import setting
 from unmask._typing import (
     Bools,
     FeaturesLike,
@@ -105,7 +106,7 @@ class Recipe:
         """Refuse what cannot be combined."""
         _validation.one_of(self.reduction, LOSSES, "reduction")
         losses = LOSSES[self.reduction]
-        _validation.one_of(self.loss, losses, f"loss for reduction={self.reduction!r}")
+        _validation.one_of(self.loss, losses, f"loss for the reduction {self.reduction}")
         if self.correction is not None:
             _validation.one_of(self.correction, CORRECTIONS, "correction")
         _validation.one_of(self.bias, BIASES, "bias")
@@ -153,11 +154,14 @@ def _weigh(
     labels: sp.csr_array | Dataset, recipe: Recipe, propensity: PropensityLike | None
 ) -> Weights:
     if recipe.correction is None:
-        raise ValueError("correction=None needs the weights themselves: pass weights=.")
+        raise ValueError(
+            "no correction (None) needs the weights themselves: give them with "
+            f"{setting('weights', of='linear.train')}."
+        )
     if propensity is None and recipe.correction != "vanilla":
         raise ValueError(
-            f"correction={recipe.correction!r} needs propensities, one per label; "
-            "see `unmask.propensity`."
+            f"{recipe.correction} weights need propensities, one per label; give them with "
+            f"{setting('propensity', of='linear.train')}."
         )
     correct = CORRECTIONS[recipe.correction]
     return correct(labels, propensity, normalized=recipe.normalized, reduction=recipe.reduction)
@@ -306,7 +310,7 @@ def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
         raise ValueError(
             f"{name_labels(bad)}: the loss has no minimum with a bias outside the penalty "
             f"(weights of label {bad[0]} sum to {cut[bad[0]]:.4g} over {n} rows); "
-            "use bias='regularized', or the bound weights."
+            f"use {setting('bias', 'regularized', of='linear.train')}, or the bound weights."
         )
 
 

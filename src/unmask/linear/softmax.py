@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from unmask._kernels import in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
+from unmask._settings import setting
 from unmask._typing import Floats, Singles
 from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning
 
@@ -82,7 +83,8 @@ def report(problem: Problem, log: FitLog) -> None:
         raise ValueError(
             f"softmax has no minimum with these weights: they sum to less than 0 in "
             f"{negative.size} rows, first in row {next(iter(negative), -1)}. "
-            "Use correction='bound' or 'empirical_bayes'."
+            f"Use {setting('correction', 'bound', of='linear.train')} or "
+            f"{setting('correction', 'empirical_bayes', of='linear.train')}."
         )
     if log.exhausted.size:
         warnings.warn(

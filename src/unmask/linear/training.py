@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import __version__, _io, parallel
+from unmask._settings import setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -362,7 +363,7 @@ def _earlier(folder: Path, mark: str) -> tuple[bool, list[files.Entry]]:
 
 
 def _refuse(folder: Path, package: str) -> None:
-    restart = "start again with `resume=False` or `unmask train --no-resume`"
+    restart = f"start again with {setting('resume', False, of='linear.train')}"
     if package != __version__:
         raise ValueError(
             f"the model in {folder} was begun by unmask {package:.40}; this is "

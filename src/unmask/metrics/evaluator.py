@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
@@ -397,7 +398,7 @@ class Evaluator:
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
         if self._sums is None or self._sums.state.rows == 0:
-            raise ValueError("there are no rows to evaluate; call `update` with at least one.")
+            raise ValueError("there are no rows to evaluate; give at least one.")
         return estimates.Summary(
             self._sums.plan,
             self._sums.state,
@@ -467,7 +468,10 @@ class Evaluator:
         if self._inverse is None:
             needy = [e for e in self._estimators if e != "vanilla"]
             if needy:
-                raise ValueError(f"{needy[0]} estimates need propensities; pass `propensity`.")
+                raise ValueError(
+                    f"{needy[0]} estimates need propensities; give them with "
+                    f"{setting('propensity', of='evaluate')}."
+                )
             return np.ones(observed.shape[1])
         if self._inverse.size != observed.shape[1]:
             raise ValueError(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from unmask._settings import function
 from unmask.metrics.registry import ESTIMATORS
 from unmask.propensity.source import Source
 from unmask.report.format import format_value
@@ -171,7 +172,7 @@ class Verdict:
             _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
             _share(self.details),
-            _ADVICE[self.advice],
+            _ADVICE[self.advice].format(clip=function("propensity.clip")),
         )
         return "; ".join(clause for clause in clauses if clause)
 
@@ -507,7 +508,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
 _ADVICE: dict[Advice, str] = {
     Advice.NONE: "",
     Advice.USE_DECONVOLVED: "use deconvolved",
-    Advice.RAISE_PROPENSITIES: "raise them with `propensity.clip`",
+    Advice.RAISE_PROPENSITIES: "raise them with {clip}",
     Advice.SMALLER_K: "use a smaller k, or another estimator",
     Advice.AUDIT: "audit some hundred rows",
     Advice.MORE_ROWS: "more rows narrow it",

@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from unmask import _io, _tables
 from unmask._io import archive
 from unmask._names import Index, sorted_names
+from unmask._settings import function, setting
 from unmask._tables import long_form
 from unmask._typing import Indices, Ints, PathLike
 from unmask.predictions.top import TopK, Triples, from_triples
@@ -81,7 +82,9 @@ def read(
     if archive.recognised(path):
         scores = archive.load(path)
         if isinstance(scores, dict):
-            raise ValueError(f"{path} holds a data set, not predictions; see `data.read`.")
+            raise ValueError(
+                f"{path} holds a data set, not predictions; give it to {function('data.read')}."
+            )
         of_file = max(1, int(np.diff(scores.indptr).max(initial=1)))
     elif archive.is_array(path):
         scores = archive.load_array(path)
@@ -117,7 +120,8 @@ def _read_text(path: PathLike) -> tuple[sp.csr_array, int]:
     if n * second > (1 << 20) + 64 * block.columns.size:
         raise ValueError(
             f"{path}, line 1: the header announces k = {second}, but no row has more than "
-            f"{longest} labels; pass k={longest} to read them."
+            f"{longest} labels; write {longest} there, or read it with "
+            f"{setting('k', longest, of='predictions.read')}."
         )
     return block.matrix(n_labels), second
 

@@ -26,6 +26,7 @@ from unmask._names import (
     sorted_names,
     unique_index,
 )
+from unmask._settings import setting
 from unmask._text import html_table
 from unmask._typing import Indices, Ints, ScoresLike, Singles
 
@@ -406,7 +407,7 @@ def from_triples(triples: Triples, n: int, k: int | None) -> TopK:
     if n * places > (1 << 20) + 64 * len(rows):
         raise ValueError(
             f"one row has {places:,} predictions, most have far fewer; say how many of each to "
-            "keep with k=…"
+            f"keep with {setting('k', of='predictions.read')}."
         )
     order = np.lexsort((labels, -scores, rows))
     starts = np.cumsum(counts) - counts

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, chi2
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
@@ -172,7 +173,8 @@ def _with_effort(estimate: PropensityEstimate, labels: judged.JudgedLabels) -> M
     if (labels.weights != 1).any():
         raise ValueError(
             "row effort is estimated from rows whose labels were all judged; these judgements are "
-            "of pairs. Judge whole rows (unit='rows'), or use mask='independent'."
+            f"of pairs. Judge whole rows ({setting('unit', 'rows', of='audit.plan')}), or use "
+            f"{setting('mask', 'independent', of='propensity.audit')}."
         )
     effort = estimate_effort(labels.kept, labels.true, estimate.value)
     spurious = min(labels.spurious / max(labels.observed, 1), MOST_SPURIOUS)
@@ -432,6 +434,7 @@ def _curve_notes(posterior: Posterior) -> tuple[str, ...]:
         if gain > chi2.ppf(0.99, 1):
             notes.append(
                 f"a curve whose level is free fits better (likelihood ratio {gain:.1f}, level "
-                f"{np.exp(freed[3]):.2g} against {fitted.scale:.2g}); use curve='free'."
+                f"{np.exp(freed[3]):.2g} against {fitted.scale:.2g}); use "
+                f"{setting('curve', 'free', of='propensity.audit')}."
             )
     return tuple(notes)

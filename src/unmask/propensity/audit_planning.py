@@ -38,6 +38,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import function
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask.predictions import TopK
 from unmask.propensity import calibration
@@ -157,7 +158,7 @@ def _refuse_tiny(p: Floats) -> None:
         label = int(np.argmin(p))
         raise ValueError(
             f"a plan needs propensities of at least {LOWEST:g}; got {p[label]:g} at label {label}. "
-            "Raise them with `propensity.clip`."
+            f"Raise them with {function('propensity.clip')}."
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, LabelsLike
 from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
@@ -146,7 +147,8 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     if sample.within is None:
         raise ValueError(
             "pairs that are scattered over all rows meet each label too seldom to tell its "
-            "propensity; judge whole rows, or use design='two-phase'."
+            "propensity; judge whole rows, or use "
+            f"{setting('design', 'two-phase', of='audit.plan')}."
         )
     chosen = sample.within.chosen
     position = np.empty(sample.shape[0], dtype=np.int64)

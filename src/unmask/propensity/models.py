@@ -89,17 +89,19 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     positives = _validation.finite(numbers.astype(np.float64), "label counts")
     _validation.training_rows(n)
     if not (0 < a < np.inf and 0 < b < np.inf):
-        raise ValueError(f"the Jain constants must be positive numbers; got a={a:g}, b={b:g}.")
+        raise ValueError(f"the Jain constants must be positive numbers; got a = {a:g}, b = {b:g}.")
     if positives.size and not (positives.min() >= 0 and positives.max() <= n):
         raise ValueError(
-            f"label counts must lie between 0 and n={n}; got {positives.min():g} "
+            f"label counts must lie between 0 and n = {n}; got {positives.min():g} "
             f"to {positives.max():g}."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         scale = (np.log(n) - 1) * np.float64(b + 1) ** a
         p = np.asarray(1 / (1 + scale * (positives + b) ** -a))
     if not (p > 0).all():
-        raise ValueError(f"the Jain constants a={a:g}, b={b:g} leave a label no propensity at all.")
+        raise ValueError(
+            f"the Jain constants a = {a:g}, b = {b:g} leave a label no propensity at all."
+        )
     return with_source(p, Source(SourceKind.JAIN, {"a": float(a), "b": float(b)}))
 
 

@@ -59,7 +59,7 @@ def preset(name: str) -> Preset:
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise ValueError(
         f"no preset for data set {name!r}.{hint} Known: {', '.join(p.name for p in PRESETS)}. "
-        "Others mostly use a=0.55, b=1.5."
+        "Others mostly use a = 0.55, b = 1.5."
     )
 
 

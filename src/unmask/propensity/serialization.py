@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from unmask import _validation
+from unmask._settings import function
 from unmask._typing import Floats
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import PropensityEstimate
@@ -75,7 +76,7 @@ def from_record(record: object) -> PropensityEstimate:
     if not isinstance(record, Mapping) or record.get("kind") != PropensityEstimate.__name__:
         raise ValueError(
             "this record is no propensity estimate: it has no kind 'PropensityEstimate'; make "
-            "one with `propensity.write` or `unmask propensity --audit … -o FILE.json`."
+            f"one with {function('propensity.write')}."
         )
     try:
         estimate = cast(PropensityEstimate, _restored(record))

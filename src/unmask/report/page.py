@@ -47,7 +47,7 @@ class Estimate:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.error):
             raise ValueError(
                 "an estimate has low and high, or an error, or neither; got "
-                f"low={self.low}, high={self.high}, error={self.error}."
+                f"low {self.low}, high {self.high}, error {self.error}."
             )
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low must not exceed high; got {self.low} > {self.high}.")

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py
 
 from unmask import _mixture, _validation
+from unmask._settings import function
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
 from unmask.weights.normalized import StoredEntries, stored_entries
 
@@ -223,7 +224,7 @@ def _posterior_share(fit: Mixture) -> Floats:
 def _warn_of_gap(gap: float, tolerance: float) -> None:
     warnings.warn(
         f"the distribution of true label counts is within {gap:.1e} of its likelihood's maximum, "
-        f"not within {tolerance:.1e}; inspect it with `weights.count_distribution`.",
+        f"not within {tolerance:.1e}; inspect it with {function('weights.count_distribution')}.",
         RuntimeWarning,
         stacklevel=4,
     )

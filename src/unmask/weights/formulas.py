@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from unmask._kernels.weights import gauss_legendre
+from unmask._settings import setting
 from unmask._typing import Floats
 from unmask.weights._arrays import Array, as_contiguous, like, namespace
 
@@ -94,11 +95,15 @@ def weigh(
 def refuse_combination(correction: str, normalized: bool, reduction: str) -> None:
     """A ValueError for empirical Bayes without, and pairwise losses with, normalisation."""
     if normalized and reduction == "pairwise":
-        raise ValueError("pairwise losses have no normalised form; pass normalized=False.")
+        raise ValueError(
+            "pairwise losses have no normalised form; leave out "
+            f"{setting('normalized', of='linear.train')}."
+        )
     if correction == "empirical_bayes" and not normalized:
         raise ValueError(
             "empirical_bayes estimates the 1/N* of normalised losses and has no plain form; "
-            "pass normalized=True, or use `unbiased` for a plain loss."
+            f"pass {setting('normalized', True, of='linear.train')}, or use `unbiased` for a plain "
+            "loss."
         )
 
 

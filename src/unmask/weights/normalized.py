@@ -27,6 +27,7 @@ import scipy.sparse as sp
 
 from unmask import _kernels, _validation
 from unmask._kernels import weights as kernels
+from unmask._settings import function
 from unmask._typing import Floats, Integers, PropensityLike
 from unmask.propensity.models import reciprocal
 
@@ -154,7 +155,7 @@ def _warn_of_overflow(row: int, labels: int) -> None:
     warnings.warn(
         f"the exact normalised weights of row {row} ({labels} labels) exceed float64 and were set "
         "to its largest number (it is the first such row); correct with `bound` or "
-        "`empirical_bayes`, or raise the propensities with `propensity.clip`.",
+        f"`empirical_bayes`, or raise the propensities with {function('propensity.clip')}.",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask import propensity as models
+from unmask._settings import function
 from unmask._text import visible
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.comparison.paired import compare
@@ -312,7 +313,7 @@ def _power(p: Floats, gamma: float) -> Floats:
         label = int(np.argmin(p))
         raise ValueError(
             f"p^{gamma:g} is 0 in float64 for p = {p[label]:g} at label {label}; leave that γ out, "
-            "or raise the propensities with `propensity.clip`."
+            f"or raise the propensities with {function('propensity.clip')}."
         )
     return raised
 

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured import covariates as covariates_
@@ -363,7 +364,8 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
     if about.covariates is not None:
         raise ValueError(
             "covariates narrow audits of rows and two-phase audits; pairs drawn over all rows are "
-            "narrowed by their strata. Leave covariates out, or plan with design='two-phase'."
+            "narrowed by their strata. Leave covariates out, or plan with "
+            f"{setting('design', 'two-phase', of='audit.plan')}."
         )
     if metric not in LINEAR or not _covered(about, metric, k, terms):
         return _not_judged(about, name)
