@@ -144,7 +144,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     cases = (
         ({"loss": "softmax"}, "unknown loss for the reduction ova 'softmax'"),
         ({"reduction": "pal"}, "unknown loss for the reduction pal 'squared_hinge'"),
-        ({"correction": "bound"}, "correction='bound' needs propensities"),
+        ({"correction": "bound"}, "bound weights need propensities"),
         ({"C": -1.0}, "C must lie in"),
         ({"bias": "some"}, "unknown bias 'some'"),
         ({"n_jobs": 0}, "n_jobs must be a whole number"),
