@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from unmask import TopK, data, diagnose, evaluate, weights
+from unmask import TopK, audit, data, diagnose, evaluate, weights
 from unmask.metrics import compare
 
 LABELS = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]] * 20)
@@ -24,6 +24,7 @@ SHOWN = {
     "Tables": compare(SYSTEMS, LABELS, P, metrics=["P@1"], estimators=["vanilla"]),
     "Diagnosis": diagnose(LABELS, [0.05, 0.6, 0.9], names=EVIL),
     "Weights": weights.unbiased(LABELS, P),
+    "AuditPlan": audit.plan(TOP, LABELS, budget=20, metrics=["P@1", "R@1"]),
 }
 
 
@@ -33,6 +34,9 @@ def test_notebooks_show_a_table_in_which_names_are_text(kind: str) -> None:
     assert shown.startswith("<table><caption>")
     assert not any(mark in shown for mark in ("<b>", "<i>", "<1>", "\u202e", "& order"))
     assert type(SHOWN[kind]).__name__ == kind
+    if kind == "AuditPlan":
+        assert "20 rows to judge" in shown
+        assert "<td>P@1</td><td>0." in shown
     if kind in ("Dataset", "TopK"):
         assert "law &amp; order" in shown
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from tests.helpers import tagged
 from unmask import TopK, data, predictions
@@ -122,3 +123,15 @@ def test_without_pyarrow_the_message_says_what_to_install(
         data.read(tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="install pyarrow"):
         data.write(tmp_path / "t.parquet", data.read(COLUMNS))
+
+
+def test_what_a_binarizer_made_goes_on_with_its_names() -> None:
+    tags = [{"law", "tax"}, set(), {"art"}]
+    binarizer = MultiLabelBinarizer(sparse_output=True)
+    rows = data.Dataset(None, binarizer.fit_transform(tags), label_names=tuple(binarizer.classes_))
+    assert [set(rows.labels_of(row)) for row in range(3)] == tags
+    assert (rows.labels != data.read(tags).labels).nnz == 0
+    again = MultiLabelBinarizer(classes=rows.label_names).fit_transform(
+        [rows.labels_of(row) for row in range(3)]
+    )
+    np.testing.assert_array_equal(again, rows.labels.toarray())

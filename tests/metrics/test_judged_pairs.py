@@ -97,3 +97,23 @@ def test_sets_and_sparse_scores_lose_their_ignored_pairs(sparse: bool) -> None:
             LabelSets.from_scores(kept, 0.5), np.where(IGNORED > 0, 0, LABELS), P
         )  # fmt: skip
     np.testing.assert_equal(values(obeyed), values(by_hand))
+
+
+def test_predictions_are_matched_by_ids_and_names() -> None:
+    rng = np.random.default_rng(3)
+    n = len(LABELS)
+    ids, names = [f"row {i}" for i in range(n)], tuple(f"label {j}" for j in range(L))
+    rows = Dataset(None, LABELS, ids=ids, label_names=names)
+    order, columns = rng.permutation(n), rng.permutation(L)
+    moved = TopK.from_scores(SCORES[order][:, columns], 3).named(
+        ids=[ids[i] for i in order], names=[names[j] for j in columns]
+    )
+    expected = evaluate(TopK.from_scores(SCORES, 3), LABELS, P, metrics=["P@1", "R@3"])
+    matched = evaluate(moved, rows, P, metrics=["P@1", "R@3"])
+    np.testing.assert_equal(values(matched), values(expected))
+    chosen = SCORES > 0.5
+    sets = LabelSets(sp.csr_array(chosen[order]), ids=[ids[i] for i in order])
+    by_position = evaluate(LabelSets(sp.csr_array(chosen)), LABELS, P)
+    np.testing.assert_equal(values(evaluate(sets, rows, P)), values(by_position))
+    with pytest.raises(ValueError, match=r"of the predictions has no labels"):
+        evaluate(moved.named(ids=["x", *list(moved.ids or ())[1:]]), rows, P, metrics=["P@1"])

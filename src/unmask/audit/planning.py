@@ -32,6 +32,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from unmask import _io
+from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import PlanOptions, Predictions, draw, question_of
@@ -118,6 +119,19 @@ class AuditPlan:
     def __len__(self) -> int:
         """How many rows or pairs are to be judged."""
         return len(self.sample.rows)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: what is to be judged, and what can be expected of it."""
+        header = ["metric", "± with half of it", "± with this", "± with twice as many"]
+        rows = [
+            [each.metric, *(f"{width:.3f}" for width in (each.half, each.budget, each.twice))]
+            for each in self.expected
+        ]
+        notes = (
+            f"{self.sample.design.value} design, seed {self.seed}; draws: "
+            + ", ".join(str(wave.units) for wave in self.waves),
+        )
+        return html_table(f"Audit plan: {len(self):,} {self.unit} to judge", header, rows, notes)
 
     def to_dict(self) -> Record:
         """Plain values for JSON, as the module describes them; `from_dict` is the inverse."""

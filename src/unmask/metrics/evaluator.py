@@ -68,7 +68,8 @@ def evaluate(
         Predictions; of scores, dense or sparse, the top is taken.
     labels : (n, L) matrix of 0 and 1, or Dataset
         The observed labels, dense or sparse; of a data set, its judgements are obeyed: ignored
-        pairs leave the ranking, verified labels are certain (`judged_pairs`).
+        pairs leave the ranking, verified labels are certain (`judged_pairs`). Predictions that
+        have ids or names as the data set has are matched by them, in whatever order they stand.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are

@@ -7,6 +7,7 @@ pair that is certain is one whose propensity is 1 (`data.pairs`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,9 +31,13 @@ class JudgedPairs:
     ----------
     pairs : Obeyed
         Labels after judgements.
+    ids, names : strings, optional
+        Of rows and labels; predictions that have them, too, are put into this order.
     """
 
     pairs: Obeyed
+    ids: Sequence[str] | None = None
+    names: Sequence[str] | None = None
 
     @property
     def labels(self) -> sp.csr_array:
@@ -40,7 +45,9 @@ class JudgedPairs:
         return self.pairs.labels
 
     def predictions(self, top: TopK | LabelSets | ScoresLike) -> TopK | LabelSets | ScoresLike:
-        """The predictions without ignored pairs; of a list, the places behind them move up.
+        """The predictions in the order of ids and names, without ignored pairs.
+
+        Of a list, the places behind ignored pairs move up.
 
         Parameters
         ----------
@@ -49,7 +56,14 @@ class JudgedPairs:
         Returns
         -------
         of the same kind
+
+        Raises
+        ------
+        ValueError
+            If an id is missing, double or unknown, or a predicted name is unknown.
         """
+        if isinstance(top, TopK | LabelSets):
+            top = top.aligned(ids=self.ids, names=self.names)
         ignored = self.pairs.ignored
         if not ignored.nnz:
             return top
@@ -137,7 +151,7 @@ def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
     """
     if not isinstance(labels, Dataset):
         return None
-    return JudgedPairs(labels.obeyed)
+    return JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
 
 
 def _without(matrix: sp.csr_array, pairs: sp.csr_array) -> sp.csr_array:

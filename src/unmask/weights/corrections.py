@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import setting
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.propensity import temper
@@ -48,7 +49,8 @@ def obeying(correction: Correction) -> Correction:
         if pairs.ignored.nnz and form.get("reduction", "ova") != "ova":
             raise ValueError(
                 f"{pairs.ignored.nnz} ignored pairs can only be left out of one-vs-all losses; "
-                "others compare all labels of a row. Use reduction='ova'."
+                "others compare all labels of a row. Use "
+                f"{setting('reduction', 'ova', of='linear.train')}."
             )
         if pairs.certain.any() and propensity is not None:
             propensity = pairs.propensity(propensity)
