@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.helpers.rankings import LISTED
 from unmask import diagnosis, linear, operator, propensity, weights
 from unmask.metrics import (
     ESTIMATORS,
@@ -62,7 +63,7 @@ def is_told(values: Any, verdict: Verdict) -> bool:
     )
 
 
-CELLS = [(m, e) for m, about in METRICS.items() for e in about.estimators]
+CELLS = [(m, e) for m, about in LISTED.items() for e in about.estimators]
 
 
 @pytest.mark.parametrize("tiny", TINY)

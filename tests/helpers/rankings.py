@@ -13,7 +13,10 @@ from unmask.metrics import METRICS
 from unmask.metrics.reference import Reference
 from unmask.predictions import TopK
 
-OF_ROWS = [name for name, metric in METRICS.items() if metric.over == "rows"]
+LISTED = {name: metric for name, metric in METRICS.items() if metric.reads == "list"}
+"""Metrics of rankings and sets; the others read a matrix of scores."""
+
+OF_ROWS = [name for name, metric in LISTED.items() if metric.over == "rows"]
 
 DEFINITIONS: dict[str, Reference] = {
     name: metric.reference for name, metric in METRICS.items() if metric.reference is not None

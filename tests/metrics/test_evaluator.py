@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 import unmask
 from tests.helpers.evaluations import L, one, part, rows_of, same
-from tests.helpers.rankings import DEFINITIONS, one_top
+from tests.helpers.rankings import DEFINITIONS, LISTED, one_top
 from unmask._kernels import sums as exact
 from unmask.metrics import (
-    METRICS,
     Evaluator,
     compare,
     contributions,
@@ -39,7 +38,7 @@ from unmask.metrics.verdict import (
 from unmask.predictions import TopK
 
 EVERYTHING = {
-    "metrics": [f"{name}@3" for name in METRICS] + ["R@1", "PSP@1"],
+    "metrics": [f"{name}@3" for name in LISTED] + ["R@1", "PSP@1"],
     "estimators": [
         "vanilla", "unbiased", "bound", "clipped", "tempered", "self_normalized", "filtered",
         "subsampled", "deconvolved",

@@ -18,6 +18,7 @@ from tests.helpers import oracles
 from tests.helpers.evaluations import L, one, rows_of
 from tests.helpers.rankings import (
     DEFINITIONS,
+    LISTED,
     OF_ROWS,
     dense_rows,
     one_top,
@@ -54,7 +55,7 @@ def test_every_form_is_filled_by_one_kernel() -> None:
         for kernel in metric.kernels:
             for form in kernel.forms:
                 kernels.setdefault(form, set()).add(kernel)
-        if metric.over != "labels":
+        if metric.over not in ("labels", "scores"):
             own = {form for kernel in metric.kernels for form in kernel.forms}
             assert {metric.form, *metric.forms.values()} <= own
     assert {form: len(each) for form, each in kernels.items()} == dict.fromkeys(kernels, 1)
@@ -251,7 +252,7 @@ def test_k_beyond_the_number_of_labels_and_short_lists(metric: str) -> None:
         assert found[f"{metric}@{k}", "vanilla"] == pytest.approx(truth)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", LISTED)
 @given(labels=label_matrices(max_labels=5), seed=st.integers(0, 99))
 @settings(max_examples=20)
 def test_order_of_rows_and_names_of_labels_do_not_matter(
@@ -322,7 +323,7 @@ def test_wide_integers_mean_the_same() -> None:
     assert wide.indices.dtype == np.int64
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", LISTED)
 def test_rows_without_labels_count_and_contribute_nothing(metric: str) -> None:
     top, labels = one_top([[0, 1], [1, 2], [0, 2]]), np.array([[1, 1, 0], [0, 0, 1], [0, 1, 0]])
     name = f"{metric}@2"
@@ -421,13 +422,13 @@ def test_values_are_at_most_what_the_registry_says_and_reach_it() -> None:
 def test_every_metric_but_a_loss_is_higher_for_the_better_ranking() -> None:
     labels = np.eye(4, dtype=int)
     good, bad = labels + np.linspace(0, 0.1, 4), 1 - labels + np.linspace(0, 0.1, 4)
-    for name, about in METRICS.items():
+    for name, about in LISTED.items():
         metric, estimator = f"{name}@2", supported(name)[0]
         if name == "subset-accuracy":  # no two labels are all that a row has
             metric = f"{name}@1"
         better, worse = (one(s, labels, [1.0] * 4, metric, estimator).value for s in (good, bad))
         assert better > worse if about.higher_is_better else better < worse
-    assert [name for name, about in METRICS.items() if not about.higher_is_better] == [
+    assert [name for name, about in LISTED.items() if not about.higher_is_better] == [
         "Kendall-tau",
         "Hamming",
     ]
@@ -435,7 +436,7 @@ def test_every_metric_but_a_loss_is_higher_for_the_better_ranking() -> None:
 
 def test_only_metrics_of_the_whole_list_do_without_a_cut_off() -> None:
     """As the module says: R-precision, MRR, Kendall-tau and metrics of sets."""
-    for name, about in METRICS.items():
+    for name, about in LISTED.items():
         if name in ("R-precision", "MRR", "Kendall-tau") or about.of_sets:
             assert registry.split(name) == (name, None)
         else:

@@ -18,12 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask._kernels.compiling import njit
-from unmask._typing import Bools, Floats, Ints
+from unmask._typing import Array, Bools, Floats, Ints
 
 Indices = NDArray[np.integer]
 
 Need = Literal[
-    "rest", "every rest", "ideal", "largest", "quadrature", "set quadrature", "long quadrature"
+    "rest",
+    "every rest",
+    "ideal",
+    "largest",
+    "quadrature",
+    "set quadrature",
+    "long quadrature",
+    "scores",
 ]
 """What a kernel reads beside the hits: see `Kernel`."""
 
@@ -49,7 +56,7 @@ class Kernel:
         (`block.rest`), in rows with a hit; "every rest": in all rows; "ideal": 1/IDCG
         (`block.ideal`); "quadrature": rules for rows of every length (`block.tables`), "set
         quadrature" and "long quadrature" also for those of m labels and s predictions: m + s, and
-        m + 4s and 4m + s. With
+        m + 4s and 4m + s; "scores": those of every label (`block.scores`). With
         "largest", `block.hits` holds the largest 1/p of every row in place of those of its hits:
         what the best ranking would score.
     """
@@ -69,6 +76,7 @@ class Rows(NamedTuple):
     inverse: Floats  # per label, or per stored label
     per_entry: bool  # which of the two
     first_row: int  # number of the first row
+    scores: Array  # (n, L), or (0, 0) if no kernel reads them
 
 
 class Tables(NamedTuple):
@@ -100,6 +108,10 @@ class Scratch(NamedTuple):
     is_free: Bools
     shared: Floats
     without_one: Floats
+    score: Floats  # of the observed labels of a row …
+    rank: Floats  # … their ranks …
+    weight: Floats  # … and 1/p …
+    below: Floats  # … with one place more
 
 
 class Block(NamedTuple):
@@ -118,6 +130,8 @@ class Block(NamedTuple):
     sizes: Ints  # [i]: observed labels
     begins: Ints  # [i]: where the labels of row i begin in `own` and `rest`
     own: Floats  # 1/p of the observed labels, not yet read as the view does
+    labels: Ints  # their numbers, where scores are read
+    scores: Floats  # [i, label], where they are read
     rest: Floats  # 1/p of the observed labels that were not predicted, …
     rest_counts: Ints  # … how many per row …
     rest_sums: Floats  # … and their sums
@@ -157,9 +171,12 @@ def _layout(argument: object) -> object:
 
 
 def empty_block(
-    ks: Ints, rows: int, entries: int, longest: int, tables: Tables, draws: Draws
+    ks: Ints, rows: int, entries: int, longest: int, tables: Tables, draws: Draws, scored: int = 0
 ) -> Block:
-    """Space for blocks of up to so many rows with up to so many labels, `longest` in one row."""
+    """Space for blocks of up to so many rows with up to so many labels, `longest` in one row.
+
+    `scored` is the number of labels that have scores, 0 if nobody reads them.
+    """
     places, stride = int(ks[-1]) if ks.size else 0, rows + 8  # powers of two share cache lines
     lower = max(places - 1, 1)
     scratch = Scratch(
@@ -170,6 +187,10 @@ def empty_block(
         is_free=np.empty(longest, np.bool_),
         shared=np.empty(lower),
         without_one=np.empty(lower),
+        score=np.empty(longest),
+        rank=np.empty(longest),
+        weight=np.empty(longest),
+        below=np.empty(longest + 1),
     )
     return Block(
         ks=ks,
@@ -185,6 +206,8 @@ def empty_block(
         sizes=np.empty(stride, np.int64),
         begins=np.empty(stride, np.int64),
         own=np.empty(entries),
+        labels=np.empty(entries if scored else 0, np.int64),
+        scores=np.empty((rows if scored else 0, scored)),
         rest=np.empty(entries),
         rest_counts=np.empty(stride, np.int64),
         rest_sums=np.empty(stride),

@@ -131,7 +131,14 @@ def score_rows(
 def _block_rows(start: int, stop: int, rows: Rows, program: Program) -> int:
     """Rows of a block: a multiple of `sums.BLOCK`."""
     labels = (rows.indptr[stop] - rows.indptr[start]) / max(stop - start, 1)
-    per_row = program.columns + 2 * int(program.ks[-1]) + program.ks.size + 2 * labels + 8
+    per_row = (
+        rows.scores.shape[1]
+        + program.columns
+        + 2 * int(program.ks[-1])
+        + program.ks.size
+        + 2 * labels
+        + 8
+    )
     blocks = int(min(NUMBERS / per_row, MOST_ROWS)) // sums.BLOCK
     return sums.BLOCK * max(1, min(blocks, -(-(stop - start) // sums.BLOCK)))
 
@@ -143,7 +150,8 @@ def _space(
     ends = indptr[np.r_[0 : stop - start : length, stop - start]]
     entries = int(np.diff(ends).max(initial=0)) + 1  # empty rows at the end read one number beyond
     longest = int(np.diff(indptr).max(initial=1))
-    return empty_block(ks, length, entries, longest, tables, draws)
+    scored = rows.scores.shape[1]
+    return empty_block(ks, length, entries, longest, tables, draws, scored)
 
 
 def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Block], None]:
@@ -199,6 +207,12 @@ def _find_bare(
         for entry in range(begin, indptr[first + count]):
             q = rows.inverse[entry] if rows.per_entry else rows.inverse[indices[entry]]
             block.own[entry - begin] = q
+    if rows.scores.shape[0]:
+        for entry in range(begin, indptr[first + count]):
+            block.labels[entry - begin] = indices[entry]
+        for i in range(count):
+            for label in range(rows.scores.shape[1]):
+                block.scores[i, label] = rows.scores[first + i, label]
     for i in range(count):
         row = first + i
         sizes[i], block.begins[i] = indptr[row + 1] - indptr[row], indptr[row] - begin

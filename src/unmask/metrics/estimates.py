@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -22,10 +22,11 @@ import numpy as np
 
 from unmask._kernels.deconvolution import FIXED, HEAVIEST
 from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
-from unmask._typing import Floats
+from unmask._typing import Floats, Ints
 from unmask.metrics import intervals, macro
 from unmask.metrics.deconvolution import cell_counts, fitting
 from unmask.metrics.plan import Cell, Plan
+from unmask.metrics.scored import AllRows, Linearized
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import (
@@ -41,6 +42,7 @@ from unmask.metrics.verdict import (
 from unmask.propensity.row_effort import RowEffort
 
 Interval = tuple[float, float]
+NOTHING = Verdict(Level.UNUSABLE, Reason.NO_LABELS)
 OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
 
 Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
@@ -65,6 +67,11 @@ class Summary:
         """Bootstrap counts, shared by all cells so that they are resampled together."""
         groups = int((self.state.group_rows > 0).sum())
         return intervals.resampling_counts(groups, self.replicates, self.seed)
+
+    @cached_property
+    def scored(self) -> AllRows:
+        """The scores of all rows, for metrics that need them."""
+        return AllRows(tuple(self.state.scored))
 
     @cached_property
     def fits(self) -> dict[int, fitting.Deconvolution]:
@@ -380,6 +387,48 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     return _finish(cell, summary, value, error, ends, details, _spread_of(labels.values))
 
 
+def linearized(cell: Cell, summary: Summary) -> Linearized:
+    """A metric of the scores of all rows, and what every row adds to it."""
+    return summary.scored.linearized(cell.about.form, corrected=cell.estimator != "vanilla")
+
+
+def _of_scores(cell: Cell, summary: Summary) -> Estimate:
+    """By the influences of rows; a metric without a label to speak of has no value."""
+    made, n = linearized(cell, summary), summary.state.rows
+    if math.isnan(made.value) or not np.isfinite(made.influence).all():
+        return replace(refused(cell, summary, made.details), verdict=NOTHING)
+    error = made.standard_error if n > 1 else math.inf
+    ends = intervals.of_mean(
+        made.value, error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
+    )
+    if summary.interval != "normal" and error:
+        ends = intervals.hull(ends, _resampled(made, summary))
+    spread = _spread_of(made.value + n * made.influence)
+    if made.by_label is not None:
+        spread = _spread_of(made.by_label[np.isfinite(made.by_label)])
+    return _finish(cell, summary, made.value, error, ends, made.details, spread)
+
+
+def _resampled(made: Linearized, summary: Summary) -> Interval:
+    """The bootstrap interval of the mean of value + n · influence over groups of rows."""
+    sums, rows = group_sums(made, summary)
+    if rows.size < 2:
+        return -math.inf, math.inf
+    drawn = summary.counts @ sums / (summary.counts @ rows)
+    left_out = (sums.sum() - sums) / (rows.sum() - rows)
+    method = intervals.INTERVALS[summary.interval]
+    return method(drawn, summary.confidence, value=made.value, left_out=left_out)
+
+
+def group_sums(made: Linearized, summary: Summary) -> tuple[Floats, Ints]:
+    """Sums of value + n · influence of every group that has rows, and how many it has."""
+    n = made.influence.size
+    group = np.arange(n) % max(summary.state.group_rows.size, 1)
+    size = np.bincount(group)
+    sums = made.value * size + n * np.bincount(group, made.influence)
+    return sums.astype(np.float64), size.astype(np.int64)
+
+
 def _in_common(labels: macro.OverLabels, cell: Cell, state: State) -> float:
     """Σ over rows of the products of what two labels of the row are worth."""
     sums = [rows.sums(cell.k, *labels.effects.by_kind) for rows in state.label_rows]
@@ -411,6 +460,7 @@ KINDS: dict[str, Callable[[Cell, Summary], Estimate]] = {
     "rows": _mean,
     "ratio": _ratio,
     "labels": _per_label,
+    "scores": _of_scores,
     "tempered": _tempered,
     "clipped": _clipped,
     "filtered": _filtered,

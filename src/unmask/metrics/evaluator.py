@@ -18,11 +18,18 @@ from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._settings import setting
-from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask._typing import Array, Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.label_sets import LabelSets
-from unmask.metrics import estimates, perturbation, plan, propensity_uncertainty, state
+from unmask.metrics import (
+    estimates,
+    perturbation,
+    plan,
+    propensity_uncertainty,
+    scored,
+    state,
+)
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import judge_run
@@ -139,7 +146,8 @@ def evaluate(
             ),
         )  # fmt: skip
     chosen = estimators or default_estimators(propensity)
-    if isinstance(propensity, PropensityEstimate | MaskModel) or isinstance(top, LabelSets):
+    again = None if propensity is None else _Again(top, labels, propensity, options)
+    if isinstance(propensity, PropensityEstimate | MaskModel) and not of_scores(metrics):
         top = as_top(top, metrics)
     quick: EvaluatorOptions = {**options, "interval": "normal"}
 
@@ -157,9 +165,8 @@ def evaluate(
         interval=options.get("interval", "normal"),
     )
     table = judge_run(tables[""])
-    if propensity is None or table.run is None or table.run.complete:
+    if again is None or table.run is None or table.run.complete:
         return table
-    again = _Again(as_top(top, metrics), labels, propensity, options)
     return replace(table, estimates=tuple(map(again.based, table)))
 
 
@@ -167,7 +174,7 @@ def evaluate(
 class _Again:
     """The rows of a call, kept for what only they can tell: how far unbiased estimates move."""
 
-    top: TopK
+    predictions: Predictions
     labels: LabelsLike
     propensity: PropensityLike
     options: EvaluatorOptions
@@ -177,16 +184,20 @@ class _Again:
         if each.estimator != "unbiased" or each.basis is not None or not np.isfinite(each.value):
             return each
         metric, k = split(each.metric)
-        if METRICS[metric].over == "labels":
+        about = METRICS[metric]
+        if about.over == "labels" or about.reads != "list":
             return each
+        top = as_top(self.predictions, [each.metric])
         again = partial(_value_again, self, each.metric)
-        rows = (self.top, self.labels, self.propensity)
-        return replace(each, basis=perturbation.FromRows(k or self.top.k, each.value, *rows, again))
+        rows = (top, self.labels, self.propensity)
+        return replace(each, basis=perturbation.FromRows(k or top.k, each.value, *rows, again))
 
 
 def _value_again(rows: _Again, metric: str, propensity: PropensityLike) -> float:
     quick: EvaluatorOptions = {**rows.options, "interval": "normal"}
-    evaluator = evaluate_once(rows.top, rows.labels, propensity, [metric], ["unbiased"], quick)
+    evaluator = evaluate_once(
+        rows.predictions, rows.labels, propensity, [metric], ["unbiased"], quick
+    )
     return evaluator.unjudged()[metric, "unbiased"].value
 
 
@@ -222,7 +233,8 @@ def contributions(
     top, labels, propensity, metrics, **options
         As in `evaluate`.
     estimators : sequence of str, default ("vanilla",)
-        Only estimates that are means over rows are given: not ratios, metrics per label,
+        Only estimates that are means over rows are given, and metrics of the scores of all rows,
+        to which a row contributes value + n · influence: not ratios, metrics per label,
         `filtered`, or a chosen τ.
 
     Returns
@@ -245,12 +257,18 @@ def contributions(
         **options,
     )
     entries = propensity if sp.issparse(propensity) else None
-    new_plan, _, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
-    return {
+    new_plan, n_labels, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
+    rows = {
         (cell.name, cell.estimator): sums.kept[0][:, new_plan.column(cell.keys[0], cell.k)]
         for cell in new_plan.cells
         if len(cell.keys) == 1 and cell.estimator != "filtered"
     }
+    evaluator._take(new_plan, n_labels, sums)
+    for cell in new_plan.cells:
+        if cell.about.over == "scores":
+            made = estimates.linearized(cell, evaluator.summary())
+            rows[cell.name, cell.estimator] = made.value + sums.rows * made.influence
+    return rows
 
 
 class Evaluator:
@@ -435,7 +453,7 @@ class Evaluator:
         """The plan that these rows need, the number of labels, and the sums over the rows."""
         observed = _validation.labels(labels)
         inverse = self._inverse_of(observed, entries)
-        listed = self._listed(top, observed)
+        listed, scores = self._listed(top, observed), self._scores(top, observed)
         new_plan = plan.make(
             self._metrics,
             self._estimators,
@@ -459,6 +477,7 @@ class Evaluator:
             groups=self._interval != "normal",
             per_label=_per_label(new_plan),
             seed=self._seed,
+            scores=scores,
         )
         return new_plan, observed.shape[1], new
 
@@ -482,8 +501,11 @@ class Evaluator:
         return self._inverse
 
     def _listed(self, top: Predictions, observed: sp.csr_array) -> NDArray[np.int32]:
-        """The predicted labels, (n, width), of a `TopK` or of scores."""
-        top = as_top(top, self._metrics)
+        """The predicted labels, (n, width), of a `TopK`, sets or scores; none if nobody asks."""
+        names = [name for name in self._metrics if METRICS[split(name)[0]].reads == "list"]
+        if not names:
+            return np.full((observed.shape[0], 1), -1, dtype=np.int32)
+        top = as_top(top, names)
         _validation.same_rows(top.labels, observed, "predictions", "labels")
         largest = int(top.labels.max(initial=-1))
         if largest >= observed.shape[1]:
@@ -492,6 +514,22 @@ class Evaluator:
                 "labels are numbered from 0."
             )
         return np.ascontiguousarray(top.labels)
+
+    def _scores(self, top: Predictions, observed: sp.csr_array) -> Array | None:
+        """The scores of every label, checked, if a metric reads them."""
+        names = of_scores(self._metrics)
+        if not names:
+            return None
+        if isinstance(top, TopK | LabelSets):
+            raise ValueError(
+                f"{names[0]} needs a score for every label; give the matrix of scores, not "
+                f"{type(top).__name__}."
+            )
+        scores = scored.scores_of(top, observed, names[0])
+        for name in names:
+            if METRICS[name].reads == "probabilities":
+                scored.refuse_no_probabilities(scores, name)
+        return scores
 
 
 @dataclass
@@ -530,6 +568,11 @@ def default_estimators(propensity: object) -> list[str]:
 def run_of(sums: state.State, source: Source, confidence: float) -> Run:
     """What the numbers of some rows share."""
     return Run(source, sums.rows, sums.empty_rows, confidence, sums.lost_share, sums.complete)
+
+
+def of_scores(metrics: Sequence[str]) -> list[str]:
+    """Those of the metrics that read the scores of every label."""
+    return [name for name in metrics if METRICS[split(name)[0]].reads != "list"]
 
 
 def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:

@@ -88,6 +88,16 @@ class Plan:
             if tau > 0 and form in kernel.forms and "quadrature" in need
         }
 
+    @property
+    def reads_scores(self) -> bool:
+        """Does any column need the scores of every label?"""
+        return any("scores" in kernel.needs for kernel in self.kernels)
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Does any cell need the scores of all rows?"""
+        return any(cell.about.over == "scores" for cell in self.cells)
+
     def cut_offs(self, width: int) -> Ints:
         """The cut-offs for lists of some width: no longer than that where all of a list counts."""
         finite = self.ks[self.ks != WHOLE]
@@ -170,7 +180,7 @@ def _cells(
         metric, k = split(name)
         about = METRICS[metric]
         if k is None:
-            k = WHOLE if about.of_sets else width
+            k = WHOLE if about.of_sets or about.reads != "list" else width
         elif k > width and width < n_labels:
             raise ValueError(
                 f"{name} needs the first {k} predictions of every row; there are {width}. "
@@ -200,7 +210,7 @@ def _keys(metric: Metric, estimator: str, tau: float | str, clip: float) -> tupl
         "tempered": [(t, math.inf) for t in (TAUS if tau == "auto" else (float(tau),))],
         "clipped": [(1.0, clip)],
     }
-    if metric.over == "labels" or estimator == "deconvolved":
+    if metric.over in ("labels", "scores") or estimator == "deconvolved":
         return ()
     if metric.over == "ratio":
         (view,) = views.get(estimator, [EVERYTHING])

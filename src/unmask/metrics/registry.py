@@ -12,6 +12,8 @@ that is shorter is a smaller set, so sample-P@k divides by the predictions that 
 metrics divide sums over all rows; with propensities both sums are unbiased, and their ratio is to
 first order.
 
+Metrics *of scores* need a score (or probability) for every label of every row.
+
 Most estimators are one formula read with different inverse propensities (a *view*): all 1 for
 `vanilla`, 1/p for `unbiased`, something between for `tempered` and `clipped`. A metric therefore
 names one compiled form for all of these, and separate forms only where the formula differs. Its
@@ -22,11 +24,11 @@ what it is given) and one row of `METRICS`. `reference` is the same in plain Num
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unmask import _validation
-from unmask._kernels import ranking, ranking_exact, sets, subsample
+from unmask._kernels import ranking, ranking_exact, scored, sets, subsample
 from unmask._kernels.block import Kernel
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
@@ -54,7 +56,11 @@ class Metric:
         Estimators that read `form` with different inverse propensities.
     over
         "rows": a mean over rows; "ratio": of two such means; "labels": a mean over labels, from
-        counts per label.
+        counts per label; "scores": a function of the scores of all rows, to which every row adds
+        (`scored`), which must therefore be kept.
+    reads
+        "list": the predictions of a row, a ranking or a set; "scores": those of every label, or
+        "probabilities".
     kernels
         What fills the forms of a metric over rows, or of a ratio.
     below
@@ -80,7 +86,8 @@ class Metric:
     form: str
     forms: dict[str, str] = field(default_factory=dict)
     views: tuple[str, ...] = VIEWS
-    over: Literal["rows", "ratio", "labels"] = "rows"
+    over: Literal["rows", "ratio", "labels", "scores"] = "rows"
+    reads: Literal["list", "scores", "probabilities"] = "list"
     kernels: tuple[Kernel, ...] = ()
     below: str = ""
     reference: Reference | None = None
@@ -116,6 +123,8 @@ def split(name: str) -> tuple[str, int | None]:
     """
     metric, separator, k = name.partition("@")
     _validation.one_of(metric, METRICS, "metric")
+    if separator and METRICS[metric].reads != "list":
+        raise ValueError(f"{metric} reads the scores of all labels; ask for it without @{k}.")
     if separator and not re.fullmatch(r"[1-9][0-9]*", k):
         raise ValueError(
             f"{name!r} is not a metric; write a name and a k of at least 1, like 'R@5'."
@@ -204,6 +213,12 @@ _SET_F = Kernel(
     vanilla=sets.observed_weighted_f,
     needs=("rest", "long quadrature"),
 )
+_SCORED = Kernel(
+    ("row_average_precision", "row_average_precision_or_empty", "coverage_error"),
+    scored.rankings,
+    needs=("quadrature", "scores"),
+)
+_SCORED_PAIRS = Kernel(("one_error", "brier", "log_loss"), scored.pairs, needs=("scores",))
 _EQUAL = Kernel(("subset_accuracy",), sets.equal, needs=("every rest",))
 _TOTALS = Kernel(
     (
@@ -237,6 +252,24 @@ def _micro(meaning: str, below: str) -> Metric:
     return Metric(
         f"{meaning}, each summed over all rows", "hits", views=("vanilla", "unbiased"),
         over="ratio", kernels=(_TOTALS,), below=below, whole_list=True, of_sets=True, adds_up=True,
+    )  # fmt: skip
+
+
+def _scored_rows(
+    meaning: str, form: str, kernel: Kernel = _SCORED, *, loss: bool = False, adds_up: bool = False
+) -> Metric:
+    """A mean over rows, from the scores of every label."""
+    return Metric(
+        meaning, form, kernels=(kernel,), reads="scores", whole_list=True, adds_up=adds_up,
+        higher_is_better=not loss,
+    )  # fmt: skip
+
+
+def _of_scores(meaning: str, form: str) -> Metric:
+    """A function of the scores of all rows."""
+    return Metric(
+        meaning, form, views=("vanilla", "unbiased"), over="scores", reads="scores",
+        whole_list=True, adds_up=True,
     )  # fmt: skip
 
 
@@ -425,6 +458,66 @@ METRICS: dict[str, Metric] = {
         "unbiased",
     ),
     "coverage": _macro("share of labels that are hit at least once", "coverage", "vanilla"),
+    "mAP": _of_scores(
+        "per label: mean over its rows of the precision down to that row, rows ranked by score "
+        "(average precision); mean over labels that were observed",
+        "average_precision",
+    ),
+    "macro-AUC": _of_scores(
+        "per label: chance that a row with it has a higher score than one without (ties count "
+        "half); mean over labels that were observed",
+        "auc",
+    ),
+    "Fmax": _of_scores(
+        "the largest F1, over thresholds, of mean precision (of rows with predictions) and mean "
+        "recall",
+        "f_max",
+    ),
+    "ECE": replace(
+        _of_scores(
+            "mean over pairs of the difference between predicted probability and share of true "
+            "labels, in ten bins (a loss; never below what chance makes)",
+            "calibration",
+        ),
+        reads="probabilities",
+        higher_is_better=False,
+    ),
+    "sample-AP": _scored_rows(
+        "per row: mean over its true labels of the share of true ones among labels of at least "
+        "their score (average precision)",
+        "row_average_precision",
+    ),
+    "LRAP": _scored_rows(
+        "sample-AP, with 1 for a row without true labels (label ranking average precision)",
+        "row_average_precision_or_empty",
+    ),
+    "coverage-error": replace(
+        _scored_rows(
+            "how far down the ranking the last true label of a row stands (a loss)",
+            "coverage_error",
+            loss=True,
+        ),
+        at_most=None,
+    ),
+    "one-error": _scored_rows(
+        "share of rows whose best label is wrong (a loss)", "one_error", _SCORED_PAIRS,
+        loss=True, adds_up=True,
+    ),
+    "Brier": replace(
+        _scored_rows(
+            "mean over labels of (probability − truth)² (a loss)", "brier", _SCORED_PAIRS,
+            loss=True, adds_up=True,
+        ),
+        reads="probabilities",
+    ),
+    "log-loss": replace(
+        _scored_rows(
+            "mean over labels of −ln of the probability given to the truth (a loss)", "log_loss",
+            _SCORED_PAIRS, loss=True, adds_up=True,
+        ),
+        reads="probabilities",
+        at_most=None,
+    ),
 }  # fmt: skip
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -9,7 +9,8 @@
 - for deconvolution, the counts that it fits (`deconvolution.cell_counts`).
 
 Only `filtered`, because a quantile of all rows needs all rows, and metrics per label grow with the
-rows: by a number per row, and by their labels and predictions.
+rows: by a number per row, and by their labels and predictions; metrics that rank all rows by score
+keep the scores.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from unmask._kernels import metrics as kernels
 from unmask._kernels import sums as exact
 from unmask._kernels.block import Draws, Indices, Need, Rows, Tables
 from unmask._kernels.weights import quadrature
-from unmask._typing import Bools, Floats, Ints
+from unmask._typing import Array, Bools, Floats, Ints
 from unmask.metrics.deconvolution import cell_counts
 from unmask.metrics.deconvolution.cell_counts import CellCounts
 from unmask.metrics.plan import Plan
+from unmask.metrics.scored import Scored
 
 GROUPS = 4096
 SUBSAMPLING = (25, 100)  # the baseline thins rows with more than 25 labels, 100 times
@@ -81,6 +83,7 @@ class State:
     lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/kernels.LOST
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
     inverse_squares: int = 0  # Σ 1/p², likewise
+    scored: list[Scored] = field(default_factory=list)  # for metrics of the scores of all rows
 
     def add(self, other: State) -> None:
         """Take in another state of the same plan."""
@@ -92,6 +95,7 @@ class State:
         _add_doubled(self.groups, other.groups)
         self.group_rows += other.group_rows
         self.kept += other.kept
+        self.scored += other.scored
         if other.observed.size:
             self.observed += other.observed
             self.predicted += other.predicted
@@ -159,15 +163,17 @@ def accumulate(
     groups: bool,
     per_label: bool,
     seed: int,
+    scores: Array | None = None,
 ) -> State:
-    """One pass over rows: labels canonical CSR, top (n, width), inverse propensities."""
+    """One pass over rows: labels canonical CSR, top (n, width), inverse propensities, scores."""
     n, n_labels = labels.shape
     indptr = labels.indptr.astype(np.int64, copy=False)
     state = empty(plan, n_labels if per_label else 0, groups=groups)
     kept = np.empty((n, len(kept_columns)))
     cut_offs = plan.cut_offs(top.shape[1])
     is_hit = np.zeros((n if per_label else 0, int(cut_offs[-1])), np.bool_)
-    rows = Rows(indptr, labels.indices, top, inverse, per_entry, first_row)
+    read = scores if scores is not None and plan.reads_scores else np.empty((0, 0))
+    rows = Rows(indptr, labels.indices, top, inverse, per_entry, first_row, read)
     program, tables = plan.program(cut_offs), _tables(plan, rows, cut_offs, n_labels)
     draws = Draws(*SUBSAMPLING, seed)
 
@@ -187,6 +193,8 @@ def accumulate(
     state.rows, state.complete = n, bool((inverse == 1).all())
     state.empty_rows = int((np.diff(indptr) == 0).sum())
     entries = range(inverse.size) if per_entry else labels.indices
+    if scores is not None and plan.keeps_scores:
+        state.scored.append(Scored(scores, labels, inverse[entries]))
     state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
     state.inverse_squares = cell_counts.inverse_squares(inverse, entries, state.tables)
     if groups:

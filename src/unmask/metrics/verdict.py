@@ -75,6 +75,7 @@ class Reason(StrEnum):
     OUTSIDE_RANGE = "outside-range"
     AS_WIDE_AS_RANGE = "as-wide-as-range"
     OVERFLOW = "overflow"
+    NO_LABELS = "no-labels"
     REFUSED = "refused"
     MISFIT = "misfit"
     UNEQUAL_ROWS = "unequal-rows"
@@ -459,6 +460,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     Reason.OVERFLOW: lambda _: (
         "single rows contribute more than 1e140, the propensities are too low for this estimator"
     ),
+    Reason.NO_LABELS: lambda _: "no label is observed in a way that tells the metric",
     Reason.REFUSED: contradiction,
     Reason.MISFIT: lambda details: (
         f"{_percent(details['misfit'])} of the rows do not fit the stated propensities"

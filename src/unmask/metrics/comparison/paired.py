@@ -27,7 +27,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack, cast
+from typing import NamedTuple, Unpack, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +35,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._typing import Floats, Indices, LabelsLike, PropensityLike
+from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.metrics import estimates, intervals, propensity_uncertainty
@@ -44,6 +44,7 @@ from unmask.metrics.evaluator import (
     as_top,
     default_estimators,
     evaluate_once,
+    of_scores,
     run_of,
 )
 from unmask.metrics.judged_pairs import judged_pairs
@@ -152,7 +153,7 @@ def compare(
     if sp.issparse(propensity):
         propensity = _validation.matrix(propensity, name="propensities", column="label")
     question = _Question(
-        {name: as_top(top, metrics) for name, top in systems.items()},
+        {name: _prepared(top, metrics) for name, top in systems.items()},
         labels,
         metrics,
         estimators,
@@ -183,6 +184,11 @@ def compare(
         for name, table in again.items()
     }
     return Tables("system", judged, run=next(iter(judged.values())).run)
+
+
+def _prepared(top: Predictions, metrics: Sequence[str]) -> Predictions:
+    """Lists once for all, unless scores are read."""
+    return top if of_scores(metrics) else as_top(top, metrics)
 
 
 def _measured(
@@ -235,11 +241,14 @@ def _based(table: Table, asked: _Question, name: str, propensity: PropensityLike
     if propensity is None or sp.issparse(propensity):
         return table
     first = next(iter(asked.systems))
-    systems = asked.systems[name], asked.systems[first]
     moved = []
     for each in table:
         metric, k = split(each.metric) if each.estimator in MOVED else ("", None)
-        if metric and METRICS[metric].over == "rows" and math.isfinite(each.value):
+        about = METRICS.get(metric)
+        of_rows = about is not None and about.over == "rows" and about.reads == "list"
+        if of_rows and math.isfinite(each.value):
+            new, old = (as_top(asked.systems[key], [each.metric]) for key in (name, first))
+            systems = new, old
             cell = Cell(each.metric, metric, each.estimator, k or systems[0].k, ())
             again = partial(_difference_again, asked, systems, cell)
             basis = OfDifference(cell, each.value, systems, asked.labels, propensity, again)
@@ -267,13 +276,15 @@ def _difference_again(
 class _Question:
     """What is compared, without the propensities."""
 
-    systems: Mapping[str, TopK]
+    systems: Mapping[str, Predictions]
     labels: LabelsLike
     metrics: Sequence[str]
     estimators: Sequence[str]
     options: EvaluatorOptions
 
-    def summary(self, top: TopK, labels: LabelsLike, p: PropensityLike | None) -> estimates.Summary:
+    def summary(
+        self, top: Predictions, labels: LabelsLike, p: PropensityLike | None
+    ) -> estimates.Summary:
         """The sums of one system over some rows."""
         evaluator = evaluate_once(top, labels, p, self.metrics, self.estimators, self.options)
         return evaluator.summary()
@@ -297,8 +308,8 @@ def _differences(
                 _with_width(
                     _difference(cell, summaries[name], summaries[first], twentieths, (name, first)),
                     cell,
-                    question.systems[name].labels,
-                    question.systems[first].labels,
+                    question.systems[name],
+                    question.systems[first],
                     summaries[first],
                 )
                 for cell in summaries[first].plan.cells
@@ -366,6 +377,8 @@ def _difference(
         return _over_labels(cell, new, old, names)
     if cell.estimator == "deconvolved":
         return _by_jackknife(cell, new, old, twentieths, names)
+    if cell.about.over == "scores":
+        return _by_influence(cell, new, old, names)
     before = estimates.estimate(cell, old)
     tau = before.details.get("tau")
     key = next(key for key in cell.keys if tau is None or key[0][0] == tau)
@@ -373,10 +386,49 @@ def _difference(
     if math.isnan(before.value) or estimates.overflows(new.state, column):
         refused = estimates.refused(cell, new, {})
         return replace(refused, details={"p_value": math.nan, "values": [math.nan, before.value]})
-    sums, size, rows = _paired(cell, column, new, old)
-    below = rows
+    paired = _paired(cell, column, new, old)
+    below = paired.rows
     if cell.about.over == "ratio" and not cell.about.below:
         below = old.state.per_group([old.columns(cell)[1]])[0][:, 0]
+    return _of_groups(cell, old, before, paired, below, names)
+
+
+def _by_influence(
+    cell: Cell, new: estimates.Summary, old: estimates.Summary, names: tuple[str, str]
+) -> Estimate:
+    """The difference of two metrics of the scores of all rows: of value + n · influence."""
+    before = estimates.estimate(cell, old)
+    made = [estimates.linearized(cell, summary) for summary in (new, old)]
+    if any(math.isnan(each.value) for each in made):
+        values = [each.value for each in made]
+        refused = estimates.refused(cell, new, {"p_value": math.nan, "values": values})
+        return replace(refused, verdict=estimates.NOTHING)
+    (mine, rows), (theirs, _) = (
+        estimates.group_sums(each, summary) for each, summary in zip(made, (new, old), strict=True)
+    )
+    size = np.abs(mine) + np.abs(theirs)
+    paired = _Paired(mine - theirs, size, rows.astype(np.float64))
+    return _of_groups(cell, old, before, paired, paired.rows, names)
+
+
+class _Paired(NamedTuple):
+    """Differences of the sums of every group, how large they are, and how many rows it has."""
+
+    sums: Floats
+    size: Floats
+    rows: Floats
+
+
+def _of_groups(
+    cell: Cell,
+    old: estimates.Summary,
+    before: Estimate,
+    paired: _Paired,
+    below: Floats,
+    names: tuple[str, str],
+) -> Estimate:
+    """A difference with its interval and p-value, from those of groups of rows."""
+    sums, size, rows = paired
     total = float(below.sum()) or 1.0
     value = float(sums.sum()) / total
     groups = rows.size
@@ -397,11 +449,14 @@ def _difference(
 
 
 def _with_width(
-    each: Estimate, cell: Cell, new: Indices, old: Indices, summary: estimates.Summary
+    each: Estimate, cell: Cell, new: Predictions, old: Predictions, summary: estimates.Summary
 ) -> Estimate:
     """An interval of some width where rows show no spread, unless predictions are the same."""
     low, high = each.interval
-    if low != high or np.array_equal(new[:, : cell.k], old[:, : cell.k]):
+    if low != high or cell.about.reads != "list":
+        return each
+    mine, theirs = (as_top(top, [cell.name]).labels[:, : cell.k] for top in (new, old))
+    if np.array_equal(mine, theirs):
         return each
     ends = intervals.of_mean(
         abs(each.value), 0.0, summary.confidence, rows=summary.state.rows,
@@ -419,16 +474,14 @@ def _with_width(
     return replace(each, interval=ends, verdict=verdict)
 
 
-def _paired(
-    cell: Cell, column: int, new: estimates.Summary, old: estimates.Summary
-) -> tuple[Floats, Floats, Floats]:
-    """Difference of the sums of every group, how large they are, and how many rows it has."""
+def _paired(cell: Cell, column: int, new: estimates.Summary, old: estimates.Summary) -> _Paired:
+    """Both systems, group by group."""
     rows = new.state.per_group([column])[1].astype(np.float64)
     if cell.about.over == "ratio" and cell.about.below:  # each system divides by its own sum
         mine, theirs = (_linearized(summary, cell, rows) for summary in (new, old))
     else:
         mine, theirs = (each.state.per_group([column])[0][:, 0] for each in (new, old))
-    return mine - theirs, np.abs(mine) + np.abs(theirs), rows
+    return _Paired(mine - theirs, np.abs(mine) + np.abs(theirs), rows)
 
 
 def _linearized(summary: estimates.Summary, cell: Cell, rows: Floats) -> Floats:
@@ -550,7 +603,7 @@ class _Twentieths:
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
         observed = _validation.labels(self._question.labels)
-        top = self._question.systems[name]
+        top = as_top(self._question.systems[name], self._question.metrics)
         folds = min(TWENTIETHS, observed.shape[0])
         summaries = [
             self._question.summary(

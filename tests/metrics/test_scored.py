@@ -1,0 +1,361 @@
+"""Metrics of score matrices: scikit-learn's at p = 1, enumeration of masks, influences, errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import metrics as sk
+
+from unmask import Evaluator, LabelSets, TopK, compare, evaluate
+from unmask.metrics import METRICS, contributions, scored
+from unmask.metrics.scored import AllRows, Scored
+from unmask.metrics.verdict import Level, Reason
+
+OF_SCORES = [name for name, about in METRICS.items() if about.reads != "list"]
+BY_ROW = [name for name in OF_SCORES if METRICS[name].over == "rows"]
+
+
+def rows(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, and probabilities that have to do with them, with ties."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((n, n_labels)) < 0.35).astype(int)
+    scores = 0.3 * labels + 0.65 * rng.random((n, n_labels))
+    scores[:, ::2] = scores[:, ::2].round(1)
+    return labels, np.clip(scores, 0.01, 0.99)
+
+
+def last_rank(labels: np.ndarray, scores: np.ndarray) -> float:
+    return float(sk.coverage_error(labels, scores))
+
+
+BY_SKLEARN: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "mAP": lambda y, s: sk.average_precision_score(y, s, average="macro"),
+    "macro-AUC": lambda y, s: sk.roc_auc_score(y, s, average="macro"),
+    "LRAP": sk.label_ranking_average_precision_score,
+    "coverage-error": last_rank,
+    "Brier": lambda y, s: sk.brier_score_loss(y.ravel(), s.ravel()),
+    "log-loss": lambda y, s: sk.log_loss(y.ravel(), s.ravel()),
+}
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("metric", BY_SKLEARN)
+def test_complete_labels_give_what_scikit_learn_gives(metric: str, kind: type) -> None:
+    labels, scores = rows(120, 7, seed=0)
+    labels[:5] = 0  # rows without labels
+    scores = scores.astype(kind)
+    truth = BY_SKLEARN[metric](labels, scores.astype(np.float64))
+    table = evaluate(
+        scores, labels, np.ones(7), metrics=[metric], estimators=["vanilla", "unbiased"]
+    )
+    for estimator in ("vanilla", "unbiased"):
+        assert table[metric, estimator].value == pytest.approx(truth, abs=1e-12)
+        assert table[metric, estimator].verdict.level in (Level.MEASURED, Level.WIDE)
+
+
+def test_row_wise_average_precision_is_that_of_samples() -> None:
+    labels, scores = rows(40, 7, seed=1)
+    labels[labels.sum(axis=1) == 0, 0] = 1
+    truth = sk.average_precision_score(labels, scores, average="samples")
+    assert evaluate(scores, labels, metrics=["sample-AP"])["sample-AP", "vanilla"].value == (
+        pytest.approx(truth, abs=1e-12)
+    )
+
+
+def test_one_error_is_that_of_the_first_of_the_best() -> None:
+    scores = np.array([[0.2, 0.9, 0.9], [0.5, 0.5, 0.1], [0.1, 0.2, 0.3]])
+    labels = np.array([[0, 0, 1], [1, 0, 0], [0, 0, 1]])
+    value = evaluate(scores, labels, metrics=["one-error"])["one-error", "vanilla"].value
+    assert value == pytest.approx(1 / 3)
+
+
+def masks(labels: np.ndarray, p: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    pairs = np.argwhere(labels)
+    for kept in itertools.product([0, 1], repeat=len(pairs)):
+        observed = np.zeros_like(labels)
+        observed[pairs[:, 0], pairs[:, 1]] = kept
+        yield (
+            math.prod(p[j] if k else 1 - p[j] for (_, j), k in zip(pairs, kept, strict=True)),
+            (observed),
+        )
+
+
+@pytest.mark.parametrize("metric", BY_ROW)
+@pytest.mark.parametrize("seed", range(3))
+def test_means_of_rows_are_right_on_average_over_all_masks(metric: str, seed: int) -> None:
+    """A row with ties, and one without labels."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.2, 1, 6)
+    labels = np.array([rng.permutation([1, 1, 1, 1, 0, 0]), np.zeros(6, int)])
+    scores = np.clip(rng.integers(0, 5, (2, 6)) / 5, 0.05, 0.95)
+    complete = contributions(scores, labels, metrics=[metric])[metric, "vanilla"]
+    mean = np.zeros(2)
+    for chance, observed in masks(labels, p):
+        asked = {"metrics": [metric], "estimators": ["unbiased"]}
+        mean += chance * contributions(scores, observed, p, **asked)[metric, "unbiased"]
+    assert mean == pytest.approx(complete, abs=1e-10)
+
+
+def sums_of(labels: np.ndarray, scores: np.ndarray, v: np.ndarray, metric: str) -> tuple:
+    """Numerator and denominator of AP or AUC of one label by their definitions, pair by pair."""
+    n = len(v)
+    if metric == "mAP":
+        above = sum(
+            v[i] / (scores >= scores[i]).sum()
+            * (1 + sum(v[k] for k in range(n) if k != i and scores[k] >= scores[i]))
+            for i in range(n)
+        )  # fmt: skip
+        return above, v.sum()
+    above = below = 0.0
+    for i, k in itertools.permutations(range(n), 2):
+        order = (scores[i] > scores[k]) + 0.5 * (scores[i] == scores[k])
+        above += v[i] * (1 - v[k]) * order
+        below += v[i] * (1 - v[k])
+    return above, below
+
+
+@pytest.mark.parametrize("metric", ["mAP", "macro-AUC"])
+def test_both_sums_of_a_label_are_right_on_average(metric: str) -> None:
+    """Of the definition above, by enumeration; and the kernel divides just those."""
+    truth = np.array([[1], [0], [1], [1], [0], [1]])
+    scores = np.array([0.9, 0.7, 0.7, 0.5, 0.5, 0.2])
+    p = np.array([0.4])
+    mean = np.zeros(2)
+    for chance, observed in masks(truth, p):
+        both = sums_of(observed[:, 0], scores, observed[:, 0] / p[0], metric)
+        mean += chance * np.array(both)
+        if observed.any():
+            each = evaluate(scores[:, None], observed, p, metrics=[metric])[metric, "unbiased"]
+            expected = both[0] / both[1] if both[1] > 0 else math.nan
+            assert each.value == pytest.approx(expected, abs=1e-10, nan_ok=True)
+    exact = sums_of(truth[:, 0], scores, truth[:, 0].astype(float), metric)
+    assert mean == pytest.approx(exact, abs=1e-10)
+
+
+def all_rows(labels: np.ndarray, scores: np.ndarray, p: np.ndarray) -> AllRows:
+    observed = sp.csr_array(labels.astype(np.float32))
+    return AllRows((Scored(scores, observed, 1 / p[observed.indices]),))
+
+
+@pytest.mark.parametrize("form", ["f_max", "calibration"])
+def test_influences_are_what_rows_add(form: str) -> None:
+    """Without a row, the value moves by its influence."""
+    labels, scores = rows(400, 5, seed=3)
+    p = np.linspace(0.5, 1, 5)
+    made = all_rows(labels, scores, p).linearized(form, corrected=True)
+    assert made.influence.sum() == pytest.approx(0, abs=1e-10)
+    moved = []
+    for row in range(12):
+        kept = np.arange(400) != row
+        part = all_rows(labels[kept], scores[kept], p).linearized(form, corrected=True)
+        moved.append(made.value - part.value)
+    assert moved == pytest.approx(made.influence[:12], abs=0.01 * np.abs(made.influence).max())
+
+
+def weighted(metric: str, scores: np.ndarray, v: np.ndarray, w: np.ndarray) -> float:
+    """AP or AUC of one label if rows count w times (a row is no pair with itself)."""
+    others = ~np.eye(len(v), dtype=bool)
+    if metric == "average_precision":
+        above = scores[None, :] >= scores[:, None]
+        terms = w * v * (1 + (above & others) @ (w * v)) / (above @ w)
+        return float(terms.sum() / (w * v).sum())
+    order = (scores[:, None] > scores) + 0.5 * (scores[:, None] == scores)
+    pairs = np.outer(w * v, w * (1 - v)) * others
+    return float((pairs * order).sum() / pairs.sum())
+
+
+@pytest.mark.parametrize("form", ["average_precision", "auc"])
+def test_influences_are_derivatives_by_the_weights_of_rows(form: str) -> None:
+    labels, scores = rows(30, 1, seed=3)
+    p = np.array([0.7])
+    made = all_rows(labels, scores, p).linearized(form, corrected=True)
+    step, slopes = 1e-6, []
+    for row in range(30):
+        ends = []
+        for sign in (1, -1):
+            w = np.ones(30)
+            w[row] += sign * step
+            ends.append(weighted(form, scores[:, 0], labels[:, 0] / p[0], w))
+        slopes.append((ends[0] - ends[1]) / (2 * step))
+    assert made.value == pytest.approx(
+        weighted(form, scores[:, 0], labels[:, 0] / p[0], np.ones(30)), abs=1e-12
+    )
+    assert made.influence == pytest.approx(np.array(slopes) - np.mean(slopes), abs=1e-8)
+
+
+@pytest.mark.parametrize("metric", ["mAP", "macro-AUC", "Fmax", "LRAP"])
+def test_errors_are_those_of_repeated_samples(metric: str) -> None:
+    rng = np.random.default_rng(4)
+    p, values, errors = np.full(4, 0.6), [], []
+    for _ in range(120):
+        effort = rng.random((150, 1))
+        labels = rng.random((150, 4)) < 0.15 + 0.4 * effort
+        scores = np.clip(0.4 * labels + 0.55 * rng.random((150, 4)), 0.01, 0.99)
+        observed = labels & (rng.random(labels.shape) < p)
+        each = evaluate(scores, observed, p, metrics=[metric])[metric, "unbiased"]
+        values.append(each.value)
+        errors.append(each.standard_error)
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.25)
+
+
+def test_labels_that_were_never_observed_are_left_out() -> None:
+    labels, scores = rows(60, 5, seed=5)
+    labels[:, 2] = 0
+    each = evaluate(scores, labels, np.full(5, 0.5), metrics=["mAP"])["mAP", "unbiased"]
+    assert each.details["labels"] == 4
+    assert each.details["left_out"] == 1
+    others = [0, 1, 3, 4]
+    without = evaluate(scores[:, others], labels[:, others], np.full(4, 0.5), metrics=["mAP"])
+    assert each.value == pytest.approx(without["mAP", "unbiased"].value, abs=1e-12)
+    none = evaluate(scores, 0 * labels, metrics=["mAP", "macro-AUC"])
+    for each in none:
+        assert math.isnan(each.value)
+        assert each.verdict.reason is Reason.NO_LABELS
+
+
+def test_a_label_seen_once_is_not_taken_to_be_certain() -> None:
+    """Its own rows show no spread; that of the other labels stands in for it."""
+    labels, scores = rows(80, 6, seed=6)
+    labels[:, 0] = 0
+    labels[3, 0] = 1
+    made = all_rows(labels, scores, np.ones(6)).linearized("average_precision", corrected=False)
+    assert made.label_errors is not None
+    assert made.label_errors[0] > 3 * made.label_errors[1:].max()
+
+
+def cafa_f(labels: np.ndarray, scores: np.ndarray, threshold: float) -> float:
+    """CAFA's F at a threshold, row by row."""
+    precisions, recalls = [], []
+    for y, s in zip(labels, scores, strict=True):
+        chosen = s >= threshold
+        if chosen.any():
+            precisions.append(y[chosen].mean())
+        recalls.append(y[chosen].sum() / y.sum())
+    p, r = np.mean(precisions) if precisions else 0.0, np.mean(recalls)
+    return 2 * p * r / (p + r) if p + r else 0.0
+
+
+def test_fmax_is_the_best_over_thresholds() -> None:
+    labels, scores = rows(50, 8, seed=7)
+    labels[labels.sum(axis=1) == 0, 1] = 1
+    by_threshold = {t: cafa_f(labels, scores, t) for t in np.arange(1, 100) / 100}
+    each = evaluate(scores, labels, metrics=["Fmax"])["Fmax", "vanilla"]
+    assert each.value == pytest.approx(max(by_threshold.values()), abs=1e-12)
+    assert by_threshold[each.details["threshold"]] == pytest.approx(each.value, abs=1e-12)
+    logits = np.log(scores / (1 - scores))  # other scores: the same sets, other thresholds
+    free = evaluate(logits, labels, metrics=["Fmax"])["Fmax", "vanilla"]
+    assert free.value == pytest.approx(each.value, abs=0.02)
+
+
+@pytest.mark.parametrize("average", ["micro", "sample"])
+def test_a_curve_is_what_sets_at_thresholds_score(average: str) -> None:
+    labels, scores = rows(90, 6, seed=8)
+    p = np.linspace(0.5, 0.9, 6)
+    part = all_rows(labels, scores, p).whole
+    thresholds = np.array([0.2, 0.45, 0.7])
+    curve = scored.sweep(part, thresholds, corrected=True).curve(average)
+    for step, threshold in enumerate(thresholds):
+        sets = LabelSets.from_scores(scores, threshold)
+        names = [f"{average}-P", f"{average}-R", "micro-F1"]
+        table = evaluate(sets, labels, p, metrics=names)
+        if average == "micro":
+            for name, values, errors in (
+                ("micro-P", curve.precision, curve.precision_error),
+                ("micro-R", curve.recall, curve.recall_error),
+                ("micro-F1", curve.f1, curve.f1_error),
+            ):
+                each = table[name, "unbiased"]
+                assert values[step] == pytest.approx(each.value, abs=1e-12)
+                assert errors[step] == pytest.approx(each.standard_error, rel=1e-9)
+        else:
+            predicting = (sets.sizes > 0).mean()
+            precision = table["sample-P", "unbiased"].value / predicting
+            assert curve.precision[step] == pytest.approx(precision, abs=1e-12)
+
+
+def test_reliability_counts_pairs_and_what_is_true_of_them() -> None:
+    rng = np.random.default_rng(9)
+    scores = rng.random((3000, 4))
+    labels = (rng.random(scores.shape) < scores).astype(int)  # calibrated
+    p = np.full(4, 0.5)
+    observed = labels * (rng.random(labels.shape) < p)
+    made = scored.in_bins(all_rows(observed, scores, p).whole, corrected=True)
+    assert made.pairs.sum() == scores.size
+    assert (np.abs(made.true - made.predicted) < 4 * made.true_error).all()
+    table = evaluate(scores, observed, p, metrics=["ECE"])
+    assert table["ECE", "unbiased"].value == pytest.approx(made.error)
+    assert table["ECE", "unbiased"].value < 0.03 < table["ECE", "vanilla"].value
+    by_hand = [
+        abs(scores[inside].sum() - observed[inside].sum() / 0.5)
+        for inside in (np.minimum((scores * 10).astype(int), 9) == b for b in range(10))
+    ]
+    assert made.error == pytest.approx(sum(by_hand) / scores.size)
+
+
+@pytest.mark.parametrize("metric", OF_SCORES)
+def test_shards_merge_and_orders_do_not_matter(metric: str) -> None:
+    labels, scores = rows(90, 5, seed=10)
+    p = np.linspace(0.5, 1, 5)
+    asked = {"metrics": [metric], "estimators": ["vanilla", "unbiased"]}
+    whole = evaluate(scores, labels, p, **asked)
+    merged = Evaluator(p, **asked)
+    for part in (slice(50, 90), slice(0, 20), slice(20, 50)):
+        merged.merge(Evaluator(p, **asked).update(scores[part], labels[part]))
+    columns = np.random.default_rng(0).permutation(5)
+    moved = evaluate(scores[:, columns], labels[:, columns], p[columns], **asked)
+    for each in whole:  # of equal scores, one-error takes that of the smaller label
+        for other in (merged.compute(), *([moved] if metric != "one-error" else [])):
+            found = other[metric, each.estimator]
+            assert found.value == pytest.approx(each.value, abs=1e-12)
+            assert found.standard_error == pytest.approx(each.standard_error, rel=1e-9)
+
+
+def test_lists_sets_and_scores_are_asked_for_what_they_have() -> None:
+    labels, scores = rows(20, 5, seed=11)
+    both = evaluate(scores, labels, metrics=["P@2", "mAP"])
+    assert [each.metric for each in both] == ["P@2", "mAP"]
+    for wrong in (TopK.from_scores(scores, 2), LabelSets.from_scores(scores, 0.5)):
+        with pytest.raises(ValueError, match="mAP needs a score for every label; give the matrix"):
+            evaluate(wrong, labels, metrics=["mAP"])
+    with pytest.raises(ValueError, match="mAP needs a score for every label; give a dense"):
+        evaluate(sp.csr_array(scores), labels, metrics=["mAP"])
+    with pytest.raises(ValueError, match=r"Brier needs probabilities; got a score of 1\.8"):
+        evaluate(2 * np.full((20, 5), 0.9), labels, metrics=["Brier"])
+    with pytest.raises(ValueError, match="reads the scores of all labels; ask for it without @3"):
+        evaluate(scores, labels, metrics=["mAP@3"])
+    with pytest.raises(ValueError, match="same shape"):
+        evaluate(scores[:, :4], labels, metrics=["mAP"])
+    with pytest.raises(ValueError, match="NaN"):
+        evaluate(np.full((20, 5), np.nan), labels, metrics=["mAP"])
+
+
+@pytest.mark.parametrize("metric", ["mAP", "macro-AUC", "Fmax", "Brier"])
+def test_a_comparison_is_the_difference_of_two_evaluations(metric: str) -> None:
+    labels, scores = rows(300, 5, seed=12)
+    p = np.full(5, 0.6)
+    observed = labels * (np.random.default_rng(1).random(labels.shape) < p)
+    worse = np.clip(scores + 0.3 * np.random.default_rng(2).standard_normal(scores.shape), 0, 1)
+    asked = {"metrics": [metric], "estimators": ["unbiased"]}
+    each = compare({"worse": worse, "better": scores}, observed, p, **asked)["better"]
+    each = each[metric, "unbiased"]
+    new, old = (evaluate(s, observed, p, **asked)[metric, "unbiased"] for s in (scores, worse))
+    assert each.value == pytest.approx(new.value - old.value, abs=1e-12)
+    assert each.standard_error < math.hypot(new.standard_error, old.standard_error)
+    assert "better is better than worse" in str(each.verdict)
+    contributed = contributions(scores, observed, p, **asked)[metric, "unbiased"]
+    assert contributed.mean() == pytest.approx(new.value, abs=1e-12)
+
+
+def test_bootstrap_intervals_hold_normal_ones() -> None:
+    labels, scores = rows(150, 4, seed=13)
+    asked = {"metrics": ["mAP"], "estimators": ["vanilla"]}
+    narrow = evaluate(scores, labels, **asked)["mAP", "vanilla"].interval
+    for interval in ("percentile", "bca"):
+        low, high = evaluate(scores, labels, interval=interval, **asked)["mAP", "vanilla"].interval
+        assert low <= narrow[0] < narrow[1] <= high
+        assert high - low < 1.5 * (narrow[1] - narrow[0])
