@@ -88,9 +88,17 @@ def stored(study: runs.Study, size: str, data: Path | None = None) -> list[runs.
 PINNED = f"scipy=={scipy.__version__}" in (ROOT / "constraints.txt").read_text().split()
 
 
-def _close(value: Any) -> Any:
-    """Another scipy's optimiser stops elsewhere: propensities are profiled to 1e-6."""
-    precision = {"rel": 1e-6} if PINNED else {"rel": 1e-4, "abs": 1e-5}
+FITTED = {"propensity-recovery", "audit-plan"}
+"""Studies that fit propensities. The climb to the maximum of a likelihood ends where it gains less
+than 1e-6, and where that is depends on scipy: with 1.13, propensities of a half differ by 3e-6 from
+the stored ones of the pinned version, and so do errors, their differences to the truth. The other
+studies do not depend on it."""
+
+
+def _close(value: Any, name: str) -> Any:
+    """As good as equal, for a row of this study."""
+    loose = name in FITTED and not PINNED
+    precision = {"rel": 2e-5, "abs": 5e-6} if loose else {"rel": 1e-6}
     return pytest.approx(value, nan_ok=True, **precision) if isinstance(value, float) else value
 
 
@@ -121,7 +129,7 @@ def test_measuring_again_gives_the_stored_rows(name: str) -> None:
         assert len(again) * (unit["repetitions"] if first else 1) == len(before)
         for row, old in zip(again, before, strict=False):
             for key, value in row.items():
-                assert old[key] == _close(value), (unit, key)
+                assert old[key] == _close(value, name), (unit, key)
 
 
 def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
