@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import data
+from unmask import _tables, data
 from unmask._io import streams
 from unmask.data import Dataset
 
@@ -320,3 +320,20 @@ def test_many_rows_in_many_blocks(tmp_path: Path) -> None:
         patch.setattr(streams.blocks, "__defaults__", (997,))
         found = data.read(path, text="text")
     assert contents(found) == [(key, text, set(tags.split(";"))) for key, text, tags in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (b'[{"id": 1}]', "json"), (b'[ {"id": 1}]', "json"), (b'[\n{"id": 1}]', "json"),
+        (b'[\r\n{"id": 1}]', "json"), (b'  [{"id": 1}]', "json"), (b'{"id": 1}', "jsonl"),
+        (b'\xef\xbb\xbf {"id": 1}', "jsonl"), (b"PAR1....", "parquet"), (b"PK\x03\x04", None),
+        (b"id,labels\n1,a\n", "csv"), (b"1 2 3\n0 0:1\n", None),
+    ],
+)  # fmt: skip
+def test_the_form_of_a_table_is_in_its_first_bytes(
+    tmp_path: Path, content: bytes, form: str | None
+) -> None:
+    path = tmp_path / "table.txt"
+    path.write_bytes(content)
+    assert _tables.recognised(path) == form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unmask import LinearClassifier, data, linear
-from unmask.linear.targets import read_targets
+from unmask.linear.targets import read_targets, shown
 
 ROWS = data.synthetic.planted(60, n_features=20, n_labels=4, seed=1)
 X = ROWS.features.toarray()
@@ -165,3 +166,19 @@ def test_folds_of_named_labels() -> None:
         LinearClassifier("logistic", output="indicator"), X, np.array(DENSE), cv=KFold(2)
     )
     assert found.shape == DENSE.shape
+
+
+def test_frames_come_back_as_frames_and_without_one_as_numbers() -> None:
+    chosen = np.array([[True, False], [True, True]])
+    made: list[dict[str, list[int]]] = []
+
+    def frame(columns: dict[str, np.ndarray]) -> str:
+        made.append({name: column.tolist() for name, column in columns.items()})
+        return "frame"
+
+    targets: Any = SimpleNamespace(kind="frame", frame=frame, names=("a", "b"), classes=["a", "b"])
+    assert shown(chosen, targets, None) == "frame"
+    assert made == [{"a": [1, 1], "b": [0, 1]}]
+    targets.frame = None
+    np.testing.assert_array_equal(shown(chosen, targets, None), [[1, 0], [1, 1]])
+    assert shown(chosen, targets, "labels") == [["a"], ["a", "b"]]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from unmask.metrics import headline, judgement
+from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Level, Reason, Verdict
+from unmask.metrics.verdict import Level, Outcome, Reason, Verdict
+from unmask.propensity.source import Source
 
 
 def estimate(
@@ -64,3 +67,21 @@ def test_only_usable_corrected_numbers_can_be_apart() -> None:
     assert apart(("unbiased", 0.2, bad), ("deconvolved", 0.8, good)) == []
     other = estimate("P@5", "deconvolved", good, 0.9)
     assert list(judgement._disjoint([estimate("R@5", "unbiased"), other])) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome", "sizes"),
+    [
+        (0.3, Outcome.BETTER, "0.300, 0.200 to 0.400"),
+        (-0.3, Outcome.WORSE, "0.300, 0.200 to 0.400"),  # turned round, its ends too
+        (-0.05, Outcome.UNCLEAR, "−0.050, −0.150 to 0.050"),
+    ],
+)
+def test_the_winner_is_named_with_how_much_it_is_ahead(
+    value: float, outcome: Outcome, sizes: str
+) -> None:
+    made = estimate("R@5", "deconvolved", value=value)
+    details = {"outcome": outcome, "system": "new", "first": "old", "p_value": 0.01}
+    judged = replace(made, verdict=replace(made.verdict, details=details))
+    sentence = headline.comparison([judged], Run(Source(), 100, 0, 0.95))
+    assert f"in R@5 by deconvolved ({sizes})" in sentence

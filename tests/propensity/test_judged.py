@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from unmask import audit, data, propensity
 from unmask.predictions import TopK
 from unmask.propensity import judged
+from unmask.propensity.judged import JudgedLabels
 
 P = 0.5
 
@@ -70,3 +71,18 @@ def test_what_cannot_tell_propensities_is_refused() -> None:
     whole = audit.from_rows(rows, true[rows.rows])
     with pytest.raises(ValueError, match="give no pool"):
         propensity.audit(observed, whole, pool=top)
+
+
+def test_counts_of_few_light_entries_are_worth_what_they_vary() -> None:
+    """Weights near 1, so that variances are small: label 0 half kept, 1 all, 2 none, 3 absent."""
+    true = sp.csr_array(np.array([[1.0, 1, 1, 0], [1, 1, 1, 0]]))
+    kept = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 1, 0, 0]]))
+    weights = np.array([1.1, 1.2, 1.1, 1.1, 1.2, 1.1])
+    counted, size = JudgedLabels(true, kept, weights, 0, 0).counts()
+    np.testing.assert_allclose(size[0], 0.25 * 2.2**2 / (0.25 * 2.2 + 2 * 1.1 * 0.1 * 0.25))
+    np.testing.assert_allclose(counted[0], size[0] / 2)
+    np.testing.assert_allclose(size[1:3], 2.0, rtol=1e-12)  # equal weights: as many as there are
+    np.testing.assert_allclose(counted[1:], [2.0, 0.0, 0.0], rtol=1e-12)
+    assert size[3] == 0
+    plain = JudgedLabels(true, kept, np.ones(6), 0, 0).counts()
+    np.testing.assert_array_equal(plain, [[1, 2, 0, 0], [2, 2, 2, 0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,29 @@ def test_no_mean_propensity_is_beyond_what_was_seen_or_beyond_one() -> None:
     np.testing.assert_allclose(found, [1.5, 1.5, 2.25, 3.0])
     low = thinning.inverse_by_count(counted, counted * (line - 0.6), expected, atoms)
     np.testing.assert_allclose(low, [1.0, 1.0, 1.65, 2.4])
+
+
+def test_points_that_no_observed_count_suggests_are_left_out() -> None:
+    """Without noise only neighbours stay; with it, those within some deviations."""
+    counts = np.arange(0.0, 41.0)
+    near = thinning._explaining(counts, np.array([4.0, 12.0, 4.0]), 1.0)
+    assert near.tolist() == [3, 4, 5, 11, 12, 13]
+    noisy = thinning._explaining(counts, np.array([4.0, 30.0]), 1.04)
+    wide = 1.0 + thinning._SUPPORT * np.sqrt(0.04 * counts)
+    assert noisy.tolist() == counts[np.minimum(abs(counts - 4), abs(counts - 30)) <= wide].tolist()
+
+
+def test_where_room_is_short_hits_and_misses_are_those_that_explain_cells() -> None:
+    """Few rows with many labels: nothing lies between them and the others."""
+    hits, misses = np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4000.0])
+    cells: Any = SimpleNamespace(hits=hits, misses=misses, rows=np.ones(3))
+    inverse = 1.5, 1.1
+    every = thinning.grid(4000, inverse[1]).size * 4
+    atoms = thinning.latent(cells, inverse, 3, 3 * (every - 1.0))
+    assert atoms is not None
+    near = np.abs(np.unique(atoms.misses)[:, None] - misses * 1.1).min(axis=1)
+    noise = np.sqrt(np.unique(atoms.misses) * 0.1)
+    assert (near <= 1 + thinning._SUPPORT * noise + 1e-9).all()
+    assert not ((atoms.misses > 200) & (atoms.misses < 3000)).any()
+    assert set(atoms.hits.tolist()) == {0, 1, 2, 3}
+    assert atoms.misses.max() > 4400

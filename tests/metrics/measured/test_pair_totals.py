@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-from unmask.metrics.measured.pair_totals import mean_interval
+from unmask.metrics.measured.pair_totals import _crossing, mean_interval
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
@@ -40,3 +40,12 @@ def test_a_sample_without_a_hit_excludes_what_would_have_shown_one() -> None:
     assert math.isclose(mean_interval(1.0, 0.0, 20, 41, 0.9)[0], 1 - high)
     assert mean_interval(0.4, 0.24, 41, 41, 0.9) == (0.4, 0.4)
     assert mean_interval(0.4, 0.24, 40, 41, 0.9) != (0.4, 0.4)
+
+
+def test_a_falling_function_crosses_where_it_is_zero_or_at_the_nearer_end() -> None:
+    for slope in (0.25, 0.5, 1.0):
+        assert _crossing(lambda x, slope=slope: 0.4 - slope * x, 0.0, 2.0) == pytest.approx(
+            min(0.4 / slope, 2.0), abs=1e-12
+        )
+    assert _crossing(lambda x: 1 - 0.5 * x, 0.25, 1.0) == 1.0
+    assert _crossing(lambda x: -x, 0.25, 1.0) == 0.25
