@@ -1,0 +1,243 @@
+"""How often do 95 % intervals hold the truth, where the assumptions hold?
+
+Rows are drawn from the test part of real data sets (`populations`), and evaluated with all their
+labels, or after labels went missing independently, with the propensities by which they did: Jain's
+formula, or 1/2 … 1/20 by frequency. An interval is counted where its number may be used: estimates
+that the verdict calls unusable claim nothing. `tempered` (by a τ that it chooses itself) is shown,
+but promises nothing. `vanilla` is counted where labels are complete, and for macro recall, in which
+propensities cancel.
+
+Metrics per label are about labels that are there to be counted. Where many labels of a population
+occur once, their metric is 0 or 1 and does not vary from sample to sample; intervals, which cannot
+know that, are then too wide and hold the truth too often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import data as data_sets
+from unmask import propensity, report
+from unmask._typing import Floats
+from unmask.metrics import Estimate, evaluate
+from unmask_studies.populations import population_of, rows_of
+from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
+
+FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
+METRICS = ("P@1", "R@1", "P@5", "R@5", "nDCG@5", "macro-P@5", "macro-R@5", "macro-F1@5")
+ESTIMATORS = ("vanilla", "unbiased", "deconvolved", "tempered")
+COMPLETE = "complete labels"
+MASKS: dict[str, Callable[[sp.csr_array], Floats]] = {
+    COMPLETE: lambda labels: np.ones(labels.shape[1]),
+    "p by Jain's formula": lambda labels: np.asarray(propensity.jain(labels)),
+    "p = 1/2 … 1/20": lambda labels: np.asarray(propensity.inverse_linear(labels, head=2, tail=20)),
+}
+SIZES = {
+    "tiny": (1, 4, (150,)),
+    "small": (2, 25, (200, 1000)),
+    "paper": (4, 50, (200, 1000, 5000)),
+}
+"""Units per cell, repetitions in each, and numbers of rows."""
+LOW, HIGH, UNSOLVED = 0.92, 0.98, 0.88
+HARD = (("cooking-stackexchange", "R@1"), ("cooking-stackexchange", "macro-P@5"))
+"""Cells for which a lower bar was set from the start."""
+USED = 0.5
+"""A cell is judged if so many of its numbers may be used."""
+
+
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
+    """Some repetitions of one data set, mask and number of rows."""
+    parts, repetitions, sizes = SIZES[size]
+    real = data if data and size != "tiny" else DataSets(None, frozenset())
+    folders: list[Path | None] = [real.path(name) for name in FOLDERS if name in real.names]
+    return [
+        {"folder": folder, "mask": mask, "n": n, "part": seed + part, "repetitions": repetitions}
+        for folder in folders or [None]
+        for mask in MASKS
+        for n in sizes
+        for part in range(parts)
+    ]
+
+
+def measure(folder: Path | None, mask: str, n: int, part: int, repetitions: int) -> Iterable[Row]:
+    """One row per metric and estimator: how many intervals hold the truth, how wide they are."""
+    population = population_of(folder)
+    p = MASKS[mask](population.train_labels)
+    rng = np.random.default_rng([part, n, list(MASKS).index(mask), 2026])
+    numbers: dict[tuple[str, str], list[tuple[Estimate, float]]] = {}
+    doubted = 0
+    for _ in range(repetitions):
+        drawn = rng.integers(population.labels.shape[0], size=n)
+        top, labels = rows_of(population.top, drawn), sp.csr_array(population.labels[drawn])
+        if mask == COMPLETE:
+            table = evaluate(top, labels, metrics=METRICS)
+        else:
+            labels = data_sets.hide(labels, p, seed=int(rng.integers(1 << 31)))
+            table = evaluate(top, labels, p, metrics=METRICS, estimators=ESTIMATORS)
+        truth = population.truth(labels, top)
+        doubted += bool(table.run and table.run.evidence)
+        for each in table:
+            if _aims_at_truth(each, mask):
+                numbers.setdefault((each.metric, each.estimator), []).append(
+                    (each, truth[each.metric])
+                )
+    for (metric, estimator), pairs in numbers.items():
+        yield {"metric": metric, "estimator": estimator, "doubted": doubted, **_summed(pairs)}
+
+
+def _aims_at_truth(each: Estimate, mask: str) -> bool:
+    """Vanilla numbers do where labels are complete, and macro recall always."""
+    return each.estimator != "vanilla" or mask == COMPLETE or each.metric == "macro-R@5"
+
+
+def _summed(pairs: list[tuple[Estimate, float]]) -> Row:
+    used = [(each, truth) for each, truth in pairs if each.verdict.usable]
+    return {
+        "runs": len(pairs),
+        "used": len(used),
+        "holds": sum(each.interval[0] <= truth <= each.interval[1] for each, truth in used),
+        "widths": sum(each.interval[1] - each.interval[0] for each, _ in used),
+        "errors": sum(each.value - truth for each, truth in used),
+        "squares": sum((each.value - truth) ** 2 for each, truth in used),
+        "outside": sum(each.interval[0] < 0 or each.interval[1] > 1 for each, _ in used),
+        "flat": sum(each.interval[0] == each.interval[1] for each, _ in used),
+    }
+
+
+def draw(rows: list[Row]) -> list[report.Section]:
+    """What is promised, then every cell."""
+    cells = [_cell(part) for part in _groups(rows).values()]
+    return [
+        report.Section(
+            "Coverage of 95 % intervals",
+            [
+                report.Text(str(__doc__).partition("\n\n")[2]),
+                report.Verdicts(_bars(cells)),
+                _overview(cells),
+            ],
+        ),
+        *(
+            report.Section(f"{name}, {mask}", [_table(part)])
+            for (name, mask), part in group_rows(cells, "data", "mask").items()
+        ),
+    ]
+
+
+def _groups(rows: list[Row]) -> dict[tuple[object, ...], list[Row]]:
+    return group_rows(rows, "folder", "mask", "n", "metric", "estimator")
+
+
+def _cell(part: list[Row]) -> Row:
+    """The units of a cell together."""
+    total = {
+        name: sum(row[name] for row in part)
+        for name in ("runs", "used", "holds", "widths", "errors", "squares", "outside", "flat",
+                     "doubted")
+    }  # fmt: skip
+    used = total["used"]
+    means = {
+        "coverage": total["holds"] / used if used else None,
+        "width": total["widths"] / used if used else None,
+        "bias": total["errors"] / used if used else None,
+        "rmse": float(np.sqrt(total["squares"] / used)) if used else None,
+    }
+    first = {name: part[0][name] for name in ("mask", "n", "metric", "estimator")}
+    return {"data": part[0]["folder"] or "planted", **first, **total, **means}
+
+
+def _judged(cell: Row) -> bool:
+    """Cells that promise their coverage."""
+    return cell["estimator"] != "tempered" and cell["used"] >= USED * cell["runs"]
+
+
+def _lowest(cell: Row) -> float:
+    return UNSOLVED if (cell["data"], cell["metric"]) in HARD else LOW
+
+
+def _bars(cells: list[Row]) -> list[report.Verdict]:
+    """Whether cells keep what intervals promise, as far as their repetitions can tell."""
+    judged = [cell for cell in cells if _judged(cell)]
+    short = [cell for cell in judged if cell["coverage"] < _lowest(cell)]
+    over = [cell for cell in judged if cell["coverage"] > HIGH]
+    masked = [cell for cell in cells if cell["mask"] != COMPLETE]
+    runs = {(c["data"], c["mask"], c["n"]): (c["doubted"], c["runs"]) for c in masked}
+    alarms, all_runs = (sum(each[i] for each in runs.values()) for i in (0, 1))
+    flat = sum(cell["flat"] + cell["outside"] for cell in cells)
+    return [
+        statement(
+            f"Intervals hold the truth in at least {LOW:.0%} of the runs ({UNSOLVED:.0%} for R@1 "
+            "and macro precision on cooking)",
+            not short,
+            f"{len(judged) - len(short)} of {len(judged)} cells; {_listed(short)}",
+        ),
+        statement(
+            f"and in at most {HIGH:.0%}",
+            not over,
+            f"{len(judged) - len(over)} of {len(judged)} cells; {_listed(over)}",
+        ),
+        statement(
+            "No interval leaves the range of its metric or has no width",
+            not flat,
+            f"{flat} of {sum(cell['used'] for cell in cells):,}",
+        ),
+        statement(
+            "At most 5% of the runs doubt the right propensities",
+            alarms <= 0.05 * all_runs,
+            f"{alarms} of {all_runs:,} runs; at most "
+            f"{max((d / n for d, n in runs.values()), default=0.0):.0%} of those of a data set, "
+            "mask and number of rows",
+        ),
+    ]
+
+
+def _listed(cells: list[Row]) -> str:
+    if not cells:
+        return "none is outside"
+    names = [
+        f"{c['data']}, {c['mask']}, {c['n']:,} rows, {c['metric']} {c['estimator']} "
+        f"{c['coverage']:.1%}"
+        for c in sorted(cells, key=lambda cell: float(cell["coverage"]))
+    ]
+    return f"outside: {'; '.join(names)}"
+
+
+def _overview(cells: list[Row]) -> report.Table:
+    """The lowest, the mean and the highest coverage of the cells of an estimator."""
+    body: list[list[report.Cell]] = []
+    for (estimator, metric), part in group_rows(cells, "estimator", "metric").items():
+        usable = [c for c in part if c["used"] >= USED * c["runs"]]
+        shares = [c["coverage"] for c in usable]
+        if shares:
+            body.append(
+                [f"{metric} {estimator}", len(usable), min(shares), float(np.mean(shares)),
+                 max(shares)]
+            )  # fmt: skip
+    return report.Table(
+        ["estimate", "cells", report.Column("lowest", ".1%"), report.Column("mean", ".1%"),
+         report.Column("highest", ".1%")],
+        body,
+        title="Coverage over data sets, masks and numbers of rows",
+        caption="Of cells of which at least half of the numbers may be used.",
+    )  # fmt: skip
+
+
+def _table(cells: list[Row]) -> report.Table:
+    body: list[list[report.Cell]] = [
+        [f"{c['n']:,}", f"{c['metric']} {c['estimator']}", c["runs"], c["used"], c["coverage"],
+         c["width"], c["bias"], c["rmse"]]
+        for c in cells
+    ]  # fmt: skip
+    return report.Table(
+        ["rows", "estimate", "runs", "usable", report.Column("coverage", ".1%"),
+         report.Column("width", ".3f"), report.Column("bias", ".3f"), report.Column("RMSE", ".3f")],
+        body,
+        title="Every cell",
+        caption="Coverage, mean width, mean error and root mean square error of usable numbers.",
+    )  # fmt: skip
+
+
+STUDY = Study("coverage", "intervals that hold the truth", units, measure, draw)

@@ -1,0 +1,44 @@
+"""What studies take for the truth is what an evaluation of the whole population gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask.metrics import evaluate
+from unmask_studies.populations import population_of, rows_of
+
+
+def test_the_truth_is_the_metric_of_the_population() -> None:
+    population = population_of(None)
+    truth = population.truth(population.labels, population.top)
+    table = evaluate(population.top, population.labels, metrics=list(truth))
+    for name, value in truth.items():
+        assert value == pytest.approx(table[name, "vanilla"].value, rel=1e-12)
+
+
+def test_rows_may_count_more_than_others() -> None:
+    """Weights that are whole numbers repeat rows."""
+    population = population_of(None)
+    times = np.random.default_rng(0).integers(0, 3, size=population.labels.shape[0])
+    repeated = np.repeat(np.arange(times.size), times)
+    labels = sp.csr_array(population.labels[repeated])
+    top = rows_of(population.top, repeated)
+    truth = population.truth(labels, top, times.astype(float))
+    table = evaluate(top, labels, metrics=list(truth))
+    for name, value in truth.items():
+        assert value == pytest.approx(table[name, "vanilla"].value, rel=1e-12)
+
+
+def test_metrics_per_label_are_about_the_labels_of_the_sample() -> None:
+    population = population_of(None)
+    few = np.arange(3)
+    truth = population.truth(sp.csr_array(population.labels[few]), rows_of(population.top, few))
+    counted = np.unique(population.labels[few].indices)
+    listed = population.top.labels
+    recalls = []
+    for label in counted:
+        rows = np.flatnonzero(population.labels[:, [label]].toarray().ravel())
+        recalls.append(np.mean([(listed[row] == label).any() for row in rows]))
+    assert truth["macro-R@5"] == pytest.approx(np.mean(recalls))
