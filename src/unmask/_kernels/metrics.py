@@ -65,6 +65,7 @@ class Program(NamedTuple):
     columns: int
     products: Ints
     needs_ideal: bool
+    needs_lost: bool  # the chance that a row loses all its labels
 
     @property
     def needs_propensities(self) -> bool:
@@ -101,8 +102,8 @@ def score_rows(
 ) -> tuple[Floats, Floats, int]:
     """Sums over rows start … stop: the partial sums and the largest values of every column.
 
-    With them comes Σ Π (1 − p) over the observed labels of each row, in units of 1/`LOST`, if
-    propensities were looked at.
+    With them comes Σ Π (1 − p) over the observed labels of each row, in units of 1/`LOST`, if it
+    is needed.
     """
     columns = program.columns
     length = _block_rows(start, stop, rows, program)
@@ -113,7 +114,7 @@ def score_rows(
         np.zeros((columns, sums.LARGEST)),
         np.empty((3, columns)),
     )
-    needed = program.needs_propensities, program.needs_ideal
+    needed = program.needs_propensities, program.needs_ideal, program.needs_lost
     find = machine_code(_find, rows, block, *needed, sinks.is_hit, counts)
     add = machine_code(_add, out, 0, 0, 0, program.products, sinks, into)
     score = _scorer(program.views, block, out)
@@ -185,17 +186,17 @@ def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Blo
 
 @njit(cache=True, nogil=True)
 def _find(
-    rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
+    rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, needs_lost: bool, is_hit: Bools,
     counts: CountTables,
 ) -> int:  # fmt: skip
     """What does not depend on the view: membership, 1/p, 1/IDCG, hit flags, count tables."""
-    lost: int = _find_bare(rows, block, needs_own, needs_ideal, is_hit, counts)
+    lost: int = _find_bare(rows, block, needs_own, needs_ideal, needs_lost, is_hit, counts)
     return lost
 
 
 @bare
 def _find_bare(
-    rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, is_hit: Bools,
+    rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, needs_lost: bool, is_hit: Bools,
     counts: CountTables,
 ) -> int:  # fmt: skip
     first, count, spots, sizes = block.first, block.n_rows, block.spots, block.sizes
@@ -203,7 +204,9 @@ def _find_bare(
     tabulates = False
     for c in range(block.ks.size):
         tabulates |= counts.cell_starts[c] >= 0
-    if tabulates or needs_own:  # all at once: many loads are then under way at the same time
+    if (
+        tabulates or needs_own or needs_lost
+    ):  # all at once: many loads are then under way at the same time
         for entry in range(begin, indptr[first + count]):
             q = rows.inverse[entry] if rows.per_entry else rows.inverse[indices[entry]]
             block.own[entry - begin] = q
@@ -231,7 +234,7 @@ def _find_bare(
         for c in range(block.ks.size):
             for i in range(count):
                 block.ideal[c, i] = block.tables.inverse_ideal[min(sizes[i], block.ks[c])]
-    lost: int = _lost(block) if tabulates or needs_own else 0
+    lost: int = _lost(block) if needs_lost else 0
     return lost
 
 

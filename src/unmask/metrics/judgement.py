@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
 
-from unmask.metrics.registry import split
+from unmask.metrics.registry import UNCONDITIONAL, split
 from unmask.metrics.run import Evidence, EvidenceKind, Run
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
@@ -38,8 +38,6 @@ SPURIOUS = 0.01
 """A share of wrong labels from which on corrections, which know only losses, are off."""
 PRECISIONS = frozenset({"P", "sample-P", "micro-P"})
 """Metrics that an unbiased estimate can only put above 1 if propensities are too low."""
-OWN = frozenset({"vanilla", "normalized", "measured"})
-"""Estimators whose numbers do not rest on the propensities as a claim about the truth."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
 """Estimators that aim at the true metric, so that their intervals should meet."""
 
@@ -82,7 +80,7 @@ hundred rows
 
 def corrected(estimate: Estimate) -> bool:
     """Whether a number rests on the propensities, as a claim about the truth."""
-    return estimate.estimator not in OWN and estimate.verdict.level > Level.MEASURED
+    return estimate.estimator not in UNCONDITIONAL and estimate.verdict.level > Level.MEASURED
 
 
 def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:

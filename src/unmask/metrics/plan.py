@@ -19,7 +19,7 @@ from unmask._kernels.block import Kernel, Need
 from unmask._kernels.metrics import Call, Program
 from unmask._kernels.metrics import View as ProgramView
 from unmask._typing import Ints
-from unmask.metrics.registry import ESTIMATORS, METRICS, Metric, split
+from unmask.metrics.registry import ESTIMATORS, METRICS, UNCONDITIONAL, Metric, split
 from unmask.metrics.robustness import GAMMAS
 
 View = tuple[float, float]
@@ -117,6 +117,7 @@ class Plan:
             columns=self.columns,
             products=np.array(triples, dtype=np.int64).reshape(-1, 3),
             needs_ideal=any("ideal" in kernel.needs for kernel in self.kernels),
+            needs_lost=any(cell.estimator not in UNCONDITIONAL for cell in self.cells),
         )
 
     def _program_view(self, view: View) -> ProgramView:

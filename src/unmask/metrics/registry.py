@@ -549,3 +549,6 @@ ESTIMATORS: dict[str, Estimator] = {
         "a score relative to the observed labels, not an estimate of the true metric",
     ),
 }  # fmt: skip
+
+UNCONDITIONAL = frozenset({"vanilla", "normalized", "measured"})
+"""Estimators whose numbers do not rest on the propensities as a claim about the truth."""
