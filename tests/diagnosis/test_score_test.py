@@ -12,9 +12,10 @@ from scipy.stats import chi2
 from tests.helpers.diagnoses import planted, rng
 from unmask import data
 from unmask.diagnosis import diagnose
-from unmask.diagnosis.score_test import ranks_within_labels, score_test, scores_of
+from unmask.diagnosis.score_test import ranks_within_labels, score_test
 from unmask.predictions import TopK
 from unmask.propensity.audit import residuals
+from unmask.propensity.score_slope import scores_of
 
 TRUE = sp.csr_array(np.array([[1, 1], [1, 1], [1, 0], [1, 1], [0, 1]], dtype=np.float32))
 
@@ -96,7 +97,7 @@ def test_scores_of_every_form_are_those_of_the_true_labels() -> None:
         (np.zeros((4, 2)), "same rows and labels; got .4, 2."),
         (sp.csr_array((5, 3)), "same rows and labels; got .5, 3."),
         (np.full((5, 2), np.nan), "finite|nan"),
-        (TopK([[0]], [[1.0]]), "scores of 1 rows for 5 audited rows"),
+        (TopK([[0]], [[1.0]]), "scores of 1 rows for 5 rows of audited"),
     ],
 )
 def test_scores_of_other_rows_are_refused(scores: object, message: str) -> None:

@@ -19,9 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2, rankdata
 
-from unmask import _validation
-from unmask._typing import Floats, Ints, ScoresLike
-from unmask.predictions import TopK
+from unmask._typing import Floats
 
 
 @dataclass(frozen=True)
@@ -121,62 +119,3 @@ def ranks_within_labels(values: Floats, true_labels: sp.csr_array) -> Floats:
     for entries in np.split(order, ends[:-1]):
         ranks[entries] = (rankdata(values[entries]) - 0.5) / max(entries.size, 1) - 0.5
     return ranks
-
-
-def scores_of(scores: TopK | ScoresLike, true_labels: sp.csr_array) -> Floats:
-    """The score of every true label; labels without one stand below all others.
-
-    Parameters
-    ----------
-    scores : TopK, or dense or sparse scores of shape (m, L)
-        Of the same rows.
-    true_labels : csr_array of shape (m, L)
-
-    Returns
-    -------
-    floats of shape (nnz,)
-        In the order of `true_labels.indices`.
-
-    Raises
-    ------
-    ValueError
-        If the scores are of other rows or labels, or not finite.
-
-    Examples
-    --------
-    >>> scores_of(TopK([[1], [0]], [[0.75], [0.5]]), sp.csr_array([[1, 1], [1, 0]]))
-    array([-0.5 ,  0.75,  0.5 ])
-    """
-    rows = np.repeat(np.arange(true_labels.shape[0]), np.diff(true_labels.indptr))
-    if not isinstance(scores, TopK) and not _validation.is_sparse(scores):
-        table = _validation.finite(_validation.dense(scores, "scores", "label"), "scores")
-        _validation.same_shape(table, true_labels, "scores", "audited labels")
-        return np.asarray(table[rows, true_labels.indices], dtype=np.float64)
-    if not isinstance(scores, TopK):
-        scores = _validation.matrix(scores, name="scores", column="label")
-        _validation.same_shape(scores, true_labels, "scores", "audited labels")
-    elif scores.labels.shape[0] != true_labels.shape[0]:
-        raise ValueError(
-            f"scores of {scores.labels.shape[0]} rows for {true_labels.shape[0]} audited rows; "
-            "give those of the audited rows, in their order."
-        )
-    row, label, value = _listed(scores)
-    width = true_labels.shape[1]
-    keys, wanted = row * width + label, rows * width + true_labels.indices
-    order = np.argsort(keys)
-    place = np.minimum(np.searchsorted(keys[order], wanted), max(keys.size - 1, 0))
-    listed = keys[order][place] == wanted if keys.size else np.zeros(wanted.size, bool)
-    scored = np.full(wanted.size, value.min() - 1.0 if value.size else 0.0)
-    scored[listed] = value[order][place[listed]]
-    return scored
-
-
-def _listed(scores: TopK | sp.csr_array) -> tuple[Ints, Ints, Floats]:
-    """Rows, labels and values of scores that are not given for every pair."""
-    if isinstance(scores, TopK):
-        row, place = np.nonzero(scores.labels >= 0)
-        label, value = scores.labels[row, place], scores.scores[row, place]
-    else:
-        entries = scores.tocoo()
-        row, label, value = entries.row, entries.col, entries.data
-    return row.astype(np.int64), label.astype(np.int64), value.astype(np.float64)

@@ -286,9 +286,9 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "from the lower to the upper quartile of a label's scores the odds of being kept change "
         "by the factor {odds_factor:.2f}".format_map,
         _plain(
-            "One propensity per label makes P@k, DCG@k and nDCG@k of this model wrong. Give "
-            "a propensity per entry, fitted on this audit; for recall use the measured estimate. "
-            + MEASURED
+            "One propensity per label makes P@k, DCG@k and nDCG@k of this model wrong. Fit the "
+            'slope on this audit, `propensity.audit(…, mask="score", scores=…)`: `evaluate` then '
+            "uses a propensity per entry for them and calls corrected recall doubtful. " + MEASURED
         ),
     ),
     TestKind.COVARIATE: WordingOfTest(
@@ -315,8 +315,8 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "{share:.1%} where corrections bear {tolerated:.0%}".format_map,
         _plain(
             "Corrections undo losses only and amplify what is wrong. State the share, "
-            "`propensity.MaskModel(p, spurious=…)`: corrected numbers are then called doubtful. "
-            + MEASURED
+            "`propensity.MaskModel(p, spurious=…)`: unbiased P@k and DCG@k are then corrected "
+            "for it, other corrected numbers are called doubtful. " + MEASURED
         ),
     ),
     TestKind.CLOSURE: WordingOfTest(

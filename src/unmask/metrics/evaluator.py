@@ -24,6 +24,7 @@ from unmask.data.judgements import Judgements
 from unmask.label_sets import LabelSets
 from unmask.metrics import (
     estimates,
+    mask_tables,
     perturbation,
     plan,
     propensity_uncertainty,
@@ -145,16 +146,24 @@ def evaluate(
                 top, labels, propensity, metrics=names, estimators=known, draws=draws, **options
             ),
         )  # fmt: skip
-    chosen = estimators or default_estimators(propensity)
+    chosen, scores = estimators or default_estimators(propensity), top
     again = None if propensity is None else _Again(top, labels, propensity, options)
     if isinstance(propensity, PropensityEstimate | MaskModel) and not of_scores(metrics):
         top = as_top(top, metrics)
     quick: EvaluatorOptions = {**options, "interval": "normal"}
 
+    def once(p: PropensityLike | None, settings: EvaluatorOptions) -> Table:
+        def evaluated(known: PropensityLike | None) -> Table:
+            return evaluate_once(top, labels, known, metrics, chosen, settings).unjudged()
+
+        if isinstance(p, MaskModel) and mask_tables.needs_more(p):
+            return mask_tables.table_by(p, as_top(top, metrics), scores, labels, evaluated)
+        return evaluated(p)
+
     def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
-        yield {"": evaluate_once(top, labels, p, metrics, chosen, options).unjudged()}
+        yield {"": once(p, options)}
         for vector in drawn:
-            yield {"": evaluate_once(top, labels, vector, metrics, chosen, quick).unjudged()}
+            yield {"": once(vector, quick)}
 
     tables = propensity_uncertainty.with_uncertainty(
         evaluation,
@@ -165,6 +174,8 @@ def evaluate(
         interval=options.get("interval", "normal"),
     )
     table = judge_run(tables[""])
+    if mask_tables.needs_more(propensity):
+        return table
     if again is None or table.run is None or table.run.complete:
         return table
     return replace(table, estimates=tuple(map(again.based, table)))

@@ -32,6 +32,8 @@ from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
 
 ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
+BY_ENTRY = ("P", "DCG", "nDCG")
+"""Metrics that propensities per entry correct where these depend on the score."""
 SPURIOUS = 0.01
 """Wrong labels count against corrections if even the lower end of their share is above this."""
 SPURIOUS = 0.01
@@ -237,7 +239,9 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
             yield Level.UNUSABLE, Reason.REFUTED, about
         else:
             yield Level.DOUBTFUL, Reason.REFUTED, about
-    if run.source.spurious > SPURIOUS:
+    if run.source.score_slope and split(each.metric)[0] not in BY_ENTRY:
+        yield Level.DOUBTFUL, Reason.SCORE_SLOPE, {"slope": run.source.score_slope}
+    if run.source.spurious > SPURIOUS and "wrong_labels" not in each.details:
         yield Level.DOUBTFUL, Reason.SPURIOUS, {"spurious": run.source.spurious}
     if run.left_out and _row_by_row(each):
         yield Level.DOUBTFUL, Reason.LEFT_OUT, {"lost": run.lost}

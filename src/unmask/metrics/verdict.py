@@ -90,6 +90,8 @@ class Reason(StrEnum):
     """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
     DISJOINT = "disjoint"
     """Another estimator of the same metric has an interval that does not meet this one."""
+    SCORE_SLOPE = "score-slope"
+    """Labels are kept by their score, for which corrections of recall do not allow."""
     SPURIOUS = "spurious"
     """Some observed labels are wrong, and corrections allow for lost ones only."""
     AUDITED = "audited"
@@ -495,6 +497,10 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         "corrections row by row need them"
     ),
     Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
+    Reason.SCORE_SLOPE: lambda details: (
+        "labels are kept by the model's score (slope "
+        f"{format_value(details['slope'], '.2g')}), which makes corrected recall overshoot"
+    ),
     Reason.SPURIOUS: lambda details: (
         f"{format_value(details['spurious'], '.1%')} of the observed labels are wrong, and "
         "corrections allow for lost ones only"

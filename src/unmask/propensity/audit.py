@@ -30,7 +30,7 @@ from scipy.stats import beta, chi2
 
 from unmask import _validation
 from unmask._settings import setting
-from unmask._typing import Floats, Ints, LabelsLike
+from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
 from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
 from unmask.propensity import frequency_curve as curves
@@ -39,9 +39,10 @@ from unmask.propensity.effort_estimate import estimate_effort
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
 from unmask.propensity.mask_model import MOST_SPURIOUS, MaskModel
+from unmask.propensity.score_slope import fit_slope, scores_of
 
 CURVES = ("jain", "free")
-MASKS = ("independent", "effort")
+MASKS = ("independent", "effort", "score")
 
 
 class AuditOptions(TypedDict, total=False):
@@ -75,11 +76,23 @@ def audit(
 ) -> MaskModel: ...
 
 
+@overload
+def audit(
+    observed: LabelsLike,
+    complete: LabelsLike | Judgements,
+    *,
+    mask: Literal["score"],
+    scores: TopK | ScoresLike,
+    **options: Unpack[AuditOptions],
+) -> MaskModel: ...
+
+
 def audit(
     observed: LabelsLike,
     complete: LabelsLike | Judgements,
     *,
     mask: str = "independent",
+    scores: TopK | ScoresLike | None = None,
     pool: TopK | LabelsLike | None = None,
     counts: ArrayLike | None = None,
     n: int | None = None,
@@ -101,9 +114,12 @@ def audit(
     complete : matrix of shape (m, L), or Judgements
         Complete labels of the same rows; or the judgements of an `unmask.audit`, of whole rows or
         of a two-phase sample.
-    mask : {"independent", "effort"}, default "independent"
+    mask : {"independent", "effort", "score"}, default "independent"
         "effort" also estimates how much the labels of a row are kept or lost together and how many
-        rows nobody annotated (`effort_estimate`); it needs whole rows.
+        rows nobody annotated (`effort_estimate`); it needs whole rows. "score" estimates how much
+        more often labels are kept that the model finds obvious (`score_slope`).
+    scores : TopK, or (m, L) dense or sparse scores, optional
+        Of the audited rows; for mask="score".
     pool : TopK, or matrix of shape (m, L), optional
         What was judged, if not everything: predictions, or pairs chosen without looking at the
         observed labels. Observed and complete labels outside it are left out; a matrix to which
@@ -146,6 +162,10 @@ def audit(
     True
     """
     _validation.one_of(mask, MASKS, "mask")
+    if scores is None and mask == "score":
+        raise ValueError("mask='score' needs the model's scores of the audited rows: scores=.")
+    if scores is not None and mask != "score":
+        raise ValueError("scores are for mask='score'; leave them out.")
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
     labels = _judged(observed, complete, pool)
@@ -165,7 +185,22 @@ def audit(
         notes=_notes(labels.spurious, labels.observed, effect),
     )
     estimate = replace(estimate, rows=labels.true.shape[0])
+    if scores is not None:
+        return _with_slope(estimate, labels, scores)
     return estimate if mask == "independent" else _with_effort(estimate, labels)
+
+
+def _with_slope(
+    estimate: PropensityEstimate, labels: judged.JudgedLabels, scores: TopK | ScoresLike
+) -> MaskModel:
+    """The estimate, and beside it how keeping a label depends on its score."""
+    kept = was_kept(labels.kept, labels.true)
+    slope = fit_slope(kept, labels.true, scores_of(scores, labels.true), estimate.value)
+    return MaskModel(estimate, spurious=_spurious_share(labels), score_slope=slope)
+
+
+def _spurious_share(labels: judged.JudgedLabels) -> float:
+    return min(labels.spurious / max(labels.observed, 1), MOST_SPURIOUS)
 
 
 def _with_effort(estimate: PropensityEstimate, labels: judged.JudgedLabels) -> MaskModel:
@@ -177,8 +212,8 @@ def _with_effort(estimate: PropensityEstimate, labels: judged.JudgedLabels) -> M
             f"{setting('mask', 'independent', of='propensity.audit')}."
         )
     effort = estimate_effort(labels.kept, labels.true, estimate.value)
-    spurious = min(labels.spurious / max(labels.observed, 1), MOST_SPURIOUS)
-    return MaskModel(estimate, effort.row_effort, effort.unannotated, spurious, effort)
+    share = _spurious_share(labels)
+    return MaskModel(estimate, effort.row_effort, effort.unannotated, share, effort)
 
 
 def _judged(

@@ -23,8 +23,6 @@ from unmask.propensity.row_effort import MOST, normal
 
 CORRELATIONS = np.linspace(0.0, MOST, 19)
 SHARES = 13
-POINTS = 61
-"""Of the integral over effort: 20 labels of a row tell its effort to a quarter of a deviation."""
 SMALLEST = 1e-9
 """A chance below which nothing is certain, so that one odd row does not decide everything."""
 
@@ -161,7 +159,7 @@ def _spike(size: int) -> Floats:
 def _log_likelihood(
     kept: sp.csr_array, lost: sp.csr_array, silent: Bools, p: Floats, rho: float, share: float
 ) -> float:
-    effort = normal(rho, share, POINTS)
+    effort = normal(rho, share)
     chance = np.clip(effort.propensities(p), SMALLEST, 1 - SMALLEST).T  # labels × points
     by_point = kept @ np.log(chance) + lost @ np.log1p(-chance)
     largest = by_point.max(axis=1)

@@ -6,6 +6,7 @@ real masks have beside it, each part a number that is 0 in the paper:
     row_effort   ρ    labels of a row are kept or lost together (`row_effort`)
     unannotated  π₀   share of rows that nobody annotated: they show nothing
     spurious     φ    share of the *observed* labels that are not true
+    score_slope  β    labels that the model finds obvious are kept more often (`score_slope`)
 
 p_j stays the propensity over all rows, those without annotation included, so no p_j can exceed
 1 − π₀; larger ones are lowered to it. A model can stand wherever propensities can, since numpy
@@ -15,7 +16,7 @@ too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,9 +24,11 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from unmask import _validation
-from unmask._typing import Floats, PropensityLike
+from unmask._typing import Floats, PropensityLike, ScoresLike
+from unmask.predictions import TopK
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.row_effort import MOST, RowEffort, normal
+from unmask.propensity.score_slope import ScoreSlope, scores_of
 from unmask.propensity.source import Source, source_of
 
 MOST_SPURIOUS = 0.5
@@ -56,6 +59,9 @@ class MaskModel:
         φ, the share of the observed labels that are not true.
     uncertainty : EffortUncertainty, optional
         What ρ and π₀ are drawn from; by default they are certain.
+    score_slope : ScoreSlope, optional
+        How propensities of entries depend on the model's score; `evaluate` then uses a propensity
+        per entry, and calls corrected recall doubtful.
 
     Raises
     ------
@@ -76,6 +82,7 @@ class MaskModel:
     unannotated: float = 0.0
     spurious: float = 0.0
     uncertainty: EffortUncertainty | None = None
+    score_slope: ScoreSlope | None = None
     value: Floats = field(init=False)
     """The propensities over all rows, (L,) floats."""
 
@@ -94,6 +101,8 @@ class MaskModel:
         for name in PARTS:
             if number := getattr(self, name):
                 source = source.changed(name, number)
+        if self.score_slope is not None:
+            source = source.changed("score_slope", self.score_slope.slope)
         return source
 
     @property
@@ -106,12 +115,19 @@ class MaskModel:
     @property
     def certain(self) -> bool:
         """Whether no part of the model is drawn from."""
-        return self.uncertainty is None and not isinstance(self.propensity, PropensityEstimate)
+        doubted = self.uncertainty is not None or (
+            self.score_slope is not None and self.score_slope.covariance is not None
+        )
+        return not doubted and not isinstance(self.propensity, PropensityEstimate)
 
     @property
     def centre(self) -> MaskModel:
         """The same, every part taken as certain."""
-        return MaskModel(self.value, self.row_effort, self.unannotated, self.spurious)
+        slope = self.score_slope
+        certain = None if slope is None else replace(slope, covariance=None)
+        return MaskModel(
+            self.value, self.row_effort, self.unannotated, self.spurious, score_slope=certain
+        )
 
     def draw(self, seed: int, size: int) -> list[MaskModel]:
         """Models that the data behind this one allow, each of them certain.
@@ -135,10 +151,59 @@ class MaskModel:
             vectors = self.propensity.draw(seed, size)
         else:
             vectors = np.tile(self.value, (size, 1))
+        slopes: list[ScoreSlope | None] = [None] * size
+        if self.score_slope is not None:
+            slopes = list(self.score_slope.drawn(np.random.default_rng([seed, 2]), size))
         return [
-            MaskModel(vector, float(rho), float(share), self.spurious)
-            for vector, (rho, share) in zip(vectors, efforts, strict=True)
+            MaskModel(vector, float(rho), float(share), self.spurious, score_slope=slope)
+            for vector, (rho, share), slope in zip(vectors, efforts, slopes, strict=True)
         ]
+
+    def of_entries(self, labels: sp.csr_array, scores: TopK | ScoresLike) -> sp.csr_array:
+        """A propensity for every observed label, by the model's score of it.
+
+        Parameters
+        ----------
+        labels : csr_array of shape (n, L)
+            Checked observed labels.
+        scores : TopK, or (n, L) dense or sparse scores
+            Of the same rows.
+
+        Returns
+        -------
+        csr_array of shape (n, L)
+            With the pattern of the labels; p_j where there is no slope.
+
+        Raises
+        ------
+        ValueError
+            If the scores do not fit the labels.
+        """
+        if self.score_slope is None:
+            chance = self.value[labels.indices]
+        else:
+            scored = scores_of(scores, labels, name="labels")
+            chance = self.score_slope.at(self.value, labels.indices, scored)
+        return sp.csr_array((chance, labels.indices, labels.indptr), shape=labels.shape)
+
+    def false_rate(self, labels: sp.csr_array) -> Floats:
+        """ε_j = P(label j is observed | it is not true), from φ and how often j is observed.
+
+        Of n_j observed labels j, φ n_j are wrong, in the rows that do not truly have it.
+
+        Parameters
+        ----------
+        labels : csr_array of shape (n, L)
+            Checked observed labels.
+
+        Returns
+        -------
+        (L,) floats, below p_j
+        """
+        counts = np.bincount(labels.indices, minlength=labels.shape[1])
+        true_counts = (1 - self.spurious) * counts / self.value
+        without = np.maximum(labels.shape[0] - true_counts, 1.0)
+        return np.asarray(np.minimum(self.spurious * counts / without, 0.5 * self.value))
 
     def observe(self, true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
         """Observed labels of rows with these true ones: hidden, and wrong ones added.
@@ -173,6 +238,8 @@ class MaskModel:
         span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
         parts = {name: getattr(self, name) for name in PARTS}
         stated = "".join(f", {name}={number:.3g}" for name, number in parts.items() if number)
+        slope = self.score_slope
+        stated += "" if slope is None else f", score_slope={slope.slope:.3g}"
         return f"MaskModel({len(self)} labels, {span}{stated})"
 
 

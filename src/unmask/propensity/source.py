@@ -80,6 +80,11 @@ class Source:
         return dict(self.changes).get("spurious", 0.0)
 
     @property
+    def score_slope(self) -> float:
+        """How much the logit of an entry's propensity rises per standard deviation of the score."""
+        return dict(self.changes).get("score_slope", 0.0)
+
+    @property
     def assumption(self) -> str:
         """What has to be true, in words that fit after "if"."""
         how = "go missing independently, by" if self.independent else "go missing by"
@@ -217,4 +222,5 @@ _CHANGES: dict[str, Callable[[float], str]] = {
     "row_effort": lambda rho: f"with row effort ρ = {rho:.2g}",
     "unannotated": lambda share: f"with {share:.0%} of the rows not annotated",
     "spurious": lambda share: f"with {share:.1%} of the observed labels wrong",
+    "score_slope": lambda slope: f"with the slope {slope:.2g} of the logit on the model's score",
 }

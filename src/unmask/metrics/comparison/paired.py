@@ -49,6 +49,7 @@ from unmask.metrics.evaluator import (
 )
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import collect, judge_run
+from unmask.metrics.mask_tables import refuse_slope
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.evaluation import observed_only, with_spurious_rate
@@ -133,6 +134,7 @@ def compare(
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
     estimators = estimators or default_estimators(propensity)
+    refuse_slope(tuple(systems), propensity)
     if (pairs := judged_pairs(labels)) is not None:
         tops = {name: pairs.predictions(top) for name, top in systems.items()}
         return compare(

@@ -19,7 +19,8 @@ the formula above gives.
 *Strata.* The mix of propensities must not vary from row to row. Rows are split by the mean inverse
 propensity of their **predicted** labels, which missing labels cannot influence (splitting by the
 observed ones would condition on the mask and bias the result: docs/decisions/0003), and every
-stratum with enough labels is fitted by itself.
+stratum with enough labels is fitted by itself. Not so under row effort: a kernel that wide leaves
+more to every fit to guess, and few rows guess worse (docs/decisions/0011).
 
 *Rows without labels.* Published data sets drop rows in which no label was observed. A table that
 has none is fitted given that something was observed, and speaks of the rows at hand.
@@ -76,7 +77,7 @@ _MARGIN = 0.1  # relative error of the law of counts, per squared spread of 1/p 
 def fit(
     counts: Counts,
     *,
-    stratified: bool = True,
+    stratified: bool | None = None,
     row_effort: float | RowEffort = 0.0,
     unannotated: float = 0.0,
 ) -> Deconvolution:
@@ -86,8 +87,9 @@ def fit(
     ----------
     counts : Counts
         Observed hits and misses of the rows.
-    stratified : bool, default True
-        Whether rows are split by the mean inverse propensity of their predicted labels.
+    stratified : bool, optional
+        Whether rows are split by the mean inverse propensity of their predicted labels; by default
+        only where labels go missing independently.
     row_effort : float in [0, 0.9] or RowEffort, default 0.0
         ρ, how much the labels of a row are kept or lost together (`row_effort`); 0: independently.
     unannotated : float in [0, 0.9], default 0.0
@@ -119,6 +121,7 @@ def fit(
         return Deconvolution(counts, (), (), TOO_LOW, effort)
     cells = counts.occupied
     left_out = not cells.rows[(cells.s == 0) & (cells.t == 0)].any()
+    stratified = effort is None if stratified is None else stratified
     groups = enough_labels(counts) if stratified else (tuple(np.unique(cells.stratum).tolist()),)
     strata = []
     for group in groups:
