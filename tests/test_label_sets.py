@@ -17,10 +17,10 @@ def same(sets: LabelSets, matrix: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(
-    "given", [ROWS, MATRIX, MATRIX.astype(bool), sp.csc_array(MATRIX), sp.coo_matrix(MATRIX)]
+    "form", [ROWS, MATRIX, MATRIX.astype(bool), sp.csc_array(MATRIX), sp.coo_matrix(MATRIX)]
 )
-def test_every_form_of_sets_is_one_matrix(given: object) -> None:
-    sets = LabelSets(given)
+def test_every_form_of_sets_is_one_matrix(form: object) -> None:
+    sets = LabelSets(form)
     assert same(sets, MATRIX)
     assert sets.sizes.tolist() == [2, 0, 1]
     assert len(sets) == 3

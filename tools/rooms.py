@@ -22,7 +22,7 @@ FLOORS = (
     {"propensity"},
     {"weights"},
     {"losses", "operator", "metrics"},
-    {"diagnosis", "audit"},
+    {"diagnosis", "audit", "thresholds"},
     {"linear", "torch"},
     {"pages"},
     {"unmask_studies"},

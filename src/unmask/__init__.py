@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         predictions,
         propensity,
         report,
+        thresholds,
         torch,
         weights,
     )
@@ -73,6 +74,7 @@ __all__ = [
     "report",
     "sensitivity",
     "set_threads",
+    "thresholds",
     "torch",
     "weights",
 ]

@@ -310,9 +310,9 @@ def test_shards_merge_and_orders_do_not_matter(metric: str) -> None:
     moved = evaluate(scores[:, columns], labels[:, columns], p[columns], **asked)
     for each in whole:  # of equal scores, one-error takes that of the smaller label
         for other in (merged.compute(), *([moved] if metric != "one-error" else [])):
-            found = other[metric, each.estimator]
-            assert found.value == pytest.approx(each.value, abs=1e-12)
-            assert found.standard_error == pytest.approx(each.standard_error, rel=1e-9)
+            merged_or_moved = other[metric, each.estimator]
+            assert merged_or_moved.value == pytest.approx(each.value, abs=1e-12)
+            assert merged_or_moved.standard_error == pytest.approx(each.standard_error, rel=1e-9)
 
 
 def test_lists_sets_and_scores_are_asked_for_what_they_have() -> None:
