@@ -128,7 +128,7 @@ def _read_data(folder: Path) -> None:
     from unmask import data
 
     found = data.read(next(folder.iterdir()))
-    for matrix in (found.features, found.labels, found.filtered):
+    for matrix in (found.features, found.labels, found.judgements):
         _sound(matrix)
     if found.labels is not None:
         data.describe(found)
@@ -139,7 +139,7 @@ def _read_folder(folder: Path) -> None:
 
     for part in data.parts(folder) or ("train",):
         found = data.read(folder, part=part)
-        for matrix in (found.features, found.labels, found.filtered):
+        for matrix in (found.features, found.labels, found.judgements):
             _sound(matrix)
 
 
@@ -161,6 +161,12 @@ TABLES: dict[str, bytes] = {
     "rows.jsonl": b'{"id": 1, "tags": ["a", "b"], "text": "x"}\n{"id": 2, "tags": null}\n',
     "corpus.tsv": b"a text\t<http://e.org/1> <http://e.org/2>\nanother\t<http://e.org/1>\n",
     "rows.json": b'[{"id": 1, "tags": "a;b"}, {"id": 2, "tags": ""}]',
+    "studio.json": b'[{"id": 1, "data": {"text": "x"}, "annotations": [{"was_cancelled": false, '
+    b'"result": [{"from_name": "topic", "value": {"choices": ["law", "art"]}}]}]}]',
+    "short.json": b'[{"id": 1, "text": "x", "topic": {"choices": ["law"]}}]',
+    "argilla.jsonl": b'{"id": "r1", "fields": {"text": "x"}, "responses": {"topics": [{"value": '
+    b'["law"], "status": "submitted"}]}}\n',
+    "annif.jsonl": b'{"text": "x", "subjects": [{"uri": "<http://e.org/1>", "label": "law"}]}\n',
 }
 
 
@@ -182,6 +188,58 @@ def _read_table(folder: Path) -> None:
     if data.read(again).labels.nnz != rows.labels.nnz:
         raise AssertionError("what was written is not what is read")
     again.unlink()
+
+
+def _corpora() -> list[Files]:
+    texts = {"a.txt": "ün text".encode(), "b.txt": b"", "c.txt": b"not indexed"}
+    uris = {"a.tsv": b"<http://e.org/1>\tlaw\n<http://e.org/2>\tart\n", "b.tsv": b""}
+    return [texts | uris, texts | {"a.key": b"law\nart\n", "b.key": "生物\n".encode()}]
+
+
+def _read_corpus(folder: Path) -> None:
+    from unmask import data
+
+    rows = data.read(folder)
+    _sound(rows.labels)
+    if rows.texts is None or len(rows.texts) != rows.n:
+        raise AssertionError("a text for every row")
+
+
+def _vocabularies() -> list[Files]:
+    turtle = (
+        b"@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n@prefix s: <http://e.org/> .\n"
+        b"s:1 a skos:Concept ; skos:prefLabel \"law\"@en , 'laki'@fi ; skos:broader s:9 . # note\n"
+        b'<http://e.org/2> skos:prefLabel """t\\u0061x"""@en ; skos:note [ skos:x ( 1 2 ) ] .\n'
+    )
+    table = (
+        b'uri,notation,label_en,label_fi\nhttp://e.org/1,1,law,laki\n<http://e.org/2>,,"a ""b""",\n'
+    )
+    return [{"v.ttl": turtle}, {"v.csv": table}, {"v.tsv": b"<http://e.org/1>\tlaw\n"}]
+
+
+def _read_vocabulary(folder: Path) -> None:
+    from unmask import data
+
+    labels = data.subject_labels(next(folder.iterdir()))
+    if not all(uri and label for uri, label in labels.items()):
+        raise AssertionError("an empty URI or label")
+
+
+def _judgements() -> list[Files]:
+    named = b"id\tlabel\tjudgement\nd1\tlaw\tpositive\nd2\tart\tnegative\n"
+    return [
+        {"j.txt": b"0 1\n2 0\n"},
+        {"j.csv": b"row,label,judgement\n0,1,1\n1,0,0\n1,1,ignore\n"},
+        {"j.tsv": named},
+    ]
+
+
+def _read_judgements(folder: Path) -> None:
+    from unmask import data
+
+    path = next(folder.iterdir())
+    names = {"ids": ("d1", "d2", "d3"), "label_names": ("law", "art", "tax")}
+    _sound(data.read_judgements(path, (3, 3), **(names if path.suffix == ".tsv" else {})))
 
 
 def _long_predictions() -> list[Files]:
@@ -482,6 +540,9 @@ READERS: dict[str, Reader] = {
     "predictions": Reader(_prediction_texts, _read_predictions),
     "data.tables": Reader(_tables, _read_table),
     "data.tables.packed": Reader(_tables, _read_table, _packed),
+    "data.judgements": Reader(_judgements, _read_judgements),
+    "data.corpus": Reader(_corpora, _read_corpus),
+    "data.subject_labels": Reader(_vocabularies, _read_vocabulary),
     "predictions.long": Reader(_long_predictions, _read_predictions),
     "predictions.npy": Reader(_arrays, _read_predictions),
     "predictions.npz": Reader(_score_members, _read_predictions, _zipped),

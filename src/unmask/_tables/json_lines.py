@@ -1,7 +1,8 @@
 """JSON lines (an object per line) and JSON files that hold a list of objects.
 
 A key that stands twice in an object, NaN and Infinity are refused: each could mean two things. A
-key that an object lacks is a cell without a value.
+key that an object lacks is a cell without a value. Records of annotation tools are translated
+(`annotations`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from unmask import _io
+from unmask._tables.annotations import translation_of
 from unmask._tables.columns import Column, Source, column_of
 from unmask._typing import Json, PathLike
 
@@ -26,21 +28,35 @@ def open_json(path: PathLike) -> Source:
     first = [record for _, record in zip(range(_NAMED), _records(path, entries), strict=False)]
     if not first:
         raise ValueError(f"{path}: the file holds no JSON objects.")
+    translation = translation_of([record for _, record in first])
     names = tuple(dict.fromkeys(key for _, record in first for key in record))
+    details: dict[str, str] = {}
+    if translation is not None:
+        names = translation.names(record for _, record in first)
+        details["tool"] = translation.tool.name
+
+    def rows() -> Iterator[tuple[int, Object]]:
+        unfinished = 0
+        for number, record in _records(path, entries):
+            row = record if translation is None else translation(record)
+            unfinished += row is None
+            if row is not None:
+                yield number, row
+        if unfinished:
+            details["not annotated"] = str(unfinished)
 
     def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
         cells: dict[str, list[object]] = {name: [] for name in wanted}
-        for _, record in _records(path, entries):
+        for _, record in rows():
             for name, column in cells.items():
                 column.append(record.get(name))
         yield {name: column_of(column, name, where) for name, column in cells.items()}
 
     def where(row: int) -> str:
-        numbers = (number for number, _ in _records(path, entries))
-        number = next(n for i, n in enumerate(numbers) if i == row)
+        number = next(number for i, (number, _) in enumerate(rows()) if i == row)
         return f"{path}, {'entry' if form == 'json' else 'line'} {number}"
 
-    return Source(str(path), form, names, blocks, where, {})
+    return Source(str(path), form, names, blocks, where, details)
 
 
 def objects(path: PathLike) -> Iterator[tuple[str, Object]]:

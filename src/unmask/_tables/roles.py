@@ -89,7 +89,7 @@ def _only(
     if len(likely) > 1 and argument:
         raise ValueError(
             f"{source.name}: which column holds the {what}: {' or '.join(map(repr, likely))}? Say "
-            f"it with {argument}=…"
+            f"it with {setting(argument)}."
         )
     return likely[0] if likely else None
 

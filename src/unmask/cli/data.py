@@ -70,6 +70,7 @@ def _read_as(dataset: Dataset) -> dict[str, object]:
     """How a table was understood."""
     details = dict(dataset.source.details)
     named = {"id": "column of ids", "labels": "column of labels", "text": "columns of texts"}
+    named |= {"tool": "made by", "not annotated": "left out, not annotated"}
     named |= {"layout": "layout", "delimiter": "between labels", "separator": "between fields"}
     return {named[key]: repr(details[key])[1:-1] for key in named if key in details}
 
@@ -325,6 +326,10 @@ def convert(
         int | None,
         typer.Option(help="What the file counts labels and features from, 0 or 1."),
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Vocabulary (CSV, TSV or Turtle) that names labels given as URIs."),
+    ] = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -338,6 +343,8 @@ def convert(
 
     columns = table_columns(table, text=text, labels=labels, id=id)
     dataset = read(source, part, format, base=base, columns=columns)
+    if vocabulary is not None:
+        dataset = dataset.renamed(data.subject_labels(vocabulary))
     data.write(output, dataset, format=to)
     if _io.is_standard_output(output):
         return

@@ -5,7 +5,8 @@ folder holds. `synthetic` makes data whose truth is known, `hide` takes labels a
 masking model does; `limits` says what a file may ask for. `describe` counts; `vocabulary` makes
 words of texts, `idf` and `tfidf` turn word counts into features. `label_matrix` turns lists of
 names into a matrix, `read_judgements` reads pairs that are verified or ignored, `same_labels` puts
-data sets under the same names, `unseen` says what one of them lacks.
+data sets under the same names, `unseen` says what one of them lacks; `subject_labels` reads the
+names of a vocabulary.
 """
 
 from unmask._io import limits
@@ -19,6 +20,7 @@ from unmask.data.judgements import Judgements
 from unmask.data.masking import hide
 from unmask.data.pairs import Judgement, read_judgements
 from unmask.data.reading import read
+from unmask.data.subjects import subject_labels
 from unmask.data.summary import TAIL, Description, describe
 from unmask.data.tables import label_matrix
 from unmask.data.texts import Vocabulary, vocabulary
@@ -43,6 +45,7 @@ __all__ = [
     "read",
     "read_judgements",
     "same_labels",
+    "subject_labels",
     "synthetic",
     "tfidf",
     "unseen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -215,6 +216,40 @@ class Dataset:
             for matrix in (self.labels, self.judgements)
         )
         return replace(self, labels=labels, judgements=judgements, label_names=names)
+
+    def renamed(self, names: Mapping[str, str]) -> Dataset:
+        """The same labels under other names, such as those of `subject_labels` for URIs.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            New names by old ones. A label that is not among them keeps its name; where two labels
+            would have the same, the old one is added in brackets.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        ValueError
+            If the labels have no names.
+
+        Examples
+        --------
+        >>> rows = Dataset(None, [[0, 1, 1]], label_names=("a1", "b1", "b2"))
+        >>> rows.renamed({"a1": "art", "b1": "law", "b2": "law"}).label_names
+        ('art', 'law (b1)', 'law (b2)')
+        """
+        if self.label_names is None:
+            raise ValueError("labels without names cannot be renamed; they are numbers.")
+        wanted = [names.get(name, name) for name in self.label_names]
+        times = Counter(wanted)
+        new = (
+            name if times[name] == 1 else f"{name} ({old})"
+            for old, name in zip(self.label_names, wanted, strict=True)
+        )
+        return replace(self, label_names=tuple(new))
 
     def take(self, rows: ArrayLike | slice) -> Dataset:
         """The rows with these numbers, in this order.

@@ -14,7 +14,6 @@ row or id, label, judgement.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io, _tables, _validation
 from unmask._names import Strings, unique_index
 from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
 
@@ -231,20 +230,22 @@ def read_judgements(
     if "label" not in first:
         pairs = _filter_pairs(path, shape)
         return _matrix(pairs[:, 0], pairs[:, 1], [Judgement.IGNORED] * len(pairs), shape, path)
-    text = b"".join(_io.blocks(path)).decode("utf-8-sig")
-    reader = csv.DictReader(text.splitlines(), delimiter="\t" if "\t" in first else ",")
-    key = "id" if "id" in (reader.fieldnames or ()) else "row"
-    _require({key, "label", "judgement"} <= set(reader.fieldnames or ()), path, first)
-    lines = list(reader)
+    source = _tables.open_table(path)
+    key = "id" if "id" in source.names else "row"
+    _require({key, "label", "judgement"} <= set(source.names), path, first)
+    lines = {
+        name: list(map(str, cells))
+        for name, cells in source.read([key, "label", "judgement"]).items()
+    }
     named = ids if key == "id" else None
-    rows = _positions([line[key] for line in lines], named, shape[0], path)
-    columns = _positions([line["label"] for line in lines], label_names, shape[1], path)
-    words = [(line["judgement"] or "").strip().lower() for line in lines]
+    rows = _positions(lines[key], named, shape[0], source)
+    columns = _positions(lines["label"], label_names, shape[1], source)
+    words = [word.strip().lower() for word in lines["judgement"]]
     for number, word in enumerate(words):
         if word not in WORDS:
             raise ValueError(
-                f"{path}, line {number + 2}: a judgement is positive, negative or ignore; got "
-                f"{word!r}."
+                f"{source.where(number)}: a judgement is positive, negative or ignore; got "
+                f"{word!r:.60}."
             )
     return _matrix(rows, columns, [WORDS[word] for word in words], shape, path)
 
@@ -271,15 +272,19 @@ def _filter_pairs(path: PathLike, shape: tuple[int, int]) -> Ints:
     return np.unique(pairs, axis=0)  # a pair given twice is still one pair
 
 
-def _positions(texts: list[str], names: Sequence[str] | None, size: int, path: PathLike) -> Ints:
+def _positions(
+    texts: list[str], names: Sequence[str] | None, size: int, source: _tables.Source
+) -> Ints:
     """Rows or labels by name, or by number counted from 0."""
     if names is not None:
         places = unique_index(Strings.of(names), "names").find(Strings.of(texts)).astype(np.int64)
     else:
-        places = np.array([int(text) if text.isdigit() else -1 for text in texts], dtype=np.int64)
+        numbers = (int(text) if len(text) < 10 and text.isdecimal() else -1 for text in texts)
+        places = np.array(list(numbers), dtype=np.int64)
     bad = np.flatnonzero((places < 0) | (places >= size))
     if bad.size:
-        raise ValueError(f"{path}, line {bad[0] + 2}: {texts[bad[0]]!r} is not in the data set.")
+        row = int(bad[0])
+        raise ValueError(f"{source.where(row)}: {texts[row]!r:.60} is not in the data set.")
     return places
 
 

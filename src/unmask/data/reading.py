@@ -22,6 +22,7 @@ from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
 from unmask.data.formats import FORMATS, Bases, read_one, read_pair
 from unmask.data.pairs import read_judgements
+from unmask.data.subjects import is_corpus, read_corpus
 from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
 
 
@@ -49,6 +50,7 @@ def read(
         read("tags.csv", text="title,abstract", labels="tags", id="id")
         read(frame, labels="tags")                        # pandas, polars, Arrow, a dict of columns
         read([["physics", "optics"], ["law"]])            # lists or sets of names
+        read("documents")                                 # a folder of Annif: .txt, .tsv or .key
 
     Parameters
     ----------
@@ -120,6 +122,10 @@ def read(
     if _tables.is_frame(path):
         return read_table(path, None, _column(labels), like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]
+    folder = path if part is None else path / part
+    if is_corpus(folder):
+        _refuse_settings(folder, table)
+        return read_corpus(folder, like)
     named = None if labels is None or _is_table(path, part, format) else labels
     files = _files_of(path, named, part, split, column, filter_labels)
     bases = _bases(base, like)
@@ -127,9 +133,7 @@ def read(
         dataset = read_table(files.data, form, _column(labels), like, table)
         like, names = None, False
     elif table:
-        raise ValueError(
-            f"{path} is no table, so that {', '.join(table)} mean nothing for it; leave them out."
-        )
+        _refuse_settings(path, table)
     elif files.data is None:
         dataset = read_pair(files.features, files.labels, format, bases)
     else:
@@ -142,6 +146,13 @@ def read(
     if files.split is not None:
         dataset = _with_rows(dataset, files.split, column or 0)
     return dataset
+
+
+def _refuse_settings(path: Path, table: TableOptions) -> None:
+    if table:
+        raise ValueError(
+            f"{path} is no table, so that {', '.join(table)} mean nothing for it; leave them out."
+        )
 
 
 def _column(labels: PathLike | None) -> str | None:
