@@ -117,9 +117,9 @@ def _by_topic(setting: Setting) -> Masked:
     return _depending(setting, SLOPE * np.where(better[topic[rows]], 1.0, -1.0))
 
 
-def _by_score(sign: int) -> Scenario:
-    """What the model finds obvious is kept more (+1) or less (−1) often."""
-    return lambda setting: _depending(setting, sign * SLOPE * _standardized(setting.scores))
+def by_score(slope: float) -> Scenario:
+    """What the model finds obvious is kept more, or with a negative slope less, often."""
+    return lambda setting: _depending(setting, slope * _standardized(setting.scores))
 
 
 def _compete(setting: Setting) -> Masked:
@@ -192,7 +192,7 @@ def _duplicated(setting: Setting) -> Masked:
     return Masked(sp.csr_array(masked.observed[twice]), masked.stated, twice)
 
 
-def _effort(correlation: float) -> Scenario:
+def effort(correlation: float) -> Scenario:
     """Labels of a row are kept or lost together: a Gaussian effect of the row, marginals right."""
 
     def scenario(setting: Setting) -> Masked:
@@ -215,8 +215,8 @@ SCENARIOS: dict[str, Scenario] = {
     "long rows lose more": _by_size(-1),
     "long rows lose less": _by_size(1),
     "by topic": _by_topic,
-    "kept more at high scores": _by_score(1),
-    "kept less at high scores": _by_score(-1),
+    "kept more at high scores": by_score(SLOPE),
+    "kept less at high scores": by_score(-SLOPE),
     "labels compete in pairs": _compete,
     "hierarchy closed": _hierarchy,
     "20 % of rows never annotated": _never_annotated,
@@ -225,8 +225,8 @@ SCENARIOS: dict[str, Scenario] = {
     "10 % spurious": _spurious(0.1),
     "non-empty rows only": _non_empty,
     "duplicated rows": _duplicated,
-    "row effort 0.3": _effort(0.3),
-    "row effort 0.8": _effort(0.8),
+    "row effort 0.3": effort(0.3),
+    "row effort 0.8": effort(0.8),
 }
 """By name; `right` is how the corrections assume it."""
 

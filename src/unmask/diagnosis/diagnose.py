@@ -20,9 +20,14 @@ from unmask.diagnosis.recording import recording
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate
+from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.models import reciprocal
 
+OF_INDEPENDENCE = frozenset(
+    {TestKind.COUNT_THINNING, TestKind.AUDIT_LEVEL, TestKind.AUDIT_SHAPE, TestKind.ROW,
+     TestKind.UNANNOTATED}
+)  # fmt: skip
+"""Tests that a stated row effort makes meaningless."""
 FEW = 4
 """Below as many observed positives a label's frequency is known to worse than ±50 %."""
 
@@ -51,7 +56,8 @@ def diagnose(
         Observed labels, dense or sparse; 1 where a label was observed.
     propensity : array of shape (L,) or PropensityEstimate
         Numbers in (0, 1]. An estimate is tested at the upper ends of its intervals: only what no
-        propensity in the interval can explain counts.
+        propensity in the interval can explain counts. Of a MaskModel, what it states (row effort,
+        unannotated rows, a slope, wrong labels) is not tested again.
     audit : pair of matrices of shape (m, L), optional
         Observed and complete labels of the same audited rows.
     k : tuple of int, default (1, 3, 5)
@@ -105,13 +111,16 @@ def diagnose(
         raise ValueError(f"labels of shape {matrix.shape} hold no label; there is nothing to test.")
     _validation.in_range(alpha, "alpha", 0, 1)
     p = _validation.propensity(propensity, matrix.shape[1])
-    highest = propensity.high if isinstance(propensity, PropensityEstimate) else p
+    stated = propensity.propensity if isinstance(propensity, MaskModel) else propensity
+    highest = stated.high if isinstance(stated, PropensityEstimate) else p
     places = tuple(_validation.positive_int(place, "k") for place in k)
     if not places:
         raise ValueError("k is empty; give at least one number of places, such as (1, 3, 5).")
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
     tests += _audit_tests(audit, p, rng, audited)
+    modelled = _modelled(propensity)
+    tests = [test for test in tests if test.kind not in modelled]
     corrected = holm([_named(test, _label_names(names, matrix.shape[1])) for test in tests])
     rejected = [test for test in corrected if test.adjusted <= alpha]
     figures = usability(matrix, p, places, rng)
@@ -121,7 +130,7 @@ def diagnose(
         *_cannot_judge(matrix, highest, alpha),
         *_contradicted(predictions, matrix, propensity, places),
         *_few_spurious(corrected, rejected),
-        *_not_tested(corrected, audit is not None),
+        *_not_tested(corrected, audit is not None, modelled),
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
         *_tail(matrix, p),
     ]
@@ -242,9 +251,23 @@ def _few_spurious(tests: list[Test], rejected: list[Test]) -> Iterator[Finding]:
             yield Finding(FindingKind.SPURIOUS_LABELS, "warning", test.values)
 
 
-def _not_tested(tests: list[Test], audited: bool) -> Iterator[Finding]:
+def _modelled(propensity: object) -> frozenset[TestKind]:
+    """Tests of what a mask model itself states, or that take labels to be lost independently."""
+    if not isinstance(propensity, MaskModel):
+        return frozenset()
+    kinds = set() if propensity.effort is None else set(OF_INDEPENDENCE)
+    if propensity.score_slope is not None:
+        kinds.add(TestKind.SCORE)
+    if propensity.spurious:
+        kinds.add(TestKind.SPURIOUS)
+    return frozenset(kinds)
+
+
+def _not_tested(
+    tests: list[Test], audited: bool, modelled: frozenset[TestKind]
+) -> Iterator[Finding]:
     """The tests that need an audit, or more than this one, and were not made."""
-    made = {test.kind for test in tests}
+    made = {test.kind for test in tests} | modelled
     missing = tuple(kind for kind in TestKind if kind.needs_audit and kind not in made)
     if missing:
         values = {"audited": float(audited)}

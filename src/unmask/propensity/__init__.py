@@ -28,13 +28,14 @@ from unmask.propensity.models import (
     temper,
 )
 from unmask.propensity.presets import PRESETS, Preset, preset
-from unmask.propensity.recapture import chapman, recapture
+from unmask.propensity.recapture import chao, chapman, recapture, snapshots
 from unmask.propensity.source import Propensity, Source, SourceKind, source_of
 from unmask.propensity.spec import MODELS, from_spec, read, write
 
 ESTIMATORS = {
     "audit": audit,
     "recapture": recapture,
+    "snapshots": snapshots,
     "model": from_model,
     "marginals": from_marginals,
 }
@@ -55,6 +56,7 @@ __all__ = [
     "SourceKind",
     "audit",
     "audit_plan",
+    "chao",
     "chapman",
     "clip",
     "constant",
@@ -68,6 +70,7 @@ __all__ = [
     "preset",
     "read",
     "recapture",
+    "snapshots",
     "source_of",
     "temper",
     "write",

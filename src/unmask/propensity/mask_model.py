@@ -243,6 +243,37 @@ class MaskModel:
         return f"MaskModel({len(self)} labels, {span}{stated})"
 
 
+def refuse_for_weights(propensity: object, *, normalized: bool) -> None:
+    """Raise where label weights cannot mean what a mask model says.
+
+    Weights 1/p are right under row effort and unannotated rows, since p is over all rows. Those
+    that divide a row's loss among its labels need to know how its labels are lost together, and
+    a slope needs scores.
+
+    Parameters
+    ----------
+    propensity : anything
+    normalized : bool
+
+    Raises
+    ------
+    ValueError
+        If the mask model has a slope, or row effort where weights are normalised.
+    """
+    if not isinstance(propensity, MaskModel):
+        return
+    if propensity.score_slope is not None:
+        raise ValueError(
+            "the mask depends on the model's scores; give weights a propensity per entry, "
+            "`mask.of_entries(labels, scores)`, or `mask.value`."
+        )
+    if normalized and propensity.effort is not None:
+        raise ValueError(
+            "normalised weights take the labels of a row to be lost independently, and this mask "
+            "has row effort or unannotated rows; use plain weights, or pass `mask.value`."
+        )
+
+
 def _kept(labels: sp.csr_array, mask: MaskModel, rng: np.random.Generator) -> sp.csr_array:
     """The true labels that are recorded; without row effort, those that `data.hide` keeps of p."""
     chance, threshold = mask.value[labels.indices], rng.random(labels.nnz)

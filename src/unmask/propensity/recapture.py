@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Unpack, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike
-from unmask.propensity.audit import Posterior, audit, label_counts
+from unmask.propensity.audit import AuditOptions, Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
 DRAWS = 400
@@ -72,10 +72,109 @@ def chapman(first: LabelsLike, second: LabelsLike) -> tuple[Floats, Floats]:
     return size, variance
 
 
+def chao(*lists: LabelsLike) -> tuple[Floats, Floats]:
+    """Chao's lower bound of how often each label truly occurs, and its variance.
+
+        N̂ = S + a f₁² / (2 f₂),    a = (t − 1) / t
+
+    with S rows in which any of t annotations has the label, f₁ in which exactly one and f₂ in
+    which exactly two have it. Annotators who all miss the same (hard) labels make it smaller than
+    the truth, never larger on average: hence a lower bound, and S / N̂ an upper bound of the
+    propensity of "any".
+
+    Parameters
+    ----------
+    *lists : matrices of shape (n, L)
+        At least two annotations of the same rows, dense or sparse.
+
+    Returns
+    -------
+    size, variance : arrays of shape (L,)
+        Where no row has a label twice, f₁ (f₁ − 1) / 2 stands for f₁² / (2 f₂).
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two lists, or shapes differ.
+
+    References
+    ----------
+    Chao, *Estimating the population size for capture-recapture data with unequal catchability*,
+    Biometrics 43 (1987).
+
+    Examples
+    --------
+    >>> size, variance = chao([[1], [1], [0], [1]], [[1], [0], [1], [1]], [[0], [0], [1], [1]])
+    >>> size.round(3)  # S = 4, once: 1, twice: 2
+    array([4.167])
+    """
+    if len(lists) < 2:
+        raise ValueError(f"give at least two annotations of the same rows; got {len(lists)}.")
+    checked = [_validated_annotations(lists[0], each)[1] for each in lists]
+    times = sp.csr_array(sum(checked[1:], checked[0]))
+    once, twice, any_of = (
+        np.bincount(times.indices[chosen], minlength=times.shape[1]).astype(np.float64)
+        for chosen in (times.data == 1, times.data == 2, times.data > 0)
+    )
+    a = (len(lists) - 1) / len(lists)
+    ratio = once / np.maximum(twice, 1)
+    some = a * once * ratio / 2
+    none = a * once * (once - 1) / 2
+    size = any_of + np.where(twice > 0, some, none)
+    spread = twice * (a * ratio**2 / 2 + a**2 * ratio**3 + a**2 * ratio**4 / 4)
+    alone = (
+        none + a**2 * once * (2 * once - 1) ** 2 / 4 - a**2 * once**4 / (4 * np.maximum(size, 1))
+    )
+    return size, np.where(twice > 0, spread, np.maximum(alone, 0.0))
+
+
+def snapshots(
+    earlier: LabelsLike, later: LabelsLike, **options: Unpack[AuditOptions]
+) -> PropensityEstimate:
+    """Upper bounds of the propensities of the earlier labels, from the same rows labelled later.
+
+        P(E | Y* = 1) = P(E | L) P(L | Y* = 1) ≤ P(E | L)    if what was there earlier stays
+
+    Of the labels that the later snapshot has, the share that the earlier one had already is at
+    least the propensity: what both lack is counted nowhere. So corrections with it are too small
+    rather than too large, as long as labels are added for no other reason than being missing.
+
+    Parameters
+    ----------
+    earlier, later : matrices of shape (n, L)
+        The same rows at two dates, dense or sparse. Labels that were withdrawn are left out.
+    **options : AuditOptions
+        counts, n, curve, confidence and seed, as in `audit`.
+
+    Returns
+    -------
+    PropensityEstimate
+        Its intervals are those of P(E | L); the lower ends bound nothing.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or an option is out of its range.
+
+    Examples
+    --------
+    >>> from unmask import data, propensity
+    >>> truth = data.synthetic.independent(2000, 5, seed=0)
+    >>> later = data.hide(truth, propensity.constant(5, 0.8), seed=1)
+    >>> earlier = data.hide(later, propensity.constant(5, 0.5), seed=2)
+    >>> float(propensity.snapshots(earlier, later, curve="free").value.mean().round(1))  # true: 0.4
+    0.5
+    """
+    _, later_labels, both = _validated_annotations(earlier, later)
+    estimate = audit(both, later_labels, **options)
+    note = "an upper bound: labels that both snapshots lack are counted nowhere."
+    return replace(estimate, method="snapshots", notes=(note, *estimate.notes))
+
+
 def recapture(
     first: LabelsLike,
     second: LabelsLike,
-    *,
+    *more: LabelsLike,
     of: str = "first",
     counts: ArrayLike | None = None,
     n: int | None = None,
@@ -83,14 +182,15 @@ def recapture(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> PropensityEstimate:
-    """Propensities of the `first` annotation, or of labels found by "either".
+    """Propensities of the `first` annotation, or of labels found by "either" (any) of them.
 
         m | n₂ ~ Bin(n₂, p₁),    p(found by either) = 1 − (1 − p₁)(1 − p₂)
 
     Parameters
     ----------
-    first, second : matrices of shape (n, L)
-        Two independent annotations of the same rows, dense or sparse.
+    first, second, *more : matrices of shape (n, L)
+        Independent annotations of the same rows, dense or sparse. More than two count as two: the
+        first, and what any other found.
     of : {"first", "either"}, default "first"
         Whose propensities.
     counts : array of shape (L,), optional
@@ -126,6 +226,12 @@ def recapture(
     0.6
     """
     _validation.one_of(of, ("first", "either"), "annotation")
+    for each in more:
+        second = sp.csr_array(
+            _validated_annotations(second, each)[0].maximum(
+                _validation.labels(each, name="annotation")
+            )
+        )
     first_labels, second_labels, both = _validated_annotations(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
     of_first = replace(estimate(both, second_labels), method="recapture")

@@ -35,6 +35,8 @@ class SourceKind(StrEnum):
     FILE = "file"
     AUDIT = "audit"
     RECAPTURE = "recapture"
+    SNAPSHOTS = "snapshots"
+    """The same rows at two dates: upper bounds."""
     MODEL = "model"
     """A classifier's probabilities (Elkan & Noto)."""
     MARGINALS = "marginals"
@@ -211,6 +213,7 @@ _SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
     SourceKind.FILE: lambda source: f"the propensities in {source.name}",
     SourceKind.AUDIT: lambda source: f"the audit{_rows(source)}",
     SourceKind.RECAPTURE: lambda source: f"the recapture estimate{_rows(source)}",
+    SourceKind.SNAPSHOTS: lambda source: f"upper bounds from two snapshots{_rows(source)}",
     SourceKind.MODEL: lambda source: f"propensities from a classifier{_rows(source)}",
     SourceKind.MARGINALS: lambda source: f"true label frequencies from elsewhere{_rows(source)}",
     SourceKind.COUNTS: lambda _: "counts of kept and lost labels",

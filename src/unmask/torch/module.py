@@ -12,6 +12,7 @@ from unmask import _validation, losses
 from unmask._kernels.weights import gauss_legendre
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.losses import Loss, Observed, _loss
+from unmask.propensity.mask_model import refuse_for_weights
 from unmask.propensity.models import reciprocal
 from unmask.torch.targets import invalid_rows, label_index
 from unmask.weights import CORRECTIONS, Weights, count_distribution, formulas
@@ -105,6 +106,7 @@ class MissingLabelLoss(nn.Module):
         )
         self.tau = _validation.in_range(tau, "tau", 0, 1)
         _refuse(self.loss, correction, normalized, labels)
+        refuse_for_weights(propensity, normalized=normalized)
         values = _validation.propensity(propensity)
         inverse = np.append(reciprocal(values), 0)
         self.register_buffer("inverse_propensity", torch.as_tensor(inverse))

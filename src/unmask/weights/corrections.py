@@ -23,6 +23,7 @@ from unmask._settings import setting
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.propensity import temper
+from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights.counts import distribution_of
 from unmask.weights.formulas import REDUCTIONS, refuse_combination, weigh
 from unmask.weights.normalized import StoredEntries, stored_entries
@@ -43,6 +44,8 @@ def obeying(correction: Correction) -> Correction:
     def corrected(
         labels: LabelsLike | Dataset, propensity: PropensityLike | None = None, **form: Any
     ) -> Weights:
+        default = "empirical_bayes" in correction.__name__
+        refuse_for_weights(propensity, normalized=form.get("normalized", default))
         if not isinstance(labels, Dataset):
             return correction(labels, propensity, **form)
         pairs = labels.obeyed
