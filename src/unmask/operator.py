@@ -91,6 +91,12 @@ class Estimate:
         How far rounding may have moved an enumerated value: terms of either sign cancel.
     exact : (n,) bool
         Whether every subset was visited.
+
+    Examples
+    --------
+    >>> how_many = unbiased(lambda sets, row: sets.sum(axis=1), [[1, 1], [0, 0]], [0.5, 0.25])
+    >>> how_many.value, how_many.exact, bool((how_many.rounding < 1e-12).all())
+    (array([6., 0.]), array([ True,  True]), True)
     """
 
     value: Floats

@@ -35,6 +35,12 @@ def set_threads(count: int | None) -> None:
     ------
     ValueError
         If `count` is below 1.
+
+    Examples
+    --------
+    >>> import unmask
+    >>> unmask.set_threads(1)
+    >>> unmask.set_threads(None)  # one per core again
     """
     global _chosen_threads
     _chosen_threads = _counted(count)

@@ -19,6 +19,14 @@ class Unseen(NamedTuple):
         Their names.
     pairs : int
         How often they occur, over all rows.
+
+    Examples
+    --------
+    >>> train = Dataset(None, [[1, 1]], label_names=("art", "law"))
+    >>> test = Dataset(None, [[1, 1], [0, 1]], label_names=("law", "tax"))
+    >>> names, pairs = unseen(test, train)
+    >>> names, pairs
+    (('tax',), 2)
     """
 
     names: tuple[str, ...]

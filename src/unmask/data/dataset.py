@@ -33,6 +33,18 @@ class Source:
         The number that the files count (labels, features) from.
     details : mapping of str to str
         Of a table: its layout, the columns that were taken, separator and delimiter.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from unmask import data
+    >>> path = Path(tempfile.mkdtemp()) / "recipes.csv"
+    >>> path.write_text("text,labels\\nboil an egg,heat\\nbrew tea,drink;heat\\n")
+    49
+    >>> source = data.read(path).source
+    >>> source.format, source.compression, source.details["labels"], source.details["delimiter"]
+    ('csv', ('none',), 'labels', ';')
     """
 
     paths: tuple[str, ...]

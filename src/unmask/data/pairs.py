@@ -28,7 +28,15 @@ from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
 
 
 class Judgement(IntEnum):
-    """What is known of a pair."""
+    """What is known of a pair.
+
+    Examples
+    --------
+    >>> from unmask.data import Dataset
+    >>> read = Dataset(None, [[1, 1]], judgements=[[Judgement.NEGATIVE, Judgement.POSITIVE]])
+    >>> read.judgements.toarray()
+    array([[-1.,  1.]], dtype=float32)
+    """
 
     NEGATIVE = -1
     POSITIVE = 1

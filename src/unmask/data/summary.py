@@ -35,6 +35,14 @@ class Description:
         The most labels of a row, the most rows of a label.
     label_count_histogram : integers of shape (largest_row + 1,)
         Entry m is the number of rows with m labels.
+
+    Examples
+    --------
+    >>> counts = describe(Dataset(None, [[1, 1, 0], [0, 0, 0]]))
+    >>> counts.n, counts.L, counts.unused_labels, counts.tail_labels
+    (2, 3, 1, 2)
+    >>> round(counts.tail_share, 2)
+    0.67
     """
 
     n: int

@@ -322,7 +322,13 @@ def load(path: PathLike, *, verify: bool = True) -> LinearModel:
 
     Examples
     --------
-    See `save`.
+    >>> import tempfile
+    >>> from unmask import linear
+    >>> folder = tempfile.mkdtemp() + "/model"
+    >>> model, log = linear.train(np.eye(2), np.eye(2, dtype=int))
+    >>> linear.save(folder, model)
+    >>> linear.load(folder).n_labels
+    2
     """
     return load_manifest(*complete(path), verify=verify)
 

@@ -51,6 +51,13 @@ class Shard:
     weights : (labels, features) float32
         Dense or CSR.
     bias : (labels,) float32
+
+    Examples
+    --------
+    >>> from unmask import linear
+    >>> model, log = linear.train(np.eye(2), np.eye(2, dtype=int))
+    >>> [(part.weights.shape, part.bias.shape) for part in model.shards]
+    [((2, 2), (2,))]
     """
 
     weights: WeightMatrix
@@ -184,6 +191,16 @@ def text_features(model: LinearModel, texts: Iterable[str]) -> sp.csr_array:
     ------
     ValueError
         If the model was not trained on texts.
+
+    Examples
+    --------
+    >>> from unmask import data
+    >>> words = data.Vocabulary(("egg", "tea"))
+    >>> shards = (Shard(np.float32([[1, 0], [0, 1]]), np.float32([0, 0])),)
+    >>> model = LinearModel(shards, "logistic", idf=np.array([1.0, 1.0]), vocabulary=words)
+    >>> text_features(model, ["boil an egg", "tea, more tea"]).toarray()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     if model.vocabulary is None or model.idf is None:
         raise ValueError("the model was not trained on texts; give it features instead.")

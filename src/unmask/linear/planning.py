@@ -54,6 +54,12 @@ class Plan:
         What the model will take on disk.
     sampled : int
         The labels from which time and size were extrapolated.
+
+    Examples
+    --------
+    >>> needs = plan(np.eye(4), np.eye(4, dtype=int))
+    >>> needs.rows, needs.features, needs.labels, needs.to_dict()["tasks"]
+    (4, 4, 4, 1)
     """
 
     rows: int

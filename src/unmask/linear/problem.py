@@ -43,11 +43,36 @@ SLICE = 1 << 24
 
 
 class UnconvergedWarning(UserWarning):
-    """Some labels ran out of iterations."""
+    """Some labels ran out of iterations.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from unmask import linear
+    >>> features, labels = np.eye(4), np.eye(4, dtype=int)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model, log = linear.train(features, labels, linear.Recipe(tol=1e-12, max_iter=1))
+    >>> {each.category.__name__ for each in caught}
+    {'UnconvergedWarning'}
+    """
 
 
 class NonConvexWarning(UserWarning):
-    """Some labels have a problem that is not convex; what was found is a local minimum."""
+    """Some labels have a problem that is not convex; what was found is a local minimum.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from unmask import linear
+    >>> features, labels = np.ones((10, 1)), np.eye(10, 1, dtype=int)
+    >>> recipe = linear.Recipe(loss="squared_hinge", correction="unbiased")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model, log = linear.train(features, labels, recipe, propensity=[0.5])
+    >>> {each.category.__name__ for each in caught}
+    {'NonConvexWarning'}
+    """
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,17 @@ class Observed:
         Label numbers.
     pos, cut : (n, m) floats
         Their weights; the same object where they are equal.
+
+    Examples
+    --------
+    >>> from unmask import losses, weights
+    >>> observed = losses.observed(weights.bound([[1, 0, 1], [0, 1, 0]], [0.5, 0.5, 0.25]))
+    >>> observed.index
+    array([[0, 2],
+           [1, 0]])
+    >>> observed.pos
+    array([[3., 7.],
+           [3., 0.]])
     """
 
     index: Array

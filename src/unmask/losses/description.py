@@ -22,7 +22,17 @@ from unmask.weights import CORRECTIONS, Weights
 
 
 class UnboundedLossWarning(UserWarning):
-    """The chosen loss can be driven to −∞ on the training data."""
+    """The chosen loss can be driven to −∞ on the training data.
+
+    Examples
+    --------
+    >>> from unmask import losses
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     losses.warn_if_unbounded(losses.hinge, "unbiased")
+    >>> caught[0].category.__name__
+    'UnboundedLossWarning'
+    """
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,13 @@ class Description:
         The metric that the loss is consistent for with unbiased weights.
     words : str
         All of it as sentences.
+
+    Examples
+    --------
+    >>> from unmask import losses, weights
+    >>> about = losses.squared_hinge.describe(weights.bound([[1, 0]], [0.25, 0.5]))
+    >>> about.convex, about.bounded_below, about.lower_bound, about.largest_weight
+    (True, True, 0.0, 7.0)
     """
 
     loss: str

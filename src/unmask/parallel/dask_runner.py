@@ -45,6 +45,14 @@ class DaskRunner:
         If no worker comes in time, or one cannot import this package.
     ValueError
         If a worker has another version of it.
+
+    Examples
+    --------
+    With a scheduler that runs already; `connect("tcp://…")` opens and closes the client itself.
+
+    >>> from distributed import Client  # doctest: +SKIP
+    >>> with Client("tcp://scheduler:8786") as client:  # doctest: +SKIP
+    ...     sorted(DaskRunner(client).run(work, tasks))
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE) -> None:

@@ -28,6 +28,11 @@ class Resources(NamedTuple):
         Threads of each; of the largest, where they differ.
     memory : int or None
         Bytes of the smallest worker; None if unknown.
+
+    Examples
+    --------
+    >>> LocalRunner().resources().workers
+    1
     """
 
     workers: int
@@ -36,7 +41,15 @@ class Resources(NamedTuple):
 
 
 class Runner(Protocol):
-    """Runs tasks: `LocalRunner` here, `DaskRunner` on a cluster."""
+    """Runs tasks: `LocalRunner` here, `DaskRunner` on a cluster.
+
+    Examples
+    --------
+    >>> def squares(runner: Runner, numbers: list[int]) -> list[int]:
+    ...     return [square for _, square in sorted(runner.run(lambda _, x: x * x, numbers))]
+    >>> squares(LocalRunner(), [1, 2, 3])
+    [1, 4, 9]
+    """
 
     def run(
         self,
@@ -79,7 +92,13 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """This process and its threads; inside `joblib.parallel_config`, the backend named there."""
+    """This process and its threads; inside `joblib.parallel_config`, the backend named there.
+
+    Examples
+    --------
+    >>> sorted(LocalRunner().run(lambda shared, task: shared + task, [1, 2], 10))
+    [(0, 11), (1, 12)]
+    """
 
     def run(
         self,

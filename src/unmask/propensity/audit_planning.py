@@ -70,6 +70,13 @@ class AuditPlan:
         The same expected after auditing blindly for the same cost.
     labels : array of shape (L,)
         Each label's share in the uncertainty as things stand.
+
+    Examples
+    --------
+    >>> top = TopK([[0], [0], [1], [1]], [[0.9], [0.8], [0.9], [0.8]])
+    >>> plan = audit_plan(top, [[1, 0], [1, 0], [0, 0], [0, 1]], [0.9, 0.2], budget=2)
+    >>> plan.cost, round(plan.before, 2), round(plan.uniform, 2), round(plan.after, 2)
+    (2.0, 1.86, 1.55, 1.37)
     """
 
     rows: Ints

@@ -54,6 +54,17 @@ class CurveFit:
         Values of (a, b, concentration, scale) that the data allow.
     log_likelihood : float
         At the maximum, without the binomial coefficients.
+
+    Examples
+    --------
+    >>> from unmask import propensity
+    >>> true_labels = np.tile([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 0, 0]], (50, 1))
+    >>> observed = true_labels * (np.arange(200)[:, None] % 10 < [8, 6, 4])
+    >>> curve = propensity.audit(observed, true_labels).curve
+    >>> curve.free, sorted(curve.intervals)
+    (False, ['a', 'b', 'concentration'])
+    >>> curve.level_at(np.array([2.0, 20.0, 200.0])).round(2)
+    array([0.19, 0.29, 0.79])
     """
 
     a: float

@@ -19,6 +19,11 @@ class Preset:
         Jain's constants.
     shape : (features, labels, training rows, test rows), optional
         As published.
+
+    Examples
+    --------
+    >>> preset("Wikipedia-500K").a, preset("Wikipedia-500K").b
+    (0.5, 0.4)
     """
 
     name: str

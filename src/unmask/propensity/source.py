@@ -19,7 +19,14 @@ from unmask._typing import Floats
 
 
 class SourceKind(StrEnum):
-    """What states the propensities."""
+    """What states the propensities.
+
+    Examples
+    --------
+    >>> from unmask import propensity
+    >>> propensity.constant(2, 0.5).source.kind is SourceKind.CONSTANT
+    True
+    """
 
     NONE = "none"
     """There are none: labels are taken as complete."""

@@ -54,6 +54,13 @@ class CountDistribution:
         Whether the gap is within the tolerance.
     without_empty : bool
         Whether all of this is given that a row shows a label, π the distribution of such rows.
+
+    Examples
+    --------
+    >>> labels = [[1, 1]] * 25 + [[1, 0]] * 25 + [[0, 1]] * 25 + [[0, 0]] * 25
+    >>> fit = count_distribution(labels, [0.5, 0.5])
+    >>> fit.propensity, fit.rows, fit.converged, fit.without_empty
+    (0.5, array([25, 50, 25]), True, False)
     """
 
     propensity: float

@@ -101,6 +101,13 @@ class Samples:
         0 or 1.
     weights : (s,) floats
         Sample weights, none negative.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> problem = to_samples(weights.vanilla([[1, 1], [0, 1], [1, 0]]), label=0)
+    >>> problem.rows, problem.targets.tolist(), problem.weights
+    (array([1, 0, 2]), [0, 1, 1], array([1., 1., 1.]))
     """
 
     rows: Ints

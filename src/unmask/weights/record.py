@@ -140,7 +140,12 @@ def read(path: PathLike) -> Weights:
 
     Examples
     --------
-    See `write`.
+    >>> import tempfile
+    >>> from unmask import weights
+    >>> path = tempfile.mkdtemp() + "/weights.npz.zst"
+    >>> weights.write(path, weights.unbiased([[1, 0]], [0.5, 0.5]))
+    >>> weights.read(path).pos.toarray()
+    array([[2., 0.]])
     """
     if not archive.recognised(path):
         raise ValueError(f"{os.fspath(path)} is not a file that `weights.write` made.")
