@@ -7,10 +7,10 @@ order, give to the last bit what one call on all rows gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,15 +31,16 @@ from unmask.metrics import (
     scored,
     state,
 )
+from unmask.metrics.groups import Part, by_group, by_label_group
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import judge_run
-from unmask.metrics.options import EvaluatorOptions
+from unmask.metrics.options import EvaluatorOptions, GroupedOptions
 from unmask.metrics.plan import Plan
 from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.run import Run
-from unmask.metrics.table import Estimate, Table
+from unmask.metrics.table import Estimate, Table, Tables
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.models import reciprocal
@@ -56,6 +57,7 @@ OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1"
 """What is estimated of sets if nothing is said."""
 
 
+@overload
 def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
@@ -67,7 +69,36 @@ def evaluate(
     audit: Judgements | None = None,
     covariates: CovariatesLike | None = None,
     **options: Unpack[EvaluatorOptions],
-) -> Table:
+) -> Table: ...
+
+
+@overload
+def evaluate(
+    top: Predictions,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | PropensityEstimate | None = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    estimators: Sequence[str] | None = None,
+    draws: int = propensity_uncertainty.DRAWS,
+    audit: Judgements | None = None,
+    covariates: CovariatesLike | None = None,
+    **options: Unpack[GroupedOptions],
+) -> Tables: ...
+
+
+def evaluate(
+    top: Predictions,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | PropensityEstimate | None = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    estimators: Sequence[str] | None = None,
+    draws: int = propensity_uncertainty.DRAWS,
+    audit: Judgements | None = None,
+    covariates: CovariatesLike | None = None,
+    **options: Unpack[GroupedOptions],
+) -> Table | Tables:
     """Estimate metrics of rankings and sets from observed labels, with their uncertainty.
 
     Parameters
@@ -100,12 +131,15 @@ def evaluate(
         With an audit, what else is known of all rows or pairs, such as the answers of another
         judge; it can only narrow measured estimates, not bias them.
     **options : EvaluatorOptions
-        confidence, interval, replicates, seed, tau, clip and fraction, as in `Evaluator`.
+        confidence, interval, replicates, seed, tau, clip and fraction, as in `Evaluator`; and
+        `groups`, a name for each of n rows, `label_groups`, one for each of L labels, or
+        `by="label"`, every label being a group.
 
     Returns
     -------
     Table
-        By (metric, estimator): value, standard error, interval and verdict.
+        By (metric, estimator): value, standard error, interval and verdict. With groups, `Tables`
+        by name of group: `tables["1999"]["micro-F1", "unbiased"].details["differs"]`.
 
     Raises
     ------
@@ -130,10 +164,26 @@ def evaluate(
     """
     if metrics is None:
         metrics = default_metrics(top)
+    groups, label_groups = options.pop("groups", None), options.pop("label_groups", None)
+    if (by := options.pop("by", None)) is not None:
+        _validation.one_of(by, ["label"], "by")
+        label_groups = _label_names(top, labels)
+    plain = cast(EvaluatorOptions, options)
+    if groups is not None or label_groups is not None:
+        names = list(metrics)
+
+        def of_part(part: Part) -> Table:
+            predictions, observed, p = part
+            table: Table = evaluate(
+                predictions, observed, p, metrics=names, estimators=estimators, draws=draws, **plain
+            )
+            return table
+
+        return _by_groups(of_part, (top, labels, propensity), groups, label_groups, audit)
     if (pairs := judged_pairs(labels)) is not None:
         table = evaluate(
             pairs.predictions(top), pairs.labels, pairs.propensity(propensity), metrics=metrics,
-            estimators=estimators, draws=draws, audit=audit, covariates=covariates, **options,
+            estimators=estimators, draws=draws, audit=audit, covariates=covariates, **plain,
         )  # fmt: skip
         return pairs.noted(table)
     if audit is not None:
@@ -141,16 +191,16 @@ def evaluate(
 
         return beside_measured(
             as_top(top, metrics), labels, audit, metrics, covariates=covariates,
-            confidence=options.get("confidence", 0.95), estimators=estimators,
+            confidence=plain.get("confidence", 0.95), estimators=estimators,
             stated=lambda names, known: evaluate(
-                top, labels, propensity, metrics=names, estimators=known, draws=draws, **options
+                top, labels, propensity, metrics=names, estimators=known, draws=draws, **plain
             ),
         )  # fmt: skip
     chosen, scores = estimators or default_estimators(propensity), top
-    again = None if propensity is None else _Again(top, labels, propensity, options)
+    again = None if propensity is None else _Again(top, labels, propensity, plain)
     if isinstance(propensity, PropensityEstimate | MaskModel) and not of_scores(metrics):
         top = as_top(top, metrics)
-    quick: EvaluatorOptions = {**options, "interval": "normal"}
+    quick: EvaluatorOptions = {**plain, "interval": "normal"}
 
     def once(p: PropensityLike | None, settings: EvaluatorOptions) -> Table:
         def evaluated(known: PropensityLike | None) -> Table:
@@ -161,7 +211,7 @@ def evaluate(
         return evaluated(p)
 
     def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
-        yield {"": once(p, options)}
+        yield {"": once(p, plain)}
         for vector in drawn:
             yield {"": once(vector, quick)}
 
@@ -169,9 +219,9 @@ def evaluate(
         evaluation,
         propensity,
         draws=draws,
-        seed=options.get("seed", 0),
-        confidence=options.get("confidence", 0.95),
-        interval=options.get("interval", "normal"),
+        seed=plain.get("seed", 0),
+        confidence=plain.get("confidence", 0.95),
+        interval=plain.get("interval", "normal"),
     )
     table = judge_run(tables[""])
     if mask_tables.needs_more(propensity):
@@ -179,6 +229,35 @@ def evaluate(
     if again is None or table.run is None or table.run.complete:
         return table
     return replace(table, estimates=tuple(map(again.based, table)))
+
+
+def _label_names(top: Predictions, labels: LabelsLike | Dataset) -> Sequence[str]:
+    """The names of labels, or their numbers."""
+    if isinstance(top, LabelSets) and top.names is not None:
+        return top.names
+    if isinstance(labels, Dataset):
+        raise ValueError("groups are formed of matrices; give the labels of the data set.")
+    count = _validation.width(labels, "labels")
+    return [str(label) for label in range(count)]
+
+
+def _by_groups(
+    of_part: Callable[[Part], Table],
+    whole: Part,
+    groups: Sequence[object] | None,
+    label_groups: Sequence[object] | None,
+    audit: Judgements | None,
+) -> Tables:
+    """Tables by group of rows or of labels."""
+    if audit is not None or (groups is not None and label_groups is not None):
+        raise ValueError(
+            "give groups of rows or of labels, and no audit: an audit is planned for all rows."
+        )
+    if isinstance(whole[1], Dataset):
+        raise ValueError("groups are formed of matrices; give the labels of the data set.")
+    if groups is not None:
+        return by_group(of_part, whole, groups)
+    return by_label_group(of_part, whole, label_groups or ())
 
 
 @dataclass(frozen=True)

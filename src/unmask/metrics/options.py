@@ -7,7 +7,7 @@ Functions that pass options on take `**options: Unpack[…]` of these; defaults 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class SharedOptions(TypedDict, total=False):
@@ -32,6 +32,17 @@ class EvaluatorOptions(SharedOptions, total=False):
     """"normal" (default), "percentile" or "bca"."""
     fraction: float
     """For `filtered`: the share of rows left out, half at either end; 0.01 by default."""
+
+
+class GroupedOptions(EvaluatorOptions, total=False):
+    """The options of an evaluation by group; one of them is given."""
+
+    groups: Sequence[object]
+    """The group of each of n rows."""
+    label_groups: Sequence[object]
+    """The group of each of L labels."""
+    by: Literal["label"]
+    """A table for every label."""
 
 
 class EvaluateOptions(EvaluatorOptions, total=False):
