@@ -33,6 +33,7 @@ from unmask.predictions import TopK
 
 NO_ARRAYS = {
     "data.describe", "data.label_matrix", "data.limits", "data.parts", "data.read",
+    "data.read_judgements", "data.subject_labels",
     "data.same_labels", "data.unseen", "data.vocabulary", "data.write", "propensity.constant",
     "propensity.preset", "propensity.read", "propensity.source_of", "propensity.write",
     "weights.read", "weights.write",
@@ -150,7 +151,9 @@ DENSE: dict[str, Form] = {
 }
 FORMS = [("labels", name) for name in SPARSE] + [("features", name) for name in SPARSE]
 FORMS += [("p", name) for name in DENSE] + [("scores", name) for name in DENSE]
-CURVES = {"propensity.recapture", "propensity.audit", "propensity.from_model"}
+CURVES = {
+    "propensity.recapture", "propensity.audit", "propensity.from_model", "propensity.snapshots",
+}  # fmt: skip
 """Fit a curve, half a second each: here with a few forms, with all of them in `make test-slow`."""
 FEW = ("unsorted", "read-only", "dense", "tensor", "float32")
 

@@ -74,6 +74,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
             TopK.from_scores(GIVEN["scores"], 3), g["labels"], g["p"], budget=5
         ).rows
     ),
+    "propensity.chao": lambda g: propensity.chao(HALF, g["labels"]),
     "propensity.chapman": lambda g: propensity.chapman(HALF, g["labels"]),
     "propensity.clip": lambda g: propensity.clip(g["p"], 0.3),
     "propensity.from_counts": lambda g: (
@@ -90,6 +91,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "propensity.jain_curve": lambda g: propensity.jain_curve(np.arange(12), 80),
     "propensity.from_spec": lambda g: propensity.from_spec("jain", g["labels"]),
     "propensity.recapture": lambda g: propensity.recapture(HALF, g["labels"]).value,
+    "propensity.snapshots": lambda g: propensity.snapshots(HALF, g["labels"], curve="free").value,
     "propensity.temper": lambda g: propensity.temper(g["p"], 0.5),
     "weights.bound": lambda g: _weights(weights.bound(g["labels"], g["p"], normalized=True)),
     "weights.count_distribution": lambda g: (
