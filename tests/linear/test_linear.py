@@ -87,8 +87,10 @@ OTHER_CODES = {
     "check_methods_subset_invariance",
     "check_pipeline_consistency",
     "check_readonly_memmap_input",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
 }
-"""Checks whose labels are coded 1 and 2 in scikit-learn 1.6, where 0 and 1 would be right."""
+"""Checks whose labels are coded 1 and 2, or 0 to 2, in scikit-learn 1.6: 0 and 1 would be right."""
 if sklearn.__version__.startswith("1.6."):
     SINGLE_LABEL |= OTHER_CODES
 

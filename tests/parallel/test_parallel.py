@@ -249,6 +249,10 @@ def test_joblib_says_how_many_jobs_there_are() -> None:
 # Plans
 
 
+SMALL_OBJECTS = 1 << 15
+"""Bytes that Python and numpy hold beside the arrays; numpy 1.26 some thousand more than 2.x."""
+
+
 def test_a_plan_counts_and_a_task_stays_within_it() -> None:
     """Peak memory of a block, as numpy allocates it, is below what the plan says and not far."""
     import tracemalloc
@@ -272,7 +276,8 @@ def test_a_plan_counts_and_a_task_stays_within_it() -> None:
         blocks.train_block(blocks.Common(given.common, 0.0), block)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert 0.4 < peak / planning.task_bytes(given, 64) < 1, loss
+        assert 0.4 * planning.task_bytes(given, 64) < peak, loss
+        assert peak < planning.task_bytes(given, 64) + SMALL_OBJECTS, loss
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,8 @@ class Propensity(np.ndarray[Any, np.dtype[np.float64]]):
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         """What is computed is no propensity any more."""
-        return array[()] if return_scalar else array
+        plain = np.asarray(array)  # before numpy 2, `array` is a propensity here, of any dimension
+        return plain[()] if return_scalar or plain.ndim == 0 else plain
 
     def __reduce__(self) -> tuple[Callable[..., Propensity], tuple[Floats, Source]]:
         """Copies in other processes keep the source."""

@@ -277,8 +277,8 @@ def test_wrong_propensities_are_refuted_by_an_audit_and_right_ones_are_not() -> 
 
 def test_spurious_labels_are_found_and_make_corrections_doubtful() -> None:
     top, labels, true, p = _problem()
-    added = sp.csr_array(((labels + sp.random_array(
-        labels.shape, density=0.02, rng=np.random.default_rng(4))) > 0).astype(float))  # fmt: skip
+    wrong_labels = np.random.default_rng(4).random(labels.shape) < 0.02
+    added = sp.csr_array(((labels.toarray() > 0) | wrong_labels).astype(float))
     plan = audit.plan(top, added, budget=200, seed=1)
     table = evaluate(top, added, p, metrics=["P@5"], audit=audit.from_rows(plan, true[plan.rows]))
     wrong = 1 - (added.multiply(true).sum() / added.sum())
@@ -303,7 +303,8 @@ def test_another_judge_narrows_and_a_biased_one_does_not_bias() -> None:
     exact_value = exact(top, true.toarray(), "R@5")
     (plain,) = measure(top, labels, judged, metrics=["R@5"])
     (good,) = measure(top, labels, judged, metrics=["R@5"], covariates=true)
-    noise = sp.random_array(true.shape, density=0.3, rng=np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    noise = sp.csr_array(rng.random(true.shape) * (rng.random(true.shape) < 0.3))
     (bad,) = measure(top, labels, judged, metrics=["R@5"], covariates=noise)
     assert good.standard_error < 0.7 * plain.standard_error
     for each in (plain, good, bad):
