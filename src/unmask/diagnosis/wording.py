@@ -297,8 +297,8 @@ TESTS: Mapping[TestKind, WordingOfTest] = {
         "with `{covariate}` the odds of being kept change by the factor {odds_factor:.2f} per "
         "standard deviation".format_map,
         _plain(
-            DEPENDENT + "Estimate propensities for each group of rows (`propensity.audit` of its "
-            "rows). " + MEASURED
+            DEPENDENT + "If it names groups of rows, estimate their propensities, "
+            "`propensity.audit(…, groups=…)`, and give `evaluate` those of entries. " + MEASURED
         ),
     ),
     TestKind.UNANNOTATED: WordingOfTest(

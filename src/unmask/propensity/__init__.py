@@ -16,6 +16,7 @@ from unmask.propensity.audit_planning import AuditPlan, audit_plan
 from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit
+from unmask.propensity.grouped import GroupedPropensities
 from unmask.propensity.marginals import from_marginals
 from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.model import PropensityModel
@@ -47,6 +48,7 @@ __all__ = [
     "PRESETS",
     "AuditPlan",
     "CurveFit",
+    "GroupedPropensities",
     "MaskModel",
     "Preset",
     "Propensity",

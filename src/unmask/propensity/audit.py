@@ -38,6 +38,7 @@ from unmask.propensity import judged
 from unmask.propensity.effort_estimate import estimate_effort
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
+from unmask.propensity.grouped import GroupedPropensities, fit_groups
 from unmask.propensity.mask_model import MOST_SPURIOUS, MaskModel
 from unmask.propensity.score_slope import fit_slope, scores_of
 
@@ -81,6 +82,16 @@ def audit(
     observed: LabelsLike,
     complete: LabelsLike | Judgements,
     *,
+    groups: ArrayLike,
+    **options: Unpack[AuditOptions],
+) -> GroupedPropensities: ...
+
+
+@overload
+def audit(
+    observed: LabelsLike,
+    complete: LabelsLike | Judgements,
+    *,
     mask: Literal["score"],
     scores: TopK | ScoresLike,
     **options: Unpack[AuditOptions],
@@ -93,13 +104,14 @@ def audit(
     *,
     mask: str = "independent",
     scores: TopK | ScoresLike | None = None,
+    groups: ArrayLike | None = None,
     pool: TopK | LabelsLike | None = None,
     counts: ArrayLike | None = None,
     n: int | None = None,
     curve: str = "jain",
     confidence: float = 0.95,
     seed: int = 0,
-) -> PropensityEstimate | MaskModel:
+) -> PropensityEstimate | MaskModel | GroupedPropensities:
     """Propensities from rows of which both the observed and the complete labels are known.
 
         k_j ~ Bin(K_j, p_j),    K_j true labels j in the audited rows, k_j of them observed
@@ -120,6 +132,9 @@ def audit(
         more often labels are kept that the model finds obvious (`score_slope`).
     scores : TopK, or (m, L) dense or sparse scores, optional
         Of the audited rows; for mask="score".
+    groups : m names, optional
+        The group of every audited row, such as its annotator, source or year: propensities of
+        groups, drawn towards each other (`grouped`).
     pool : TopK, or matrix of shape (m, L), optional
         What was judged, if not everything: predictions, or pairs chosen without looking at the
         observed labels. Observed and complete labels outside it are left out; a matrix to which
@@ -140,7 +155,7 @@ def audit(
 
     Returns
     -------
-    PropensityEstimate, or MaskModel for mask="effort"
+    PropensityEstimate; MaskModel for mask="effort" or "score", GroupedPropensities with groups
 
     Raises
     ------
@@ -164,6 +179,8 @@ def audit(
     _validation.one_of(mask, MASKS, "mask")
     if scores is None and mask == "score":
         raise ValueError("mask='score' needs the model's scores of the audited rows: scores=.")
+    if groups is not None and mask != "independent":
+        raise ValueError("groups go with mask='independent'; leave one of the two out.")
     if scores is not None and mask != "score":
         raise ValueError("scores are for mask='score'; leave them out.")
     if (counts is None) != (n is None):
@@ -185,6 +202,8 @@ def audit(
         notes=_notes(labels.spurious, labels.observed, effect),
     )
     estimate = replace(estimate, rows=labels.true.shape[0])
+    if groups is not None:
+        return fit_groups(was_kept(labels.kept, labels.true), labels.true, groups, estimate)
     if scores is not None:
         return _with_slope(estimate, labels, scores)
     return estimate if mask == "independent" else _with_effort(estimate, labels)
