@@ -201,7 +201,9 @@ def functions() -> dict[str, Function]:
         "data.Dataset.take": lambda y, s: (
             changed(data.Dataset(None, s.pattern), labels=y).take(slice(None)).labels
         ),
-        "data.Dataset, filtered": lambda y, s: data.Dataset(None, s.pattern, filtered=y).filtered,
+        "data.Dataset, judgements": lambda y, s: (
+            data.Dataset(None, s.pattern, judgements=y).judgements
+        ),
         "metrics.evaluate": lambda y, s: values(metrics.evaluate(s.top, y, s.p, **every)),
         "metrics.evaluate, bootstrap": lambda y, s: values(
             metrics.evaluate(s.scores, y, s.p, interval="bca", **quick)

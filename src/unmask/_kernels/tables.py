@@ -156,15 +156,6 @@ def take_strings(data, offsets, rows, starts, out):
 
 
 @njit(cache=True, nogil=True)
-def count_bytes(data, start, stop, byte):
-    """How often a byte occurs in data[start:stop]."""
-    count = 0
-    for position in range(start, stop):
-        count += data[position] == byte
-    return count
-
-
-@njit(cache=True, nogil=True)
 def pieces(data, offsets, first, last, delimiter, spans, counts):
     """Cut the cells first … last − 1 at a byte: (code, cell, pieces).
 
