@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.paths import ROOT
+from unmask import data, evaluate
 
 FOLDER = ROOT / "examples"
 IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/torch/test_loss.py`, slow
@@ -47,7 +48,20 @@ def test_streaming_gives_the_same_bits_and_is_a_program() -> None:
     assert "same bits as in one call: True" in shown.stdout
 
 
+def test_a_notebook_as_a_script_runs_and_its_intervals_hold_the_truth() -> None:
+    cells = example("tags_notebook")
+    test, top = cells["test"], cells["top"]
+    true_labels, _ = data.label_matrix([cells["complete"][id] for id in test.ids], test.label_names)
+    truth = evaluate(top, true_labels, metrics=["R@2"])["R@2", "vanilla"].value
+    assert cells["low"] <= truth <= cells["high"]
+    low, high = cells["estimated"]["R@2", "deconvolved"].interval
+    assert low <= truth <= high
+    source = (FOLDER / "tags_notebook.py").read_text(encoding="utf-8")
+    assert source.count("# %%") == source.count("\n# %%") + 1 >= 5  # jupytext's percent format
+
+
 TESTED = {
+    "tags_notebook",
     "audit",
     "evaluate_predictions",
     "grid_search",
