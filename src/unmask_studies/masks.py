@@ -148,7 +148,7 @@ def _scores(population: Population) -> sp.csr_array:
 def _natural(folder: Path, draw: int) -> Iterable[Row]:
     """jester5k: R@5 from 200 audited users, the labels hidden as users left jokes unrated."""
     split = models.split_of(folder)
-    rated = data.read(folder / "train_rated.txt.gz", names=False).labels
+    rated: sp.csr_array = data.read(folder / "train_rated.txt.gz", names=False).labels
     rng = np.random.default_rng(draw)
     users = rng.integers(rated.shape[0], size=split.test_labels.shape[0])
     observed = sp.csr_array(split.test_labels.multiply(rated[users]))
