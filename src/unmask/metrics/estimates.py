@@ -71,7 +71,8 @@ class Summary:
     @cached_property
     def scored(self) -> AllRows:
         """The scores of all rows, for metrics that need them."""
-        return AllRows(tuple(self.state.scored))
+        forms = frozenset(cell.about.form for cell in self.plan.cells)
+        return AllRows(tuple(self.state.scored), forms)
 
     @cached_property
     def fits(self) -> dict[int, fitting.Deconvolution]:

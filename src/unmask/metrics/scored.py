@@ -125,9 +125,12 @@ class AllRows:
     ----------
     parts : tuple of Scored
         In the order of rows.
+    forms : frozenset of str, optional
+        Those of `FORMS` that will be asked for; by default all.
     """
 
     parts: tuple[Scored, ...]
+    forms: frozenset[str] = frozenset(FORMS)
 
     @cached_property
     def whole(self) -> Scored:
@@ -158,7 +161,13 @@ class AllRows:
         if form == "calibration":
             made = in_bins(self.whole, corrected=corrected)
             return Linearized(made.error, _error_of(made.influence), made.influence)
-        return self._ranked[int(corrected), FORMS.index(form)]
+        view = int(corrected and not self._complete)
+        return self._ranked[view, FORMS.index(form)]
+
+    @cached_property
+    def _complete(self) -> bool:
+        """Whether every propensity is 1, so that nothing is to be corrected."""
+        return bool((self.whole.inverse == 1).all())
 
     @cached_property
     def _ranked(self) -> dict[tuple[int, int], Linearized]:
@@ -170,31 +179,34 @@ class AllRows:
             (np.arange(whole.labels.nnz), whole.labels.indices, whole.labels.indptr), (n, n_labels)
         ).tocsc()
         weights = np.stack([np.ones(whole.labels.nnz), whole.inverse[entry.data]])
+        weights = weights[: 1 if self._complete else 2]
+        views = len(weights)
+        wanted = np.array([form in self.forms for form in FORMS])
         indptr, rows = by_label.indptr.astype(np.int64), entry.indices.astype(np.int64)
-        values = np.full((2, 2, n_labels), np.nan)
-        squares = np.zeros((2, 2, n_labels))
+        values = np.full((views, 2, n_labels), np.nan)
+        squares = np.zeros((views, 2, n_labels))
 
         def ranked(first: int, last: int) -> Floats:
             block = np.ascontiguousarray(whole.scores[:, first:last].T)
             order = np.argsort(-block, axis=1, kind="stable")
-            influence = np.zeros((2, 2, n))
+            influence = np.zeros((views, 2, n))
             columns.rank_rows(
                 order, np.take_along_axis(block, order, 1), indptr[first : last + 1], rows,
-                weights, np.ones(2, np.bool_), values[:, :, first:last],
+                weights, wanted, values[:, :, first:last],
                 squares[:, :, first:last], influence,
             )  # fmt: skip
             return influence
 
         width = max(1, BLOCK // max(1, 4 * n))
         bounds = np.unique(np.r_[np.arange(0, n_labels, width), n_labels]).astype(np.int64)
-        influence = sum(in_chunks(bounds, ranked), np.zeros((2, 2, n)))
+        influence = sum(in_chunks(bounds, ranked), np.zeros((views, 2, n)))
         observed = np.diff(indptr)
         return {
             (view, form): _macro(
                 values[view, form], squares[view, form], influence[view, form], observed
             )
-            for view in range(2)
-            for form in range(2)
+            for view in range(views)
+            for form in np.flatnonzero(wanted).tolist()
         }
 
     def _best_f(self, corrected: bool) -> Linearized:
