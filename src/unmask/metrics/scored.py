@@ -188,7 +188,7 @@ class AllRows:
 
         def ranked(first: int, last: int) -> Floats:
             block = np.ascontiguousarray(whole.scores[:, first:last].T)
-            order = np.argsort(-block, axis=1, kind="stable")
+            order = np.argsort(-block, axis=1)
             influence = np.zeros((views, 2, n))
             columns.rank_rows(
                 order, np.take_along_axis(block, order, 1), indptr[first : last + 1], rows,
