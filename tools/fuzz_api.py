@@ -214,8 +214,8 @@ def functions() -> dict[str, Function]:
         "metrics.contributions": lambda y, s: list(
             metrics.contributions(s.top, y, s.p, metrics=["R@1"], estimators=["unbiased"]).values()
         ),
-        "metrics.per_label": lambda y, s: list(
-            metrics.per_label(s.top, y, s.p, k=1).columns().values()
+        "metrics.label_counts": lambda y, s: list(
+            metrics.label_counts(s.top, y, s.p, k=1).columns().values()
         ),
         "metrics.compare": lambda y, s: values(
             metrics.compare(systems(s), y, s.p, **quick)["b"]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from unmask import audit, data
 from unmask.audit import frames
 from unmask.metrics.measured import measure
-from unmask.predictions import TopK
+from unmask.predictions import TopK, listed_keys
 
 
 def problem(n: int = 300, n_labels: int = 25, k: int = 10) -> tuple[TopK, sp.csr_array, Any]:
@@ -119,7 +119,7 @@ def test_what_contradicts_itself_is_refused() -> None:
 def test_pairs_of_several_systems_are_the_union_of_their_lists() -> None:
     other = TopK.from_scores(np.random.default_rng(9).random(OBSERVED.shape), 10)
     plan = audit.plan({"a": TOP, "b": other}, OBSERVED, budget=10**6, unit="pairs", metrics=["P@3"])
-    keys = np.union1d(frames.top_keys(TOP, 3, 25), frames.top_keys(other, 3, 25))
+    keys = np.union1d(listed_keys(TOP, 3, 25), listed_keys(other, 3, 25))
     wanted = np.setdiff1d(keys, frames.keys_of(OBSERVED))
     np.testing.assert_array_equal(np.sort(plan.rows * 25 + plan.labels), wanted)
     assert (plan.probability == 1).all()

@@ -128,9 +128,9 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     ),
     "metrics.jain_around": lambda g: [m.values for m in metrics.jain_around(g["labels"]).values()],
     "metrics.jain_grid": lambda g: [m.values for m in metrics.jain_grid(g["labels"]).values()],
-    "metrics.per_label": lambda g: [
+    "metrics.label_counts": lambda g: [
         counts
-        for name, counts in metrics.per_label(g["top"], g["labels"], g["p"]).columns().items()
+        for name, counts in metrics.label_counts(g["top"], g["labels"], g["p"]).columns().items()
         if name != "label"
     ],
     "metrics.powers": lambda g: [m.values for m in metrics.powers(g["p"]).values()],

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from unmask import TopK
-from unmask.metrics import per_label
+from unmask.metrics import label_counts
 
 TRUE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
 TOP = TopK.from_scores([[3.0, 2, 1], [3, 1, 2], [1, 2, 3], [2, 3, 1]], k=2)
@@ -24,7 +24,7 @@ def test_hits_by_p_are_unbiased_by_enumeration_of_all_masks() -> None:
         observed = np.zeros_like(TRUE)
         observed[tuple(entries[np.array(kept, dtype=bool)].T)] = 1
         chance = np.prod(np.where(kept, P[entries[:, 1]], 1 - P[entries[:, 1]]))
-        columns = per_label(TOP, observed, P).columns()
+        columns = label_counts(TOP, observed, P).columns()
         total += chance * np.array(columns["hits"]) / (P * np.array(columns["predicted"]))
     chosen = np.zeros_like(TRUE)
     np.put_along_axis(chosen, TOP.labels, 1, axis=1)
@@ -32,7 +32,7 @@ def test_hits_by_p_are_unbiased_by_enumeration_of_all_masks() -> None:
 
 
 def test_counts_shares_and_wilson_intervals() -> None:
-    found = per_label(TOP, TRUE, np.ones(3), names=["a", "b", "c"], train=TRUE, confidence=0.9)
+    found = label_counts(TOP, TRUE, np.ones(3), names=["a", "b", "c"], train=TRUE, confidence=0.9)
     columns = found.columns()
     assert (columns["label"], columns["rows"]) == (["a", "b", "c"], [3, 3, 0])
     assert (columns["train_rows"], columns["hits"]) == ([3, 3, 0], [3, 3, 0])
@@ -40,11 +40,11 @@ def test_counts_shares_and_wilson_intervals() -> None:
     z2 = norm.ppf(0.95) ** 2  # all three are hits: the lower end is 3 / (3 + z²)
     assert columns["recall@2_low"][0] == pytest.approx(3 / (3 + z2), rel=1e-5)
     assert columns["recall@2_high"][0] == 1
-    assert per_label(TOP, TRUE, np.ones(3), k=1).k == 1
+    assert label_counts(TOP, TRUE, np.ones(3), k=1).k == 1
 
 
 def test_shapes_must_fit() -> None:
     with pytest.raises(ValueError, match="predictions have 4 rows, labels 2"):
-        per_label(TOP, TRUE[:2], P)
+        label_counts(TOP, TRUE[:2], P)
     with pytest.raises(ValueError, match="label 2, but the 2 labels are 0 … 1"):
-        per_label(TOP, TRUE[:, :2], P[:2])
+        label_counts(TOP, TRUE[:, :2], P[:2])

@@ -75,7 +75,7 @@ def test_ratios_without_anything_to_find_are_nothing(n: int, interval: str) -> N
     assert (each.value, each.standard_error) == (0, math.inf if n == 1 else 0)
     assert (each.effective_sample_size, each.largest_contribution) == (0, 0)
     if n > 1:
-        assert each.interval == intervals.wilson(0.0, n, 0.95, rows=n)
+        assert each.interval == intervals.wilson(0.0, n, intervals.t_quantile(0.95, n))
 
 
 @pytest.mark.parametrize("n", [2, 3, 50])

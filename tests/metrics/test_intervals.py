@@ -70,8 +70,9 @@ def test_wilson_ends_are_the_shares_that_a_t_test_just_accepts(
     share: float, effective: float, confidence: float, rows: int
 ) -> None:
     """(v − x)² = t² x (1 − x) / n at either end x; the interval is in [0, 1] and never a point."""
-    low, high = intervals.wilson(share, effective, confidence, rows)
     t = stats.t.ppf((1 + confidence) / 2, rows - 1)
+    assert intervals.t_quantile(confidence, rows) == pytest.approx(t, rel=1e-9)
+    low, high = (float(end) for end in intervals.wilson(share, effective, t))
     for end in (low, high):
         bound = t**2 * end * (1 - end) / effective
         assert (share - end) ** 2 == pytest.approx(bound, rel=1e-6, abs=1e-12)
@@ -80,11 +81,10 @@ def test_wilson_ends_are_the_shares_that_a_t_test_just_accepts(
 
 
 @pytest.mark.parametrize("hits", [0, 1, 7, 40])
-def test_wilson_ends_of_many_rows_are_those_of_scipy(hits: int) -> None:
-    """A t quantile of a million rows is a normal one."""
+def test_wilson_ends_are_those_of_scipy(hits: int) -> None:
     exact = stats.binomtest(hits, 40).proportion_ci(0.9, method="wilson")
-    ends = intervals.wilson(hits / 40, 40, 0.9, rows=10**6)
-    assert ends == pytest.approx((exact.low, exact.high), abs=1e-5)
+    low, high = intervals.wilson(hits / 40, 40, intervals.z_quantile(0.9))
+    assert (low, high) == (pytest.approx(exact.low, abs=1e-12), pytest.approx(exact.high))
 
 
 @pytest.mark.parametrize("estimator", ["vanilla", "unbiased", "filtered", "tempered"])
@@ -106,7 +106,8 @@ def test_few_hits_that_count_much_say_more_of_the_upper_end() -> None:
     each = one(one_top([[0]] * 200), labels, [0.25, 0.5], "P@1", "unbiased")
     v, se = each.value, each.standard_error
     assert v == pytest.approx(0.06)
-    assert each.interval == intervals.wilson(v, v * (1 - v) * (1 / se) ** 2, 0.95, rows=200)
+    t = intervals.t_quantile(0.95, 200)
+    assert each.interval == intervals.wilson(v, v * (1 - v) * (1 / se) ** 2, t)
     assert v - each.interval[0] < each.interval[1] - v
 
 

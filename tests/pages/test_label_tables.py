@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from unmask import TopK, evaluate, pages, report
-from unmask.metrics import per_label
+from unmask.metrics import label_counts
 from unmask.pages import label_tables
 
 NAMES = ["<script>alert(1)</script>", "‮right to left", "a" * 500, "=1+1", "emoji 👩‍🔬", "x,y"]
@@ -18,7 +18,7 @@ def rows() -> list[Any]:
     names = [*NAMES, *(f"subject {i}" for i in range(1994))]
     observed = (rng.random((40, 2000)) < np.linspace(0.9, 0.1, 2000)).astype(int)
     top = TopK.from_scores(rng.random((40, 2000)), 50)
-    return per_label(top, observed, np.full(2000, 0.5), names=names).to_dicts()
+    return label_counts(top, observed, np.full(2000, 0.5), names=names).to_dicts()
 
 
 def test_two_thousand_names_give_two_short_tables() -> None:

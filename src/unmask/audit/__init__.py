@@ -39,7 +39,7 @@ from unmask.audit.sheets import (
 )
 from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured import LabelEstimates, SpuriousRate, per_label, spurious
+from unmask.metrics.measured import LabelEstimates, SpuriousRate, label_estimates, spurious
 
 __all__ = [
     "FORMATS",
@@ -69,8 +69,8 @@ __all__ = [
     "extend",
     "from_pairs",
     "from_rows",
+    "label_estimates",
     "label_studio_config",
-    "per_label",
     "plan",
     "plan_key",
     "reached",

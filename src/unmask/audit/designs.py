@@ -19,7 +19,8 @@ from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.audit import frames
 from unmask.data.judgements import Design, Sample, Stratum, WithinRows
 from unmask.metrics.registry import LINEAR, split_measured
-from unmask.predictions import TopK, fingerprint
+from unmask.predictions import TopK, fingerprint, listed_keys
+from unmask.propensity import jain
 
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
 WIDTH = 100
@@ -58,7 +59,7 @@ class Question:
 
     systems: tuple[TopK, ...]
     labels: sp.csr_array
-    p: Floats | None
+    p: Floats
     metrics: tuple[str, ...]
     k: int
     options: PlanOptions
@@ -100,7 +101,9 @@ def question_of(
     _validation.positive_int(budget, "budget")
     _validation.one_of(unit, ("rows", "pairs"), "unit")
     _validation.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
-    p = None if propensity is None else _validation.propensity(propensity, observed.shape[1])
+    p = _validation.propensity(
+        _guess(observed) if propensity is None else propensity, observed.shape[1]
+    )
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not named:
         raise ValueError("a plan is made from predictions; give at least one system.")
@@ -118,6 +121,12 @@ def question_of(
         recall = () if chosen["design"] == "pairs" else (f"R@{k}",)
         metrics = [f"P@{k}", *recall, *([f"micro-R@{k}"] if unit == "pairs" else ())]
     return Question(systems, observed, p, tuple(_names(metrics)), k, chosen)
+
+
+def _guess(observed: sp.csr_array) -> Floats:
+    """Jain's propensities, by which rare labels are missing more; ½ where rows are too few."""
+    n, width = observed.shape
+    return np.asarray(jain(observed), dtype=np.float64) if n >= 3 else np.full(width, 0.5)
 
 
 def _names(metrics: Sequence[str] | str) -> list[str]:
@@ -274,7 +283,7 @@ def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     labels_shown = question.labels.nnz
     observed = labels_shown if question.options["observed"] == "free" else 0
     shown = frames.keys_of(question.labels)
-    tops = [frames.top_keys(top, question.k, frame.shape[1]) for top in question.systems]
+    tops = [listed_keys(top, question.k, frame.shape[1]) for top in question.systems]
     hits = frames.contains(np.sort(np.concatenate(tops)), shown).sum() if observed else 0
     total = max(float(expected.sum() + observed), 1.0)
     recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
@@ -345,7 +354,7 @@ def _row_cost(systems: Sequence[TopK], labels: sp.csr_array, options: PlanOption
         free = labels.nnz / max(n, 1)
     else:
         keys = np.unique(
-            np.concatenate([frames.top_keys(top, options["head"], width) for top in systems])
+            np.concatenate([listed_keys(top, options["head"], width) for top in systems])
         )
         head, shown = keys.size / max(n, 1), frames.keys_of(labels)
         in_head = int(np.isin(shown, keys).sum())

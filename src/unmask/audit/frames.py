@@ -20,13 +20,14 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Bools, Floats, Ints, LabelsLike
-from unmask.predictions import TopK, fingerprint
+from unmask.predictions import TopK, fingerprint, listed_keys
 from unmask.propensity import calibration
 
 FEW = 1 << 14  # so many pairs are listed rather than drawn until enough are new
 FAR_GROUPS, SCORE_BINS = 10, 6
-EVENLY = 0.05
-"""The share of what is missing far from all lists that may be any label, observed or not."""
+UNSEEN = 0.5
+"""How many rows more than observed a label is supposed to have far from all lists: a label that
+nobody recorded may be missing as well."""
 TOP, LISTED, FAR, OBSERVED = "top", "listed", "far", "observed"
 
 
@@ -108,7 +109,7 @@ def contains(ordered: Ints, keys: Ints) -> Bools:
 def pair_frame(
     systems: Sequence[TopK],
     labels: sp.csr_array,
-    p: Floats | None,
+    p: Floats,
     *,
     k: int,
     observed_free: bool,
@@ -121,8 +122,8 @@ def pair_frame(
         The union of their lists is what is listed.
     labels : csr_array of shape (n, L), validated
         Observed labels.
-    p : floats of shape (L,), optional
-        Propensities; without them, as many labels are supposed to be missing as are observed.
+    p : floats of shape (L,)
+        Propensities, or a guess at them: by them the chances to be missing are guessed.
     k : int
         Places of each list that are "top".
     observed_free : bool
@@ -136,7 +137,7 @@ def pair_frame(
     observed = keys_of(labels)
     chance = listed_chances(systems, labels, p)
     listed = keys_of(chance)
-    firsts = np.sort(np.concatenate([top_keys(top, k, width) for top in systems]))
+    firsts = np.sort(np.concatenate([listed_keys(top, k, width) for top in systems]))
     in_top = contains(firsts, listed)
     missing = _missing(chance, p)
     unseen = ~contains(observed, listed)
@@ -175,9 +176,8 @@ def _assembled(
     groups = _far_groups(labels)
     not_far_labels = np.bincount(not_far % width, minlength=width)
     far_sizes = [int(n * group.size - not_far_labels[group].sum()) for group in groups]
-    overall = max(float(far_counts.sum()), 0.5) / max(sum(far_sizes), 1)
     far_rates = [
-        min(0.5, far_counts[group].sum() / max(size, 1) + EVENLY * overall)
+        min(0.5, far_counts[group].sum() / max(size, 1))
         for group, size in zip(groups, far_sizes, strict=True)
     ]
     keep = [i for i, size in enumerate(far_sizes) if size > 0]
@@ -211,12 +211,6 @@ def row_strata(systems: Sequence[TopK], labels: sp.csr_array, count: int) -> Int
     stratum = np.empty(order.size, dtype=np.int64)
     stratum[order] = np.arange(order.size) * count // max(order.size, 1)
     return stratum
-
-
-def top_keys(top: TopK, k: int, width: int) -> Ints:
-    """Keys (row · width + label) of the first k predictions of every row."""
-    row, place = np.nonzero(top.labels[:, :k] >= 0)
-    return np.asarray(row.astype(np.int64) * width + top.labels[row, place])
 
 
 def keys_of(matrix: sp.csr_array) -> Ints:
@@ -277,20 +271,17 @@ def allocate(sizes: Ints, importance: Floats, budget: int, least: int) -> Ints:
     return counts
 
 
-def _missing(chance: sp.csr_array, p: Floats | None) -> Floats:
-    """P(relevant | unobserved) of listed pairs: r (1 − p) / (1 − p r); without p, as p = ½ of r."""
-    if p is None:
-        return np.asarray(chance.data, dtype=np.float64)
+def _missing(chance: sp.csr_array, p: Floats) -> Floats:
+    """P(relevant | unobserved) of listed pairs: r (1 − p) / (1 − p r)."""
     own = p[chance.indices]
     r = np.minimum(chance.data, 1 - 1e-9)
     return np.asarray(np.maximum(r * (1 - own) / (1 - own * r), calibration.LEAST))
 
 
-def _far_counts(unlisted: Ints, p: Floats | None, width: int) -> Floats:
-    """How many far labels may be missing, by label: as many as observed ones that are unlisted."""
-    odds = np.ones(width) if p is None else (1 - p) / p
-    label = unlisted % width
-    return np.bincount(label, odds[label], minlength=width).astype(np.float64)
+def _far_counts(unlisted: Ints, p: Floats, width: int) -> Floats:
+    """How many far labels may be missing, by label: (1 − p)/p for an observed one, and a few."""
+    counts = np.bincount(unlisted % width, minlength=width) + UNSEEN
+    return np.asarray(counts * np.maximum(1 - p, calibration.LEAST) / p)
 
 
 def _bins(rate: Floats) -> Ints:

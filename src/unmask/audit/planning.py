@@ -249,7 +249,8 @@ def plan(
     labels : (n, L) matrix of 0 and 1
         The observed labels.
     propensity : (L,) floats in (0, 1], optional
-        A guess, which only serves the allocation of pairs; it cannot bias anything.
+        A guess, which only serves the allocation of pairs and the intervals to expect; it cannot
+        bias anything. By default that of Jain's model: rare labels are missing more often.
     budget : int
         How many rows or pairs may be judged. The number of pairs of a two-phase sample varies by
         chance; it exceeds the budget about once in forty plans.

@@ -360,10 +360,10 @@ def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> 
             f"{setting('metrics', ['micro-R@k'], of='audit.plan')}."
         )
     outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
-    kinds = np.array([s.kind.startswith("observed") for s in sample.strata])[sample.stratum]
-    cells = pair_totals.cells(judged, outside * ~kinds, np.zeros(outside.size), 2 * confidence - 1)
-    total = sum(cell.total for cell in cells)
-    return total, total + math.sqrt(sum((cell.high - cell.total) ** 2 for cell in cells))
+    observed = np.array([s.kind.startswith("observed") for s in sample.strata])[sample.stratum]
+    counted = pair_totals.kinds_of(judged, outside * ~observed, np.zeros(outside.size))
+    made = pair_totals.totals(judged, counted, 2 * confidence - 1)
+    return float(made.total.sum()), float(made.end(np.ones(made.total.size), 1))
 
 
 def _eluding_rows(

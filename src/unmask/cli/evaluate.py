@@ -22,7 +22,7 @@ from unmask.cli.output import (
     show_rows,
     show_text,
 )
-from unmask.cli.per_label import label_counts, write_label_counts
+from unmask.cli.per_label import counts_of, write_label_counts
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -140,7 +140,7 @@ def evaluate(
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
     if per_label is not None or ((as_json or html is not None) and rows.names is not None):
-        counts = label_counts(rows, systems[str(predictions)], p, confidence)
+        counts = counts_of(rows, systems[str(predictions)], p, confidence)
         if per_label is not None:
             write_label_counts(per_label, counts)
         if as_json or html is not None:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from unmask.predictions import TopK
 
 
-def label_counts(
+def counts_of(
     rows: EvaluatedRows, top: TopK, propensity: PropensityLike, confidence: float
 ) -> LabelCounts:
     """What one system does with every label."""
-    from unmask.metrics import per_label
+    from unmask.metrics import label_counts
 
-    return per_label(
+    return label_counts(
         top, rows.observed, propensity, names=rows.names, train=rows.trained,
         confidence=confidence,
     )  # fmt: skip

@@ -12,7 +12,7 @@ propensities), `propensity_uncertainty` (estimated propensities), `scorer` (mode
 (the result as a picture).
 """
 
-from unmask.metrics.by_label import LabelCounts, per_label
+from unmask.metrics.by_label import LabelCounts, label_counts
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.comparison.sensitivity import (
     Ranking,
@@ -49,8 +49,8 @@ __all__ = [
     "evaluate_shards",
     "jain_around",
     "jain_grid",
+    "label_counts",
     "make_scorer",
-    "per_label",
     "powers",
     "ranking",
     "sensitivity",

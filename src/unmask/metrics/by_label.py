@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import norm
 
 from unmask import _validation
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
+from unmask.metrics.intervals import wilson, z_quantile
 from unmask.predictions import TopK
 
 
@@ -51,8 +51,8 @@ class LabelCounts:
 
     def columns(self) -> dict[str, list[str] | list[int] | list[float | None]]:
         """Columns by name, for a table; None where there is nothing to divide by."""
-        recall = _wilson(self.hits, self.recorded, self.confidence)
-        precision = _wilson(self.hits, self.predicted, self.confidence) / self.propensity
+        recall = _shares(self.hits, self.recorded, self.confidence)
+        precision = _shares(self.hits, self.predicted, self.confidence) / self.propensity
         made: dict[str, list[str] | list[int] | list[float | None]] = {"label": list(self.names)}
         if self.trained is not None:
             made["train_rows"] = self.trained.tolist()
@@ -74,7 +74,7 @@ class LabelCounts:
         return [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
 
 
-def per_label(
+def label_counts(
     predictions: TopK,
     labels: LabelsLike,
     propensity: PropensityLike,
@@ -113,7 +113,7 @@ def per_label(
     Examples
     --------
     >>> top = TopK([[0], [0], [1]], [[1.0], [1.0], [1.0]])
-    >>> counts = per_label(top, [[1, 0], [0, 1], [0, 1]], [0.5, 1.0], names=["art", "law"])
+    >>> counts = label_counts(top, [[1, 0], [0, 1], [0, 1]], [0.5, 1.0], names=["art", "law"])
     >>> counts.columns()["recall@1"], counts.columns()["precision@1"]
     ([1.0, 0.5], [1.0, 1.0])
     """
@@ -147,14 +147,10 @@ def _counts(matrix: sp.csr_array) -> Ints:
     return np.bincount(matrix.indices, minlength=matrix.shape[1])
 
 
-def _wilson(hits: Ints, of: Ints, confidence: float) -> Floats:
+def _shares(hits: Ints, rows: Ints, confidence: float) -> Floats:
     """(3, L): the share of hits and the ends of its interval; NaN where there is none to share."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = hits / np.where(of > 0, of, np.nan)
-        z = norm.ppf((1 + confidence) / 2)
-        middle = (share + z * z / (2 * of)) / (1 + z * z / of)
-        half = z / (1 + z * z / of) * np.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return np.stack([share, np.maximum(middle - half, 0), np.minimum(middle + half, 1)])
+    of = np.where(rows > 0, rows, np.nan)
+    return np.stack([hits / of, *wilson(hits / of, of, z_quantile(confidence))])
 
 
 def _plain(values: Floats) -> list[float | None]:

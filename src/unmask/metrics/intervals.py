@@ -18,6 +18,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from unmask._typing import Floats
@@ -43,7 +44,7 @@ def normal(value: float, standard_error: float, confidence: float) -> Interval:
     >>> [round(end, 3) for end in normal(0.5, 0.1, 0.95)]
     [0.304, 0.696]
     """
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * standard_error
+    half = z_quantile(confidence) * standard_error
     return value - half, value + half
 
 
@@ -69,39 +70,39 @@ def student(value: float, standard_error: float, confidence: float, rows: int) -
     """
     if rows < 2:
         return -math.inf, math.inf
-    half = _t_quantile(confidence, rows) * standard_error
+    half = t_quantile(confidence, rows) * standard_error
     return value - half, value + half
 
 
-def wilson(share: float, effective: float, confidence: float, rows: int) -> Interval:
-    """Wilson's interval of a share of `effective` trials, with a t quantile.
+def wilson(share: ArrayLike, trials: ArrayLike, quantile: float) -> tuple[Floats, Floats]:
+    """Wilson's interval of shares: all true shares that a test with this quantile accepts.
 
     Parameters
     ----------
-    share : float
-        In [0, 1].
-    effective : float
-        The number of coin tosses that would be as uncertain as the share is.
-    confidence : float
-        In (0, 1).
-    rows : int
-        The number of rows that the uncertainty was measured on, at least 2.
+    share : floats of any shape
+        In [0, 1]; nan stays nan.
+    trials : floats of the same shape
+        The number of coin tosses that would be as uncertain as the share is; above 0.
+    quantile : float
+        Of the normal distribution, or of Student's t.
 
     Returns
     -------
-    pair of float
-        Within [0, 1], and never of zero width.
+    pair of floats of that shape
+        Within [0, 1], holding the share, and never of zero width.
 
     Examples
     --------
-    >>> [round(end, 3) for end in wilson(0.0, 100.0, 0.95, rows=100)]
-    [0.0, 0.038]
+    >>> low, high = wilson([0.0, 0.5], [100.0, 100.0], 1.96)
+    >>> low.round(3), high.round(3)
+    (array([0.   , 0.404]), array([0.037, 0.596]))
     """
-    t = _t_quantile(confidence, rows)
-    ratio = t * t / effective
+    share, trials = np.asarray(share, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    ratio = quantile * quantile / trials
     middle = (share + ratio / 2) / (1 + ratio)
-    half = t * math.sqrt(share * (1 - share) / effective + ratio / (4 * effective)) / (1 + ratio)
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+    half = quantile * np.sqrt(share * (1 - share) / trials + ratio / (4 * trials)) / (1 + ratio)
+    low = np.maximum(np.minimum(share, middle - half), 0.0)
+    return low, np.minimum(np.maximum(share, middle + half), 1.0)
 
 
 def of_mean(
@@ -163,8 +164,8 @@ def of_mean(
     effective = rows / max(weight, 1.0)
     if not alike:
         effective = share * (1 - share) * (scale / standard_error) ** 2
-    low, high = wilson(share, effective, confidence, rows)
-    return low * scale, high * scale
+    ends = wilson(share, effective, t_quantile(confidence, rows))
+    return float(ends[0]) * scale, float(ends[1]) * scale
 
 
 def within(ends: Interval, at_most: float | None) -> Interval:
@@ -217,8 +218,22 @@ def hull(one: Interval, other: Interval) -> Interval:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _t_quantile(confidence: float, rows: int) -> float:
+def t_quantile(confidence: float, rows: int) -> float:
+    """The quantile of Student's t with rows − 1 degrees of freedom, for both ends together.
+
+    >>> round(t_quantile(0.95, 11), 3)
+    2.228
+    """
     return float(stdtrit(rows - 1, (1 + confidence) / 2))
+
+
+def z_quantile(confidence: float) -> float:
+    """The quantile of the normal distribution, for both ends together.
+
+    >>> round(z_quantile(0.95), 3)
+    1.96
+    """
+    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def percentile(replicates: Floats, confidence: float, **_: object) -> Interval:

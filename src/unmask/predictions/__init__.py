@@ -5,6 +5,6 @@ are float32, and "equal" means equal as float32. A row names a label at most onc
 """
 
 from unmask.predictions.files import read, write
-from unmask.predictions.top import TopK, fingerprint
+from unmask.predictions.top import TopK, fingerprint, listed_keys
 
-__all__ = ["TopK", "fingerprint", "read", "write"]
+__all__ = ["TopK", "fingerprint", "listed_keys", "read", "write"]

@@ -455,6 +455,30 @@ def _columns(old: tuple[str, ...], new: tuple[str, ...], labels: Indices) -> Ind
     return columns
 
 
+def listed_keys(top: TopK, k: int, width: int) -> Ints:
+    """Keys (row · width + label) of the first k predictions of every row.
+
+    Parameters
+    ----------
+    top : TopK
+    k : int
+        Places of each list.
+    width : int
+        The number of labels.
+
+    Returns
+    -------
+    integers, rising by row
+
+    Examples
+    --------
+    >>> listed_keys(TopK([[2, 0], [1, -1]], [[0.9, 0.4], [0.5, 0.0]]), 2, 3)
+    array([2, 0, 4])
+    """
+    row, place = np.nonzero(top.labels[:, :k] >= 0)
+    return np.asarray(row.astype(np.int64) * width + top.labels[row, place])
+
+
 def fingerprint(top: TopK, k: int) -> str:
     """A short text that is the same for the same first k predictions of the same rows.
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from unmask import audit, compare, data, evaluate
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics import contributions
-from unmask.metrics.measured import measure, measure_differences, pair_totals
+from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
 from unmask.metrics.measured.control import RowSample, controlled, variance
 from unmask.metrics.measured.estimating import place_weights
 from unmask.metrics.measured.row_values import judged_rows
@@ -148,15 +148,58 @@ def test_sums_over_pairs_are_unbiased_over_all_samples() -> None:
     for chance, judged in pairs(TRUE):
         sums += [chance * e.value for e in measure(TOP, OBSERVED, judged, metrics=names)]
         hit = place_weights(TOP, judged.sample.rows, judged.sample.pair_labels, 2, "P")
-        cells = pair_totals.cells(judged, hit, np.ones(hit.size), 0.95)
-        above += chance * sum(cell.total * cell.above for cell in cells)
-        below += chance * sum(cell.total for cell in cells)
+        kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
+        totals = pair_totals.totals(judged, kinds, 0.95)
+        above += chance * float(totals.total @ totals.above)
+        below += chance * float(totals.total.sum())
     expected = [exact(TOP, TRUE, "P@2"), exact(TOP, TRUE, "DCG@2"), exact(TOP, TRUE, "P@2")]
     np.testing.assert_allclose(sums, expected, atol=1e-12)
     hidden = TRUE * (1 - OBSERVED)
     row, label = np.nonzero(hidden)
     assert above == pytest.approx(place_weights(TOP, row, label, 2, "P").sum())
     assert below == pytest.approx(hidden.sum())
+
+
+def ordered_pairs() -> Iterator[tuple[float, Judgements]]:
+    """All ordered draws of two pairs from each of two strata of three rows; observed are free."""
+    width = TRUE.shape[1]
+    keys = [i * width + j for i in range(3) for j in range(width) if not OBSERVED[i, j]]
+    ways = [list(permutations(keys[:4], 2)), list(permutations(keys[4:], 2))]
+    strata = (Stratum("far", 4, 2), Stratum("far", len(keys) - 4, 2))
+    for chosen in product(*ways):
+        drawn = np.concatenate(chosen)
+        row, label = np.divmod(drawn, width)
+        sample = Sample(Design.PAIRS, (3, width), strata, row, label, [0, 0, 1, 1])
+        yield 1 / (len(ways[0]) * len(ways[1])), Judgements(sample, TRUE[row, label].astype(float))
+
+
+def test_no_covariate_of_pairs_biases_their_sums() -> None:
+    """A good judge, a wrong one, numbers of rows: over all draws the totals are the true ones."""
+    rng = np.random.default_rng(0)
+    true, observed = TRUE[:3], sp.csr_array(OBSERVED[:3].astype(float))
+    top, other = (TopK(each.labels[:3, :2], each.scores[:3, :2]) for each in (TOP, OTHER))
+    handed_in = {"good": true * 0.9, "noise": rng.random(true.shape), "rows": rng.random(3)}
+    sums = np.zeros(3)
+    for chance, judged in ordered_pairs():
+        sample = judged.sample
+        made = measure_differences(
+            {"a": top, "b": other}, observed, judged, metrics=["DCG@2"], covariates=handed_in
+        )
+        hit = place_weights(top, sample.rows, sample.pair_labels, 2, "P")
+        kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
+        plain = pair_totals.Fraction(pair_totals.totals(judged, kinds, 0.95), 0, 0, (0, 1))
+        terms = [pair_control.Term(top, np.ones(2))]
+        covariates = pair_control.pair_covariates(
+            handed_in, judged, observed, terms, counts_everywhere=True
+        )
+        better = pair_control.controlled(plain, judged, kinds, covariates)
+        above = float(better.value * better.denominator)
+        sums += chance * np.array([made["b"][0].value, above, better.denominator])
+    hidden = true * (1 - OBSERVED[:3])
+    hits = place_weights(top, *np.nonzero(hidden), 2, "P").sum()
+    difference = exact(other, true, "DCG@2") - exact(top, true, "DCG@2")
+    expected = [difference, hits, hidden.sum()]
+    np.testing.assert_allclose(sums, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("design", [*ROW_DESIGNS, "pairs"])
@@ -196,9 +239,10 @@ def test_a_stratum_in_which_nothing_was_found_still_counts() -> None:
     rows, labels = np.divmod(np.arange(200), 10)
     sample = Sample(Design.PAIRS, (10**5, 10), (stratum,), rows, labels, np.zeros(200, int))
     judged = Judgements(sample, np.zeros(200))
-    (cell,) = pair_totals.cells(judged, np.zeros(200), np.ones(200), 0.95)
-    assert (cell.total, cell.low) == (0, 0)
-    assert cell.high == pytest.approx(10**6 * (1 - 0.025 ** (1 / 200)), rel=1e-3)
+    kinds = pair_totals.kinds_of(judged, np.zeros(200), np.ones(200))
+    totals = pair_totals.totals(judged, kinds, 0.95)
+    assert (totals.total.tolist(), totals.low.tolist()) == ([0], [0])
+    assert totals.high == pytest.approx([10**6 * (1 - 0.025 ** (1 / 200))], rel=1e-3)
 
 
 def test_mean_intervals_cover_small_counts() -> None:
@@ -206,14 +250,10 @@ def test_mean_intervals_cover_small_counts() -> None:
     from scipy.stats import binom
 
     for rate in (0.005, 0.02, 0.1, 0.3, 0.5):
-        chance = 0.0
-        for x in range(41):
-            mean = x / 40
-            low, high = pair_totals.mean_interval(
-                mean, mean * (1 - mean) * 40 / 39, 40, 10**9, 0.95
-            )
-            chance += binom.pmf(x, 40, rate) * (low <= rate <= high)
-        assert chance >= 0.92, rate
+        mean = np.arange(41) / 40
+        low, high = pair_totals.mean_interval(mean, mean * (1 - mean) * 40 / 39, 40, 1e9, 0.95)
+        inside = (low <= rate) & (rate <= high)
+        assert binom.pmf(np.arange(41), 40, rate) @ inside >= 0.92, rate
 
 
 def test_what_a_design_did_not_judge_is_refused_not_guessed() -> None:
@@ -223,8 +263,6 @@ def test_what_a_design_did_not_judge_is_refused_not_guessed() -> None:
         (each,) = measure(system, OBSERVED, judged, metrics=[name])
         assert np.isnan(each.value)
         assert each.verdict.reason == "not-judged"
-    with pytest.raises(ValueError, match="covariates narrow audits of rows"):
-        measure(TOP, OBSERVED, judged, metrics=["P@2"], covariates=np.ones(5))
     (fine,) = measure(TOP, OBSERVED, judged, metrics=["P@1"])
     assert fine.verdict.usable
 
@@ -309,6 +347,36 @@ def test_another_judge_narrows_and_a_biased_one_does_not_bias() -> None:
     assert good.standard_error < 0.7 * plain.standard_error
     for each in (plain, good, bad):
         assert each.interval[0] < exact_value < each.interval[1]
+
+
+def test_another_judge_of_pairs_narrows_and_a_wrong_one_does_not_bias() -> None:
+    """1,500 pairs, 40 audits: a good judge saves a quarter of the error, noise costs little."""
+    top, labels, true, _ = _problem()
+    hits = 5 * exact(top, true.toarray(), "P@5") * true.shape[0]
+    truth = {"P@5": hits / (5 * true.shape[0]), "micro-R@5": hits / true.nnz}
+    rng = np.random.default_rng(6)
+    good = (rng.random(true.shape) < np.where(true.toarray() > 0, 0.9, 0.004)).astype(float)
+    judges = {"good": good, "noise": rng.random(true.shape), "opposite": 1.0 - true.toarray()}
+    errors: dict[tuple[str, str], list[float]] = {}
+    covered = 0
+    for seed in range(40):
+        plan = audit.plan(
+            top, labels, budget=1500, unit="pairs", metrics=list(truth), seed=seed, expect=False
+        )
+        judged = audit.from_pairs(plan, np.asarray(true[plan.rows, plan.labels]).ravel())
+        for name, judge in judges.items():
+            for each in measure(top, labels, judged, metrics=list(truth), covariates=judge):
+                errors.setdefault((name, each.metric), []).append(each.value - truth[each.metric])
+                errors.setdefault(("alone", each.metric), []).append(
+                    each.details["alone"][0] - truth[each.metric]
+                )
+                covered += each.interval[0] <= truth[each.metric] <= each.interval[1]
+    rms = {key: float(np.sqrt(np.mean(np.square(values)))) for key, values in errors.items()}
+    for metric in truth:
+        assert rms["good", metric] < 0.75 * rms["alone", metric]
+        assert rms["opposite", metric] < 0.75 * rms["alone", metric]
+        assert rms["noise", metric] < 1.1 * rms["alone", metric]
+    assert covered >= 0.92 * 40 * 6
 
 
 def test_systems_are_compared_by_what_was_judged() -> None:

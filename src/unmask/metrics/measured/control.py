@@ -118,7 +118,7 @@ def controlled(
     if covariates is None or folds < 2:
         return _plain(sample)
     z = standardized(covariates)
-    fold = _folds(sample.stratum, folds, seed)
+    fold = folds_of(sample.stratum, folds, seed)
     n = int(sample.sizes.sum())
     means = np.zeros(sample.values.shape[1])
     residuals = np.empty_like(sample.values)
@@ -185,8 +185,8 @@ def _by_stratum(values: Floats, stratum: Ints, count: int) -> Floats:
     return np.asarray(sums / np.maximum(np.bincount(stratum, minlength=count), 1)[:, None])
 
 
-def _folds(stratum: Ints, folds: int, seed: int) -> Ints:
-    """A fold for every row, as even as possible within strata and at random."""
+def folds_of(stratum: Ints, folds: int, seed: int) -> Ints:
+    """A fold for every unit, as even as possible within strata and at random."""
     order = np.random.default_rng(seed).permutation(stratum.size)
     fold = np.empty(stratum.size, dtype=np.int64)
     for h in np.unique(stratum):

@@ -10,13 +10,14 @@ fail to narrow it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._typing import Floats, MatrixLike
+from unmask._typing import Floats, Integers, MatrixLike
 from unmask.metrics.evaluator import contributions
 from unmask.predictions import TopK
 from unmask.propensity import calibration
@@ -87,9 +88,84 @@ def handed_in(
     return np.concatenate([_columns(part, top, shape, k) for part in parts], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class PairColumns:
+    """Covariates of all pairs, of which few are looked up.
+
+    Parameters
+    ----------
+    of_rows : floats of shape (n, q)
+        Numbers of rows, which all pairs of a row share.
+    of_pairs : tuple of csr_array of shape (n, L)
+    """
+
+    of_rows: Floats
+    of_pairs: tuple[sp.csr_array, ...]
+    shape: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """How many covariates there are."""
+        return int(self.of_rows.shape[1]) + len(self.of_pairs)
+
+    @property
+    def sums(self) -> Floats:
+        """Sums over all n · L pairs, (count,) floats."""
+        of_pairs = [float(each.sum(dtype=np.float64)) for each in self.of_pairs]
+        return np.concatenate([self.of_rows.sum(axis=0) * self.shape[1], of_pairs])
+
+    def at(self, rows: Integers, labels: Integers) -> Floats:
+        """The covariates of some pairs, (m, count) floats."""
+        of_pairs = [np.asarray(each[rows, labels], np.float64).ravel() for each in self.of_pairs]
+        return np.column_stack([self.of_rows[rows], *of_pairs])
+
+
+def pair_columns(values: CovariatesLike, shape: tuple[int, int]) -> PairColumns:
+    """Covariates for pairs that were drawn over all rows.
+
+    Parameters
+    ----------
+    values : CovariatesLike
+    shape : (int, int)
+        Rows n and labels L.
+
+    Returns
+    -------
+    PairColumns
+
+    Raises
+    ------
+    ValueError
+        If there is not one row for each of n, or a number is not finite.
+
+    Examples
+    --------
+    >>> made = pair_columns({"judge": [[0, 1], [1, 1]], "length": [5.0, 7.0]}, (2, 2))
+    >>> made.at(np.array([1]), np.array([0])), made.sums
+    (array([[7., 1.]]), array([24.,  3.]))
+    """
+    parts = list(values.values()) if isinstance(values, Mapping) else [values]
+    of_rows = [np.zeros((shape[0], 0))]
+    of_pairs = []
+    for part in parts:
+        if _is_of_pairs(part, shape):
+            of_pairs.append(_pair_matrix(part, shape))
+        else:
+            of_rows.append(_row_columns(part, shape))
+    return PairColumns(np.concatenate(of_rows, axis=1), tuple(of_pairs), shape)
+
+
+def _is_of_pairs(values: MatrixLike, shape: tuple[int, int]) -> bool:
+    return sp.issparse(values) or np.shape(values) == shape
+
+
 def _columns(values: MatrixLike, top: TopK, shape: tuple[int, int], k: int) -> Floats:
-    if sp.issparse(values) or np.shape(values) == shape:
-        return _of_pairs(values, top, shape, k)
+    if _is_of_pairs(values, shape):
+        return _of_pairs(_pair_matrix(values, shape), top, shape, k)
+    return _row_columns(values, shape)
+
+
+def _row_columns(values: MatrixLike, shape: tuple[int, int]) -> Floats:
     made = np.array(_validation.numbers(values, "covariates"), dtype=np.float64)
     made = made[:, None] if made.ndim == 1 else made
     if made.ndim != 2 or made.shape[0] != shape[0]:
@@ -100,10 +176,14 @@ def _columns(values: MatrixLike, top: TopK, shape: tuple[int, int], k: int) -> F
     return _validation.finite(made, "covariates")
 
 
-def _of_pairs(values: MatrixLike, top: TopK, shape: tuple[int, int], k: int) -> Floats:
+def _pair_matrix(values: MatrixLike, shape: tuple[int, int]) -> sp.csr_array:
     pairs = _validation.columns(values, name="covariates", column="label")
     if pairs.shape != shape:
         raise ValueError(f"covariates of pairs must have the shape {shape}; got {pairs.shape}.")
+    return pairs
+
+
+def _of_pairs(pairs: sp.csr_array, top: TopK, shape: tuple[int, int], k: int) -> Floats:
     row, place = np.nonzero(top.labels[:, :k] >= 0)
     mine = np.asarray(pairs[row, top.labels[row, place]]).ravel().astype(np.float64)
     hits = np.bincount(row, mine, minlength=shape[0])

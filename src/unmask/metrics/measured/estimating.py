@@ -17,11 +17,10 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._settings import setting
 from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured import covariates as covariates_
-from unmask.metrics.measured import pair_totals
+from unmask.metrics.measured import pair_control, pair_totals
 from unmask.metrics.measured.control import SPREAD, Limits, RowSample, controlled, variance
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
@@ -35,6 +34,8 @@ MEASURED = "measured"
 WIDE = 0.25
 """A half-width beyond which an interval is called wide, relative to the range of the metric."""
 NONE = math.nan
+RECALLS = ("micro-R", "micro-F1")
+"""Metrics that count relevant pairs wherever they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ def measure(
         Of the intervals.
     covariates : CovariatesLike, optional
         What else is known of all rows: (n,) or (n, q) numbers, or (n, L) matrices of pairs, such
-        as the answers of another judge; not for pairs drawn over all rows.
+        as the answers of another judge.
 
     Returns
     -------
@@ -103,8 +104,7 @@ def measure(
     Raises
     ------
     ValueError
-        If the judgements belong to data of another shape, a metric is unknown, or covariates come
-        with pairs drawn over all rows.
+        If the judgements belong to data of another shape, or a metric is unknown.
 
     Examples
     --------
@@ -283,7 +283,8 @@ def row_mean(
     ends = max(limits[0], value - half), min(limits[1], value + half)
     if bounded and value in limits and not np.ptp(sample.values):
         drawn, size = sample.rows.size, int(sample.sizes.sum())
-        ends = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
+        low, high = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
+        ends = float(low), float(high)
     return RowMean(value, error, ends, degrees, residuals)
 
 
@@ -361,23 +362,26 @@ def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
 
 
 def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
-    if about.covariates is not None:
-        raise ValueError(
-            "covariates narrow audits of rows and two-phase audits; pairs drawn over all rows are "
-            "narrowed by their strata. Leave covariates out, or plan with "
-            f"{setting('design', 'two-phase', of='audit.plan')}."
-        )
     if metric not in LINEAR or not _covered(about, metric, k, terms):
         return _not_judged(about, name)
-    above, below, known = _pair_weights(about, metric, k, terms)
+    above, below, free = _pair_weights(about, metric, k, terms)
     twice = 2.0 if metric == "micro-F1" else 1.0  # 2 · hits / (…), of which hits / (…) is estimated
     low, high = (end / twice for end in _limits(metric, k, len(terms)))
-    fraction = pair_totals.Fraction(
-        pair_totals.cells(about.judged, above, below, about.confidence), *known, (low, high)
-    )
-    low, high = (twice * end for end in fraction.interval())
-    error = twice * fraction.standard_error
-    return _finished(about, name, twice * fraction.value, error, (low, high), {}, NONE)
+    kinds = pair_totals.kinds_of(about.judged, above, below)
+    totals = pair_totals.totals(about.judged, kinds, about.confidence)
+    fraction = pair_totals.Fraction(totals, *free, (low, high))
+    plain = [twice * float(number) for number in (fraction.value, *fraction.interval())]
+    value, *ends = plain
+    if about.covariates is not None:
+        handed_in = pair_control.pair_covariates(
+            about.covariates, about.judged, about.labels,
+            [pair_control.Term(term.top, term.sign * _worth(k, metric)) for term in terms],
+            counts_everywhere=metric in RECALLS,
+        )  # fmt: skip
+        fraction = pair_control.controlled(fraction, about.judged, kinds, handed_in)
+        value, *ends = (twice * float(number) for number in (fraction.value, *fraction.interval()))
+    error = twice * float(fraction.standard_error)
+    return _finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE)
 
 
 def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
@@ -386,7 +390,7 @@ def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
     empty = [s for s in sample.strata if s.size and not s.drawn]
     if not empty:
         return True
-    if metric in ("micro-R", "micro-F1") or any(s.kind.endswith("top") for s in empty):
+    if metric in RECALLS or any(s.kind.endswith("top") for s in empty):
         return False
     planned = k <= sample.k
     return planned and all(fingerprint(t.top, sample.k) in sample.systems for t in terms)
@@ -417,8 +421,12 @@ def _pair_weights(
 def place_weights(top: TopK, rows: Integers, labels: Integers, k: int, metric: str) -> Floats:
     """For pairs (row, label): 1, or the discount for DCG, among the first k of the row; else 0."""
     match = top.labels[rows, :k] == np.asarray(labels)[:, None]
-    worth = 1 / np.log2(2 + np.arange(match.shape[1])) if metric == "DCG" else 1.0
-    return np.asarray((match * worth).sum(axis=1), dtype=np.float64)
+    return np.asarray(match @ _worth(match.shape[1], metric), dtype=np.float64)
+
+
+def _worth(k: int, metric: str) -> Floats:
+    """What a relevant pair counts at each of k places."""
+    return 1 / np.log2(2 + np.arange(k)) if metric == "DCG" else np.ones(k)
 
 
 def _finished(

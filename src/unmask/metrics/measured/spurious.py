@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import Floats, Integers, LabelsLike
 from unmask.data.judgements import Judgements
-from unmask.metrics.measured.pair_totals import mean_interval
+from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,9 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     draws = float(weight.sum() ** 2 / (weight**2).sum())
     if 0 < value < 1 and variance > 0:
         draws = min(draws, value * (1 - value) / variance)
-    ends = mean_interval(value, value * (1 - value), max(int(draws), 1), 10**12, confidence)
-    return SpuriousRate(value, ends, count, int(wrong.sum()))
+    spread, trials = value * (1 - value), max(int(draws), 1)
+    low, high = mean_interval(value, spread, trials, ENDLESS, confidence)
+    return SpuriousRate(value, (float(low), float(high)), count, int(wrong.sum()))
 
 
 def _judged_observed(judged: Judgements, observed: sp.csr_array) -> tuple[Integers, Floats, Floats]:

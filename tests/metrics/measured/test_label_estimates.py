@@ -41,7 +41,7 @@ def judged(**options: Any) -> audit.Judgements:
     ],
 )
 def test_judging_everything_is_exact(options: dict[str, Any]) -> None:
-    made = audit.per_label(TOP, OBSERVED, judged(**options), k=3)
+    made = audit.label_estimates(TOP, OBSERVED, judged(**options), k=3)
     for name, values in exact().items():
         np.testing.assert_allclose(made[name].value, values, atol=1e-9)
     precision = made["precision"]
@@ -57,14 +57,16 @@ def test_judging_everything_is_exact(options: dict[str, Any]) -> None:
     ],
 )
 def test_intervals_hold_most_labels(options: dict[str, Any]) -> None:
-    made = audit.per_label(TOP, OBSERVED, judged(**options), k=3)
+    made = audit.label_estimates(TOP, OBSERVED, judged(**options), k=3)
     for name, values in exact().items():
         inside = (made[name].low <= values + 1e-9) & (values - 1e-9 <= made[name].high)
         assert inside.mean() >= 0.75, name
 
 
 def test_recall_needs_pairs_outside_the_predictions() -> None:
-    made = audit.per_label(TOP, OBSERVED, judged(budget=300, unit="pairs", metrics=["P@3"]), k=3)
+    made = audit.label_estimates(
+        TOP, OBSERVED, judged(budget=300, unit="pairs", metrics=["P@3"]), k=3
+    )
     assert set(made) == {"precision"}
 
 

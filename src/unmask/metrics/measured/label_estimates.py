@@ -20,7 +20,7 @@ from unmask import _validation
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured.estimating import place_weights
-from unmask.metrics.measured.pair_totals import mean_interval
+from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.predictions import TopK
 
@@ -43,7 +43,7 @@ class LabelEstimates:
     judged: Floats
 
 
-def per_label(
+def label_estimates(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> dict[str, LabelEstimates]:
     """Precision and recall at k of every label, measured.
@@ -72,7 +72,7 @@ def per_label(
     >>> top, labels = TopK([[0], [0], [1]], [[1.0]] * 3), [[1, 0], [0, 0], [0, 0]]
     >>> plan = audit.plan(top, labels, budget=3)
     >>> complete = np.array([[1, 1], [0, 0], [0, 1]])[plan.rows]
-    >>> made = per_label(top, labels, audit.from_rows(plan, complete), k=1)
+    >>> made = label_estimates(top, labels, audit.from_rows(plan, complete), k=1)
     >>> made["precision"].value, made["recall"].value
     (array([0.5, 1. ]), array([1. , 0.5]))
     """
@@ -179,15 +179,12 @@ def _rates(
     open_share = weight * (weight - 1)  # w² (1 − π)
     largest = summed(open_share) / square
     spread = summed(open_share * (yes - rate[label]) ** 2) / square
-    low, high = np.zeros(width), np.ones(width)
-    for j in np.flatnonzero(total > 0):
-        value = min(1.0, float(rate[j]))
-        if largest[j] == 0:  # everything was judged
-            low[j] = high[j] = value
-            continue
-        draws = 1 / largest[j]
-        if spread[j] > 0:
-            draws = min(draws, value * (1 - value) / spread[j])
-        m = max(1, round(float(draws)))
-        low[j], high[j] = mean_interval(value, value * (1 - value), m, 10**12, confidence)
-    return LabelEstimates(rate, low, high, count)
+    value = np.where(total > 0, np.minimum(rate, 1.0), 0.5)
+    draws = 1 / np.where(largest > 0, largest, 1.0)
+    worth = value * (1 - value) / np.where(spread > 0, spread, 1.0)
+    draws = np.maximum(np.rint(np.where(spread > 0, np.minimum(draws, worth), draws)), 1)
+    low, high = mean_interval(value, value * (1 - value), draws, ENDLESS, confidence)
+    low, high = np.where(largest > 0, low, value), np.where(largest > 0, high, value)
+    return LabelEstimates(
+        rate, np.where(total > 0, low, 0.0), np.where(total > 0, high, 1.0), count
+    )
