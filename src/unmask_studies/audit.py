@@ -5,8 +5,10 @@ told: independent ones, rows that lose their labels together (row effort), masks
 model's score, 10 % spurious labels, a fifth of the rows never annotated. Then rows, or pairs, are
 judged at random from the truth, many times. What counts: the error, how often the 95 % interval
 holds the true value, and its width, for the audit with control variates, for the audit alone and
-for the estimates that rest on the stated propensities. A last part looks at a confidence sequence
-after every judged row.
+for the estimates that rest on the stated propensities. Pairs are judged as many as the rows have
+labels. What they find depends on how many relevant pairs are drawn in each stratum only, and that
+is hypergeometric, so that audits of pairs are repeated without listing them. A last part looks at
+a confidence sequence after every judged row.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from scipy.stats import t as student
 
 from unmask import audit, data, propensity, report
 from unmask._typing import Floats, Ints
+from unmask.audit import frames
+from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
 from unmask.metrics import contributions, evaluate
-from unmask.metrics.measured import measure
-from unmask.metrics.measured.control import RowSample, standardized
+from unmask.metrics.measured import measure, pair_totals
+from unmask.metrics.measured.control import Limits, RowSample, standardized
 from unmask.metrics.measured.covariates import of_rows
 from unmask.metrics.measured.estimating import row_mean
-from unmask.predictions import TopK
+from unmask.predictions import TopK, listed_keys
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 
@@ -40,12 +44,15 @@ Cells: TypeAlias = dict[tuple[Any, ...], Row]
 FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
 MASKS = ("right", "effort .5", "effort .8", "score", "spurious", "never annotated")
 METRICS = ("P@5", "R@5")
-PAIR_MASKS = ("right", "effort .8", "spurious")
-"""Under which pairs are judged, too."""
-PAIR_METRICS = ("P@5", "micro-R@5", "R@5")
+MICRO = "micro-R@5"
 SIZES_OF_AUDITS = (50, 100, 200, 400)
-PAIR_ROWS = 12
-"""Pairs are judged as many as this many whole rows have."""
+TWO_PHASE_ROWS = 100
+"""Two-phase audits have as many judgements as this many whole rows."""
+NEARLY_ALL = 0.005
+"""Narrower intervals are those of audits that judged nearly all pairs that count: they hold the
+truth more often than they must, up to always."""
+BARRED = ("debtags-bookworm", "delicious", "planted")
+"""Where control variates are promised to save a quarter of the error."""
 SPURIOUS, UNANNOTATED, SLOPE = 0.1, 0.2, 1.0
 INVERSE = (1.5, 6.0)
 """The range of 1/p, from the most frequent label to the rarest."""
@@ -56,18 +63,18 @@ LOOKS = 200
 
 @dataclass(frozen=True)
 class Size:
-    """How often things are repeated: masks, audits of rows and of pairs per mask, sequences."""
+    """How often things are repeated: audits of rows, pairs and in two phases, sequences."""
 
-    masks: int
     rows: int
     pairs: int
+    two_phase: int
     sequences: int
 
 
 SIZES = {
-    "tiny": Size(1, 6, 2, 6),
-    "small": Size(1, 100, 4, 200),
-    "paper": Size(1, 400, 6, 1000),
+    "tiny": Size(6, 20, 1, 6),
+    "small": Size(100, 1000, 2, 200),
+    "paper": Size(400, 4000, 20, 1000),
 }
 
 
@@ -77,16 +84,14 @@ def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     real = data if data and size != "tiny" else DataSets(None, frozenset())
     folders: list[Path | None] = [real.path(name) for name in FOLDERS if name in real.names]
     kinds = MASKS if size != "tiny" else ("effort .8", "spurious")
-    shared = {"masks": repeats.masks, "rows": repeats.rows}
+    judged = {"rows": repeats.rows, "pairs": repeats.pairs, "two_phase": repeats.two_phase}
+    none = dict.fromkeys(judged, 0)
     return [
         {"folder": folder, "mask": kind, "seed_of_masks": seed, **amounts}
         for folder in folders or [None]
         for kind, amounts in [
-            *(
-                (kind, {**shared, "sequences": 0, "pairs": repeats.pairs * (kind in PAIR_MASKS)})
-                for kind in kinds
-            ),
-            ("effort .5", {"masks": 1, "rows": 0, "pairs": 0, "sequences": repeats.sequences}),
+            *((kind, {**judged, "sequences": 0}) for kind in kinds),
+            ("effort .5", {**none, "sequences": repeats.sequences}),
         ]
     ]
 
@@ -104,10 +109,11 @@ class Problem:
         """The metric of every row, by the complete labels."""
         return contributions(self.top, self.true, metrics=[name])[name, "vanilla"]
 
-    @property
-    def micro_recall(self) -> float:
-        """Hits of the first five over all true labels."""
-        return float(5 * self.exact("P@5").sum() / self.true.nnz)
+    def truth(self, name: str) -> float:
+        """The metric, by the complete labels."""
+        if name == MICRO:
+            return float(5 * self.exact("P@5").sum() / self.true.nnz)
+        return float(self.exact(name).mean())
 
 
 @lru_cache(maxsize=1)
@@ -166,24 +172,25 @@ def _with_spurious(
 
 
 def measure_unit(
-    folder: Path | None, mask: str, seed_of_masks: int, masks: int, rows: int, pairs: int,
+    folder: Path | None, mask: str, seed_of_masks: int, rows: int, pairs: int, two_phase: int,
     sequences: int,
 ) -> Iterable[Row]:  # fmt: skip
     """Errors, coverage and widths of one data set under one kind of mask."""
     about = problem(folder)
     shared = {"data": about.name, "n": about.true.shape[0], "labels": about.true.shape[1]}
-    for draw in range(masks):
-        seed = 1000 * seed_of_masks + draw
-        observed = hidden(about, mask, seed)
-        parts: list[Iterator[Row]] = []
-        if rows:
-            parts += [_stated(about, observed), _rows(about, observed, rows, seed)]
-        if pairs:
-            parts.append(_pairs(about, observed, pairs, seed))
-        if sequences:
-            parts.append(_sequences(about, observed, sequences, seed))
-        for part in parts:
-            yield from ({**shared, "draw": draw, **row} for row in part)
+    seed = 1000 * seed_of_masks
+    observed = hidden(about, mask, seed)
+    parts: list[Iterator[Row]] = []
+    if rows:
+        parts += [_stated(about, observed), _rows(about, observed, rows, seed)]
+    if pairs:
+        parts.append(_pairs(about, observed, pairs, seed))
+    if two_phase:
+        parts.append(_two_phase(about, observed, two_phase, seed))
+    if sequences:
+        parts.append(_sequences(about, observed, sequences, seed))
+    for part in parts:
+        yield from ({**shared, **row} for row in part)
 
 
 def _stated(about: Problem, observed: sp.csr_array) -> Iterator[Row]:
@@ -193,36 +200,49 @@ def _stated(about: Problem, observed: sp.csr_array) -> Iterator[Row]:
         estimators=["vanilla", "unbiased", "deconvolved"],
     )  # fmt: skip
     for each in table:
-        truth = float(about.exact(each.metric).mean())
         yield {
             "part": "stated", "metric": each.metric, "estimator": each.estimator, "judged": 0,
-            **_summary(np.array([each.value]), np.array([each.interval]), truth),
+            **_summary(
+                np.array([each.value]), np.array([each.interval]), about.truth(each.metric)
+            ),
         }  # fmt: skip
+    yield _stated_micro(about, observed)
+
+
+def _stated_micro(about: Problem, observed: sp.csr_array) -> Row:
+    """Micro-recall with every observed label counted 1/p times."""
+    inverse = 1 / about.p[observed.indices]
+    row = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    hit = (about.top.labels[row, :5] == observed.indices[:, None]).any(axis=1)
+    value = float(inverse[hit].sum() / inverse.sum())
+    return {
+        "part": "stated", "metric": MICRO, "estimator": "unbiased", "judged": 0,
+        **_summary(np.array([value]), np.full((1, 2), np.nan), about.truth(MICRO)),
+    }  # fmt: skip
 
 
 def _rows(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
     """Whole rows: with control variates, and the audit alone."""
     n = observed.shape[0]
     rng = np.random.default_rng(seed)
-    for name in METRICS:
-        values, known = about.exact(name), of_rows(about.top, observed, name, 5)
-        for m in SIZES_OF_AUDITS:
-            if m > n // 2:
-                continue
-            results = [
-                [
-                    row_mean(_simple(rows, values[:, None], n), each, (0.0, 1.0), (0.0, 1.0))
-                    for each in (known, None)
+    for name in (*METRICS, MICRO):
+        values, limits = about.exact("R@5" if name == "R@5" else "P@5")[:, None], (0.0, 1.0)
+        within: Limits = limits
+        if name == MICRO:
+            counts = np.diff(about.true.indptr).astype(np.float64)
+            values, within = np.column_stack([5 * values, counts]), (np.zeros(2), np.array([5, n]))
+        covariates = of_rows(about.top, observed, "P@5" if name == "P@5" else "R@5", 5)
+        for m in (size for size in SIZES_OF_AUDITS if size <= n // 2):
+            samples = [_simple(rng.permutation(n)[:m], values, n) for _ in range(repeats)]
+            for estimator, known in (("controlled", covariates), ("alone", None)):
+                made = [
+                    row_mean(sample, known, within, limits, ratio=name == MICRO)
+                    for sample in samples
                 ]
-                for rows in (rng.permutation(n)[:m] for _ in range(repeats))
-            ]
-            for estimator, made in zip(
-                ("controlled", "alone"), zip(*results, strict=True), strict=True
-            ):
                 ends = np.array([each.interval for each in made])
                 yield {
                     "part": "rows", "metric": name, "estimator": estimator, "judged": m,
-                    **_summary(np.array([each.value for each in made]), ends, values.mean()),
+                    **_summary(np.array([each.value for each in made]), ends, about.truth(name)),
                 }  # fmt: skip
 
 
@@ -230,43 +250,97 @@ def _simple(rows: Ints, values: Floats, n: int) -> RowSample:
     return RowSample(rows, np.zeros(rows.size, dtype=np.int64), np.array([n]), values[rows])
 
 
-def _pairs(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
-    """Pairs, and whole rows of as many judgements: P@5 and micro-R@5, and R@5 in two phases."""
-    budget = PAIR_ROWS * observed.shape[1]
-    free = "sampled" if _any_spurious(about, observed) else "free"
-    truth = {name: float(about.exact(name).mean()) for name in ("P@5", "R@5")}
-    truth["micro-R@5"] = about.micro_recall
-    designs = {"pairs": ("P@5", "micro-R@5"), "two-phase": ("R@5",), "rows": PAIR_METRICS}
-    for design, names in designs.items():
-        made: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
-        for repeat in range(repeats if design != "rows" else 4 * repeats):
-            judged = _judged(about, observed, design, budget, 7919 * seed + repeat, free)
-            for each in measure(about.top, observed, judged, metrics=names):
-                made[each.metric].append((each.value, *each.interval))
-        for name, results in made.items():
-            values = np.array(results)
-            yield {
-                "part": "pairs", "metric": name, "estimator": design, "judged": budget,
-                **_summary(values[:, 0], values[:, 1:], truth[name]),
-            }  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The strata of an audit of pairs, and how many pairs of each are in truth relevant."""
+
+    question: Question
+    frame: frames.PairFrame
+    relevant: Ints
+
+    @property
+    def in_top(self) -> Floats:
+        """1 for strata among the first five, else 0."""
+        return np.array([float(kind.endswith(frames.TOP)) for kind in self.frame.kinds])
+
+    def fraction(self, name: str, relevant: Ints, drawn: Ints) -> pair_totals.Fraction:
+        """The measured metric, if so many of the drawn pairs are relevant."""
+        labels, top = self.question.labels, self.question.systems[0]
+        free = float(self.question.options["observed"] == "free")
+        hits = free * frames.contains(
+            np.sort(listed_keys(top, 5, labels.shape[1])), frames.keys_of(labels)
+        ).sum()  # fmt: skip
+        everywhere = np.full(drawn.size, float(name == MICRO))
+        known = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
+        mine = (drawn > 0) & ((self.in_top > 0) | (everywhere > 0))
+        totals = pair_totals.of_counts(
+            relevant[..., mine], drawn[mine], self.frame.sizes[mine],
+            (self.in_top[mine], everywhere[mine]), 0.95,
+        )  # fmt: skip
+        return pair_totals.Fraction(totals, hits, known, (0.0, 1.0))
+
+    def least_error(self, budget: int, truth: float, total: float) -> float:
+        """Of micro-recall, if the true rate of every stratum were known when the plan is made."""
+        sizes = self.frame.sizes
+        rate = self.relevant / np.maximum(sizes, 1)
+        weight = np.where(self.in_top > 0, 1 - truth, truth)
+        spread = weight * np.sqrt(rate * (1 - rate))
+        drawn = np.maximum(frames.allocate(sizes, spread, budget, 0), 1)
+        return float(np.sqrt((sizes**2 * (1 - drawn / sizes) * spread**2 / drawn).sum()) / total)
 
 
-def _any_spurious(about: Problem, observed: sp.csr_array) -> bool:
-    return bool(observed.multiply(about.true).nnz < observed.nnz)
-
-
-def _judged(
-    about: Problem, observed: sp.csr_array, design: str, budget: int, seed: int, free: str
-) -> audit.Judgements:
-    if design == "rows":
-        plan = audit.plan(about.top, observed, budget=PAIR_ROWS, seed=seed, expect=False)
-        return audit.from_rows(plan, about.true[plan.rows])
-    names = ("P@5", "micro-R@5") if design == "pairs" else ("R@5",)
-    plan = audit.plan(
-        about.top, observed, budget=budget, unit="pairs", metrics=names, seed=seed,
-        observed="sampled" if free == "sampled" else "free", expect=False,
+def strata(about: Problem, observed: sp.csr_array) -> Strata:
+    """Of an audit of pairs; observed pairs are judged, too, where some of them are wrong."""
+    wrong = observed.multiply(about.true).nnz < observed.nnz
+    question = question_of(
+        about.top, observed, None, ["P@5", MICRO], "pairs", 1,
+        {"observed": "sampled" if wrong else "free"},
     )  # fmt: skip
-    return audit.from_pairs(plan, np.asarray(about.true[plan.rows, plan.labels]).ravel())
+    frame = frames.pair_frame(
+        question.systems, question.labels, question.p, k=5, observed_free=not wrong
+    )
+    of_true = frame.stratum_of(frames.keys_of(about.true))
+    counts = np.bincount(of_true[of_true >= 0], minlength=len(frame.kinds))
+    return Strata(question, frame, counts)
+
+
+def _pairs(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
+    """Pairs over all rows, as many as some whole rows have: P@5 and micro-R@5."""
+    rng = np.random.default_rng(seed)
+    made = strata(about, observed)
+    others = made.frame.sizes - made.relevant
+    for m in (size for size in SIZES_OF_AUDITS if size <= observed.shape[0] // 2):
+        budget = m * observed.shape[1]
+        drawn = allocation(made.question, made.frame, budget)
+        relevant = rng.hypergeometric(made.relevant, others, drawn, (repeats, drawn.size))
+        for name in ("P@5", MICRO):
+            fraction, truth = made.fraction(name, relevant, drawn), about.truth(name)
+            ends = np.column_stack(fraction.interval())
+            row = {"part": "pairs", "metric": name, "estimator": "pairs", "judged": m}
+            yield row | _summary(fraction.value, ends, truth)
+        least = made.least_error(budget, about.truth(MICRO), float(about.true.nnz))
+        yield {**row, "estimator": "known rates", **_no_runs(about.truth(MICRO)), "rmse": least}
+
+
+def _two_phase(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
+    """Some rows, and pairs within them: R@5 from as many judgements as whole rows have."""
+    rows = min(TWO_PHASE_ROWS, observed.shape[0] // 4)
+    results = []
+    for repeat in range(repeats):
+        plan = audit.plan(
+            about.top, observed, budget=rows * observed.shape[1], unit="pairs", metrics=["R@5"],
+            seed=7919 * seed + repeat, expect=False,
+            observed="sampled" if observed.multiply(about.true).nnz < observed.nnz else "free",
+        )  # fmt: skip
+        answers = np.asarray(about.true[plan.rows, plan.labels]).ravel()
+        judged = audit.from_pairs(plan, answers)
+        (each,) = measure(about.top, observed, judged, metrics=["R@5"])
+        results.append((each.value, *each.interval))
+    values = np.array(results)
+    yield {
+        "part": "two-phase", "metric": "R@5", "estimator": "two-phase", "judged": rows,
+        **_summary(values[:, 0], values[:, 1:], about.truth("R@5")),
+    }  # fmt: skip
 
 
 def _sequences(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
@@ -301,6 +375,11 @@ def _ever_missed(values: Floats, truth: float, n: int) -> int:
     return int((np.abs(mean - truth) > half)[9:].any())
 
 
+def _no_runs(truth: float) -> Row:
+    """What a row says of an error that was computed, not found by repetition."""
+    return {"repeats": 0, "truth": truth, "bias": 0.0, "inside": 0, "width": None}
+
+
 def _summary(values: Floats, ends: Floats, truth: float) -> Row:
     error = values - truth
     usable = np.isfinite(values)
@@ -323,13 +402,20 @@ def draw(rows: list[Row]) -> list[report.Section]:
             "Audits of whole rows",
             [
                 report.Text(str(__doc__).partition("\n\n")[2]),
-                _coverage_chart(cells),
+                _coverage_chart(cells, "rows", "R@5"),
                 _rows_table(cells),
-                report.Verdicts([_covers(cells), *_gains(cells)]),
+                report.Verdicts([_covers(cells, "rows", "controlled"), *_gains(cells)]),
             ],
         ),
         report.Section(
-            "Audits of pairs", [_pairs_table(cells), report.Verdicts(_pair_gains(cells))]
+            "Audits of pairs",
+            [
+                _coverage_chart(cells, "pairs", MICRO),
+                _pairs_table(cells),
+                report.Text(BOUND),
+                _two_phase_table(cells),
+                report.Verdicts([_covers(cells, "pairs", "pairs"), *_pair_gains(cells)]),
+            ],
         ),
         report.Section(
             "A look after every judgement",
@@ -338,50 +424,51 @@ def draw(rows: list[Row]) -> list[report.Section]:
     ]
 
 
+BOUND = (
+    "The column *known rates* is the error that the same strata would have if the plan had known "
+    "how many pairs of each are relevant (Neyman's rule with the true rates): no allocation over "
+    "these strata is better. Where it lies above one half, no choice of pairs by score and label "
+    "frequency reaches half the error of whole rows: most of what is missing there are labels that "
+    "the model never lists, and nothing tells one row from another. Better predictions, or another "
+    "judge's answers handed in as covariates, are what would help."
+)
+
+
 def _cells(rows: list[Row]) -> Cells:
-    """Means over masks, by part, data, mask, metric, estimator and size."""
+    """Figures by part, data, mask, metric, estimator and size."""
     made = {}
-    for key, part in group_rows(
+    for key, (row,) in group_rows(
         [row for row in rows if row["part"] != "sequence"],
         "part", "data", "mask", "metric", "estimator", "judged",
     ).items():  # fmt: skip
-        usable = [row for row in part if row["rmse"] is not None]
-        repeats = sum(row["repeats"] for row in part)
         made[key] = {
-            "coverage": sum(row["inside"] for row in part) / repeats,
-            "rmse": _rms([row["rmse"] for row in usable]),
-            "bias": float(np.mean([row["bias"] for row in usable])) if usable else float("nan"),
-            "width": float(np.mean([row["width"] for row in usable])) if usable else float("nan"),
-            "truth": float(np.mean([row["truth"] for row in part])),
-            "repeats": repeats,
+            "coverage": row["inside"] / row["repeats"] if row["repeats"] else float("nan"),
+            "rmse": float("nan") if row["rmse"] is None else row["rmse"],
+            "width": float("nan") if row["width"] is None else row["width"],
+            "repeats": row["repeats"],
         }
     return made
 
 
-def _rms(values: list[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(values)))) if values else float("nan")
-
-
-def _coverage_chart(cells: Cells) -> report.Chart:
-    keys = [key for key in cells if key[0] == "rows" and key[4] == "controlled" and key[3] == "R@5"]
-    names = sorted({f"{key[1].split('-')[0]}, {key[2]}" for key in keys})
+def _coverage_chart(cells: Cells, part: str, metric: str) -> report.Chart:
+    estimator = {"rows": "controlled", "pairs": "pairs"}[part]
+    keys = [key for key in cells if (key[0], key[3], key[4]) == (part, metric, estimator)]
     series = []
     for m in SIZES_OF_AUDITS:
-        values = {
-            f"{key[1].split('-')[0]}, {key[2]}": cells[key]["coverage"]
-            for key in keys
-            if key[5] == m
-        }
+        values = {_case(key): cells[key]["coverage"] for key in keys if key[5] == m}
         if values:
-            listed = [name for name in names if name in values]
-            series.append(report.Series(f"{m} rows", listed, [values[name] for name in listed]))
+            series.append(report.Series(f"{m} rows", list(values), list(values.values())))
     return report.Chart(
         "dots",
         series,
-        title="How often the 95 % interval of R@5 holds the true value",
+        title=f"How often the 95 % interval of {metric} holds the true value, {part} judged",
         y=report.Axis("coverage", low=0.85, high=1.0),
         rules=[report.Rule("95 %", 0.95)],
     )
+
+
+def _case(key: tuple[Any, ...]) -> str:
+    return f"{str(key[1]).split('-')[0]}, {key[2]}"
 
 
 def _rows_table(cells: Cells) -> report.Table:
@@ -394,97 +481,127 @@ def _rows_table(cells: Cells) -> report.Table:
     ]
     heads += [report.Column("RMSE unbiased", ".4f"), report.Column("RMSE deconvolved", ".4f")]
     body: list[list[report.Cell]] = []
-    for part, name, mask, metric, estimator, m in cells:
-        if part != "rows" or estimator != "controlled":
-            continue
-        line: list[report.Cell] = [f"{name.split('-')[0]}, {mask}, {metric}, {m}"]
+    for key in (key for key in cells if key[0] == "rows" and key[4] == "controlled"):
+        line: list[report.Cell] = [f"{_case(key)}, {key[3]}, {key[5]}"]
         for each in ("controlled", "alone"):
-            cell = cells["rows", name, mask, metric, each, m]
+            cell = cells[(*key[:4], each, key[5])]
             line += [cell["rmse"], cell["coverage"], cell["width"]]
-        for each in ("unbiased", "deconvolved"):
-            stated = cells.get(("stated", name, mask, metric, each, 0))
-            line.append(float("nan") if stated is None else stated["rmse"])
-        body.append(line)
+        body.append([*line, *_stated_errors(cells, key)])
     return report.Table(heads, body, title="Whole rows", caption="Stated: with the propensities.")
 
 
-def _covers(cells: Cells) -> report.Verdict:
-    judged = [
-        (key, cell) for key, cell in cells.items()
-        if key[0] == "rows" and key[4] == "controlled" and int(key[5]) >= 100
-    ]  # fmt: skip
-    coverage = [cell["coverage"] for _, cell in judged]
-    outside = [key for key, cell in judged if not 0.92 <= cell["coverage"] <= 0.98]
+def _stated_errors(cells: Cells, key: tuple[Any, ...]) -> list[float]:
+    """RMSE of the unbiased and the deconvolved estimate; nan where there is none."""
+    keys = [("stated", *key[1:4], each, 0) for each in ("unbiased", "deconvolved")]
+    return [cells[each]["rmse"] if each in cells else float("nan") for each in keys]
+
+
+def _covers(cells: Cells, part: str, estimator: str) -> report.Verdict:
+    judged = {
+        key: cell["coverage"] for key, cell in cells.items()
+        if key[0] == part and key[4] == estimator and int(key[5]) >= 100
+        and cell["width"] >= NEARLY_ALL
+    }  # fmt: skip
+    outside = [key for key, coverage in judged.items() if not 0.92 <= coverage <= 0.98]
+    left_out = "" if part == "rows" else f" and a width of {NEARLY_ALL} or more"
     return statement(
-        f"In every one of {len(judged)} cells with at least 100 rows, 92 to 98 % of the intervals "
-        "hold the true value",
+        f"{part.capitalize()}: in every one of {len(judged)} cells with the judgements of at least "
+        f"100 rows{left_out}, 92 to 98 % of the intervals hold the true value",
         bool(judged) and not outside,
-        f"lowest {min(coverage, default=0):.1%}, highest {max(coverage, default=0):.1%}, "
-        f"{len(outside)} outside"
+        f"lowest {min(judged.values(), default=0):.1%}, highest "
+        f"{max(judged.values(), default=0):.1%}, {len(outside)} outside"
         + "".join(f"; {', '.join(map(str, key[1:]))}" for key in outside[:6]),
     )
 
 
 def _gains(cells: Cells) -> list[report.Verdict]:
+    """How much control variates save at 200 rows, by data set, metric and mask."""
     claims = []
-    for name in sorted({key[1] for key in cells if key[0] == "rows"}):
-        ratios = [
-            cells["rows", name, mask, "R@5", "controlled", 200]["rmse"]
-            / cells["rows", name, mask, "R@5", "alone", 200]["rmse"]
-            for mask in MASKS
-            if ("rows", name, mask, "R@5", "alone", 200) in cells
-        ]
-        if ratios:
-            claims.append(
-                statement(
-                    f"{name}: control variates bring the RMSE of R@5 at 200 rows to .75 of the "
-                    "audit alone, or less",
-                    float(np.mean(ratios)) <= 0.75,
-                    f"by mask {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
+    for name in dict.fromkeys(key[1] for key in cells if key[0] == "rows" and key[1] in BARRED):
+        for metric in (*METRICS, MICRO):
+            pairs = [
+                (cells["rows", name, mask, metric, "controlled", 200],
+                 cells["rows", name, mask, metric, "alone", 200])
+                for mask in MASKS if ("rows", name, mask, metric, "alone", 200) in cells
+            ]  # fmt: skip
+            ratios = [controlled["rmse"] / alone["rmse"] for controlled, alone in pairs]
+            if ratios:
+                claims.append(
+                    statement(
+                        f"{name}: control variates bring the RMSE of {metric} at 200 rows to .75 "
+                        "of the audit alone, or less, under every mask",
+                        max(ratios) <= 0.75,
+                        f"by mask {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
+                    )
                 )
-            )
     return claims
 
 
 def _pairs_table(cells: Cells) -> report.Table:
     body: list[list[report.Cell]] = []
-    for part, name, mask, metric, estimator, judged in cells:
-        if part != "pairs" or estimator == "rows":
-            continue
-        mine = cells[part, name, mask, metric, estimator, judged]
-        rows = cells[part, name, mask, metric, "rows", judged]
+    for key in (key for key in cells if key[0] == "pairs" and key[4] == "pairs"):
+        mine = cells[key]
+        alone, controlled = (cells[("rows", *key[1:4], e, key[5])] for e in ("alone", "controlled"))
+        least = cells.get((*key[:4], "known rates", key[5]))
+        unbiased, deconvolved = _stated_errors(cells, key)
         body.append(
-            [f"{name.split('-')[0]}, {mask}, {metric}", estimator, judged, mine["rmse"],
-             rows["rmse"], mine["rmse"] / rows["rmse"], mine["coverage"], rows["coverage"]]
+            [f"{_case(key)}, {key[3]}, {key[5]}", mine["rmse"], mine["coverage"], mine["width"],
+             alone["rmse"], controlled["rmse"], mine["rmse"] / alone["rmse"],
+             mine["rmse"] / controlled["rmse"],
+             float("nan") if least is None else least["rmse"] / alone["rmse"],
+             unbiased, deconvolved]
         )  # fmt: skip
     return report.Table(
-        ["data, mask, metric", "design", "judgements", report.Column("RMSE", ".4f"),
-         report.Column("RMSE of rows", ".4f"), report.Column("ratio", ".2f"),
-         report.Column("coverage", ".0%"), report.Column("coverage of rows", ".0%")],
+        ["data, mask, metric, rows", report.Column("RMSE", ".4f"), report.Column("coverage", ".1%"),
+         report.Column("width", ".3f"), report.Column("rows alone", ".4f", "RMSE of whole rows"),
+         report.Column("rows controlled", ".4f", "the same with control variates"),
+         report.Column("of rows alone", ".2f"), report.Column("of rows controlled", ".2f"),
+         report.Column("known rates", ".2f", "of rows alone, with the best allocation"),
+         report.Column("RMSE unbiased", ".4f"), report.Column("RMSE deconvolved", ".4f")],
         body,
-        title=f"Pairs against {PAIR_ROWS} whole rows, as many judgements",
+        title="Pairs against whole rows of as many judgements",
+    )  # fmt: skip
+
+
+def _two_phase_table(cells: Cells) -> report.Table:
+    body: list[list[report.Cell]] = []
+    for key in (key for key in cells if key[0] == "two-phase"):
+        rows = cells.get(("rows", *key[1:4], "controlled", key[5]))
+        other = float("nan") if rows is None else rows["rmse"]
+        mine = cells[key]
+        body.append([f"{_case(key)}, {key[3]}, {key[5]}", mine["repeats"], mine["rmse"], other,
+                     mine["rmse"] / other, mine["coverage"]])  # fmt: skip
+    return report.Table(
+        ["data, mask, metric, rows", "audits", report.Column("RMSE", ".4f"),
+         report.Column("rows controlled", ".4f"), report.Column("ratio", ".2f"),
+         report.Column("coverage", ".0%")],
+        body,
+        title="Two-phase audits against whole rows of as many judgements",
     )  # fmt: skip
 
 
 def _pair_gains(cells: Cells) -> list[report.Verdict]:
+    """Pairs against whole rows, by data set and metric; the mean over masks and sizes ≥ 100."""
     claims = []
-    for metric in ("P@5", "micro-R@5"):
-        ratios = {
-            f"{key[1].split('-')[0]}, {key[2]}": cell["rmse"]
-            / cells[(*key[:4], "rows", key[5])]["rmse"]
-            for key, cell in cells.items()
-            if key[0] == "pairs" and key[3] == metric and key[4] == "pairs"
-        }
-        worst = max(ratios, key=lambda name: ratios[name], default="")
-        claims.append(
-            statement(
-                f"Pairs measure {metric} with at most half the error of whole rows of as many "
-                "judgements",
-                bool(ratios) and max(ratios.values()) <= 0.5,
-                f"largest ratio {ratios.get(worst, 0):.2f} ({worst}), mean "
-                f"{np.mean(list(ratios.values()) or [0]):.2f}",
+    for name in dict.fromkeys(key[1] for key in cells if key[0] == "pairs"):
+        for metric in ("P@5", MICRO):
+            keys = [key for key in cells if key[0] == "pairs" and key[4] == "pairs"
+                    and (key[1], key[3]) == (name, metric) and key[5] >= 100]  # fmt: skip
+            ratios = {
+                f"{key[2]}, {key[5]}": cells[key]["rmse"]
+                / cells[("rows", *key[1:4], "alone", key[5])]["rmse"]
+                for key in keys
+            }
+            worst = max(ratios, key=lambda each: ratios[each], default="")
+            claims.append(
+                statement(
+                    f"{name}: pairs measure {metric} with at most half the error of whole rows of "
+                    "as many judgements",
+                    bool(ratios) and max(ratios.values()) <= 0.5,
+                    f"largest ratio {ratios.get(worst, 0):.2f} ({worst}), mean "
+                    f"{np.mean(list(ratios.values()) or [0]):.2f}",
+                )
             )
-        )
     return claims
 
 

@@ -257,8 +257,7 @@ def _draw_pairs(
     if before is not None:
         old, old_stratum = before.rows * width + before.pair_labels, before.stratum
         drawn = np.bincount(old_stratum, minlength=drawn.size)
-    importance = _importance(question, frame)
-    total = frames.allocate(frame.sizes, importance, old.size + budget, LEAST_PAIRS)
+    total = allocation(question, frame, old.size + budget)
     counts = np.maximum(total - drawn, 0)
     keys, strata = frame.draw(counts, old, rng)
     keys, strata = np.r_[old, keys], np.r_[old_stratum, strata]
@@ -273,6 +272,24 @@ def _draw_pairs(
         observed_free=free, k=question.k,
         systems=tuple(fingerprint(top, question.k) for top in question.systems),
     )  # fmt: skip
+
+
+def allocation(question: Question, frame: frames.PairFrame, budget: int) -> Ints:
+    """How many pairs of every stratum are judged, by Neyman's rule with the guessed rates.
+
+    Parameters
+    ----------
+    question : Question
+    frame : PairFrame
+        Of the question.
+    budget : int
+        Pairs in all.
+
+    Returns
+    -------
+    integers, one per stratum
+    """
+    return frames.allocate(frame.sizes, _importance(question, frame), budget, LEAST_PAIRS)
 
 
 def _importance(question: Question, frame: frames.PairFrame) -> Floats:

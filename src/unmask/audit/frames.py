@@ -58,6 +58,18 @@ class PairFrame:
     far_labels: tuple[Ints, ...]
     not_far: Ints
 
+    def stratum_of(self, keys: Ints) -> Ints:
+        """The stratum of pairs by key; −1 for those that need no judging."""
+        place = np.minimum(np.searchsorted(self.keys, keys), max(self.keys.size - 1, 0))
+        made = np.full(keys.size, -1, dtype=np.int64)
+        if self.keys.size:
+            made = np.where(self.keys[place] == keys, self.stratum[place], made)
+        of_label = np.full(self.shape[1], -1, dtype=np.int64)
+        for position, labels in enumerate(self.far_labels):
+            of_label[labels] = len(self.kinds) - len(self.far_labels) + position
+        is_far = ~contains(self.not_far, keys)
+        return np.where(is_far, of_label[keys % self.shape[1]], made)
+
     def draw(self, counts: Ints, without: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """`counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
         first_far = len(self.kinds) - len(self.far_labels)

@@ -21,6 +21,7 @@ pair that x does not foresee is added to both, so that few relevant pairs narrow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -184,7 +185,7 @@ def controlled(
         return plain
     sizes = np.array([each.size for each in sample.strata], dtype=np.float64)
     fold = folds_of(sample.stratum, folds, seed=0)
-    weights = plain.totals.above - float(plain.value) * plain.totals.below
+    weights = kinds.above - float(plain.value) * kinds.below
     worth = np.where(kinds.place >= 0, (weights * kinds.largest)[kinds.place], 0.0) * kinds.size
     residuals, total = np.empty(fold.size), np.zeros(kinds.stratum.size)
     slopes = np.zeros(known.values.shape[1])
@@ -226,19 +227,28 @@ def _slope(
 def _narrowed(
     plain: Totals, kinds: Kinds, judged: Judgements, residuals: Floats, total: Floats
 ) -> Totals:
-    """Residual totals, with the ends of the plain ones scaled by the spread that is left."""
-    drawn = np.bincount(judged.sample.stratum)[kinds.stratum]
+    """Residual totals by kind, with the plain ends scaled by the spread that is left."""
+    sample = judged.sample
+    drawn = np.bincount(sample.stratum, minlength=len(sample.strata))[kinds.stratum]
+    sizes = np.array([each.size for each in sample.strata], dtype=np.float64)[kinds.stratum]
+    weight = (sizes / drawn * kinds.largest) ** 2 * (1 - drawn / sizes)
 
     def squares(values: Floats) -> Floats:
         return kinds.summed(values**2) - kinds.summed(values) ** 2 / drawn
 
-    y = judged.answers * kinds.size
-    left = (squares(residuals) + UNFORESEEN) / (squares(y) + UNFORESEEN)
-    scale = np.sqrt(np.maximum(left, 0.0))
+    y, left = squares(judged.answers * kinds.size), squares(residuals)
+    totals, scale = plain.total.copy(), np.ones(plain.total.size)
+    for place in range(plain.total.size // 2):  # the others are of strata without anything
+        mine = (kinds.above == plain.above[place]) & (kinds.below == plain.below[place])
+        totals[place] = total[mine].sum()
+        before, after = float(weight[mine] @ y[mine]), float(weight[mine] @ left[mine])
+        if before > 0:
+            unforeseen = UNFORESEEN * before / float(y[mine].sum())
+            scale[place] = math.sqrt((max(after, 0.0) + unforeseen) / (before + unforeseen))
     return replace(
         plain,
-        total=total,
-        low=total - scale * (plain.total - plain.low),
-        high=total + scale * (plain.high - plain.total),
+        total=totals,
+        low=totals - scale * (plain.total - plain.low),
+        high=totals + scale * (plain.high - plain.total),
         variance=plain.variance * scale**2,
     )

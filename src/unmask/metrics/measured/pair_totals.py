@@ -5,11 +5,14 @@ is relevant; a₀ and b₀ hold what needs no judging. In a stratum of N pairs o
 Σ a y is estimated by N/m times its sum over the judged (Horvitz–Thompson), without bias; what is
 known of all pairs makes that more precise (`pair_control`).
 
-A total has an interval from those of its strata (square and add, keeping either side to itself),
-so that a huge stratum in which nothing was found still counts: its upper end is 1 − (α/2)^(1/m),
-not 0. A ratio θ = A/B has the ends at which the interval of A − θ B no longer holds 0.
+All strata whose pairs count alike have one interval: Wilson's, for the share of relevant pairs that
+a simple sample of as much variance would find. Strata in which nothing was found still count: the
+upper end of the total is 1 − (α/2)^(1/m) of the worst of them, not 0 (if nothing was found in any,
+Π (1 − p_h)^(m_h) ≥ α/2 bounds Σ N_h p_h by the largest of their upper ends). Intervals of totals
+are added square by square, either side for itself; a ratio θ = A/B has the ends at which the
+interval of A − θ B no longer holds 0.
 
-Numbers are arrays whose last axis runs over strata and kinds of pairs; axes before it, if any, over
+Numbers are arrays whose last axis runs over strata or kinds of pairs; axes before it, if any, over
 repetitions of an audit.
 
 Zou & Donner, *Construction of confidence limits about effect measures*, Statistics in Medicine
@@ -19,7 +22,7 @@ Zou & Donner, *Construction of confidence limits about effect measures*, Statist
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,14 +38,15 @@ ENDLESS = 1e15
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """The relevant pairs of strata that count alike: their totals, and an interval of each.
+    """The relevant pairs that count alike: their totals, and an interval of each.
 
     Parameters
     ----------
     total, low, high, variance : floats of shape (…, c)
-        Σ |a| y (or the number of relevant pairs, where a = 0) over the stratum.
+        Σ |a| y (or the number of relevant pairs, where a = 0), first by kind over the strata in
+        which something was found, then by kind over the others.
     above, below : floats of shape (c,)
-        The signs with which it stands in numerator and denominator: −1, 0 or 1.
+        The signs with which they stand in numerator and denominator: −1, 0 or 1.
     """
 
     total: Floats
@@ -204,38 +208,91 @@ def totals(judged: Judgements, kinds: Kinds, confidence: float) -> Totals:
     y = judged.answers * kinds.size
     mean = kinds.summed(y) / drawn
     spread = np.maximum(kinds.summed(y * y) - drawn * mean**2, 0) / np.maximum(drawn - 1, 1)
-    scale = sizes * kinds.largest
-    low, high = mean_interval(mean, spread, drawn, sizes, confidence)
-    variance = scale**2 * (1 - drawn / sizes) * spread / drawn
-    return merged(
-        Totals(scale * mean, scale * low, scale * high, variance, kinds.above, kinds.below)
-    )
+    strata = _Strata(mean, spread, drawn, sizes, kinds.largest)
+    return _pooled(strata, (kinds.above, kinds.below), confidence)
 
 
-def merged(made: Totals) -> Totals:
-    """Of all totals of a kind in which nothing was found, only the largest upper end counts.
-
-    If nothing was found in any of them, Π (1 − p_h)^(m_h) ≥ α/2 bounds Σ N_h p_h by the largest of
-    their upper ends (up to terms of second order in p): they are not all as bad as they could be.
+def of_counts(
+    relevant: ArrayLike, drawn: Ints, sizes: Ints, signs: tuple[Floats, Floats], confidence: float
+) -> Totals:
+    """Totals from how many of the judged pairs of each stratum are relevant.
 
     Parameters
     ----------
-    made : Totals
+    relevant : integers of shape (…, h)
+    drawn, sizes : integers of shape (h,)
+        How many pairs of every stratum were judged, at least one, and how many there are.
+    signs : pair of floats of shape (h,)
+        With which the strata stand in numerator and denominator.
+    confidence : float
 
     Returns
     -------
     Totals
+
+    Examples
+    --------
+    >>> signs = np.array([1.0, 0.0, 0.0]), np.ones(3)
+    >>> made = of_counts([3, 2, 0], np.array([10, 20, 5]), np.array([100, 1000, 500]), signs, 0.95)
+    >>> made.total, made.above  # relevant ones of either kind, then strata without any
+    (array([100.,  30.,   0.,   0.]), array([0., 1., 0., 1.]))
     """
-    high = made.high.copy()
-    signs = np.stack([made.above, made.below])
-    for kind in np.unique(signs, axis=1).T:
-        mine = (signs == kind[:, None]).all(axis=0)
-        nothing = mine & (made.total == 0)
-        ends = np.where(nothing, high, -1.0)
-        largest = ends == ends.max(axis=-1, keepdims=True, initial=0.0)
-        first = np.cumsum(largest, axis=-1) == 1
-        high = np.where(nothing & ~(largest & first), 0.0, high)
-    return replace(made, high=high)
+    mean = np.asarray(relevant, dtype=np.float64) / drawn
+    spread = mean * (1 - mean) * drawn / np.maximum(drawn - 1, 1)
+    strata = _Strata(mean, spread, drawn, sizes, np.ones(drawn.size))
+    return _pooled(strata, signs, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Strata:
+    """What was found in strata: mean and variance (…, h) of answers, and the sizes (h,)."""
+
+    mean: Floats
+    spread: Floats
+    drawn: Ints
+    sizes: Ints
+    largest: Floats
+
+
+def _pooled(strata: _Strata, signs: tuple[Floats, Floats], confidence: float) -> Totals:
+    """Totals by kind: first of strata in which something was found, then of the others."""
+    if not strata.drawn.size:
+        return Totals(*(np.zeros(0),) * 6)
+    scale = strata.sizes * strata.largest
+    something = strata.mean > 0
+    open_share = 1 - strata.drawn / strata.sizes
+    variance = scale**2 * open_share * strata.spread / strata.drawn
+    _, nothing = mean_interval(0.0 * strata.mean, 0.0, strata.drawn, strata.sizes, confidence)
+    ends = np.where(something, 0.0, scale * nothing)
+    kinds, kind = np.unique(np.stack(signs), axis=1, return_inverse=True)
+    parts = []
+    for each in range(kinds.shape[1]):
+        mine = kind.ravel() == each
+        most = np.where(something, scale, 0.0)[..., mine].sum(-1)
+        parts.append(
+            _total((scale * strata.mean)[..., mine].sum(-1), variance[..., mine].sum(-1), most,
+                   confidence)
+        )  # fmt: skip
+    zeros = np.zeros_like(np.stack([part[0] for part in parts], axis=-1))
+    largest = [ends[..., kind.ravel() == each].max(-1) for each in range(kinds.shape[1])]
+    first = [np.stack(column, axis=-1) for column in zip(*parts, strict=True)]
+    second = [zeros, zeros, np.stack(largest, axis=-1), zeros]
+    joined = [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
+    return Totals(*joined, *np.tile(kinds, 2))
+
+
+def _total(
+    total: Floats, variance: Floats, most: Floats, confidence: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """A total of at most `most`, Wilson's ends for a share of as uncertain, and the variance."""
+    share = total / np.maximum(most, 1e-300)
+    trials = share * (1 - share) * most**2 / np.where(variance > 0, variance, 1.0)
+    low, high = wilson(share, np.maximum(trials, 1e-9), z_quantile(confidence))
+    uncertain = variance > 0
+    return (
+        total, np.where(uncertain, most * low, total), np.where(uncertain, most * high, total),
+        variance,
+    )  # fmt: skip
 
 
 def mean_interval(
