@@ -74,7 +74,7 @@ class Size:
 SIZES = {
     "tiny": Size(6, 20, 1, 6),
     "small": Size(100, 1000, 2, 200),
-    "paper": Size(400, 4000, 20, 1000),
+    "paper": Size(400, 4000, 12, 1000),
 }
 
 

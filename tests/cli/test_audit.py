@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.audits import IDS, NAMES, L, N, true_numbers, true_words, universe
 from tests.helpers.command import Result, run
-from unmask import audit, data, evaluate, predictions
+from unmask import audit, compare, data, evaluate, predictions
 
 TOP, OBSERVED, TRUTH = universe()
 
@@ -152,8 +152,73 @@ def test_several_systems_are_measured_on_the_same_judgements() -> None:
     predictions.write("theirs.txt", predictions.TopK.from_scores(np.eye(N, L), 5))
     folder = planned("--predictions", "theirs.txt")
     shown = ok("estimate", "audit", "--answers", answer(folder), "--json", "--html", "r.html")
-    assert [record["source"] for record in json.loads(shown.stdout)] == ["ours.txt", "theirs.txt"]
-    assert "Side by side" in Path("r.html").read_text()
+    records = json.loads(shown.stdout)
+    assert [record["source"] for record in records] == ["ours.txt", "theirs.txt"]
+    page = Path("r.html").read_text()
+    assert "Side by side" in page
+    assert "Compared with the first system" in page
+    other = predictions.read("theirs.txt")
+    judged = audit.from_rows(folder.plan, TRUTH[folder.plan.rows])
+    systems = {"ours.txt": TOP, "theirs.txt": other}
+    made = compare(systems, OBSERVED, metrics=folder.plan.metrics, audit=judged)["theirs.txt"]
+    rows = {row["metric"]: row for row in records[0]["differences"]}
+    for metric in folder.plan.metrics:
+        assert rows[metric]["value"] == pytest.approx(made[metric, "measured"].value)
+    words = " ".join(ok("estimate", "audit").stdout.split())
+    assert "ours.txt is better than theirs.txt in R@5 by measured" in words
+    assert "whatever hid the labels" in words
+
+
+def test_it_says_whether_judging_may_stop_and_what_eludes() -> None:
+    folder = planned(budget=60)
+    options = ("--until-width", 0.2, "--until-at-least", 0.01, "--elusion", "--json")
+    record = json.loads(ok("estimate", "audit", "--answers", answer(folder), *options).stdout)
+    judged = audit.from_rows(folder.plan, TRUTH[folder.plan.rows])
+    for row in record["stopping"]["sequences"]:
+        made = audit.sequence(TOP, OBSERVED, judged, row["metric"], planned=60)
+        assert (row["low"], row["high"]) == pytest.approx(made.interval)
+        assert row["stop_after"] == made.rows_until(half_width=0.2, at_least=0.01)
+    assert record["stopping"]["elusion"]["at_most"] == pytest.approx(
+        audit.elusion(TOP, OBSERVED, judged, k=5).at_most
+    )
+    words = " ".join(ok("estimate", "audit", "--until-width", 0.0001).stdout.split())
+    assert "Not yet: go on judging." in words
+    pairs = ("--unit", "pairs", "--metrics", "P@5")
+    ok("plan", "--labels", "test.txt", "--predictions", "ours.txt", "--budget", 30, "-o", "b",
+       *pairs)  # fmt: skip
+    mine = answer(audit.read_folder("b"), "bea")
+    assert "needs simple rows" in refused(
+        "estimate", "b", "--answers", mine, "--until-width", 0.1
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", ["rows", "pairs"])
+def test_the_range_of_unsure_answers_is_reported(unit: str) -> None:
+    folder = planned("--unit", unit, "--metrics", "P@5")
+    path = answer(folder)
+    record = json.loads(path.read_text())
+    for entry in record["answers"][:4]:
+        entry.pop("complete", None)
+        entry["answer"] = "unsure"
+    path.write_text(json.dumps(record))
+    made = json.loads(ok("estimate", "audit", "--answers", path, "--json").stdout)
+    (row,) = made["audit"]["undecided"]
+    measured = next(each for each in made["estimates"] if each["estimator"] == "measured")
+    assert row["questions"] == 4
+    assert row["low"] < measured["value"] < row["high"]
+    assert "if everything left out meant no, or yes" in ok("estimate", "audit").stdout
+
+
+def test_a_column_of_a_table_holds_the_texts() -> None:
+    rows = [f"{name},A text about {name}.,{NAMES[i % L]}" for i, name in enumerate(IDS)]
+    Path("test.csv").write_text("\n".join(["id,body,labels", *rows, ""]))
+    scored = [f"{name},{NAMES[(i + j) % L]},{1 - j / 9:.2f}" for i, name in enumerate(IDS)
+              for j in range(3)]  # fmt: skip
+    Path("ours.csv").write_text("\n".join(["id,label,score", *scored, ""]))
+    ok("plan", "--labels", "test.csv", "--text", "body", "--predictions", "ours.csv",
+       "--budget", 10, "-o", "audit")  # fmt: skip
+    for question in audit.read_folder("audit").sheet.questions:
+        assert question.text == f"A text about {question.row_name}."
 
 
 def test_mistakes_are_told_in_one_line() -> None:

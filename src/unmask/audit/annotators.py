@@ -133,7 +133,18 @@ class Answers:
             return None
         return frozenset(label for label, count in votes.items() if 2 * count > len(decided))
 
-    def judgements(self, plan: AuditPlan, *, first: int | None = None) -> Judgements:
+    def undecided(self) -> tuple[int, ...]:
+        """Positions of questions on which people are only unsure, or evenly split."""
+        joined = self._joined()
+        return tuple(sorted(i for i, state in joined.items() if state in ("unsure", "split")))
+
+    def judgements(
+        self,
+        plan: AuditPlan,
+        *,
+        first: int | None = None,
+        supposed: Mapping[int, frozenset[int]] | None = None,
+    ) -> Judgements:
         """The joined answers as judgements, for `evaluate(…, audit=…)`.
 
         Parameters
@@ -142,6 +153,8 @@ class Answers:
             The plan of the sheet, or an extended one.
         first : int, optional
             Only answers to so many units at the beginning of the plan.
+        supposed : mapping of int to frozenset of int, optional
+            Labels that are supposed to apply, by position of questions that nobody decided.
 
         Returns
         -------
@@ -160,6 +173,7 @@ class Answers:
             if (first is None or position < first)
             and (decision := self._decision(position)) is not None
         }
+        decisions |= {self.sheet.questions[i].id: own for i, own in (supposed or {}).items()}
         if plan.labels is not None:
             ids = [f"r{row}_l{label}" for row, label in zip(plan.rows, plan.labels, strict=True)]
             return from_pairs(

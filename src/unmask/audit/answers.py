@@ -3,7 +3,8 @@
 A unit without an answer leaves the sample, and the others of its stratum stand for it: their
 probability is what was answered over what there is. That is exact where the missing answers are
 those that nobody got to, since units stand in random order; answers missing because they were hard
-("unsure") are supposed to be like the others, and `Judgements.unanswered` counts them.
+("unsure") are supposed to be like the others: `Judgements.unanswered` counts them, and
+`undecided_range` says how much that supposition matters.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats, Record
     from unmask.audit import AuditFolder, AuditPlan
-    from unmask.metrics import Table
+    from unmask.metrics import Table, Tables
     from unmask.predictions import TopK
 
 app = typer.Typer(
@@ -98,6 +98,10 @@ def plan(
             help="Pairs: take observed ones as true (free), or judge a part of them (sampled)."
         ),
     ] = "free",
+    text: Annotated[
+        str | None,
+        typer.Option(help="Column of the labels' table that holds the text of every row."),
+    ] = None,
     texts: Annotated[
         Path | None, typer.Option(help="File with the text of every row, one line each.")
     ] = None,
@@ -129,7 +133,7 @@ def plan(
 
     before = _audit_before(output, extend)
     files = _files(before, labels, predictions)
-    material = _data(files, texts=texts, label_names=label_names, ids=ids)
+    material = _data(files, text=text, texts=texts, label_names=label_names, ids=ids)
     if before is None:
         chosen: dict[str, Any] = {"observed": observed} | ({"design": design} if design else {})
         made = audit.plan(
@@ -153,7 +157,10 @@ def plan(
     show_facts("audit plan", facts)
     _show_expected(made)
     if material.texts is None:
-        results.print("Judges see row names only; give their texts with --texts FILE.")
+        results.print(
+            "Judges see row names only; give texts with --text COLUMN of the table of labels, or "
+            "with --texts FILE."
+        )
     results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
 
 
@@ -190,13 +197,15 @@ def _files(
 def _data(
     files: tuple[Path, tuple[Path, ...]],
     *,
+    text: str | None = None,
     texts: Path | None = None,
     label_names: Path | None = None,
     ids: Path | None = None,
 ) -> Data:
     """Labels and predictions, with names and texts from their files or from the data set."""
     labels, systems = files
-    rows, tops = read_systems(read_test(labels, None, {}), systems)
+    columns = {} if text is None else {"text": text}
+    rows, tops = read_systems(read_test(labels, None, columns), systems)
     own = rows.test
     return Data(
         rows.observed,
@@ -222,7 +231,9 @@ def _with_names_of(before: AuditFolder, material: Data) -> Data:
     names = {question.row: question.row_name for question in before.sheet.questions}
     ids = material.ids or [names.get(row, str(row)) for row in range(n)]
     if material.texts is None and any(question.text for question in before.sheet.questions):
-        raise ValueError("the audit shows texts; give them for the new rows, too: --texts FILE.")
+        raise ValueError(
+            "the audit shows texts; give them for the new rows, too: --text COLUMN or --texts FILE."
+        )
     return material._replace(ids=ids, label_names=before.sheet.label_names)
 
 
@@ -410,6 +421,18 @@ def estimate(
         typer.Option(help="Also estimate from these propensities, beside what is measured."),
     ] = None,
     adjudicator: Adjudicator = "",
+    until_width: Annotated[
+        float | None,
+        typer.Option(help="Say whether the audit may stop: are metrics known to ± this?"),
+    ] = None,
+    until_at_least: Annotated[
+        float | None,
+        typer.Option(help="Say whether the audit may stop: are metrics certain to reach this?"),
+    ] = None,
+    elusion: Annotated[
+        bool,
+        typer.Option("--elusion", help="Say how many relevant labels nobody predicted, at most."),
+    ] = False,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     html: options.Html = None,
     seed: options.Seed = 0,
@@ -419,10 +442,16 @@ def estimate(
 ) -> None:
     """Measure metrics from the answers so far, beside what the observed labels say.
 
+    Two or more systems are also compared with the first. --until-width and --until-at-least use
+    intervals that hold at every look, so that judging may stop when they say so.
+
     [dim]unmask audit estimate audit/ --answers answers.json[/]
+    [dim]unmask audit estimate audit/ --metrics R@5 --until-at-least 0.8 --elusion[/]
     [dim]unmask audit estimate audit/ --metrics P@5,R@5 --propensity jain --train train.txt \\
         --html result.html[/]
     """
+    from unmask.pages.audit import stopping_lines
+
     current = _answered(folder, answers, adjudicator)
     material = _data(_files(current, labels, predictions))
     _refuse_other_data(current.plan, material)
@@ -430,10 +459,18 @@ def estimate(
     names = metrics.split(",") if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
         tables = _tables(current, material, names, p, confidence=confidence, seed=seed)
+        differences = _differences(current, material, names, p, confidence=confidence, seed=seed)
+        goals = Goals(until_width, until_at_least, elusion)
         records = [
             _record(name, table, current, material, names, confidence)
+            | {"stopping": _stopping(current, material, name, names, goals, confidence)}
             for name, table in tables.items()
         ]
+    if differences is not None:
+        records[0] |= {
+            "differences": differences.to_dicts(),
+            "comparison": {"title": differences.title, "headline": differences.headline},
+        }
     if html is not None:
         from unmask import pages, report
 
@@ -442,15 +479,95 @@ def estimate(
     if as_json:
         show_json(records[0] if len(records) == 1 else records)
         return
-    counts = current.answers.counts()
-    for name, table in tables.items():
+    if differences is not None:
+        for line in differences.headline.splitlines():
+            results.print(one_line(line))
+    for (name, table), record in zip(tables.items(), records, strict=True):
         results.print(one_line(table.headline))
         show_estimates(table, Path(name))
+        for line in stopping_lines(record["stopping"]):
+            results.print(line)
+    if differences is not None:
+        results.print(str(differences))
+    _show_answered(current, records[0]["audit"])
+    if html is not None:
+        results.print(one_line(f"page: {html}"))
+
+
+def _show_answered(current: AuditFolder, facts: Record) -> None:
+    """How much was judged, and what the answers that were no answers could change."""
+    counts = current.answers.counts()
     judged = f"{counts['judged']:,} of {counts['asked']:,} {current.plan.unit} are judged"
     left_out = counts["unsure"] + counts["split"]
     results.print(f"{judged}; {left_out:,} are left out because people were unsure or differed.")
-    if html is not None:
-        results.print(one_line(f"page: {html}"))
+    if facts["undecided"]:
+        show_rows(
+            "if everything left out meant no, or yes",
+            ["metric", "no", "yes"],
+            ((each["metric"], each["low"], each["high"]) for each in facts["undecided"]),
+        )
+
+
+class Goals(NamedTuple):
+    """When the audit may stop, as the options say, and whether elusion is asked for."""
+
+    width: float | None
+    at_least: float | None
+    elusion: bool
+
+
+def _stopping(
+    current: AuditFolder,
+    material: Data,
+    name: str,
+    metrics: list[str],
+    goals: Goals,
+    confidence: float,
+) -> Record:
+    """Intervals that hold at every look, what they say of the goals, and what eluded all."""
+    from unmask import audit
+    from unmask.metrics.registry import split_measured
+
+    top, judged = material.systems[name], current.answers.judgements(current.plan)
+    made: Record = {"sequences": [], "elusion": None}
+    if goals.width is not None or goals.at_least is not None:
+        for metric in metrics:
+            each = audit.sequence(
+                top, material.labels, judged, metric, planned=current.plan.budget,
+                confidence=confidence,
+            )  # fmt: skip
+            low, high = each.interval
+            made["sequences"].append(
+                {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
+                 "confidence": confidence, "half_width": goals.width, "at_least": goals.at_least,
+                 "stop_after": each.rows_until(half_width=goals.width, at_least=goals.at_least)}
+            )  # fmt: skip
+    if goals.elusion:
+        k = max(split_measured(metric)[1] or top.k for metric in metrics)
+        eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
+        made["elusion"] = {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
+    return made
+
+
+def _differences(
+    current: AuditFolder,
+    material: Data,
+    metrics: list[str],
+    p: Propensities | None,
+    *,
+    confidence: float,
+    seed: int,
+) -> Tables | None:
+    """How much better every further system is than the first; None for a single one."""
+    from unmask.metrics import compare
+
+    if len(material.systems) < 2:
+        return None
+    stated = ["measured"] if p is None else ["measured", "unbiased", "deconvolved"]
+    return compare(
+        material.systems, material.labels, p, metrics=metrics, estimators=stated,
+        audit=current.answers.judgements(current.plan), confidence=confidence, seed=seed,
+    )  # fmt: skip
 
 
 def _propensities(
@@ -514,7 +631,7 @@ def _record(
     confidence: float,
 ) -> Record:
     """What a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.audit.progress import reached
+    from unmask.audit import reached, undecided_range
 
     plan = current.plan
     path = reached(
@@ -525,6 +642,7 @@ def _record(
         "kind": "evaluation",
         "source": name,
         "command": command(),
+        "headline": table.headline,
         "estimates": table.to_dicts(),
         "audit": {
             "unit": plan.unit,
@@ -539,6 +657,12 @@ def _record(
                 if not math.isnan(half)
             ],
             "reached": [asdict(each) for each in path],
+            "undecided": [
+                asdict(each)
+                for each in undecided_range(
+                    plan, current.answers, material.systems[name], material.labels, metrics
+                )
+            ],
             **_people(current),
         },
     }  # fmt: skip

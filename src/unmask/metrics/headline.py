@@ -208,6 +208,8 @@ def _who(chosen: Estimate) -> str:
 
 def _standing(chosen: Estimate, run: Run) -> str:
     """On what a comparison is conditional."""
+    if chosen.estimator == "measured":
+        return ", whatever hid the labels"
     if run.standing is Standing.COMPLETE:
         return ", labels taken as complete"
     if chosen.estimator == "vanilla":

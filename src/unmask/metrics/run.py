@@ -205,8 +205,9 @@ _SENTENCES: dict[EvidenceKind, Callable[[Mapping[str, Any]], str]] = {
     EvidenceKind.MISFIT: _misfit,
     EvidenceKind.DISJOINT: _disjoint,
     EvidenceKind.AUDIT_DISAGREES: lambda details: (
-        f"measured {details['metric']} is {format_value(details['first_value'], '.3f')}, beyond "
-        f"the interval of {details['second']} ({format_value(details['second_value'], '.3f')})"
+        f"the audit refutes the mask model: measured {details['metric']} is "
+        f"{format_value(details['first_value'], '.3f')}, and the interval of {details['second']} "
+        f"({format_value(details['second_value'], '.3f')}) does not meet that of the audit"
     ),
     EvidenceKind.SPURIOUS_LABELS: lambda details: (
         f"the audit found {format_value(details['spurious'], '.0%')} of the observed labels to be "

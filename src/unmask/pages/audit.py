@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from unmask import report
 from unmask.metrics import charts
-from unmask.pages.stored import AuditFacts, ExpectedRow, ReachedRow
+from unmask.pages.stored import (
+    AuditFacts,
+    ExpectedRow,
+    ReachedRow,
+    StoppingFacts,
+    UndecidedRow,
+)
 
 SHOWN = 50
 """Contradictions that a page lists."""
@@ -13,13 +19,15 @@ EXPECTED_STYLE = report.Style("blue", "none", "dashed")
 REACHED_STYLE = report.Style("vermilion", "circle")
 
 
-def section(facts: AuditFacts) -> report.Section:
+def section(facts: AuditFacts, stopping: StoppingFacts | None = None) -> report.Section:
     """What was judged, the funnel of precision, agreement and contradictions.
 
     Parameters
     ----------
     facts : AuditFacts
         As `unmask audit estimate --json` prints them under `audit`.
+    stopping : StoppingFacts, optional
+        As it prints them under `stopping`.
 
     Returns
     -------
@@ -42,13 +50,55 @@ def section(facts: AuditFacts) -> report.Section:
             ]
         ),
     ]
+    if stopping is not None and (lines := stopping_lines(stopping)):
+        parts.append(report.Text("\n\n".join(lines)))
     if facts["reached"]:
         parts.append(_funnel(facts))
+    if facts.get("undecided"):
+        parts.append(_undecided(facts["undecided"]))
     if facts["agreement"]:
         parts.append(_agreement(facts))
     if facts["contradictions"]:
         parts.append(_contradictions(facts))
     return report.Section("The audit", parts)
+
+
+def stopping_lines(stopping: StoppingFacts) -> list[str]:
+    """Whether the audit may stop, in sentences, and how much eluded it.
+
+    Parameters
+    ----------
+    stopping : StoppingFacts
+
+    Returns
+    -------
+    list of str
+    """
+    lines = []
+    for row in stopping["sequences"]:
+        goals = [] if row["half_width"] is None else [f"known to ± {row['half_width']:g}"]
+        goals += [] if row["at_least"] is None else [f"certain to be at least {row['at_least']:g}"]
+        end = "not yet: go on judging"
+        if row["stop_after"] is not None:
+            end = f"yes, after {row['stop_after']:,} rows: judging may stop"
+        lines.append(
+            f"{row['metric']} lies between {row['low']:.3f} and {row['high']:.3f} with "
+            f"{row['confidence']:.0%} confidence, whenever one looks ({row['judged']:,} rows). "
+            f"Is it {' or '.join(goals)}? {end[0].upper()}{end[1:]}."
+        )
+    if stopping["elusion"] is not None:
+        lines.append(stopping["elusion"]["text"])
+    return lines
+
+
+def _undecided(rows: list[UndecidedRow]) -> report.Table:
+    return report.Table(
+        ["metric", report.Column("all mean no", ".4f"), report.Column("all mean yes", ".4f")],
+        [[row["metric"], row["low"], row["high"]] for row in rows],
+        title=f"{rows[0]['questions']:,} questions that nobody could decide",
+        caption="They are left out, as if they were like the others; this is how far the numbers "
+        "move if they are not.",
+    )
 
 
 def _funnel(facts: AuditFacts) -> report.Panels:

@@ -107,7 +107,7 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     if moves := [row for row in record.get("moves", []) if not row["system"]]:
         sections.append(_moves_section(moves))
     if audited := record.get("audit"):
-        sections.append(audit.section(audited))
+        sections.append(audit.section(audited, record.get("stopping")))
     if sensitivity := record.get("sensitivity"):
         sections.append(_sensitivity_section(sensitivity))
     if differences := record.get("differences"):

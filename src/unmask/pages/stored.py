@@ -151,6 +151,47 @@ class ContradictionRow(TypedDict):
     settled: bool
 
 
+class UndecidedRow(TypedDict):
+    """A metric if everything that nobody could decide meant no, and if yes."""
+
+    metric: str
+    low: float | None
+    high: float | None
+    questions: int
+
+
+class SequenceRow(TypedDict):
+    """An interval that holds at every look, the goals, and after how many rows they were met."""
+
+    metric: str
+    low: float
+    high: float
+    judged: int
+    confidence: float
+    half_width: float | None
+    at_least: float | None
+    stop_after: int | None
+
+
+class ElusionRow(TypedDict):
+    """How many relevant labels nobody predicted (`audit.Elusion`), and in words."""
+
+    k: int
+    pairs: int
+    relevant: float
+    at_most: float
+    confidence: float
+    share: float
+    text: str
+
+
+class StoppingFacts(TypedDict):
+    """Whether an audit may stop."""
+
+    sequences: list[SequenceRow]
+    elusion: ElusionRow | None
+
+
 class AuditFacts(TypedDict):
     """An audit: what was asked, who answered, and how precise it became."""
 
@@ -164,6 +205,7 @@ class AuditFacts(TypedDict):
     contradictions: list[ContradictionRow]
     expected: list[ExpectedRow]
     reached: list[ReachedRow]
+    undecided: NotRequired[list[UndecidedRow]]
 
 
 class EvaluationRecord(TypedDict):
@@ -184,6 +226,7 @@ class EvaluationRecord(TypedDict):
     per_label: NotRequired[list[LabelRow]]
     places: NotRequired[int]
     audit: NotRequired[AuditFacts]
+    stopping: NotRequired[StoppingFacts]
 
 
 class FindingRow(TypedDict):

@@ -472,7 +472,7 @@ def listed_keys(top: TopK, k: int, width: int) -> Ints:
 
     Examples
     --------
-    >>> listed_keys(TopK([[2, 0], [1, -1]], [[0.9, 0.4], [0.5, 0.0]]), 2, 3)
+    >>> listed_keys(TopK([[2, 0], [1, -1]], [[0.9, 0.4], [0.5, -np.inf]]), 2, 3)
     array([2, 0, 4])
     """
     row, place = np.nonzero(top.labels[:, :k] >= 0)

@@ -52,7 +52,7 @@ from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.mask_tables import refuse_slope
 from unmask.metrics.measured import MEASURED, measure_differences
 from unmask.metrics.measured.covariates import CovariatesLike
-from unmask.metrics.measured.evaluation import observed_only, with_spurious_rate
+from unmask.metrics.measured.evaluation import observed_only, run_of_audit, with_spurious_rate
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
@@ -147,7 +147,9 @@ def compare(
         names = list(metrics)
         others = [each for each in estimators if each != MEASURED]
         if not names or not others:
-            return Tables("system", {name: Table(rows) for name, rows in measured.items()})
+            run = run_of_audit(_validation.labels(labels), confidence)
+            tables = {name: Table(rows, run) for name, rows in measured.items()}
+            return Tables("system", tables, run=run)
         stated = compare(
             systems, labels, propensity, metrics=names, estimators=others, draws=draws, **options
         )

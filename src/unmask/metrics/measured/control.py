@@ -209,4 +209,4 @@ def ridge_predictions(z: Floats, rows: Ints, values: Floats, limits: Limits) -> 
     mean = values.mean(axis=0)
     gram = (x - centre).T @ (x - centre) + RIDGE * np.eye(z.shape[1])
     slope = np.linalg.solve(gram, (x - centre).T @ (values - mean))
-    return np.asarray(np.clip(mean + (z - centre) @ slope, *limits))
+    return np.asarray(np.clip(z @ slope + (mean - centre @ slope), *limits))

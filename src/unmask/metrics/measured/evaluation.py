@@ -68,7 +68,7 @@ def beside_measured(
     )  # fmt: skip
     others = None if estimators is None else [e for e in estimators if e != MEASURED]
     names = list(metrics)
-    run = _run(observed, confidence)
+    run = run_of_audit(observed, confidence)
     if not names or others == []:
         return Table(tuple(measured), run)
     table = stated(names, others)
@@ -113,6 +113,7 @@ def observed_only(each: Estimate) -> Estimate:
     return replace(each, verdict=claim(each.estimator, complete=False))
 
 
-def _run(labels: sp.csr_array, confidence: float) -> Run:
+def run_of_audit(labels: sp.csr_array, confidence: float) -> Run:
+    """What is known of a run that only measures: its rows, and no propensities."""
     empty = int((labels.indptr[1:] == labels.indptr[:-1]).sum())
     return Run(Source(), labels.shape[0], empty, confidence)
