@@ -9,7 +9,7 @@ import pytest
 
 from unmask import audit, data
 from unmask.metrics.measured import evaluation, pair_totals
-from unmask.metrics.measured.per_label import _rates
+from unmask.metrics.measured.label_estimates import _rates
 from unmask.predictions import TopK
 
 TRUE = data.synthetic.planted(600, n_labels=12, seed=1).labels
@@ -82,19 +82,22 @@ def test_ends_are_those_of_as_many_draws_as_the_weights_are_worth() -> None:
     plain = float(mine.sum() ** 2 / (mine * (mine - 1)).sum())
     draws = value * (1 - value) / spread
     assert draws < plain  # the weights go with the answers
-    ends = pair_totals.mean_interval(value, value * (1 - value), round(draws), 10**12, 0.9)
+    ends = [
+        float(end)
+        for end in pair_totals.mean_interval(value, value * (1 - value), round(draws), 10**12, 0.9)
+    ]
     assert (rates.low[0], rates.value[0], rates.high[0]) == pytest.approx((ends[0], value, ends[1]))
     assert (rates.low[1], rates.value[1], rates.high[1]) == (0.5, 0.5, 0.5)
     assert (rates.low[2], rates.high[2]) == (0, 1)
     assert np.isnan(rates.value[2])
     assert rates.judged.tolist() == [13, 2, 0]
     agreeing = _rates(label, weight, np.ones(15), 3, 0.9)  # all yes: no spread
-    ends = pair_totals.mean_interval(1.0, 0.0, round(plain), 10**12, 0.9)
+    ends = [float(end) for end in pair_totals.mean_interval(1.0, 0.0, round(plain), 10**12, 0.9)]
     assert (agreeing.low[0], agreeing.high[0]) == pytest.approx(ends)
 
 
 def test_the_run_of_judged_rows_counts_those_without_labels() -> None:
     labels = TRUE.copy()
     empty = int((labels.sum(axis=1) == 0).sum())
-    run = evaluation._run(labels, 0.9)
+    run = evaluation.run_of_audit(labels, 0.9)
     assert (run.rows, run.empty_rows, run.confidence) == (600, empty, 0.9)

@@ -17,6 +17,13 @@ N, L, DRAWN = 500, 6, 250
 OBSERVED = sp.csr_array((RNG.random((N, L)) < 0.4).astype(float))
 
 
+def ends_of(
+    mean: float, spread: float, m: int, population: int, confidence: float
+) -> tuple[float, float]:
+    low, high = mean_interval(mean, spread, m, population, confidence)
+    return float(low), float(high)
+
+
 def judged_rows(wrong: np.ndarray) -> Judgements:
     """A simple sample of every second row; `wrong` says which of their labels are."""
     rows = np.arange(0, N, 2)
@@ -39,7 +46,7 @@ def test_labels_of_a_row_that_are_wrong_together_are_worth_fewer_draws(together:
     assert (draws < 0.5 * count) == together
     m = int(min(draws, count))
     assert m > 120
-    expected = mean_interval(value, value * (1 - value), m, 10**12, 0.9)
+    expected = ends_of(value, value * (1 - value), m, 10**12, 0.9)
     assert (rate.value, rate.judged, rate.wrong) == (pytest.approx(value), count, bad)
     assert rate.interval == pytest.approx(expected, rel=1e-6)
 
@@ -49,8 +56,8 @@ def test_none_wrong_all_wrong_and_none_judged() -> None:
     every = spurious(judged_rows(np.ones((DRAWN, L), bool)), OBSERVED)
     count = int(OBSERVED[::2].sum())
     assert (none.value, none.wrong, every.value, every.wrong) == (0, 0, 1, count)
-    assert none.interval == mean_interval(0.0, 0.0, count, 10**12, 0.95)
-    assert every.interval == mean_interval(1.0, 0.0, count, 10**12, 0.95)
+    assert none.interval == ends_of(0.0, 0.0, count, 10**12, 0.95)
+    assert every.interval == ends_of(1.0, 0.0, count, 10**12, 0.95)
     nothing = spurious(judged_rows(np.zeros((DRAWN, L), bool)), sp.csr_array((N, L)))
     assert math.isnan(nothing.value)
     assert (nothing.interval, nothing.judged, nothing.wrong) == ((0, 1), 0, 0)

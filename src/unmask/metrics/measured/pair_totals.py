@@ -32,7 +32,7 @@ from unmask.data.judgements import Judgements
 from unmask.metrics.intervals import wilson, z_quantile
 
 STEPS = 44
-ENDLESS = 1e15
+ENDLESS = 1e12
 """A population of which any sample is a small part."""
 
 
