@@ -85,7 +85,7 @@ def test_rows_that_all_say_the_same_leave_an_interval_unless_predictions_are_the
         labels = np.zeros((30, 3))
         labels[:, right] = 1
         each = compare(tops, labels, metrics=["P@1"])["b"]["P@1", "vanilla"]
-        low, high = intervals.wilson(abs(sign), 30, 0.95, rows=30)
+        low, high = intervals.wilson(abs(sign), 30, intervals.t_quantile(0.95, 30))
         ends = {-1: (-high, -low), 0: (-high, high), 1: (low, high)}[sign]
         assert (each.value, each.interval) == (sign, ends)
         assert each.verdict.details["outcome"] == ("unclear", "better", "worse")[sign]
