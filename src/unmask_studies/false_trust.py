@@ -201,6 +201,9 @@ def _bars(rows: list[Row], cells: list[Row]) -> list[report.Verdict]:
     conditional = [row for row in rows if row["standing"] == Standing.NOT_REFUTED.value]
     nameless = [row for row in conditional if not row["names_condition"]]
     right = [row for row in rows if row["scenario"] == "right"]
+    chosen = [
+        cell for cell in cells if cell["estimator"] == "tempered" and cell["value"] is not None
+    ]
     alarms = [row for row in right if row["evidence"]]
     return [
         statement(
@@ -214,6 +217,13 @@ def _bars(rows: list[Row], cells: list[Row]) -> list[report.Verdict]:
             f"{len(conditional) - len(nameless)} of {len(conditional)}",
         ),
         *(_recognised(name, rows, cells) for name in EVIDENT),
+        statement(
+            "Numbers by a τ chosen from the data stay within their range, and claim nothing "
+            "unless τ is 1",
+            not [cell for cell in chosen if not 0 <= cell["value"] <= 1],
+            f"{len([cell for cell in chosen if cell['level'] in CLAIMING])} of {len(chosen)} claim "
+            "what unbiased numbers do",
+        ),
         statement(
             f"With the right propensities at most {ALARMS:.0%} of the runs are doubted",
             len(alarms) <= ALARMS * len(right),
