@@ -8,7 +8,7 @@ but promises nothing. `vanilla` is counted where labels are complete, and for ma
 propensities cancel.
 
 Two constants of deconvolved intervals (the margin for unequal propensities and its growth at small
-k) were chosen on other draws from these data sets; the system evaluated there was another for the first.
+k) were chosen on other draws from these data sets, so that no data set is new to them.
 
 Metrics per label are about labels that are there to be counted. Where many labels of a population
 occur once, their metric is 0 or 1 and does not vary from sample to sample; intervals, which cannot
