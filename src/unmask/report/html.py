@@ -79,33 +79,58 @@ def render(page: Page) -> str:
     >>> "<h1>Is 1 &lt; 2?</h1>" in render(Page("Is 1 < 2?"))
     True
     """
-    script = source("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return document(
+        "page", LIMIT, f"the page {page.title!r}",
+        "show fewer rows or points, and save the rest as CSV",
+        page=page, sections=list(_sections(page)),
+    )  # fmt: skip
+
+
+def document(name: str, limit: int, subject: str, advice: str, **values: object) -> str:
+    """One HTML document from the template, script and style sheet of a name.
+
+    Parameters
+    ----------
+    name : str
+        Of the files: `name.html.jinja`, `name.js`, `name.css`.
+    limit : int
+        Bytes that the document may have.
+    subject, advice : str
+        What is too large if it has more, and what to do.
+    **values
+        What the template is given, beside script, styles and colours.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If it is larger than the limit.
+    """
+    script = source(f"{name}.js")
     text = (
-        _template()
+        _template(name)
         .render(
-            page=page,
-            sections=list(_sections(page)),
+            **values,
             script=script,
-            script_hash=digest,
-            style=source("page.css"),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style=source(f"{name}.css"),
             light=svg.variables(0),
             dark=svg.variables(1),
         )
         .lstrip()
     )
     size = len(text.encode())
-    if size > LIMIT:
-        raise ValueError(
-            f"the page {page.title!r} would have {size:,} bytes, more than {LIMIT:,}; show fewer "
-            "rows or points, and save the rest as CSV."
-        )
+    if size > limit:
+        raise ValueError(f"{subject} would have {size:,} bytes, more than {limit:,}; {advice}.")
     return text
 
 
 @cache
-def _template() -> Template:
-    return environment().from_string(source("page.html.jinja"))
+def _template(name: str) -> Template:
+    return environment().from_string(source(f"{name}.html.jinja"))
 
 
 @cache

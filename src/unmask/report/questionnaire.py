@@ -17,23 +17,14 @@ nouns of the questionnaire, and
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from unmask.report import svg
-from unmask.report.format import printable
-from unmask.report.html import environment, source
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 from unmask._typing import PathLike
+from unmask.report.format import printable
+from unmask.report.html import document
 
 LIMIT = 20_000_000
 """Bytes that a questionnaire may have."""
@@ -172,28 +163,11 @@ def render_questionnaire(questionnaire: Questionnaire) -> str:
     >>> "<h1>Is 1 &lt; 2?</h1>" in render_questionnaire(asked)
     True
     """
-    script = source("questionnaire.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text = (
-        _template()
-        .render(
-            asked=questionnaire,
-            data=_as_data(questionnaire),
-            script=script,
-            script_hash=digest,
-            style=source("questionnaire.css"),
-            light=svg.variables(0),
-            dark=svg.variables(1),
-        )
-        .lstrip()
-    )
-    size = len(text.encode())
-    if size > LIMIT:
-        raise ValueError(
-            f"the page {questionnaire.title!r} would have {size:,} bytes, more than {LIMIT:,}; "
-            "ask fewer questions on one page, or give shorter texts."
-        )
-    return text
+    return document(
+        "questionnaire", LIMIT, f"the page {questionnaire.title!r}",
+        "ask fewer questions on one page, or give shorter texts",
+        asked=questionnaire, data=_as_data(questionnaire),
+    )  # fmt: skip
 
 
 def write_questionnaire(questionnaire: Questionnaire, path: PathLike) -> Path:
@@ -214,11 +188,6 @@ def write_questionnaire(questionnaire: Questionnaire, path: PathLike) -> Path:
     with atomic_write(path) as file:
         file.write(render_questionnaire(questionnaire).encode())
     return Path(path)
-
-
-@cache
-def _template() -> Template:
-    return environment().from_string(source("questionnaire.html.jinja"))
 
 
 def _as_data(asked: Questionnaire) -> str:
