@@ -218,8 +218,7 @@ def _bars(rows: list[Row], cells: list[Row]) -> list[report.Verdict]:
         ),
         *(_recognised(name, rows, cells) for name in EVIDENT),
         statement(
-            "Numbers by a τ chosen from the data stay within their range, and claim nothing "
-            "unless τ is 1",
+            "Numbers by a τ chosen from the data stay within their range",
             not [cell for cell in chosen if not 0 <= cell["value"] <= 1],
             f"{len([cell for cell in chosen if cell['level'] in CLAIMING])} of {len(chosen)} claim "
             "what unbiased numbers do",
