@@ -410,13 +410,13 @@ def test_pictures_are_described_in_at_most_two_sentences(document: Path) -> None
 
 
 def test_the_tracked_tree_stays_small() -> None:
-    """Rows are packed: under 7 MB in under 650 files."""
+    """Rows are packed: under 7 MB in under 750 files."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     files = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
     sizes = [file.lstat().st_size for file in files if file.exists()]
-    assert len(sizes) < 650
+    assert len(sizes) < 750
     assert sum(sizes) < 7_000_000
 
 

@@ -18,7 +18,6 @@ FLOORS = (
     {"_io", "_mixture"},
     {"_tables", "report", "parallel"},
     {"data", "predictions"},
-    {"label_sets"},
     {"propensity"},
     {"weights"},
     {"losses", "operator", "metrics"},

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         audit,
         data,
         diagnosis,
-        label_sets,
         linear,
         losses,
         metrics,
@@ -30,19 +29,18 @@ if TYPE_CHECKING:
     )
     from unmask._kernels import set_threads
     from unmask.diagnosis.diagnose import diagnose
-    from unmask.label_sets import LabelSets
     from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity
     from unmask.metrics.evaluator import Evaluator, evaluate
-    from unmask.predictions import TopK
+    from unmask.predictions import LabelSets, TopK
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "set_threads": "_kernels",
     "TopK": "predictions",
-    "LabelSets": "label_sets",
+    "LabelSets": "predictions",
     "Evaluator": "metrics",
     "compare": "metrics",
     "evaluate": "metrics",
@@ -63,7 +61,6 @@ __all__ = [
     "diagnose",
     "diagnosis",
     "evaluate",
-    "label_sets",
     "linear",
     "losses",
     "metrics",

@@ -24,8 +24,8 @@ from scipy.optimize import isotonic_regression
 
 from unmask import _validation
 from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
-from unmask.label_sets import LabelSets
 from unmask.metrics.scored import scores_of
+from unmask.predictions import LabelSets
 from unmask.propensity.models import reciprocal
 
 METRICS = ("micro-F1", "macro-F1", "cost")

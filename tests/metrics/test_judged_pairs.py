@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 from unmask import propensity
 from unmask.data import Dataset
-from unmask.label_sets import LabelSets
 from unmask.metrics import compare, evaluate
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 
 N, L = 40, 8
 RNG = np.random.default_rng(0)

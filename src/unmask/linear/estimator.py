@@ -112,6 +112,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     'law'
     """
 
+    model_: models.LinearModel
+
     def __init__(  # noqa: D107 - the class says it
         self,
         loss: str = _DEFAULT.loss,

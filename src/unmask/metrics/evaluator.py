@@ -21,7 +21,6 @@ from unmask._settings import setting
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
-from unmask.label_sets import LabelSets
 from unmask.metrics import (
     estimates,
     mask_tables,
@@ -41,7 +40,7 @@ from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table, Tables
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.models import reciprocal
 from unmask.propensity.source import Source, SourceKind, source_of

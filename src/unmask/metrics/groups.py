@@ -20,9 +20,8 @@ from scipy.stats import false_discovery_control, norm
 
 from unmask import _validation
 from unmask._typing import Array, Bools, LabelsLike, PropensityLike, ScoresLike
-from unmask.label_sets import LabelSets
 from unmask.metrics.table import Estimate, Table, Tables
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 
 SHARE = 0.05

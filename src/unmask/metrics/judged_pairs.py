@@ -17,9 +17,8 @@ from unmask import _validation
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
 from unmask.data.pairs import Obeyed
-from unmask.label_sets import LabelSets
 from unmask.metrics.table import Table
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 
 

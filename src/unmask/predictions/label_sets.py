@@ -19,7 +19,7 @@ from unmask import _validation
 from unmask._names import Strings, matched_rows, refuse_repeated, some, unique_index
 from unmask._text import html_table
 from unmask._typing import Array, Bools, Floats, Integers, Ints, MatrixLike, ScoresLike
-from unmask.predictions import TopK
+from unmask.predictions.top import TopK
 
 BLOCK = 1 << 22
 """Scores compared with thresholds at a time."""
