@@ -30,6 +30,12 @@ def claims(sections: list[report.Section]) -> list[report.Verdict]:
     -------
     list of Verdict
         In order of appearance.
+
+    Examples
+    --------
+    >>> verdict = report.Verdict("good", "It holds")
+    >>> [each.words for each in claims([report.Section("Claims", [report.Verdicts([verdict])])])]
+    ['It holds']
     """
     parts = [part for section in sections for part in section.parts]
     return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]
@@ -52,6 +58,16 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
     -------
     Page
         Its summary are the claims.
+
+    Raises
+    ------
+    ValueError
+        If `sections` holds anything but sections.
+
+    Examples
+    --------
+    >>> study_page("training", [], "small", 0).title
+    'Study: training'
     """
     command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
     commands = report.Section("How this page was made", [report.Commands([command])])

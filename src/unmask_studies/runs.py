@@ -91,6 +91,15 @@ class Study:
         Does one piece of work and returns its rows.
     draw : function of a list of rows
         Returns the sections of a page.
+
+    Examples
+    --------
+    >>> study = Study(
+    ...     "squares", "numbers", lambda size, seed, data: [(2,), (3,)],
+    ...     lambda x: [{"square": x * x}], lambda rows: [],
+    ... )
+    >>> [row for unit in study.units("tiny", 0, None) for row in study.measure(*unit)]
+    [{'square': 4}, {'square': 9}]
     """
 
     name: str
@@ -138,6 +147,12 @@ def run(
     ValueError
         If there is no such size, stored rows are damaged, or rows of data sets are missing and
         `data` is None.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask_studies import STUDIES
+    >>> rows = run(STUDIES["recall_truth"], Path(tempfile.mkdtemp()), size="tiny")  # doctest: +SKIP
     """
     _validation.one_of(size, SIZES, "size")
     context = {"study": study.name, "size": size, "seed": seed}

@@ -29,6 +29,12 @@ class PairAgreement:
         2 both-yes / (yes of the one + yes of the other): agreement where yes is rare.
     kappa : float
         Cohen's; nan if both gave the same answer throughout.
+
+    Examples
+    --------
+    >>> both = pair_agreement(("ann", "ben"), [[20, 5], [10, 15]])
+    >>> both.items, both.percent, round(both.positive, 3), round(both.kappa, 3)
+    (50, 0.7, 0.667, 0.4)
     """
 
     annotators: tuple[str, str]
@@ -50,6 +56,16 @@ class Agreement:
         Fleiss' kappa over all items with at least two answers; nan if there are none.
     items : int
         How many such items there are.
+
+    Examples
+    --------
+    >>> from unmask.audit import Answer, Answers, Question, Sheet
+    >>> questions = (Question(3, 0, "doc 3"), Question(5, 1, "doc 5"))
+    >>> asked = Sheet("k", "pairs", questions, ("cat", "dog"))
+    >>> ann, ben = {0: Answer("yes"), 1: Answer("no")}, {0: Answer("yes"), 1: Answer("yes")}
+    >>> agreement = Answers(asked, {"ann": ann, "ben": ben}).agreement()
+    >>> agreement.items, agreement.pairs[0].percent, round(agreement.fleiss, 2)
+    (2, 0.5, -0.33)
     """
 
     pairs: tuple[PairAgreement, ...]

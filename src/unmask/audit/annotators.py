@@ -38,6 +38,11 @@ class Answer:
         Rows are complete, or begun: some labels are named, and perhaps not all.
     labels : tuple of int, default ()
         Of rows: the labels that apply.
+
+    Examples
+    --------
+    >>> Answer("unsure"), Answer("complete", labels=(2, 5))
+    (Answer(word='unsure', labels=()), Answer(word='complete', labels=(2, 5)))
     """
 
     word: str
@@ -60,6 +65,15 @@ class Contradiction:
         Annotator and answer; of rows, the annotator and which of these labels were named.
     settled : bool
         Whether there is an answer all the same.
+
+    Examples
+    --------
+    >>> questions = (Question(3, 0, "doc 3"), Question(5, 1, "doc 5"))
+    >>> asked = Sheet("k", "pairs", questions, ("cat", "dog"))
+    >>> ann, ben = {0: Answer("yes"), 1: Answer("no")}, {0: Answer("yes"), 1: Answer("yes")}
+    >>> (split,) = Answers(asked, {"ann": ann, "ben": ben}).contradictions()
+    >>> split.row, split.label, split.answers, split.settled
+    ('doc 5', 'dog', (('ann', 'no'), ('ben', 'yes')), False)
     """
 
     question: str
@@ -81,6 +95,19 @@ class Answers:
         By person, then by position of the question in the sheet.
     adjudicator : str, default ""
         Whose answers decide where there are any.
+
+    Raises
+    ------
+    ValueError
+        If the adjudicator has not answered anything.
+
+    Examples
+    --------
+    >>> questions = (Question(3, 0, "doc 3"), Question(5, 1, "doc 5"))
+    >>> asked = Sheet("k", "pairs", questions, ("cat", "dog"))
+    >>> said = Answers(asked, {"ann": {0: Answer("yes")}, "ben": {0: Answer("unsure")}})
+    >>> said.counts()
+    {'asked': 2, 'judged': 1, 'unsure': 0, 'skip': 0, 'begun': 0, 'split': 0, 'open': 1}
     """
 
     sheet: Sheet

@@ -33,6 +33,14 @@ class Expected:
         Such as "R@5".
     half, budget, twice : float
         With half the budget, with the budget, with twice the budget; nan if it cannot be measured.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> (precision,) = audit.plan(top, labels, budget=40, metrics=["P@1"]).expected
+    >>> precision.metric, precision.twice < precision.budget < precision.half
+    ('P@1', True)
     """
 
     metric: str

@@ -42,6 +42,18 @@ class AuditFolder:
         The files of predictions, one per system.
     answers : Answers
         All so far.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> files = {"labels": folder / "labels.txt", "predictions": [folder / "top.txt"]}
+    >>> made = write_folder(folder / "audit", plan, audit.sheet(plan), **files)
+    >>> made.labels.name, len(made.sheet.questions), made.answers.counts()["open"]
+    ('labels.txt', 2, 2)
     """
 
     path: Path
@@ -78,6 +90,18 @@ def write_folder(
     ------
     ValueError
         If the folder holds another plan.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> files = {"labels": folder / "labels.txt", "predictions": [folder / "top.txt"]}
+    >>> made = write_folder(folder / "audit", plan, audit.sheet(plan), **files)
+    >>> sorted(file.name for file in made.path.glob("*.json"))
+    ['data.json', 'plan.json', 'sheet.json']
     """
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,6 +131,18 @@ def read_folder(path: PathLike) -> AuditFolder:
     ------
     ValueError
         If it holds no audit, or a damaged one; the message names the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> files = {"labels": folder / "labels.txt", "predictions": [folder / "top.txt"]}
+    >>> made = write_folder(folder / "audit", plan, audit.sheet(plan), **files)
+    >>> read_folder(folder / "audit").plan.rows.tolist() == plan.rows.tolist()
+    True
     """
     folder = Path(path)
     if not (folder / PLAN).is_file():
@@ -158,6 +194,27 @@ def add_answers(folder: AuditFolder, newer: Answers) -> tuple[AuditFolder, int]:
     -------
     (AuditFolder, int)
         The folder as it is now, and how many older answers were changed.
+
+    Raises
+    ------
+    ValueError
+        If the stored answers are damaged, or another process is writing to the folder.
+    OSError
+        If the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> files = {"labels": folder / "labels.txt", "predictions": [folder / "top.txt"]}
+    >>> made = write_folder(folder / "audit", plan, audit.sheet(plan), **files)
+    >>> newer = Answers(made.sheet, {"ann": {0: audit.Answer("complete", labels=(0,))}})
+    >>> made, changed = add_answers(made, newer)
+    >>> made.answers.counts()["judged"], changed
+    (1, 0)
     """
     with _io.exclusive(folder.path):
         stored = _stored_answers(folder.path, folder.sheet)

@@ -244,6 +244,19 @@ def data_fingerprint(systems: Sequence[TopK], labels: LabelsLike) -> str:
     Returns
     -------
     str
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> data_fingerprint([top], labels) == plan.fingerprint
+    True
     """
     parts = [fingerprint(top, top.k) for top in systems]
     return "-".join([labels_fingerprint(_validation.labels(labels)), *parts])

@@ -54,6 +54,14 @@ class Wave:
         Rows or pairs that it could have.
     units : int
         Rows or pairs that it added.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> plan.waves
+    (Wave(seed=0, budget=2, units=2),)
     """
 
     seed: int
@@ -81,6 +89,14 @@ class AuditPlan:
         Of the labels and predictions, so that another wave is drawn from the same.
     expected : tuple of Expected
         What intervals to expect.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> plan.unit, len(plan), plan.probability.round(2)
+    ('rows', 2, array([0.67, 0.67]))
     """
 
     sample: Sample
@@ -189,6 +205,13 @@ def write_plan(path: PathLike, plan: AuditPlan) -> None:
     path : str or path
     plan : AuditPlan
 
+    Raises
+    ------
+    ValueError
+        If the path is no place for a file, such as a folder.
+    OSError
+        If the file cannot be written.
+
     Examples
     --------
     >>> import tempfile
@@ -219,6 +242,16 @@ def read_plan(path: PathLike) -> AuditPlan:
     ------
     ValueError
         If the file holds no plan; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> audit.write_plan(path := tempfile.mkdtemp() + "/plan.json", plan)
+    >>> read_plan(path).budget
+    2
     """
     stored = _io.read_json(path)
     try:

@@ -33,6 +33,16 @@ class Reached:
         Rows or pairs judged.
     value, low, high : float
         The estimate and its interval.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> path[-1].metric, path[-1].judged, path[-1].low <= path[-1].value <= path[-1].high
+    ('P@1', 40, True)
     """
 
     metric: str
@@ -74,6 +84,21 @@ def reached(
     -------
     tuple of Reached
         By number of judged units; looks at too few units are left out.
+
+    Raises
+    ------
+    ValueError
+        If a metric does not exist or was not planned for, or data and plan do not fit.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> [each.judged for each in path]
+    [5, 10, 15, 20, 25, 30, 35, 40]
     """
     path: dict[tuple[str, int], Reached] = {}
     for first in np.unique(np.linspace(0, len(plan), looks + 1)[1:].astype(int)).tolist():

@@ -64,6 +64,11 @@ class Question:
         What there is to read.
     hint : str, default ""
         What is observed and predicted, if the sheet is not blind.
+
+    Examples
+    --------
+    >>> Question(12, 1, "doc 12").id, Question(12, None, "doc 12").id
+    ('r12_l1', 'r12')
     """
 
     row: int
@@ -217,6 +222,14 @@ def plan_key(plan: AuditPlan) -> str:
     -------
     str
         16 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> len(plan_key(plan)), plan_key(plan) == audit.sheet(plan).key
+    (16, True)
     """
     first = plan.waves[0]
     drawn = [plan.fingerprint, plan.sample.design.value, first.seed, first.budget, first.units]

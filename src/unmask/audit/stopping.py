@@ -278,6 +278,11 @@ class Elusion:
         The upper end: with the stated confidence there are no more.
     confidence : float
         One-sided.
+
+    Examples
+    --------
+    >>> Elusion(k=5, pairs=1000, relevant=4.0, at_most=10.0, confidence=0.95).share
+    0.01
     """
 
     k: int

@@ -26,7 +26,16 @@ from unmask._typing import Floats, Ints, Record
 
 
 class Design(StrEnum):
-    """How units were chosen."""
+    """How units were chosen.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> plan.sample.design, plan.sample.design.unit
+    (<Design.SIMPLE: 'simple'>, 'rows')
+    """
 
     SIMPLE = "simple"
     STRATIFIED = "stratified"
@@ -54,6 +63,15 @@ class Stratum:
         How many of them were chosen.
     rate : float, default nan
         The share of relevant pairs that was expected when the plan was made.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=2)
+    >>> (stratum,) = plan.sample.strata
+    >>> stratum.kind, stratum.size, stratum.drawn, round(stratum.probability, 2)
+    ('rows', 3, 2, 0.67)
     """
 
     kind: str

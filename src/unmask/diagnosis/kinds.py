@@ -20,6 +20,15 @@ class TestKind(StrEnum):
     """A consequence of independent masks with the stated propensities that is tested.
 
     A finding that a test was rejected has the kind of the test.
+
+    Examples
+    --------
+    >>> from unmask import diagnose
+    >>> diagnosis = diagnose([[1, 0]] * 90 + [[0, 1]] * 10, [0.5, 0.5])
+    >>> TestKind.LABEL_FREQUENCY in [test.kind for test in diagnosis.tests]
+    True
+    >>> TestKind.LABEL_FREQUENCY.needs_audit, TestKind.ROW.needs_audit
+    (False, True)
     """
 
     __test__ = False  # pytest: not a test case
@@ -67,7 +76,15 @@ _WITHOUT_AUDIT = frozenset(
 
 
 class FindingKind(StrEnum):
-    """What is found besides rejected tests."""
+    """What is found besides rejected tests.
+
+    Examples
+    --------
+    >>> from unmask import diagnose
+    >>> diagnosis = diagnose([[1, 0]] * 90 + [[0, 1]] * 10, [0.5, 0.5])
+    >>> any(finding.kind is FindingKind.ESTIMATOR for finding in diagnosis.findings)
+    True
+    """
 
     PASSED_TESTS = "passed_tests"
     """Some tests were rejected; these were not."""
@@ -92,7 +109,13 @@ class FindingKind(StrEnum):
 
 
 class LabelGroup(StrEnum):
-    """The labels that a test of the rows' label counts is about."""
+    """The labels that a test of the rows' label counts is about.
+
+    Examples
+    --------
+    >>> [group.value for group in LabelGroup]
+    ['all', 'low_propensity']
+    """
 
     ALL = "all"
     LOW_PROPENSITY = "low_propensity"

@@ -38,6 +38,15 @@ class LabelCounts:
     k : int
     confidence : float
         Of the intervals.
+
+    Examples
+    --------
+    >>> top = TopK([[0], [0], [1]], [[1.0], [1.0], [1.0]])
+    >>> counts = per_label(top, [[1, 0], [0, 1], [0, 1]], [0.5, 1.0], names=["art", "law"])
+    >>> counts.recorded, counts.predicted, counts.hits
+    (array([1, 2]), array([2, 1]), array([1, 1]))
+    >>> counts.to_dicts()[1]["recall"]
+    0.5
     """
 
     names: tuple[str, ...]

@@ -331,6 +331,11 @@ def contributions(
     dict of (metric, estimator) to (n,) floats
         A number beyond ±1e140 is given as that (and `evaluate` then refuses the estimate).
 
+    Raises
+    ------
+    ValueError
+        As `evaluate`: names that do not exist, shapes that do not fit, values out of range.
+
     Examples
     --------
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])

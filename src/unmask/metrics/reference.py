@@ -285,7 +285,7 @@ def _is_right(ranking: Labels, labels: Labels, k: int) -> Bools:
     return np.isin(np.asarray(ranking[:k], np.int64), np.asarray(labels, np.int64))
 
 
-def _set_reference(score: Callable[[int, int, int], float], formula: str) -> Reference:
+def _set_reference(name: str, score: Callable[[int, int, int], float], formula: str) -> Reference:
     """The definition of a metric of sets, from the numbers of hits, predictions and labels."""
 
     def of_row(ranking: Labels, labels: Labels, k: int) -> float:
@@ -307,24 +307,38 @@ def _set_reference(score: Callable[[int, int, int], float], formula: str) -> Ref
     -------
     float
         The metric of this row; 0 where it would divide by 0.
+
+    Examples
+    --------
+    Two of three predictions are among four true labels:
+
+    >>> from unmask.metrics import reference
+    >>> round(reference.{name}([4, 0, 2], [0, 2, 7, 9], 3), 4)
+    {round(of_row([4, 0, 2], [0, 2, 7, 9], 3), 4)}
     """
     return of_row
 
 
-set_precision = _set_reference(lambda h, size, n: h / max(size, 1), "sample-P: hits / |P|")
-set_recall = _set_reference(lambda h, size, n: h / max(n, 1), "sample-R: hits / N")
+set_precision = _set_reference(
+    "set_precision", lambda h, size, n: h / max(size, 1), "sample-P: hits / |P|"
+)
+set_recall = _set_reference("set_recall", lambda h, size, n: h / max(n, 1), "sample-R: hits / N")
 set_f1 = _set_reference(
-    lambda h, size, n: 2 * h / max(size + n, 1), "sample-F1: 2 hits / (|P| + N)"
+    "set_f1", lambda h, size, n: 2 * h / max(size + n, 1), "sample-F1: 2 hits / (|P| + N)"
 )
 set_f05 = _set_reference(
-    lambda h, size, n: 5 * h / max(4 * size + n, 1), "sample-F0.5: 5 hits / (4|P| + N)"
+    "set_f05", lambda h, size, n: 5 * h / max(4 * size + n, 1), "sample-F0.5: 5 hits / (4|P| + N)"
 )
 set_f2 = _set_reference(
-    lambda h, size, n: 5 * h / max(size + 4 * n, 1), "sample-F2: 5 hits / (|P| + 4N)"
+    "set_f2", lambda h, size, n: 5 * h / max(size + 4 * n, 1), "sample-F2: 5 hits / (|P| + 4N)"
 )
 set_jaccard = _set_reference(
-    lambda h, size, n: h / max(size + n - h, 1), "sample-Jaccard: hits / (|P| + N − hits)"
+    "set_jaccard",
+    lambda h, size, n: h / max(size + n - h, 1),
+    "sample-Jaccard: hits / (|P| + N − hits)",
 )
 subset_accuracy = _set_reference(
-    lambda h, size, n: float(h == size == n), "subset-accuracy: 1 if P are the true labels"
+    "subset_accuracy",
+    lambda h, size, n: float(h == size == n),
+    "subset-accuracy: 1 if P are the true labels",
 )

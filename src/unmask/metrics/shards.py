@@ -62,6 +62,13 @@ def evaluate_shards(
     -------
     Table
 
+    Raises
+    ------
+    ValueError
+        As `evaluate`, for any shard; if a file is damaged; or if the backend is none.
+    OSError
+        If a file cannot be read, or no scheduler or worker answers.
+
     Examples
     --------
     >>> from unmask import TopK

@@ -46,6 +46,14 @@ class Estimate:
         What else was found, such as the chosen τ or the fraction filtered.
     basis : Basis, optional
         What `sensitivity` is computed from when it is asked for.
+
+    Examples
+    --------
+    >>> from unmask import TopK, evaluate
+    >>> top, labels = TopK([[0]] * 100, [[1.0]] * 100), [[1, 0]] * 40 + [[0, 1]] * 60
+    >>> estimate = evaluate(top, labels, metrics=["P@1"])["P@1", "vanilla"]
+    >>> estimate.value, estimate.rows, str(estimate)
+    (0.4, 100, '0.4000 [0.3079, 0.4997]')
     """
 
     metric: str

@@ -65,7 +65,15 @@ class Level(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an estimate has its level; what the numbers in `Verdict.details` are about."""
+    """Why an estimate has its level; what the numbers in `Verdict.details` are about.
+
+    Examples
+    --------
+    >>> from unmask import TopK, evaluate
+    >>> top, labels = TopK([[0]] * 100, [[1.0]] * 100), [[1, 0]] * 40 + [[0, 1]] * 60
+    >>> evaluate(top, labels, metrics=["P@1"])["P@1", "vanilla"].verdict.reason
+    <Reason.OBSERVED_LABELS: 'observed-labels'>
+    """
 
     OBSERVED_LABELS = "observed-labels"
     STATED_PROPENSITIES = "stated-propensities"
@@ -101,7 +109,13 @@ class Reason(StrEnum):
 
 
 class Advice(StrEnum):
-    """What to do about it."""
+    """What to do about it.
+
+    Examples
+    --------
+    >>> str(Verdict(Level.WIDE, Reason.WIDE, Advice.MORE_ROWS, {"half_width": 0.2}).advice)
+    'more-rows'
+    """
 
     NONE = ""
     USE_DECONVOLVED = "use-deconvolved"
@@ -114,7 +128,18 @@ class Advice(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a comparison found: `details["outcome"]` of its verdict."""
+    """What a comparison found: `details["outcome"]` of its verdict.
+
+    Examples
+    --------
+    >>> from unmask import TopK, compare
+    >>> labels = [[1, 0]] * 90 + [[0, 1]] * 10
+    >>> scores = [[1.0]] * 100
+    >>> systems = {"first": TopK([[1]] * 100, scores), "new": TopK([[0]] * 100, scores)}
+    >>> verdict = compare(systems, labels, metrics=["P@1"])["new"]["P@1", "vanilla"].verdict
+    >>> verdict.details["outcome"] == Outcome.BETTER
+    True
+    """
 
     BETTER = "better"
     WORSE = "worse"

@@ -32,6 +32,12 @@ class PageKind:
         Returns the records in a folder, or in a file that is no JSON, or none.
     title : function of a record, optional
         Returns the title of a page of this record alone, or None for the usual one.
+
+    Examples
+    --------
+    >>> from unmask.pages import KINDS
+    >>> sorted(KINDS), KINDS["diagnosis"].recognise(Path("empty.json"), {})
+    (['diagnosis', 'evaluation'], [])
     """
 
     summary: Callable[[Any], list[str]]
@@ -64,6 +70,20 @@ def page(
     Returns
     -------
     Page
+
+    Raises
+    ------
+    ValueError
+        If a record's sections are no sections of a page.
+    KeyError
+        If a record's kind is none of `kinds`.
+
+    Examples
+    --------
+    >>> kind = PageKind(lambda r: [r["text"]], lambda r: [], lambda path, content: [content])
+    >>> made = page([{"kind": "note", "text": "It holds."}], kinds={"note": kind})
+    >>> made.title, made.summary
+    ('Note of note', ('It holds.',))
     """
     kinds = kinds or KINDS
     several = len(records) > 1
@@ -127,6 +147,15 @@ def write(
     ------
     ValueError
         If a record has not the form of its kind; the message names its file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> kind = PageKind(lambda r: [r["text"]], lambda r: [], lambda path, content: [content])
+    >>> path = Path(tempfile.mkdtemp()) / "note.html"
+    >>> made = write([{"kind": "note", "text": "It holds."}], path, kinds={"note": kind})
+    >>> "It holds." in path.read_text()
+    True
     """
     try:
         result = page(records, title=title, commands=commands, kinds=kinds)
@@ -165,6 +194,15 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
     ------
     ValueError
         If there are none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> kind = PageKind(lambda r: [r["text"]], lambda r: [], lambda path, content: [content])
+    >>> path = Path(tempfile.mkdtemp()) / "note.json"
+    >>> _ = path.write_text('{"kind": "note", "text": "It holds."}')
+    >>> [record["text"] for record in read(path, kinds={"note": kind})]
+    ['It holds.']
     """
     page_kinds = (kinds or KINDS).values()
     for kind in page_kinds:
@@ -205,6 +243,11 @@ def heading(record: Record) -> str:
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> heading({"kind": "evaluation", "source": "runs/top.txt"})
+    'Evaluation of top.txt'
     """
     return f"{record['kind'].capitalize()} of {name(record)}"
 

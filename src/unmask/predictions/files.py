@@ -173,6 +173,13 @@ def write(path: PathLike, top: TopK) -> None:
     top : TopK
         The predictions.
 
+    Raises
+    ------
+    ValueError
+        If a Parquet file is asked for and pyarrow is not installed.
+    OSError
+        If the file cannot be written.
+
     Examples
     --------
     >>> import tempfile

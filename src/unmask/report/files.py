@@ -31,6 +31,13 @@ def write(page: Page, path: PathLike) -> Path:
     Path
         The file.
 
+    Raises
+    ------
+    ValueError
+        If the page would be larger than a page may be.
+    OSError
+        If the file cannot be written.
+
     Examples
     --------
     >>> import tempfile
@@ -53,6 +60,13 @@ def save(part: Chart | Panels | Table, path: PathLike) -> Path:
     -------
     Path
         The file.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is none of those.
+    OSError
+        If the file cannot be written.
 
     Examples
     --------
@@ -80,6 +94,18 @@ def figure(part: Drawing) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If one name has two different styles.
+
+    Examples
+    --------
+    >>> from unmask.report import Series
+    >>> chart = Chart("lines", [Series("vanilla", [1, 2], [0.5, 0.6])])
+    >>> type(figure(chart)).__name__
+    'Figure'
     """
     return drawing.figure_of(part, styles_of(part))
 

@@ -72,6 +72,11 @@ def render(page: Page) -> str:
     str
         One HTML document of at most `LIMIT` bytes; a larger one is refused.
 
+    Raises
+    ------
+    ValueError
+        If the page would have more than `LIMIT` bytes.
+
     Examples
     --------
     >>> render(Page("Is 1 < 2?"))[:15]

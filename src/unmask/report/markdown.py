@@ -38,6 +38,13 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     Path
         The Markdown file.
 
+    Raises
+    ------
+    ValueError
+        If a drawing cannot be saved.
+    OSError
+        If a file cannot be written.
+
     Examples
     --------
     >>> import tempfile

@@ -46,6 +46,11 @@ class Passage:
         A short name, such as an identifier.
     text : str, default ""
         What the person reads, with its line ends.
+
+    Examples
+    --------
+    >>> Passage("doc 12", text="Boil an egg.").name
+    'doc 12'
     """
 
     name: str
@@ -66,6 +71,11 @@ class Question:
         Position in `Questionnaire.options`; None asks for all options that apply.
     hint : str, default ""
         Shown beside the question.
+
+    Examples
+    --------
+    >>> Question("r12_l1", passage=0, option=1).option, Question("r12", passage=0).option
+    (1, None)
     """
 
     id: str
@@ -182,6 +192,21 @@ def write_questionnaire(questionnaire: Questionnaire, path: PathLike) -> Path:
     -------
     Path
         The file.
+
+    Raises
+    ------
+    ValueError
+        If the page would be larger than a page may be.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> asked = [Question("q1", passage=0, option=0)]
+    >>> form = Questionnaire("Eggs", "k", [Passage("doc 1")], ["heat"], asked, "Does it apply?")
+    >>> write_questionnaire(form, Path(tempfile.mkdtemp()) / "form.html").name
+    'form.html'
     """
     from unmask._io import atomic_write
 

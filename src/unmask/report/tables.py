@@ -47,6 +47,11 @@ def rows(part: Data) -> list[Row]:
     list of dict
         One per point or row, all with the same keys; a missing number is None.
 
+    Raises
+    ------
+    ValueError
+        If two columns of a table have the same name.
+
     Examples
     --------
     >>> rows(Chart("lines", [Series("vanilla", [1, 2], [0.5, None])]))

@@ -61,6 +61,11 @@ def sensitivity(
     Tables
         By name of model, with the models' parameters.
 
+    Raises
+    ------
+    ValueError
+        If there is no model, or as `evaluate` under one of them.
+
     Examples
     --------
     >>> top = TopK([[0], [0]], [[1.0], [1.0]])
@@ -105,6 +110,11 @@ def ranking(
     Returns
     -------
     Ranking
+
+    Raises
+    ------
+    ValueError
+        If there is no model or fewer than two systems, or as `compare` under one of the models.
 
     Examples
     --------
@@ -157,6 +167,16 @@ class Ranking:
         Plain values: model, parameters (of the model, by name), system, value, first (the value of
         the first system), difference, low, high (the interval of the difference); None where the
         data refuse the model; and level, what the difference may claim under the model.
+
+    Examples
+    --------
+    >>> systems = {"head": TopK([[0]] * 9, [[1.0]] * 9), "tail": TopK([[1]] * 9, [[1.0]] * 9)}
+    >>> labels = [[1, 0]] * 5 + [[0, 1]] * 4
+    >>> order = ranking(systems, labels, powers([1.0, 0.5], [0, 1]), metric="P@1")
+    >>> order.holds, order.level.value
+    (False, 'doubtful')
+    >>> [(row["model"], row["system"], round(row["difference"], 2)) for row in order.rows]
+    [('γ = 0', 'tail', -0.11), ('γ = 1', 'tail', 0.33)]
     """
 
     metric: str
@@ -334,6 +354,11 @@ def jain_grid(
     dict of str to PropensityModel
         By name, each with the parameters a and b.
 
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, there are fewer than 3 rows, or a constant is not positive.
+
     Examples
     --------
     >>> list(jain_grid([[1, 0]] * 25 + [[0, 1]] * 25, [(0.55, 1.5), (0.5, 0.4)]))
@@ -363,6 +388,11 @@ def jain_around(
     -------
     dict of str to PropensityModel
         By name, each with the parameters a and b.
+
+    Raises
+    ------
+    ValueError
+        If `spread` lies outside [0.01, 0.99], or as `jain_grid`.
 
     Examples
     --------

@@ -35,6 +35,16 @@ class LabelEstimates:
         The estimate, nan where nothing was judged, and its ends.
     judged : floats of shape (L,)
         How many judgements it rests on.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [0], [1]], [[1.0]] * 3), [[1, 0], [0, 0], [0, 0]]
+    >>> plan = audit.plan(top, labels, budget=3)
+    >>> complete = np.array([[1, 1], [0, 0], [0, 1]])[plan.rows]
+    >>> recall = per_label(top, labels, audit.from_rows(plan, complete), k=1)["recall"]
+    >>> recall.value, recall.judged
+    (array([1. , 0.5]), array([1., 2.]))
     """
 
     value: Floats
@@ -65,6 +75,11 @@ def label_estimates(
     -------
     dict of str to LabelEstimates
         "precision", and "recall" if pairs outside the predictions were judged.
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, or k is no positive integer.
 
     Examples
     --------

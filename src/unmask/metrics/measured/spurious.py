@@ -31,6 +31,15 @@ class SpuriousRate:
         Its ends.
     judged, wrong : int
         Observed labels that were judged, and how many of them are not relevant.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0]] * 4, [[1.0]] * 4), [[1, 0], [0, 0], [1, 1], [1, 0]]
+    >>> judged = audit.from_rows(audit.plan(top, labels, budget=4), [[1, 0], [0, 0], [1, 0], [1, 0]])
+    >>> rate = spurious(judged, labels)
+    >>> rate.value, rate.judged, rate.wrong
+    (0.25, 4, 1)
     """
 
     value: float
@@ -58,6 +67,11 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     Returns
     -------
     SpuriousRate
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, or the confidence lies outside [0.5, 1).
 
     Examples
     --------
