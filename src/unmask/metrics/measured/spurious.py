@@ -36,7 +36,8 @@ class SpuriousRate:
     --------
     >>> from unmask import TopK, audit
     >>> top, labels = TopK([[0]] * 4, [[1.0]] * 4), [[1, 0], [0, 0], [1, 1], [1, 0]]
-    >>> judged = audit.from_rows(audit.plan(top, labels, budget=4), [[1, 0], [0, 0], [1, 0], [1, 0]])
+    >>> plan = audit.plan(top, labels, budget=4)
+    >>> judged = audit.from_rows(plan, np.array([[1, 0], [0, 0], [1, 0], [1, 0]])[plan.rows])
     >>> rate = spurious(judged, labels)
     >>> rate.value, rate.judged, rate.wrong
     (0.25, 4, 1)
