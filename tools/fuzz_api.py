@@ -49,6 +49,7 @@ SLOW = {
     "propensity.audit, complete",
     "propensity.from_model",
     "propensity.recapture",
+    "propensity.snapshots",
     "diagnosis.diagnose, audit",
     "data.write",
 }
@@ -185,6 +186,10 @@ def functions() -> dict[str, Function]:
         "propensity.audit": lambda y, s: propensity.audit(y, np.ones(s.shape)).value,
         "propensity.audit, complete": lambda y, s: propensity.audit(s.pattern, y).value,
         "propensity.recapture": lambda y, s: propensity.recapture(y, np.ones(s.shape)).value,
+        "propensity.chao": lambda y, s: propensity.chao(s.pattern, y),
+        "propensity.snapshots": lambda y, s: (
+            propensity.snapshots(y, np.ones(s.shape), curve="free").value
+        ),
         "propensity.chapman": lambda y, s: propensity.chapman(s.pattern, y),
         "propensity.from_model": lambda y, s: propensity.from_model(np.full(s.shape, 0.5), y).value,
         "propensity.audit_plan": lambda y, s: propensity.audit_plan(s.top, y, s.p, budget=2).rows,

@@ -36,8 +36,6 @@ BY_ENTRY = ("P", "DCG", "nDCG")
 """Metrics that propensities per entry correct where these depend on the score."""
 SPURIOUS = 0.01
 """Wrong labels count against corrections if even the lower end of their share is above this."""
-SPURIOUS = 0.01
-"""A share of wrong labels from which on corrections, which know only losses, are off."""
 PRECISIONS = frozenset({"P", "sample-P", "micro-P"})
 """Metrics that an unbiased estimate can only put above 1 if propensities are too low."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
