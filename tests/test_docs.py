@@ -27,6 +27,7 @@ import unmask_studies
 from tests.helpers import tagged
 from tests.helpers.audits import judge
 from tests.helpers.command import run
+from tests.helpers.docstrings import can_refuse
 from tests.helpers.paths import ROOT
 from unmask import TopK, data, predictions, report
 from unmask.report import markdown
@@ -313,16 +314,20 @@ def in_reference() -> dict[str, Callable[..., object]]:
 def missing_in_docstring(value: Callable[..., object]) -> list[str]:
     """Parameters that a docstring does not name, and sections that it lacks.
 
-    Fields of a named tuple are attributes: the reference knows no parameters of it. What a function
-    returns may describe its fields as attributes too.
+    Everything has an example, and what can refuse its arguments says when. Fields of a named tuple
+    are attributes: the reference knows no parameters of it. What a function returns may describe
+    its fields as attributes too.
     """
+    parts = re.split(r"^([A-Z]\w+)\n-+\n", inspect.getdoc(value) or "", flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    lacking = [] if ">>> " in sections.get("Examples", "") else ["Examples"]
+    if inspect.isfunction(value) and "Raises" not in sections and can_refuse(value):
+        lacking.append("Raises")
     if inspect.isclass(value) and (
         issubclass(value, Enum | Exception | Warning | np.ndarray)
         or getattr(value, "_is_protocol", False)
     ):
-        return []
-    parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(value) or "", flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+        return lacking
     described = sections.get("Parameters", "") * (not hasattr(value, "_fields"))
     described += sections.get("Attributes", "") * inspect.isclass(value)  # of what is only returned
     lines = re.findall(r"^([*\w][*\w, ]*?)(?: :.*)?$", described, re.MULTILINE)
@@ -332,7 +337,7 @@ def missing_in_docstring(value: Callable[..., object]) -> list[str]:
     returns = inspect.isfunction(value) and signature.return_annotation not in ("None", None)
     if returns and not sections.keys() & {"Returns", "Yields"}:
         missing.append("Returns")
-    return missing
+    return missing + lacking
 
 
 @pytest.mark.parametrize("name", in_reference())
@@ -352,8 +357,16 @@ def test_incomplete_docstrings_are_noticed() -> None:
         """
         return left + right
 
-    assert missing_in_docstring(add) == ["right", "Returns"]
+    assert missing_in_docstring(add) == ["right", "Returns", "Examples"]
     assert len(in_reference()) > 150
+
+
+def test_what_can_refuse_its_arguments_is_recognised() -> None:
+    assert can_refuse(unmask.propensity.jain_curve)  # raises itself
+    assert can_refuse(unmask.metrics.jain_grid)  # through `_validation`
+    assert can_refuse(unmask.weights.Weights)  # when it is made
+    assert not can_refuse(unmask.propensity.source_of)
+    assert not can_refuse(unmask.metrics.reference.recall)
 
 
 def test_every_function_named_in_the_maths_exists() -> None:

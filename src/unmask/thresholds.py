@@ -53,6 +53,13 @@ class Thresholds:
         chosen for it.
     own : (L,) flags
         Whether a label has a threshold of its own.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.2], [0.6, 0.7], [0.3, 0.1], [0.2, 0.8]])
+    >>> cut = fit(scores, [[1, 0], [1, 1], [0, 0], [0, 1]], metric="micro-F1")
+    >>> cut.metric, cut.own.shape
+    ('micro-F1', (2,))
     """
 
     values: Floats
@@ -249,6 +256,12 @@ class Calibration:
         Points of the curve, both rising; straight lines between them, constant beyond.
     slope, intercept : float
         Of Platt's curve, where that is the method.
+
+    Examples
+    --------
+    >>> curve = Calibration("isotonic", np.array([0.0, 1.0]), np.array([0.0, 0.5]))
+    >>> curve.apply([[0.0, 0.5, 1.0]])
+    array([[0.  , 0.25, 0.5 ]])
     """
 
     method: Method

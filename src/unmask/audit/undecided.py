@@ -30,6 +30,17 @@ class UndecidedRange:
         The estimate if all of them meant no, and if all meant yes; nan if it was not judged.
     questions : int
         How many there are.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0]] * 4, [[1.0]] * 4), [[0, 0]] * 4
+    >>> plan = audit.plan(top, labels, budget=4, unit="pairs", metrics=["P@1"])
+    >>> said = {0: audit.Answer("yes"), 1: audit.Answer("no"), 2: audit.Answer("unsure")}
+    >>> answers = audit.Answers(audit.sheet(plan), {"ann": said | {3: audit.Answer("no")}})
+    >>> (precision,) = undecided_range(plan, answers, top, labels, ["P@1"])
+    >>> precision.low, precision.high, precision.questions
+    (0.25, 0.5, 1)
     """
 
     metric: str
@@ -59,6 +70,11 @@ def undecided_range(
     -------
     tuple of UndecidedRange
         Empty if everything that was answered is decided.
+
+    Raises
+    ------
+    ValueError
+        If a metric cannot be measured, or data, answers and plan do not fit.
 
     Examples
     --------

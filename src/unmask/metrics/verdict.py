@@ -30,6 +30,8 @@ Details = Mapping[str, Any]
 class Level(StrEnum):
     """What a number may claim, most first; levels compare by that order.
 
+    Examples
+    --------
     >>> Level.MEASURED < Level.CONDITIONAL < Level.WIDE < Level.DOUBTFUL < Level.UNUSABLE
     True
     >>> max(Level.WIDE, Level.CONDITIONAL).value, Level.WIDE == "wide"

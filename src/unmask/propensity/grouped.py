@@ -39,6 +39,16 @@ class GroupedPropensities:
         δ_g and its standard error.
     spread : float
         τ.
+
+    Examples
+    --------
+    >>> from unmask import propensity
+    >>> true_labels = np.ones((40, 2), dtype=int)
+    >>> observed = np.array([[1, 1], [1, 0]] * 10 + [[1, 0], [0, 0]] * 10)
+    >>> groups = ["north"] * 20 + ["south"] * 20
+    >>> grouped = propensity.audit(observed, true_labels, groups=groups)
+    >>> grouped.names, bool(grouped.shift[0] > grouped.shift[1])
+    (('north', 'south'), True)
     """
 
     estimate: PropensityEstimate
