@@ -42,7 +42,7 @@ class LabelCounts:
     Examples
     --------
     >>> top = TopK([[0], [0], [1]], [[1.0], [1.0], [1.0]])
-    >>> counts = per_label(top, [[1, 0], [0, 1], [0, 1]], [0.5, 1.0], names=["art", "law"])
+    >>> counts = label_counts(top, [[1, 0], [0, 1], [0, 1]], [0.5, 1.0], names=["art", "law"])
     >>> counts.recorded, counts.predicted, counts.hits
     (array([1, 2]), array([2, 1]), array([1, 1]))
     >>> counts.to_dicts()[1]["recall"]

@@ -42,7 +42,7 @@ class LabelEstimates:
     >>> top, labels = TopK([[0], [0], [1]], [[1.0]] * 3), [[1, 0], [0, 0], [0, 0]]
     >>> plan = audit.plan(top, labels, budget=3)
     >>> complete = np.array([[1, 1], [0, 0], [0, 1]])[plan.rows]
-    >>> recall = per_label(top, labels, audit.from_rows(plan, complete), k=1)["recall"]
+    >>> recall = label_estimates(top, labels, audit.from_rows(plan, complete), k=1)["recall"]
     >>> recall.value, recall.judged
     (array([1. , 0.5]), array([1., 2.]))
     """
