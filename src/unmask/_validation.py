@@ -582,9 +582,9 @@ def audited_pair(observed: sp.csr_array, complete: sp.csr_array) -> None:
     were fewer the other way round, and more than half of them always.
 
     >>> import scipy.sparse as sp
-    >>> seen, true_labels = sp.csr_array([[1, 0, 0.0]]), sp.csr_array([[1, 1, 1.0]])
-    >>> audited_pair(seen, true_labels)
-    >>> audited_pair(true_labels, seen)
+    >>> observed, true_labels = sp.csr_array([[1, 0, 0.0]]), sp.csr_array([[1, 1, 1.0]])
+    >>> audited_pair(observed, true_labels)
+    >>> audited_pair(true_labels, observed)
     Traceback (most recent call last):
     ValueError: 2 of 3 observed labels are not among the complete ones, and 0 of 1 the other way \
 round: are the two swapped? Give the observed labels first, then the complete ones.

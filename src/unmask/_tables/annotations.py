@@ -130,9 +130,9 @@ def _fields_columns(record: Object) -> Object:
 def _fields_answers(record: Object) -> dict[str, list[str]] | None:
     answers: dict[str, list[str]] = {}
     for question, responses in _mapping(record.get("responses")).items():
-        given = [r for r in _objects(responses) if r.get("status", "submitted") == "submitted"]
-        if given:
-            answers[question] = [name for r in given for name in _names(r.get("value"))]
+        submitted = [r for r in _objects(responses) if r.get("status", "submitted") == "submitted"]
+        if submitted:
+            answers[question] = [name for r in submitted for name in _names(r.get("value"))]
     return answers or None
 
 

@@ -338,8 +338,8 @@ def elusion(
     >>> from unmask import audit
     >>> top, labels = TopK([[0]] * 50, [[1.0]] * 50), np.zeros((50, 4))
     >>> plan = audit.plan(top, labels, budget=100, unit="pairs", metrics=["micro-R@1"])
-    >>> found = audit.elusion(top, labels, audit.from_pairs(plan, np.zeros(100)), k=1)
-    >>> found.pairs, found.relevant, bool(0 < found.at_most < 10)
+    >>> missed = audit.elusion(top, labels, audit.from_pairs(plan, np.zeros(100)), k=1)
+    >>> missed.pairs, missed.relevant, bool(0 < missed.at_most < 10)
     (150, 0.0, True)
     """
     observed = _validation.labels(labels)

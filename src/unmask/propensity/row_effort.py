@@ -49,8 +49,8 @@ class RowEffort:
     Examples
     --------
     >>> effort = normal(0.5)
-    >>> seen = effort.propensities(np.array([0.2]))  # one per point
-    >>> seen.shape, float((np.array(effort.weights) @ seen).round(6)[0])
+    >>> by_point = effort.propensities(np.array([0.2]))  # one per point
+    >>> by_point.shape, float((np.array(effort.weights) @ by_point).round(6)[0])
     ((33, 1), 0.2)
     """
 

@@ -111,11 +111,11 @@ def measure(
     >>> from unmask import audit, data
     >>> from unmask.metrics import contributions
     >>> true = data.synthetic.independent(400, 9, seed=0)
-    >>> seen = data.hide(true, np.full(9, 0.5), seed=1)
+    >>> observed = data.hide(true, np.full(9, 0.5), seed=1)
     >>> scores = true.toarray() + np.random.default_rng(2).random(true.shape)
     >>> top = TopK.from_scores(scores, 3)
-    >>> plan = audit.plan(top, seen, budget=100)
-    >>> (recall,) = measure(top, seen, audit.from_rows(plan, true[plan.rows]), metrics=["R@3"])
+    >>> plan = audit.plan(top, observed, budget=100)
+    >>> (recall,) = measure(top, observed, audit.from_rows(plan, true[plan.rows]), metrics=["R@3"])
     >>> exact = contributions(top, true, metrics=["R@3"])["R@3", "vanilla"].mean()
     >>> bool(recall.interval[0] < exact < recall.interval[1])
     True

@@ -167,14 +167,14 @@ def _precision(
             entries.label[mine], entries.weight[mine], entries.relevant[mine], width, confidence
         )
     mine &= entries.free == 0
-    known = np.bincount(entries.label, entries.hit * entries.free, minlength=width)
-    rest = np.maximum(predicted - known, 0)
+    free_hits = np.bincount(entries.label, entries.hit * entries.free, minlength=width)
+    rest = np.maximum(predicted - free_hits, 0)
     rates = _rates(
         entries.label[mine], entries.weight[mine], entries.relevant[mine], width, confidence
     )
     total = np.where(predicted > 0, predicted, np.nan)
     value, low, high = (
-        (known + rest * np.where(rest > 0, part, 0)) / total
+        (free_hits + rest * np.where(rest > 0, part, 0)) / total
         for part in (rates.value, rates.low, rates.high)
     )
     return LabelEstimates(value, low, high, rates.judged)

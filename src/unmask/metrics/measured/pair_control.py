@@ -160,7 +160,7 @@ def _all_sums(
 
 
 def controlled(
-    plain: Fraction, judged: Judgements, kinds: Kinds, known: PairCovariates
+    plain: Fraction, judged: Judgements, kinds: Kinds, covariates: PairCovariates
 ) -> Fraction:
     """The fraction with what covariates foresee taken out of its totals, and added as known.
 
@@ -171,7 +171,7 @@ def controlled(
     judged : Judgements
     kinds : Kinds
         Of the judged pairs.
-    known : PairCovariates
+    covariates : PairCovariates
 
     Returns
     -------
@@ -188,11 +188,11 @@ def controlled(
     weights = kinds.above - float(plain.value) * kinds.below
     worth = np.where(kinds.place >= 0, (weights * kinds.largest)[kinds.place], 0.0) * kinds.size
     residuals, total = np.empty(fold.size), np.zeros(kinds.stratum.size)
-    slopes = np.zeros(known.values.shape[1])
+    slopes = np.zeros(covariates.values.shape[1])
     for each in range(folds):
         out = fold == each
-        slope = _slope(judged, known.values, worth, ~out, drawn, sizes)
-        left = (judged.answers - known.values @ slope) * kinds.size
+        slope = _slope(judged, covariates.values, worth, ~out, drawn, sizes)
+        left = (judged.answers - covariates.values @ slope) * kinds.size
         residuals[out] = left[out]
         inside = np.bincount(sample.stratum[~out], minlength=drawn.size)
         mean = kinds.summed(left * out) / (drawn - inside)[kinds.stratum]
@@ -200,8 +200,8 @@ def controlled(
         slopes += slope / folds
     return Fraction(
         _narrowed(plain.totals, kinds, judged, residuals, kinds.largest * total / folds),
-        plain.above + float(known.above @ slopes),
-        plain.below + float(known.below @ slopes),
+        plain.above + float(covariates.above @ slopes),
+        plain.below + float(covariates.below @ slopes),
         plain.limits,
     )
 
