@@ -1,12 +1,13 @@
-"""What is the recall of my model, really? Judge some rows and measure it.
+# %% [markdown]
+# What is the recall of my model, really? Judge some rows and measure it.
+#
+# Rows are planted, so the truth is known; a simulated judge answers from it. Annotators of
+# different care recorded the labels: those of a row are kept or lost together, which no estimate
+# from propensities survives. 150 judged rows measure the recall all the same.
+#
+#     python examples/audit.py
 
-Rows are planted, so the truth is known; a simulated judge answers from it. Annotators of different
-care recorded the labels: those of a row are kept or lost together, which no estimate from
-propensities survives. 150 judged rows measure the recall all the same.
-
-    python examples/audit.py
-"""
-
+# %%
 from __future__ import annotations
 
 import numpy as np
@@ -17,6 +18,7 @@ from unmask import TopK, audit, data, evaluate
 N, LABELS, BUDGET = 3000, 40, 150
 
 
+# %%
 def recorded(true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
     """Half of the rows have careful annotators (90 % of labels), half hasty ones (15 %)."""
     care = np.where(rng.random(true_labels.shape[0]) < 0.5, 0.9, 0.15)
@@ -27,6 +29,7 @@ def recorded(true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_arra
     return observed
 
 
+# %%
 def main(seed: int = 0) -> dict[str, float]:
     """R@5: the truth, measured with its interval, and what the observed labels say."""
     rng = np.random.default_rng(seed)
@@ -50,5 +53,6 @@ def main(seed: int = 0) -> dict[str, float]:
     return {"truth": truth, "low": low, "high": high, **{e.estimator: e.value for e in table}}
 
 
+# %%
 if __name__ == "__main__":
     main()

@@ -1,12 +1,13 @@
-"""Evaluate predictions that another system made, against test labels that are incomplete.
+# %% [markdown]
+# Evaluate predictions that another system made, against test labels that are incomplete.
+#
+#     python examples/evaluate_predictions.py train.txt test.txt theirs.txt [ours.txt]
+#
+# Predictions are `label:score` lines (napkinXC, DiSMEC, Parabel …) or a scipy `.npz` score matrix
+# (PECOS). Without arguments, files are made from data whose truth is known, so that the estimates
+# can be checked.
 
-    python examples/evaluate_predictions.py train.txt test.txt theirs.txt [ours.txt]
-
-Predictions are `label:score` lines (napkinXC, DiSMEC, Parabel …) or a scipy `.npz` score matrix
-(PECOS). Without arguments, files are made from data whose truth is known, so that the estimates can
-be checked.
-"""
-
+# %%
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from unmask import TopK, compare, data, evaluate, predictions, propensity
 METRICS = ["P@1", "P@5", "R@5", "nDCG@5"]
 
 
+# %%
 def main(train: str, test: str, *systems: str) -> dict[str, float]:
     observed = data.read(test).labels
     p = propensity.jain(data.read(train).labels)
@@ -32,6 +34,7 @@ def main(train: str, test: str, *systems: str) -> dict[str, float]:
     return {each.estimator: each.value for each in table if each.metric == "R@5"}
 
 
+# %%
 def made_up(folder: Path) -> list[str]:
     """Two systems' predictions for rows whose labels were hidden by Jain propensities."""
     rows = data.synthetic.planted(4_000, n_labels=60, seed=0)
@@ -47,6 +50,7 @@ def made_up(folder: Path) -> list[str]:
     return names
 
 
+# %%
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         main(*(sys.argv[1:] or made_up(Path(folder))))

@@ -1,10 +1,11 @@
-"""Corrected training with other people's solvers: weights go out, nothing else changes.
+# %% [markdown]
+# Corrected training with other people's solvers: weights go out, nothing else changes.
+#
+# The whole correction is two numbers per observed label. Here they are handed to liblinear (through
+# scikit-learn, one label at a time, as sample weights) and written as the relevance matrix that
+# PECOS multiplies its positive losses by (`XLinearModel.train(X, Y, R=R)`).
 
-The whole correction is two numbers per observed label. Here they are handed to liblinear (through
-scikit-learn, one label at a time, as sample weights) and written as the relevance matrix that PECOS
-multiplies its positive losses by (`XLinearModel.train(X, Y, R=R)`).
-"""
-
+# %%
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from unmask import data, evaluate, propensity, weights
 N_TRAIN, N_LABELS = 2_400, 60
 
 
+# %%
 def main() -> dict[str, float]:
     rows = data.synthetic.planted(3_000, n_labels=N_LABELS, seed=0)
     x = data.tfidf(rows.features, data.idf(rows.features))
@@ -38,6 +40,7 @@ def main() -> dict[str, float]:
     return found
 
 
+# %%
 def trained(x: sp.csr_array, w: weights.Weights, label: int):  # type: ignore[no-untyped-def]
     """The decision function of one label, by liblinear."""
     samples = weights.to_samples(w, label)
@@ -46,5 +49,6 @@ def trained(x: sp.csr_array, w: weights.Weights, label: int):  # type: ignore[no
     return solver.decision_function
 
 
+# %%
 if __name__ == "__main__":
     main()

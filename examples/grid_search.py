@@ -1,10 +1,12 @@
-"""Choose a model with scikit-learn, by recall on the labels that nobody recorded.
+# %% [markdown]
+# Choose a model with scikit-learn, by recall on the labels that nobody recorded.
+#
+# A pipeline (tf-idf, then `LinearClassifier`) goes through GridSearchCV with a scorer that
+# estimates R@5 from incomplete labels. Vanilla recall is far too low here, and it prefers another
+# model than the deconvolved estimate does. The truth is known in this example, and printed for both
+# choices.
 
-A pipeline (tf-idf, then `LinearClassifier`) goes through GridSearchCV with a scorer that estimates
-R@5 from incomplete labels. Vanilla recall is far too low here, and it prefers another model than
-the deconvolved estimate does. The truth is known in this example, and printed for both choices.
-"""
-
+# %%
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
@@ -15,6 +17,7 @@ from unmask.metrics import make_scorer
 N_TRAIN = 2_400
 
 
+# %%
 def main() -> dict[str, float]:
     rows = data.synthetic.planted(3_200, n_labels=60, seed=0)
     p = propensity.inverse_linear(rows.labels)  # 1/p from 2 (frequent) to 20 (rare)
@@ -36,5 +39,6 @@ def main() -> dict[str, float]:
     return chosen
 
 
+# %%
 if __name__ == "__main__":
     main()

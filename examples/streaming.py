@@ -1,9 +1,10 @@
-"""Evaluate a file of any size in constant memory, a block of rows at a time.
+# %% [markdown]
+# Evaluate a file of any size in constant memory, a block of rows at a time.
+#
+# `Evaluator` keeps sums, not rows, and adds them exactly: blocks, or workers that each take some of
+# the rows and are merged, give to the last bit what one call on everything gives.
 
-`Evaluator` keeps sums, not rows, and adds them exactly: blocks, or workers that each take some of
-the rows and are merged, give to the last bit what one call on everything gives.
-"""
-
+# %%
 import tempfile
 from collections.abc import Iterator
 from itertools import islice
@@ -17,6 +18,7 @@ K, BLOCK = 5, 500
 METRICS, ESTIMATORS = ["P@1", "R@5", "nDCG@5"], ["vanilla", "unbiased", "deconvolved"]
 
 
+# %%
 def main() -> bool:
     rows = data.synthetic.planted(3_000, n_labels=40, seed=0)
     p = propensity.inverse_linear(rows.labels, head=1.5, tail=4)
@@ -40,6 +42,7 @@ def main() -> bool:
     return same
 
 
+# %%
 def blocks(path: Path) -> Iterator[TopK]:
     """Lines of `label:score`, a block at a time; shorter rows end in empty places."""
     with path.open() as lines:
@@ -50,5 +53,6 @@ def blocks(path: Path) -> Iterator[TopK]:
             yield TopK.sorted(pairs[..., 0].astype(np.int32), pairs[..., 1].astype(np.float32))
 
 
+# %%
 if __name__ == "__main__":
     main()

@@ -1,10 +1,12 @@
-"""A small network on data with hidden labels: the same loop, with and without the correction.
+# %% [markdown]
+# A small network on data with hidden labels: the same loop, with and without the correction.
+#
+# Rare labels are reported less often than frequent ones (propensities from 0.9 down to 0.05).
+# Trained as if nothing were missing, the network learns to leave rare labels out; with the
+# corrected loss it recovers much of what complete labels would have taught it. Recall is on true
+# labels of unseen rows.
 
-Rare labels are reported less often than frequent ones (propensities from 0.9 down to 0.05). Trained
-as if nothing were missing, the network learns to leave rare labels out; with the corrected loss it
-recovers much of what complete labels would have taught it. Recall is on true labels of unseen rows.
-"""
-
+# %%
 import numpy as np
 import torch
 from torch import nn
@@ -15,6 +17,7 @@ from unmask.torch import MissingLabelLoss
 N_TRAIN, EPOCHS, BATCH = 4000, 10, 200
 
 
+# %%
 def main() -> dict[str, float]:
     everything = data.synthetic.planted(5000, n_features=600, n_labels=80, seed=0)
     true_labels = everything.labels
@@ -37,6 +40,7 @@ def main() -> dict[str, float]:
     return recalls
 
 
+# %%
 def train(features: torch.Tensor, targets: torch.Tensor, loss: nn.Module) -> nn.Module:
     torch.manual_seed(0)
     wide = nn.Linear(features.shape[1], 64)
@@ -50,10 +54,12 @@ def train(features: torch.Tensor, targets: torch.Tensor, loss: nn.Module) -> nn.
     return model.eval()
 
 
+# %%
 def recall_at_5(scores: torch.Tensor, truth: torch.Tensor) -> float:
     hits = truth.gather(1, scores.topk(5).indices).sum(1)
     return float((hits / truth.sum(1)).mean())
 
 
+# %%
 if __name__ == "__main__":
     main()

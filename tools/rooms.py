@@ -36,6 +36,7 @@ OWNERS = {
     "distributed": {"parallel"},
     "joblib": {"parallel"},
     "safetensors": {"linear"},
+    "tqdm": {"linear"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "typer": {"cli"},

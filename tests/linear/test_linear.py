@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,7 +187,31 @@ def test_n_jobs_leaves_the_setting_alone() -> None:
     assert np.array_equal(one.coef_, all_.coef_)
 
 
-def test_warm_start_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_a_bar_where_tqdm_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    class Bar:
+        def __init__(self, unit: str) -> None:
+            self.n, self.total, self.unit = 0, 0, unit
+
+        def update(self, more: int) -> None:
+            self.n += more
+            steps.append(self.n)
+
+        def close(self) -> None:
+            steps.append(self.total)
+
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+    LinearClassifier("logistic", verbose=True).fit(X, Y)
+    assert steps == sorted(steps)
+    assert steps[-2:] == [5, 5]
+
+
+def test_warm_start_and_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
     classifier = LinearClassifier("logistic", warm_start=True, verbose=True).fit(X, Y)
     first = classifier.n_iter_.sum()
     assert classifier.fit(X, Y).n_iter_.sum() < first

@@ -67,7 +67,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     warm_start : bool, default False
         Whether to start from the last fit, where its shape still fits.
     verbose : bool, default False
-        Whether to report labels per second and time left on the error stream.
+        Whether to show labels per second and time left: a bar if tqdm is installed (in notebooks
+        too), else lines on the error stream.
     output : {"indicator", "labels"}, optional
         What `predict` returns: 0 and 1, or lists of names. By default what `fit` was given.
 
@@ -360,6 +361,23 @@ def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 
 
 def _reporter() -> Progress:
+    """A bar by tqdm, which knows terminals and notebooks; without it, lines on standard error."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _lines()
+    bar = tqdm(unit=" labels")
+
+    def report(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+
+    return report
+
+
+def _lines() -> Progress:
     start = time.monotonic()
 
     def report(done: int, total: int) -> None:
