@@ -158,7 +158,7 @@ def _cell(part: list[Row]) -> Row:
 
 def _judged(cell: Row) -> bool:
     """Cells that promise their coverage."""
-    return cell["estimator"] != "tempered" and cell["used"] >= USED * cell["runs"]
+    return bool(cell["estimator"] != "tempered" and cell["used"] >= USED * cell["runs"])
 
 
 def _lowest(cell: Row) -> float:

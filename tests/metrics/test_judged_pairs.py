@@ -116,3 +116,13 @@ def test_predictions_are_matched_by_ids_and_names() -> None:
     np.testing.assert_equal(values(evaluate(sets, rows, P)), values(by_position))
     with pytest.raises(ValueError, match=r"of the predictions has no labels"):
         evaluate(moved.named(ids=["x", *list(moved.ids or ())[1:]]), rows, P, metrics=["P@1"])
+
+
+def test_metrics_that_count_every_pair_refuse_ignored_pairs() -> None:
+    rows = Dataset(None, [[1, 1, 0], [0, 1, 0]], judgements=[[2, 0, 0], [0, 0, 0]])
+    scores = np.array([[0.9, 0.5, 0.1], [0.2, 0.8, 0.3]])
+    with pytest.raises(ValueError, match=r"macro-AUC count every pair .* 1 pairs are to be ign"):
+        evaluate(scores, rows, metrics=["P@1", "macro-AUC"])
+    with pytest.raises(ValueError, match="leave out these metrics"):
+        compare({"a": scores, "b": scores}, rows, metrics=["mAP"])
+    assert evaluate(scores, rows, metrics=["P@1"])["P@1", "vanilla"].value == 1.0

@@ -180,6 +180,7 @@ def evaluate(
 
         return _by_groups(of_part, (top, labels, propensity), groups, label_groups, audit)
     if (pairs := judged_pairs(labels)) is not None:
+        refuse_ignored(metrics, pairs.pairs.ignored.nnz)
         table = evaluate(
             pairs.predictions(top), pairs.labels, pairs.propensity(propensity), metrics=metrics,
             estimators=estimators, draws=draws, audit=audit, covariates=covariates, **plain,
@@ -667,6 +668,16 @@ def run_of(sums: state.State, source: Source, confidence: float) -> Run:
 def of_scores(metrics: Sequence[str]) -> list[str]:
     """Those of the metrics that read the scores of every label."""
     return [name for name in metrics if METRICS[split(name)[0]].reads != "list"]
+
+
+def refuse_ignored(metrics: Sequence[str], ignored: int) -> None:
+    """Raise where pairs are to be ignored and a metric counts every pair."""
+    counting = of_scores([name for name in metrics if name.partition("@")[0] in METRICS])
+    if ignored and counting:
+        raise ValueError(
+            f"{', '.join(counting)} count every pair of a row and a label, but {ignored:,} pairs "
+            "are to be ignored; leave out these metrics, or the judgements."
+        )
 
 
 def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:

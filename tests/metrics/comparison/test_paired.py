@@ -238,3 +238,16 @@ def test_without_estimators_a_comparison_uses_those_of_an_evaluation() -> None:
         table = evaluate(systems["first"], labels, p, metrics=["P@1"])
         compared = compare(systems, labels, p, metrics=["P@1"])["second"]
         assert [each.estimator for each in compared] == [each.estimator for each in table]
+
+
+def test_metrics_are_those_of_evaluate_if_none_are_named() -> None:
+    labels = [[1, 0, 0, 1], [0, 1, 0, 0], [0, 1, 1, 0]]
+    systems = {
+        name: TopK.from_scores(np.random.default_rng(seed).random((3, 4)), 3)
+        for seed, name in enumerate("ab")
+    }
+    tables = compare(systems, labels, [0.5] * 4)
+    alone = evaluate(systems["a"], labels, [0.5] * 4)
+    assert {(each.metric, each.estimator) for each in tables["b"]} == {
+        (each.metric, each.estimator) for each in alone
+    }

@@ -43,8 +43,10 @@ from unmask.metrics.evaluator import (
     Predictions,
     as_top,
     default_estimators,
+    default_metrics,
     evaluate_once,
     of_scores,
+    refuse_ignored,
     run_of,
 )
 from unmask.metrics.judged_pairs import judged_pairs
@@ -78,7 +80,7 @@ def compare(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | PropensityEstimate | None = None,
     *,
-    metrics: Sequence[str],
+    metrics: Sequence[str] | None = None,
     estimators: Sequence[str] | None = None,
     draws: int = propensity_uncertainty.DRAWS,
     audit: Judgements | None = None,
@@ -96,8 +98,9 @@ def compare(
         `evaluate`.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         As in `evaluate`; an estimate widens errors and intervals.
-    metrics : sequence of str
-        Such as "R@5". A metric per label is compared over the labels that count for each system.
+    metrics : sequence of str, optional
+        Such as "R@5"; by default those of `evaluate` for the first system. A metric per label is
+        compared over the labels that count for each system.
     estimators : sequence of str, optional
         By default those of `evaluate`: vanilla and, with propensities, unbiased. Not `filtered`:
         each system would leave out rows of its own.
@@ -133,9 +136,12 @@ def compare(
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
+    if metrics is None:
+        metrics = default_metrics(next(iter(systems.values())))
     estimators = estimators or default_estimators(propensity)
     refuse_slope(tuple(systems), propensity)
     if (pairs := judged_pairs(labels)) is not None:
+        refuse_ignored(metrics, pairs.pairs.ignored.nnz)
         tops = {name: pairs.predictions(top) for name, top in systems.items()}
         return compare(
             tops, pairs.labels, pairs.propensity(propensity), metrics=metrics,
