@@ -32,7 +32,7 @@ from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statemen
 FOLDERS = ("debtags-bookworm", "delicious")
 JESTER = "jester5k"
 AUDITS = (100, 300)
-SIZES = {"tiny": 1, "small": 3, "paper": 12}
+SIZES = {"tiny": 1, "small": 3, "paper": 6}
 """Repetitions."""
 CELLS = (("P@5", "unbiased"), ("nDCG@5", "deconvolved"), ("R@5", "deconvolved"))
 WAYS = {

@@ -340,7 +340,7 @@ def test_scorer_prefers_the_better_model() -> None:
     [
         ({"metrics": ["R@6"]}, "R@6 needs the first 6 predictions of every row; there are 3"),
         ({"metrics": ["R"]}, "'R' needs a cut-off; write for example 'R@5'"),
-        ({"metrics": ["Q@5"]}, "unknown metric 'Q'; use one of: DCG, F1"),
+        ({"metrics": ["Q@5"]}, "unknown metric 'Q'; use one of: Brier, DCG"),
         ({"metrics": "R@1"}, "metrics must be a list of names, like .'R@5'.; got 'R@1'"),
         ({"estimators": ["unbaised"]}, "unknown estimator 'unbaised'; use one of: bound"),
         ({"estimators": ["bound"]}, "P@1 cannot be estimated by bound; use one of: vanilla"),

@@ -17,6 +17,8 @@ def test_estimators_agree_on_their_defaults() -> None:
     """95 % intervals, seed 0; labels are held to be independent unless said otherwise."""
     for estimator in (*propensity.ESTIMATORS.values(), propensity.from_counts):
         given = inspect.signature(estimator).parameters
+        if "options" in given:  # those of `audit`
+            given = inspect.signature(propensity.audit).parameters
         assert given["confidence"].default == 0.95
         assert "seed" not in given or given["seed"].default == 0
     given = inspect.signature(propensity.from_counts).parameters
@@ -38,6 +40,7 @@ def test_every_estimator_returns_the_same_kind_of_thing(name: str) -> None:
     seen = data.hide(true, np.full(5, 0.5), seed=1)
     given_ = {
         "audit": (seen, true),
+        "snapshots": (seen, true),
         "recapture": (seen, data.hide(true, np.full(5, 0.5), seed=2)),
         "model": (true.toarray() * 0.5, seen),
         "marginals": (seen, np.full(5, 0.4)),

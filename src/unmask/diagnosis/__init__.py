@@ -5,9 +5,9 @@ what follows from that, says how exact corrected metrics can be, and recommends.
 kind, a severity, the numbers that show it and what to do.
 
 Read on in `feasibility` (label counts against the propensities), `dependence` and `recording`
-(with an audit; `score_test` is the test of what keeping depends on), `usability` (standard errors,
-estimators, losses), `findings` (what is returned), `kinds` (what can be tested and found) and
-`wording` (all sentences).
+(with an audit; `score_statistic` is the test of what keeping depends on), `usability` (standard
+errors, estimators, losses), `findings` (what is returned), `kinds` (what can be tested and found)
+and `wording` (all sentences).
 """
 
 from unmask.diagnosis.diagnose import diagnose

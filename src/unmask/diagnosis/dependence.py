@@ -35,7 +35,7 @@ from unmask import _validation
 from unmask._typing import Floats, ScoresLike
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import Severity, TestKind
-from unmask.diagnosis.score_test import ranks_within_labels, score_test
+from unmask.diagnosis.score_statistic import ranks_within_labels, score_test
 from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 from unmask.propensity.score_slope import scores_of

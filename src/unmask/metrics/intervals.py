@@ -98,9 +98,10 @@ def wilson(share: ArrayLike, trials: ArrayLike, quantile: float) -> tuple[Floats
     (array([0.   , 0.404]), array([0.037, 0.596]))
     """
     share, trials = np.asarray(share, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    ratio = quantile * quantile / trials
-    middle = (share + ratio / 2) / (1 + ratio)
-    half = quantile * np.sqrt(share * (1 - share) / trials + ratio / (4 * trials)) / (1 + ratio)
+    trials = np.minimum(trials, 1e300)
+    square = quantile * quantile
+    middle = (share * trials + square / 2) / (trials + square)
+    half = quantile * np.sqrt(share * (1 - share) * trials + square / 4) / (trials + square)
     low = np.maximum(np.minimum(share, middle - half), 0.0)
     return low, np.minimum(np.maximum(share, middle + half), 1.0)
 

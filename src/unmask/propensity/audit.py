@@ -178,11 +178,19 @@ def audit(
     """
     _validation.one_of(mask, MASKS, "mask")
     if scores is None and mask == "score":
-        raise ValueError("mask='score' needs the model's scores of the audited rows: scores=.")
+        raise ValueError(
+            f"{setting('mask', 'score', of='propensity.audit')} needs the model's scores of the "
+            f"audited rows, as {setting('scores', of='propensity.audit')}."
+        )
     if groups is not None and mask != "independent":
-        raise ValueError("groups go with mask='independent'; leave one of the two out.")
+        raise ValueError(
+            f"groups go with {setting('mask', 'independent', of='propensity.audit')}; leave one of "
+            "the two out."
+        )
     if scores is not None and mask != "score":
-        raise ValueError("scores are for mask='score'; leave them out.")
+        raise ValueError(
+            f"scores are for {setting('mask', 'score', of='propensity.audit')}; leave them out."
+        )
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
     labels = _judged(observed, complete, pool)

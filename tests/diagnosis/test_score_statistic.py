@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tests.helpers.diagnoses import planted, rng
 from unmask import data
 from unmask.diagnosis import diagnose
-from unmask.diagnosis.score_test import ranks_within_labels, score_test
+from unmask.diagnosis.score_statistic import ranks_within_labels, score_test
 from unmask.predictions import TopK
 from unmask.propensity.audit import residuals
 from unmask.propensity.score_slope import scores_of
