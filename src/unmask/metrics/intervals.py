@@ -98,10 +98,10 @@ def wilson(share: ArrayLike, trials: ArrayLike, quantile: float) -> tuple[Floats
     (array([0.   , 0.404]), array([0.037, 0.596]))
     """
     share, trials = np.asarray(share, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    trials = np.minimum(trials, 1e300)
+    n: Floats = np.minimum(trials, 1e300)
     square = quantile * quantile
-    middle = (share * trials + square / 2) / (trials + square)
-    half = quantile * np.sqrt(share * (1 - share) * trials + square / 4) / (trials + square)
+    middle = (share * n + square / 2) / (n + square)
+    half = quantile * np.sqrt(share * (1 - share) * n + square / 4) / (n + square)
     low = np.maximum(np.minimum(share, middle - half), 0.0)
     return low, np.minimum(np.maximum(share, middle + half), 1.0)
 
