@@ -113,9 +113,42 @@ def test_whole_sample_weights_repeat_rows() -> None:
     weighted = LinearClassifier("logistic").fit(X, LISTS, sample_weight=weights)
     repeated = LinearClassifier("logistic").fit(X[rows], [LISTS[i] for i in rows])
     assert np.allclose(weighted.coef_, repeated.coef_, atol=1e-6)
-    for wrong, message in ((weights + 0.5, "whole numbers"), (weights[:3], "one number per row")):
+    for wrong, message in (
+        (weights - 1.0, "0 or more; got -1"),
+        (weights[:3], "one number per row"),
+        (weights * 0, "all rows are zero"),
+    ):
         with pytest.raises(ValueError, match=message):
             LinearClassifier().fit(X, DENSE, sample_weight=wrong)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"loss": "logistic"},
+        {"loss": "squared_hinge"},
+        {"loss": "logistic", "correction": "bound", "propensity": [0.5] * len(NAMES)},
+        {"loss": "softmax", "reduction": "pal"},
+        {"loss": "logistic", "l2": 0.1},
+    ],
+    ids=str,
+)
+def test_halves_count_half(parameters: dict[str, Any]) -> None:
+    """k/2 times as much at C is k times as much at C/2; a mean loss (l2) has no such factor."""
+    counts = np.random.default_rng(1).integers(0, 4, 60)
+    half = {} if "l2" in parameters else {"C": 0.5}
+    whole = LinearClassifier(**parameters, **half, tol=1e-9).fit(X, LISTS, sample_weight=counts)
+    halves = LinearClassifier(**parameters, tol=1e-9).fit(X, LISTS, sample_weight=counts / 2)
+    assert np.allclose(halves.coef_, whole.coef_, atol=1e-3)
+    assert not np.allclose(
+        halves.coef_, LinearClassifier(**parameters).fit(X, LISTS).coef_, atol=0.01
+    )
+
+
+def test_fractions_of_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unmask.linear.sample_weights.MOST_PAIRS", 100)
+    with pytest.raises(ValueError, match=r"store 60 × .* scale and round"):
+        LinearClassifier().fit(X, LISTS, sample_weight=np.full(60, 0.5))
 
 
 def test_columns_in_another_order_are_put_in_order() -> None:

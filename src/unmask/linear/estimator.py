@@ -29,8 +29,9 @@ from unmask._typing import (
 )
 from unmask.linear import model as models
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import Recipe
-from unmask.linear.targets import read_targets, repeated_rows, shown
+from unmask.linear.problem import Recipe, weigh
+from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
+from unmask.linear.targets import read_targets, shown
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -168,8 +169,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : (n, L) matrix of 0 and 1, or n lists of names
             Observed labels: dense, sparse, a data frame of 0 and 1 whose columns are the names, or
             lists, tuples or sets of names (a string array has one name per row).
-        sample_weight : (n,) whole numbers, optional
-            How many rows each row counts as.
+        sample_weight : (n,) numbers of 0 or more, optional
+            How much each row counts. Whole numbers repeat rows; others store a weight for every
+            pair of a row and a label.
         propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
             Instead of the parameter of the estimator; can be routed
             (`set_fit_request(propensity=True)`).
@@ -185,19 +187,25 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets = read_targets(y)
         labels = targets.labels
         _validation.same_rows(features, labels, "features", "labels")
-        rows = repeated_rows(sample_weight, labels.shape[0])
-        if rows is not None:
-            _refuse_entry_weights(self.correction, propensity, self.propensity)
-            features, labels = features[rows], labels[rows]
+        propensity = self.propensity if propensity is None else propensity
         weights = self.correction if isinstance(self.correction, Weights) else None
         parameters = {field.name: getattr(self, field.name) for field in fields(Recipe)}
         recipe = Recipe(**parameters | ({} if weights is None else {"correction": None}))
+        by_row = row_weights(sample_weight, labels.shape[0])
+        if by_row is not None:
+            rows = repeated_rows(by_row)
+            if rows is None or weights is not None or sp.issparse(propensity):
+                weights = weigh(labels, recipe, propensity) if weights is None else weights
+                weights = with_row_weights(weights, by_row, reduction=recipe.reduction)
+                recipe = replace(recipe, correction=None, C=recipe.cost(by_row.sum()), l2=None)
+            else:
+                features, labels = features[rows], labels[rows]
         with _on_threads(self.n_jobs):
             self.model_, log = train(
                 features,
                 labels,
                 recipe,
-                propensity=self.propensity if propensity is None else propensity,
+                propensity=None if weights is not None else propensity,
                 weights=weights,
                 first=self._first(features.shape[1], labels.shape[1]),
                 progress=_reporter() if self.verbose else None,
@@ -331,15 +339,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _refuse_entry_weights(correction: object, *propensities: object) -> None:
-    """Raise where something has an entry per row, which sample weights would not repeat."""
-    if isinstance(correction, Weights) or any(sp.issparse(p) for p in propensities):
-        raise ValueError(
-            "sample weights repeat rows, but label weights or propensities were given row by row; "
-            "put the sample weights into those instead."
-        )
 
 
 def _checked_matrix(X: MatrixLike) -> MatrixLike:

@@ -140,7 +140,7 @@ class Recipe:
         _validation.in_range(self.prune_below, "prune_below", 0, np.inf)
         _validation.positive_int(self.max_iter, "max_iter")
 
-    def cost(self, rows: int) -> float:
+    def cost(self, rows: float) -> float:
         """C, for this many rows."""
         return self.C if self.l2 is None else 1.0 / (self.l2 * rows)
 
@@ -168,16 +168,17 @@ def prepare(
             f"features and {y.shape[1]} labels."
         )
     if weights is None:
-        checked = _weigh(y if judged is None else judged, recipe, propensity)
+        checked = weigh(y if judged is None else judged, recipe, propensity)
     else:
         checked, recipe = replace(weights), replace(recipe, correction=None)
     _validation.same_shape(checked.pos, y, "weights", "labels")
     return arrange(x, checked, recipe)
 
 
-def _weigh(
+def weigh(
     labels: sp.csr_array | Dataset, recipe: Recipe, propensity: PropensityLike | None
 ) -> Weights:
+    """The label weights of the recipe's correction."""
     if recipe.correction is None:
         raise ValueError(
             "no correction (None) needs the weights themselves: give them with "

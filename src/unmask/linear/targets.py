@@ -104,29 +104,3 @@ def shown(chosen: np.ndarray[Any, Any], targets: Targets, output: str | None) ->
         columns = targets.names or ()
         return targets.frame({name: indicator[:, j] for j, name in enumerate(columns)})
     return sp.csr_array(indicator) if kind == "sparse" else indicator
-
-
-def repeated_rows(weights: object, n: int) -> Ints | None:
-    """Row numbers, each as often as its weight says; None if every weight is 1.
-
-    A row of weight 3 counts as three rows, one of weight 0 not at all: exactly the weighted
-    objective, for whole numbers.
-    """
-    if weights is None:
-        return None
-    numbers = _validation.numbers(weights, "sample weights")
-    if numbers.shape != (n,):
-        raise ValueError(f"sample weights must be one number per row ({n}); got {numbers.shape}.")
-    if not (np.isfinite(numbers) & (numbers >= 0) & (numbers == np.round(numbers))).all():
-        wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.round(numbers)))]
-        raise ValueError(
-            f"sample weights must be whole numbers (a row of weight 3 counts as three rows); got "
-            f"{wrong[0]:g}. Scale and round them."
-        )
-    if numbers.sum() > 100 * max(n, 1000):
-        raise ValueError(f"sample weights sum to {numbers.sum():g} for {n} rows; scale them down.")
-    if n and not numbers.any():
-        raise ValueError("the sample weights of all rows are zero; give some row a weight.")
-    if (numbers == 1).all():
-        return None
-    return np.repeat(np.arange(n), numbers.astype(np.int64))
