@@ -43,3 +43,11 @@ def test_names_are_no_markup(tmp_path) -> None:
     assert "Labels by name" in page
     assert "<script>alert" not in page
     assert "‮" not in page
+
+
+def test_long_names_that_begin_alike_can_be_told_apart() -> None:
+    names = [f"{'a very long subject heading about ' * 3}topic {number}" for number in range(3)]
+    shown = [label_tables._short(name) for name in names]
+    assert len(set(shown)) == 3
+    assert all(len(name) <= 63 and name.endswith(f"topic {i}") for i, name in enumerate(shown))
+    assert label_tables._short("x" * 60) == "x" * 60

@@ -28,8 +28,8 @@ def section(rows: list[LabelRow], places: int) -> report.Section:
     Section
     """
     frequent = sorted(rows, key=lambda row: -row["rows"])[:SHOWN]
-    known = [row for row in rows if row["rows"] >= FEW and row["recall"] is not None]
-    missed = sorted(known, key=lambda row: (row["recall"] or 0.0, -row["rows"]))[:SHOWN]
+    countable = [row for row in rows if row["rows"] >= FEW and row["recall"] is not None]
+    missed = sorted(countable, key=lambda row: (row["recall"] or 0.0, -row["rows"]))[:SHOWN]
     text = (
         f"{len(rows):,} labels, judged by the first {places} predictions of every row. Recall is "
         "the share of recorded labels that are predicted. Precision divides hits by the "
@@ -59,8 +59,12 @@ def _table(title: str, rows: list[LabelRow]) -> report.Table:
 
 
 def _short(name: str) -> str:
+    """The name; of a long one both ends, since names of one kind often begin alike."""
     shown = visible(name)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+    half = _LONGEST // 2
+    return (
+        shown if len(shown) <= _LONGEST else f"{shown[:half].rstrip()} … {shown[-half:].lstrip()}"
+    )
 
 
 def _precision(row: LabelRow) -> report.Cell:
