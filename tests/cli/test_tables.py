@@ -254,3 +254,20 @@ def test_hidden_labels_keep_ids_and_names(walk: Path, tmp_path: Path) -> None:
     whole = data.read(walk / "test.csv")
     assert found.ids == whole.ids
     assert set(found.label_names or ()) <= set(whole.label_names or ())
+
+
+def test_every_command_that_writes_a_file_takes_o(walk: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.jsonl", "two.jsonl", "page.html", "page.json")]
+    assert run("convert", walk / "tags.csv", files[0]).returncode == 0
+    assert run("convert", walk / "tags.csv", "-o", files[1]).returncode == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    for wrong in ([], [files[0], "-o", files[1]]):
+        refused = run("convert", walk / "tags.csv", *wrong)
+        assert refused.returncode == 2
+        assert "name one file to write" in refused.stderr
+    assert run("diagnose", walk / "tags.csv", "-o", files[2]).returncode == 0
+    assert files[2].read_text(encoding="utf-8").startswith("<!doctype html>")
+    refused = run("diagnose", walk / "tags.csv", "-o", files[3])
+    assert refused.returncode == 2
+    assert "a page is HTML" in refused.stderr
+    assert not files[3].exists()

@@ -302,13 +302,16 @@ def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
 
 def convert(
     source: options.Source,
-    output: Annotated[
-        Path,
+    target: Annotated[
+        Path | None,
         typer.Argument(
             help="File to write; the ending chooses: .txt (XC), .svm, .npz, .csv, .tsv, .jsonl, "
             ".parquet; .gz and .zst compress."
         ),
-    ],
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The same, said as an option.")
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -341,6 +344,10 @@ def convert(
     """
     from unmask import _io, data
 
+    named = [path for path in (target, output) if path is not None]
+    if len(named) != 1:
+        raise ValueError("name one file to write, behind the source or with -o.")
+    output = named[0]
     columns = table_columns(table, text=text, labels=labels, id=id)
     dataset = read(source, part, format, base=base, columns=columns)
     if vocabulary is not None:

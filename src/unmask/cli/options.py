@@ -125,8 +125,23 @@ Propensity = Annotated[
         autocompletion=_models,
     ),
 ]
+
+
+def _page_file(path: Path | None) -> Path | None:
+    """Refuse a page under the name of something else."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(
+            f"a page is HTML; name it {path.with_suffix('.html').name}. For the numbers as a file, "
+            "send those of --json into one."
+        )
+    return path
+
+
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
-Html = Annotated[Path | None, typer.Option(help="Also write a page to this file.")]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", "-o", help="Also write a page to this file.", callback=_page_file),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads to use; default: one per core.", callback=_use_threads)
