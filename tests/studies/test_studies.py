@@ -28,8 +28,6 @@ PRESENT = (
 )  # fmt: skip
 """The data sets that were there when the stored rows were measured."""
 
-pytestmark = pytest.mark.xdist_group("studies")  # one process runs them all, once
-
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
