@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow test-bounds lint bench fuzz fuzz-api mutate docs tables pictures figures
+.PHONY: demo test test-slow test-bounds lint bench fuzz fuzz-api mutate golden docs browse tables pictures tutorials figures
 
 demo:
 	unmask demo
@@ -14,7 +14,7 @@ test-bounds:
 	python tools/bounds.py
 
 lint:
-	ruff check . && ruff format --check . && mypy
+	ruff check . && ruff format --check . && mypy && codespell README.md CHANGELOG.md CONTRIBUTING.md docs src tools benchmarks examples
 
 bench:
 	python benchmarks/run.py
@@ -29,14 +29,28 @@ fuzz-api:
 mutate:
 	python tools/mutate.py
 
+# What tests compare with (tests/*/golden), measured and written anew: look at the difference.
+golden:
+	UNMASK_GOLDEN=write pytest -q -n 0 $$(grep -rl --include='test_*.py' 'golden.check' tests)
+
 docs:
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --clean && python docs/check.py site
+
+# Every page in Chromium: what it loads, whether it fits, what axe-core says (npm install axe-core).
+AXE ?= node_modules/axe-core/axe.min.js
+browse: docs
+	python tools/browse.py --samples sample-pages
+	python tools/browse.py sample-pages --axe $(AXE)
+	python tools/browse.py site --axe $(AXE) --limit 900
 
 tables:
 	python docs/generate.py
 
 pictures:
 	python docs/generate.py --pictures
+
+tutorials:
+	python docs/generate.py --tutorials
 
 figures:
 	unmask reproduce all --size paper --output docs/results

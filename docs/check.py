@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from urllib.parse import unquote, urlsplit
 
 import unmask
@@ -74,13 +75,16 @@ def exported(module: str) -> list[str]:
 
 def undocumented(site: Path) -> list[str]:
     """Public names without a place in the API reference."""
-    anchors = Page(site / "api.html").anchors
-    return [
-        name
-        for name in public_names()
-        if not {name, f"{name}.{name.rpartition('.')[2]}"} & anchors
-        and getattr(sys.modules.get(name), "__name__", "") not in anchors
-    ]
+    anchors = set().union(*(Page(page).anchors for page in (site / "api").glob("*.html")))
+    return [name for name in public_names() if not _places(name) & anchors]
+
+
+def _places(name: str) -> set[str]:
+    """The anchors under which a name may stand: its own, or that of where it is defined."""
+    value = resolve_name(name)
+    defined = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    module = getattr(sys.modules.get(name), "__name__", "")
+    return {name, f"{name}.{name.rpartition('.')[2]}", defined, module}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
     python docs/generate.py             write the tables into the pages that ask for them
     python docs/generate.py --pictures  and draw docs/pictures/ anew (a minute)
+    python docs/generate.py --tutorials [NAME …]  run docs/tutorials/*.py and write their pages
 
 A page asks with `<!-- table: name -->`; what stands between that line and `<!-- end -->` is ours.
 The tests hold the tables to the registries, and what is said of speed to benchmarks/results.csv.
@@ -11,11 +12,17 @@ Pictures are drawn from the demo, seed 0.
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from unmask import losses, report
 from unmask.losses import describe
@@ -25,9 +32,13 @@ from unmask.weights import CORRECTIONS
 
 if TYPE_CHECKING:
     from unmask.pages.demo import Demo
+    from unmask_studies.runs import Row
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS.parent / "benchmarks" / "results.csv"
+ROWS = DOCS / "results" / "rows"
+DATES = ROWS / "dates.csv"
+"""When each file of rows was stored; a file that changed gets a new date by `make tables`."""
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -126,6 +137,13 @@ CLAIMS = (
         ("debtags training, one thread, napkinXC / ours",),
     ),
     Claim(
+        "label trees",
+        "{} × less processor time than omikuji for three trees of 24,626 labels, P@k not lower",
+        "tree",
+        ("finna, three trees, omikuji / ours, processor time",),
+        " finna",
+    ),
+    Claim(
         "evaluation",
         "{} × faster than pyxclib, metric for metric",
         "metrics",
@@ -147,25 +165,41 @@ CLAIMS = (
 )
 
 
-def benchmark_table() -> str:
-    """What was measured beside other software, when and where."""
+class MeasuredClaim(NamedTuple):
+    """A claim with its numbers, and where and when they were measured."""
+
+    what: str
+    said: str
+    command: str
+    script: str
+    date: str
+    machine: str
+
+
+def _measured_claims() -> list[MeasuredClaim]:
     with RESULTS.open(encoding="utf-8", newline="") as lines:
         measured = {(row["script"], row["name"]): row for row in csv.DictReader(lines)}
-    rows, places = [], {}
+    claims = []
     for claim in CLAIMS:
         results = [measured[claim.script, name] for name in claim.names]
         sentence = claim.sentence.format(*(_two_digits(float(r["value"])) for r in results))
-        command = f"`python benchmarks/{claim.script}.py{claim.arguments}`"
-        rows.append([claim.what, sentence, command])
-        for each in results:
-            scripts = places.setdefault((each["date"], each["machine"]), [])
-            scripts += [claim.script] if claim.script not in scripts else []
+        command = f"python benchmarks/{claim.script}.py{claim.arguments}"
+        day, machine = results[0]["date"], results[0]["machine"]
+        claims.append(MeasuredClaim(claim.what, sentence, command, claim.script, day, machine))
+    return claims
+
+
+def benchmark_table() -> str:
+    """What was measured beside other software, when and where."""
+    claims, places = _measured_claims(), {}
+    for claim in claims:
+        places.setdefault((claim.date, claim.machine), []).append(claim.script)
     lines = [
-        f"- {day}, {machine}: {', '.join(f'`{name}`' for name in scripts)}"
+        f"- {day}, {machine}: {', '.join(f'`{name}`' for name in dict.fromkeys(scripts))}"
         for (day, machine), scripts in places.items()
     ]
-    table = _table(["what", "measured", "by"], rows)
-    return f"{table}\n\nMeasured on:\n\n" + "\n".join(lines)
+    rows = [[claim.what, claim.said, f"`{claim.command}`"] for claim in claims]
+    return f"{_table(['what', 'measured', 'by'], rows)}\n\nMeasured on:\n\n" + "\n".join(lines)
 
 
 def _two_digits(value: float) -> str:
@@ -176,6 +210,171 @@ def _two_digits(value: float) -> str:
     """
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+class Answer(NamedTuple):
+    """What a study whose rows are stored comes to."""
+
+    title: str
+    sentence: str
+    command: str
+    date: str
+
+
+@cache
+def _answers() -> dict[str, Answer]:
+    """Title, answer, command and date of every study whose rows are stored."""
+    from unmask_studies import runs
+    from unmask_studies.openings import OPENINGS
+
+    stored, days = {}, _dates()
+    for name, opening in OPENINGS.items():
+        for size in reversed(runs.SIZES):
+            path = runs.rows_file(ROWS, name, size)
+            if path.exists():
+                answer = opening.answer(runs.read_rows(path)) or "see the page"
+                command = f"unmask reproduce {name} --size {size}"
+                stored[name] = Answer(
+                    opening.title, answer, command, days.get((path.name, _hash(path)), "undated")
+                )
+                break
+    return stored
+
+
+def _dates() -> dict[tuple[str, str], str]:
+    """The day on which a file of rows was stored as it is, by its name and hash."""
+    with DATES.open(encoding="utf-8", newline="") as lines:
+        return {(row["file"], row["sha256"]): row["date"] for row in csv.DictReader(lines)}
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def note_dates() -> None:
+    """Give rows that are new or changed the date of today."""
+    days, today = _dates() if DATES.exists() else {}, date.today().isoformat()
+    files = {(path.name, _hash(path)) for path in ROWS.glob("*.zst")}
+    lines = [",".join([*each, days.get(each, today)]) for each in sorted(files)]
+    DATES.write_text("\n".join(["file,sha256,date", *lines, ""]), encoding="utf-8")
+
+
+def study_table() -> str:
+    """Every study with its answer, as its page opens; for the list of results."""
+    return _table(
+        ["question", "answer", "stored"],
+        [
+            [f"[{each.title}]({name}.md)", each.sentence, each.date]
+            for name, each in _answers().items()
+        ],
+    )
+
+
+class Figure(NamedTuple):
+    """A number that stands for a study, and what it is."""
+
+    number: str
+    meaning: str
+
+
+def _reality_figure(rows: list[Row]) -> Figure:
+    from unmask_studies.reality.drawing import CELL, FAMILIES
+
+    cells = [
+        dict(zip(CELL, cell, strict=True))
+        for row in rows
+        if row["kind"] == "estimate" and row["mask"] in FAMILIES["measured"]
+        and row.get("audited", 0) >= 100
+        for cell in row["cells"]
+    ]  # fmt: skip
+    held = [c["low"] is not None and c["low"] <= c["truth"] <= c["high"] for c in cells]
+    return Figure(
+        f"{np.mean(held):.0%}",
+        f"of {len(held):,} intervals from audits of at least 100 rows hold the truth, on labels "
+        "that people really left out; 95% is what they promise.",
+    )
+
+
+def _audit_figure(rows: list[Row]) -> Figure:
+    own = [
+        r for r in rows
+        if r["part"] == "rows" and r["judged"] == 200 and r["metric"] == "R@5"
+        and r["estimator"] == "controlled"
+    ]  # fmt: skip
+    width = float(np.mean([r["width"] for r in own])) / 2
+    return Figure(
+        f"± {width:.3f}", "is how exactly 200 judged rows give R@5, whatever hid the labels."
+    )
+
+
+def _simulation_figure(rows: list[Row]) -> Figure:
+    own = [r for r in rows if r["scenario"] == "independent"]
+    lowest = min(r["severity"] for r in own)
+    errors = {r["estimator"]: r["rmse"] for r in own if r["severity"] == lowest}
+    ratio = errors["vanilla"] / errors["deconvolved"]
+    return Figure(
+        f"{ratio:.1f} ×",
+        f"smaller error of recall when {1 - lowest:.0%} of the labels are missing, without an "
+        f"audit: {errors['deconvolved']:.3f} corrected, {errors['vanilla']:.3f} as they are.",
+    )
+
+
+STRONGEST: dict[str, Callable[[list[Row]], Figure]] = {
+    "reality": _reality_figure,
+    "audit": _audit_figure,
+    "recall-simulation": _simulation_figure,
+}
+"""The figures of the start page, by study."""
+
+
+def strongest_figures() -> str:
+    """The strongest evidence: a number each, what it is, and where it was measured."""
+    from unmask_studies import runs
+
+    cards = []
+    for name, figure_of in STRONGEST.items():
+        number, meaning = figure_of(runs.read_rows(runs.rows_file(ROWS, name, "paper")))
+        link = f"[{_answers()[name].title}](results/{name}.md)"
+        cards += ['<div markdown="1">', f"**{number}**", meaning, link, "</div>"]
+    return "\n\n".join(['<div class="figures" markdown="1">', *cards, "</div>"])
+
+
+PROMISES = (
+    ("a number that is right whatever hid the labels", "audit"),
+    ("put to labels that people really left out", "reality"),
+    ("recall when most labels are missing", "recall-simulation"),
+    ("training that gets back what missing labels cost", "training"),
+    ("F1, average precision and AUC, corrected", "sets"),
+    ("wrong numbers that are not believed", "false-trust"),
+)
+"""What the README promises, and the study behind each."""
+
+
+def promise_table() -> str:
+    """Promises with the answers of their studies."""
+    answers = _answers()
+    return _table(
+        ["what", "measured", "by"],
+        [
+            [what, answers[name].sentence, f"`{answers[name].command}`"]
+            for what, name in PROMISES
+            if name in answers
+        ],
+    )
+
+
+def evidence_table() -> str:
+    """One row per promise of the README: what was measured, by which command, when."""
+    answers = _answers()
+    studies = [
+        [f"[{what}](results/{name}.md)", answers[name].sentence, f"`{answers[name].command}`",
+         answers[name].date]
+        for what, name in PROMISES if name in answers
+    ]  # fmt: skip
+    speed = [
+        [claim.what, claim.said, f"`{claim.command}`", claim.date] for claim in _measured_claims()
+    ]
+    return _table(["promise", "measured", "by", "date"], [*studies, *speed])
 
 
 def room_table() -> str:
@@ -195,6 +394,14 @@ def room_table() -> str:
     )
 
 
+def command_reference() -> str:
+    """Every command with its options."""
+    sys.path.insert(0, str(DOCS))  # no package
+    import command_pages
+
+    return command_pages.reference()
+
+
 def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
@@ -210,6 +417,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "presets": preset_table,
     "rooms": room_table,
     "benchmarks": benchmark_table,
+    "studies": study_table,
+    "answers": strongest_figures,
+    "promises": promise_table,
+    "evidence": evidence_table,
+    "commands": command_reference,
 }
 
 
@@ -217,7 +429,8 @@ def draw() -> None:
     """The pictures of the README and of the pages, from one run of the demo."""
     from unmask.metrics import charts
     from unmask.pages import label_figures
-    from unmask_studies import demo
+    from unmask_studies import demo, runs
+    from unmask_studies.reality import drawing as reality
 
     found = demo.run()
     rows = found.histogram.sum()
@@ -235,9 +448,37 @@ def draw() -> None:
             rules={m: found.scores["unbiased"][m, "vanilla"].value for m in ("P@1", "R@5")},
         ),
     }
+    rows = runs.read_rows(runs.rows_file(DOCS / "results" / "rows", "reality", "paper"))
+    pictures["reality"] = reality.overview(rows)
+    narrow = _for_phones(reality.overview(rows))
     (DOCS / "pictures").mkdir(exist_ok=True)
+    (DOCS / "pictures" / "masks.svg").write_text(_masks(), encoding="utf-8")
     for name, picture in pictures.items():
         report.save(picture, DOCS / "pictures" / f"{name}.svg")
+    report.save(narrow, DOCS / "pictures" / "reality-narrow.svg", width=PHONE)
+    report.save(pictures["reality"], DOCS / "pictures" / "card.png")  # what messengers show
+
+
+PHONE = 3.4
+"""Inches of a picture whose letters can be read on a phone."""
+SHORT = {
+    "objects in photographs": "photographs",
+    "relations in texts": "texts",
+    "functions of human genes": "human genes",
+    "icon categories": "icons",
+    "recorded labels": "recorded",
+    "audit of 200 rows": "audit",
+}
+"""What the picture of the start page says where there is little room."""
+
+
+def _for_phones(chart: report.Chart) -> report.Chart:
+    """The picture of the start page with short names."""
+    series = [
+        replace(each, name=SHORT.get(each.name, each.name), x=[SHORT.get(x, x) for x in each.x])
+        for each in chart.series
+    ]
+    return replace(chart, series=series, title="Recall at 3")
 
 
 def _overview(found: Demo) -> report.Panels:
@@ -268,8 +509,59 @@ def _overview(found: Demo) -> report.Panels:
     )  # fmt: skip
 
 
+CELL, GAP = 11, 46
+SHADES = {"recorded": "#0072b2", "missing": "#9ecae8", "wrong": "#d55e00", "none": "#8884"}
+
+
+def _masks() -> str:
+    """Five ways in which labels go missing: rows × labels, a square each, as SVG."""
+    rng = np.random.default_rng(3)
+    rows, labels = 14, 9
+    truth = rng.random((rows, labels)) < 0.55
+    draw = rng.random((rows, labels))
+    effort = np.where(np.arange(rows) % 3 == 0, 0.1, 0.75)[:, None]
+    salience = np.linspace(0.95, 0.1, labels)[None, :]
+    nobody = (np.arange(rows) % 5 == 2)[:, None]
+    panels = {
+        "independent": draw < 0.5,
+        "row effort": draw < effort,
+        "unannotated": (draw < 0.65) & ~nobody,
+        "salience": draw < salience,
+        "wrong labels": draw < 0.5,
+    }
+    drawn = []
+    for number, (title, kept) in enumerate(panels.items()):
+        left = number * (labels * CELL + GAP)
+        drawn.append(f'<text x="{left}" y="12">{title}</text>')
+        for i, j in np.ndindex(rows, labels):
+            shade = ("recorded" if kept[i, j] else "missing") if truth[i, j] else "none"
+            if title == "wrong labels" and not truth[i, j] and draw[i, j] < 0.12:
+                shade = "wrong"
+            drawn.append(
+                f'<rect x="{left + j * CELL}" y="{22 + i * CELL}" width="{CELL - 2}" '
+                f'height="{CELL - 2}" fill="{SHADES[shade]}"/>'
+            )
+    key = 22 + rows * CELL + 14
+    for number, (name, words) in enumerate(
+        {"recorded": "true, recorded", "missing": "true, missing", "wrong": "recorded, not true",
+         "none": "not true"}.items()
+    ):  # fmt: skip
+        x = number * 150
+        drawn.append(
+            f'<rect x="{x}" y="{key}" width="9" height="9" fill="{SHADES[name]}"/>'
+            f'<text x="{x + 15}" y="{key + 9}">{words}</text>'
+        )
+    width = len(panels) * (labels * CELL + GAP) - GAP
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {key + 14}" '
+        'font-family="system-ui, sans-serif" font-size="12" fill="#808080">'
+        + "".join(drawn) + "</svg>\n"
+    )  # fmt: skip
+
+
 def main() -> None:
     """Write what differs."""
+    note_dates()
     for page in sorted([DOCS.parent / "README.md", *DOCS.rglob("*.md")]):
         text = page.read_text(encoding="utf-8")
         if (new := filled(text)) != text:
@@ -277,6 +569,10 @@ def main() -> None:
             print(f"{page.relative_to(DOCS.parent)}: tables written")
     if "--pictures" in sys.argv:
         draw()
+    if "--tutorials" in sys.argv:
+        import tutorial_pages
+
+        tutorial_pages.main()
 
 
 if __name__ == "__main__":

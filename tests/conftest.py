@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -22,12 +24,54 @@ settings.register_profile(
 )
 settings.load_profile("unmask")
 
-if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+if UNCOMPILED:
     lanes.install()
+    np.seterr(all="ignore")
 
 REAL_DATA = Path(
     os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
 )
+
+
+FIRST = (
+    "tests/cli/test_warm.py",  # compiles all kernels …
+    "tests/test_docs.py",  # … while this file, which needs few, keeps another process busy
+    "tests/studies/test_studies.py",
+    "tests/cli/test_interruption.py",
+    "tests/parallel/test_parallel.py",
+    "tests/_kernels/test_cache.py",
+    "tests/torch/test_compiled.py",
+    "tests/torch/test_parallel.py",
+    "tests/torch/test_trainers.py",
+    "tests/studies/test_stored_rows.py",
+    "tests/studies/test_training.py",
+    "tests/studies/test_demo.py",
+    "tests/test_tutorials.py",
+    "tests/test_examples.py",
+    "tests/test_fuzz_api.py",
+    "tests/tuning/test_tune.py",
+    "tests/tools/test_mutate.py",
+    "tests/tools/test_bounds.py",
+)
+"""Files of few tests that take long. They begin first: the tests of a file stay in one process, and
+one that began last would leave the others without work."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, then those of many tests.
+
+    Compiled arithmetic does not warn, so that of kernels without the compiler need not.
+    """
+    files = Counter(_file(item) for item in items)
+    rank = {file: place for place, file in enumerate(FIRST)}
+    items.sort(key=lambda each: (rank.get(_file(each), len(FIRST)), -files[_file(each)]))
+    for item in items if UNCOMPILED else ():
+        item.add_marker(pytest.mark.filterwarnings("ignore::RuntimeWarning"))
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")

@@ -92,8 +92,8 @@ def test_importing_unmask_loads_nothing_heavy() -> None:
 def test_public_names_exist() -> None:
     for name in unmask.__all__:
         assert getattr(unmask, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'missing'"):
-        _ = unmask.missing
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = unmask.absent
 
 
 def test_records_hold_still() -> None:

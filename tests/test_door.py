@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from tests.helpers.public_calls import CALLS, GIVEN, MODEL, RECIPE, inputs_of, uses
 from unmask import _validation, data, linear, losses, metrics, operator, propensity, weights
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 
 Damage = Callable[[sp.csr_array], sp.csr_array]
 LABELS, FEATURES, P, SCORES = (GIVEN[name] for name in ("labels", "features", "p", "scores"))
@@ -355,6 +355,19 @@ def test_predictions_cannot_be_changed_afterwards() -> None:
             assert array.flags.c_contiguous
 
 
+def test_predicted_sets_cannot_be_changed_afterwards() -> None:
+    matrix = sp.csr_array(np.eye(3, dtype=np.float32))
+    sets = LabelSets(matrix)
+    matrix.indices[:] = 99
+    assert sets.as_top().labels.tolist() == [[0], [1], [2]]
+    for array in (sets.indicator.data, sets.indicator.indices, sets.indicator.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    object.__setattr__(sets, "indicator", matrix)  # by force
+    with pytest.raises(ValueError, match="predicted sets: row 0 names label 99"):
+        metrics.evaluate(sets, np.eye(3), metrics=["micro-F1"])
+
+
 def test_scores_of_predictions_are_not_copied_twice() -> None:
     """`from_scores` keeps the very arrays that the kernel filled."""
     top = TopK.from_scores(SCORES, 3)
@@ -415,7 +428,9 @@ def test_what_are_no_numbers_is_refused_in_our_words(changed: str, kind: str) ->
     array = GIVEN[changed]
     wrong = STRANGE[kind](array.toarray() if sp.issparse(array) else array)
     for name, call in CALLS.items():
-        computed = name in ("weights.normalized_weights", "propensity.from_model")
+        computed = name in (
+            "weights.normalized_weights", "propensity.from_model", "metrics.reliability",
+        )  # fmt: skip
         if computed or f'g["{changed}"]' not in inspect.getsource(call):
             continue
         words = refusal(lambda c=call: c(inputs_of() | {changed: wrong}))

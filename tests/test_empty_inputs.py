@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import data, diagnosis, operator, propensity, weights
+from unmask import audit, data, diagnosis, operator, propensity, thresholds, weights
 from unmask.metrics import METRICS, compare, contributions, evaluate, evaluate_shards, powers
-from unmask.predictions import TopK
+from unmask.predictions import LabelSets, TopK
 
 SHAPES = [(0, 5), (4, 0), (0, 0), (4, 5)]
 
@@ -111,3 +112,27 @@ def test_masks_and_the_operator(shape: tuple[int, int]) -> None:
     found = operator.unbiased(lambda sets, _: sets.sum(axis=1), labels, p)
     assert found.value.tolist() == [0.0] * shape[0]
     assert operator.binary(lambda y: y, labels.toarray(), p).shape == shape
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3])
+def test_nothing_to_judge_and_nothing_to_group(shape: tuple[int, int]) -> None:
+    top, labels, p = nothing(*shape)
+    with pytest.raises(ValueError, match="there is nothing to judge in"):
+        audit.plan(top, labels, budget=2)
+    if shape[0] == 0:
+        with pytest.raises(ValueError, match="there is nothing to group"):
+            evaluate(top, labels, p, metrics=["R@1"], groups=[])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_hierarchies_and_sets(shape: tuple[int, int]) -> None:
+    _, labels, p = nothing(*shape)
+    names = [str(label) for label in range(shape[1])]
+    chain = data.hierarchy({a: [b] for a, b in pairwise(names)}, names=names)
+    assert chain.close_labels(labels).shape == shape
+    assert chain.propensity(labels, p).tolist() == [1.0] * shape[1]
+    assert np.isfinite(chain.information_content(labels)).all()
+    assert LabelSets(labels).as_top().labels.tolist() == [[-1]] * shape[0]
+    for call in (thresholds.fit, thresholds.calibrate):
+        with pytest.raises(ValueError, match="no label is observed"):
+            call(labels.toarray(), labels, p)

@@ -12,7 +12,8 @@ from tests.helpers.paths import ROOT
 from unmask import data, evaluate
 
 FOLDER = ROOT / "examples"
-IN_TEST_TORCH = {"torch_mlp"}  # a minute of training: `tests/torch/test_loss.py`, slow
+IN_TEST_TORCH = {"torch_mlp", "huggingface_trainer", "lightning_tagger"}
+"""Run in `tests/torch`: a minute of training, slow, and trainers that need not be installed."""
 
 
 def example(name: str) -> dict[str, Any]:
@@ -33,6 +34,12 @@ def test_the_deconvolved_scorer_chooses_the_better_model() -> None:
 def test_exported_weights_help_another_solver() -> None:
     found = example("export_weights")["main"]()
     assert found["bound"] > found["vanilla"]
+
+
+def test_findings_are_reviewed_and_repair_the_data() -> None:
+    found = example("missing_labels")["main"]()
+    assert found["confirmed"] == round(200 * found["precision"])
+    assert found["precision"] > 0.8
 
 
 def test_an_audit_measures_what_propensities_miss() -> None:
@@ -64,6 +71,7 @@ TESTED = {
     "evaluate_predictions",
     "grid_search",
     "export_weights",
+    "missing_labels",
     "streaming",
 } | IN_TEST_TORCH
 

@@ -28,12 +28,24 @@ from tests.helpers.public_calls import (
     inputs_of,
     uses,
 )
-from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
+from unmask import (
+    data,
+    diagnosis,
+    linear,
+    losses,
+    metrics,
+    missing,
+    operator,
+    propensity,
+    tree,
+    tuning,
+    weights,
+)
 from unmask.predictions import TopK
 
 NO_ARRAYS = {
     "data.describe", "data.label_matrix", "data.limits", "data.parts", "data.read",
-    "data.read_judgements", "data.subject_labels",
+    "data.read_judgements", "data.subject_labels", "data.hierarchy", "data.read_hierarchy",
     "data.same_labels", "data.unseen", "data.vocabulary", "data.write", "propensity.constant",
     "propensity.preset", "propensity.read", "propensity.source_of", "propensity.write",
     "weights.read", "weights.write",
@@ -41,11 +53,17 @@ NO_ARRAYS = {
     "weights.to_soft_targets", "losses.describe", "losses.get", "losses.observed",
     "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
     "linear.load", "linear.read_dismec", "linear.read_dismecpp", "linear.save",
-    "linear.text_features", "linear.train_to",
+    "linear.text_features", "linear.train_to", "tuning.recommended",
+    "tree.load", "tree.plan", "tree.prune", "tree.save", "tree.train_to",
+    "missing.complete", "missing.read_review", "missing.review",
 }  # fmt: skip
-"""Take files, names or the package's own records; `linear.train_to` is `train` with a folder."""
+"""Take files, names or the package's own records; `train_to` is `train` with a folder, `tree.plan`
+trains to measure."""
 
-ROOMS = (data, propensity, weights, operator, losses, metrics, linear, diagnosis)
+ROOMS = (
+    data, propensity, weights, operator, losses, metrics, linear, diagnosis, missing, tuning,
+    tree,
+)  # fmt: skip
 
 
 def test_every_public_function_is_tried() -> None:
@@ -236,6 +254,7 @@ def test_numbers_that_are_none_are_refused_everywhere(changed: str, value: float
     allowed = {"propensity.from_model"}  # which is given no scores
     if changed == "scores" and value == -np.inf:  # "not to be predicted"
         allowed |= {name for name, call in CALLS.items() if 'g["top"]' in inspect.getsource(call)}
+        allowed |= {"metrics.curve"}
     taken = [
         name
         for name, call in CALLS.items()

@@ -193,7 +193,7 @@ def test_a_folder_behind_a_link_is_fine(folder: Path) -> None:
 
 def test_a_shard_named_twice_is_refused(folder: Path) -> None:
     edit(folder, lambda shards: shards[1].update(shards[0] | {"start": 2, "stop": 4}))
-    with pytest.raises(ValueError, match="names a shard twice"):
+    with pytest.raises(ValueError, match="names a file twice"):
         linear.load(folder)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import FIRST
 from tests.helpers.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -39,6 +40,10 @@ def test_everything_that_is_asked_for_is_run() -> None:
               "python tools/oldest.py", "pytest -m browser")  # fmt: skip
     for command in wanted:
         assert any(line.startswith(command) for line in lines), command
+
+
+def test_files_that_begin_first_exist() -> None:
+    assert not [file for file in FIRST if not (ROOT / file).is_file()]
 
 
 @pytest.mark.parametrize("name", ["ci", "release"])

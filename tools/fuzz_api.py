@@ -52,10 +52,20 @@ SLOW = {
     "propensity.snapshots",
     "diagnosis.diagnose, audit",
     "data.write",
+    "linear.completion",
+    "tuning.tune",
+    "tuning.tune_tree",
+    "tree.train",
+    "tree.predict_top",
+    "tree.predict_unseen",
+    "missing.rehearse",
+    "missing.join",
 }
 """Called less often: they take up to half a second."""
 
 Rows = list[dict[int, float]]
+JUDGEMENTS = (-1, 0, 1, 2)
+"""False, not judged, true, ignored."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +120,23 @@ def functions() -> dict[str, Function]:
     """All that is called; imports the package."""
     import torch
 
-    from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
-    from unmask.predictions import TopK
-    from unmask.torch import MissingLabelLoss, RankingMetrics
+    from unmask import audit as audits
+    from unmask import (
+        data,
+        diagnosis,
+        linear,
+        losses,
+        metrics,
+        missing,
+        operator,
+        propensity,
+        thresholds,
+        tree,
+        tuning,
+        weights,
+    )  # fmt: skip
+    from unmask.predictions import LabelSets, TopK
+    from unmask.torch import MissingLabelLoss, RankingMetrics, ScoreMetrics, SetMetrics
 
     names = {"metrics": ["P@1", "R@2", "nDCG@2", "F1@2", "PSP@1", "MRR", "macro-R@2"]}
     every = {**names, "estimators": list(metrics.ESTIMATORS)}
@@ -169,6 +193,40 @@ def functions() -> dict[str, Function]:
         options = {"correction": "empirical_bayes", "normalized": True, "labels": y}
         return MissingLabelLoss(s.p, **options).share.numpy()
 
+    def torch_scores(y: Any, s: Scene) -> Any:
+        metric = ScoreMetrics(s.p, metrics=["mAP", "macro-AUC"])
+        metric.update(torch.tensor(s.scores), as_tensor(torch, y))
+        return metric.values()
+
+    def torch_sets(y: Any, s: Scene) -> Any:
+        metric = SetMetrics(s.p, metrics=["micro-F1", "sample-F1"])
+        metric.update(torch.tensor(s.scores), as_tensor(torch, y))
+        return metric.values()
+
+    def chain(s: Scene) -> data.Hierarchy:
+        """Every label below the next one."""
+        names = [str(label) for label in range(s.shape[1])]
+        above = {name: names[label + 1 : label + 2] for label, name in enumerate(names)}
+        return data.hierarchy(above, names=names)
+
+    def sets(s: Scene) -> LabelSets:
+        return LabelSets.from_scores(s.scores, 0.0)
+
+    def halves(y: Any, s: Scene) -> Any:
+        groups = ["ab"[row % 2] for row in range(s.shape[0])]
+        return tables(metrics.evaluate(s.top, y, s.p, metrics=["R@1"], groups=groups))
+
+    trees = tree.TreeRecipe(n_trees=1, arity=2, leaf=2)
+
+    def small_tree(s: Scene) -> tree.TreeModel:
+        return tree.train(np.eye(4, max(s.shape[1], 1)), np.eye(4), trees)
+
+    def chances(s: Scene) -> np.ndarray:
+        return np.asarray(1 / (1 + np.exp(-s.scores)))
+
+    def expected(made: missing.Findings) -> Any:
+        return made.rows, made.labels, made.probability, made.by_row
+
     corrections = {
         f"weights.{name}, {kind}": lambda y, s, f=weights.CORRECTIONS[name], n=normalized: both(
             f(y, s.p, normalized=n)
@@ -206,9 +264,6 @@ def functions() -> dict[str, Function]:
         "data.Dataset.take": lambda y, s: (
             changed(data.Dataset(None, s.pattern), labels=y).take(slice(None)).labels
         ),
-        "data.Dataset, judgements": lambda y, s: (
-            data.Dataset(None, s.pattern, judgements=y).judgements
-        ),
         "metrics.evaluate": lambda y, s: values(metrics.evaluate(s.top, y, s.p, **every)),
         "metrics.evaluate, bootstrap": lambda y, s: values(
             metrics.evaluate(s.scores, y, s.p, interval="bca", **quick)
@@ -216,6 +271,66 @@ def functions() -> dict[str, Function]:
         "metrics.evaluate_shards": lambda y, s: values(
             metrics.evaluate_shards([(s.top, y)], s.p, metrics=["P@1"])
         ),
+        "metrics.curve": lambda y, s: metrics.curve(s.scores, y, s.p).f1,
+        "metrics.curve, sample": lambda y, s: (
+            metrics.curve(s.scores, y, s.p, average="sample").f1_error
+        ),
+        "metrics.evaluate, sets": lambda y, s: values(
+            metrics.evaluate(sets(s), y, s.p, metrics=["micro-F1", "macro-F1", "sample-F1"])
+        ),
+        "metrics.evaluate, all scores": lambda y, s: values(
+            metrics.evaluate(s.scores, y, s.p, metrics=["mAP", "macro-AUC", "LRAP", "Fmax"])
+        ),
+        "metrics.evaluate, groups": halves,
+        "metrics.evaluate, hierarchy": lambda y, s: values(
+            metrics.evaluate(sets(s), y, s.p, metrics=["micro-F1"], hierarchy=chain(s))
+        ),
+        "predictions.LabelSets": lambda y, s: LabelSets(y).as_top(),
+        "predictions.LabelSets, evaluated": lambda y, s: values(
+            metrics.evaluate(
+                changed(LabelSets(s.pattern), indicator=y), s.pattern, s.p, metrics=["micro-F1"]
+            )
+        ),
+        "thresholds.fit": lambda y, s: thresholds.fit(s.scores, y, s.p).values,
+        "thresholds.fit, per label": lambda y, s: (
+            thresholds.fit(s.scores, y, s.p, metric="macro-F1", prior=0).values
+        ),
+        "thresholds.calibrate": lambda y, s: thresholds.calibrate(s.scores, y, s.p).probabilities,
+        "thresholds.calibrate, platt": lambda y, s: (
+            thresholds.calibrate(s.scores, y, s.p, method="platt").slope
+        ),
+        "data.Hierarchy.close_labels": lambda y, s: chain(s).close_labels(y),
+        "data.Hierarchy.information_content": lambda y, s: chain(s).information_content(y),
+        "data.Hierarchy.propensity": lambda y, s: chain(s).propensity(y, s.p),
+        "audit.plan": lambda y, s: audits.plan(s.top, y, budget=2).rows,
+        "tree.predict_unseen": lambda y, s: (
+            tree.predict_unseen(small_tree(s), s.features, y, 2).labels
+        ),
+        "metrics.reliability": lambda y, s: metrics.reliability(chances(s), y, s.p).true,
+        "missing.find": lambda y, s: expected(missing.find(chances(s), y, s.p)),
+        "missing.suspicious": lambda y, s: expected(missing.suspicious(chances(s), y, s.p)),
+        "missing.join": lambda y, s: missing.join(s.scores, y, s.p).probabilities,
+        "missing.rehearse": lambda y, s: (
+            missing.rehearse(lambda *_: chances(s), y, s.p, share=0.5).precision
+        ),
+        "linear.completion": lambda y, s: (
+            linear.completion(s.features, y, s.p, linear.Recipe("logistic", max_iter=5)).weights.pos
+        ),
+        "tree.train": lambda y, s: tree.train(s.features, y, trees).trees[0].parts[0][0],
+        "tuning.tune": lambda y, s: [
+            each.judged.value
+            for each in tuning.tune(
+                s.features, y, s.p, "P@2", losses=["logistic"], costs=[0.01], tau=[1.0],
+                refit=False,
+            ).table
+        ],
+        "tuning.tune_tree": lambda y, s: [
+            each.value
+            for each in tuning.tune_tree(
+                s.features, y, s.p, "P@2", losses=["logistic"], costs=[0.01], recipe=trees,
+                refit=False,
+            ).table
+        ],
         "metrics.contributions": lambda y, s: list(
             metrics.contributions(s.top, y, s.p, metrics=["R@1"], estimators=["unbiased"]).values()
         ),
@@ -257,6 +372,7 @@ def functions() -> dict[str, Function]:
             linear.train(x, s.labels, recipes["squared_hinge"])[0].weights
         ),
         "linear.predict_top": lambda x, s: linear.predict_top(dense_model(s), x, 2),
+        "tree.predict_top": lambda x, s: tree.predict_top(small_tree(s), x, 2).labels,
         "linear.scores": lambda x, s: linear.scores(dense_model(s), x),
         "linear.probabilities": lambda x, s: linear.probabilities(dense_model(s), x),
         "linear.LinearClassifier": lambda x, s: (
@@ -276,6 +392,14 @@ def functions() -> dict[str, Function]:
         ),
         "metrics.evaluate, per entry": lambda q, s: values(
             metrics.evaluate(s.top, s.pattern, q, metrics=["P@1", "R@2"])
+        ),
+    }
+    of_judgements = {
+        "data.Dataset, judgements": lambda y, s: (
+            data.Dataset(None, s.pattern, judgements=y).judgements
+        ),
+        "metrics.evaluate, judgements": lambda y, s: values(
+            metrics.evaluate(s.top, data.Dataset(None, s.pattern, judgements=y), s.p, **names)
         ),
     }
     of_numbers = {
@@ -298,10 +422,13 @@ def functions() -> dict[str, Function]:
             ].weights
         ),
     }
-    of_torch = {"torch.MissingLabelLoss": torch_loss, "torch.RankingMetrics": torch_metric}
+    of_torch = {
+        "torch.MissingLabelLoss": torch_loss, "torch.RankingMetrics": torch_metric,
+        "torch.ScoreMetrics": torch_scores, "torch.SetMetrics": torch_sets,
+    }  # fmt: skip
     roles = {
         "labels": of_labels, "features": of_features, "chances": of_chances,
-        "numbers": of_numbers, "targets": of_torch,
+        "judgements": of_judgements, "numbers": of_numbers, "targets": of_torch,
     }  # fmt: skip
     return {
         name: Function(role, call) for role, calls in roles.items() for name, call in calls.items()
@@ -363,6 +490,8 @@ def means_something(rows: Rows, matrix: sp.csr_array, role: str, pattern: sp.csr
     if role in ("labels", "targets"):
         in_use = int(matrix.indptr[-1]) == len(matrix.indices)  # torch leaves nothing over
         return all(value in (0, 1) for value in numbers) and (in_use or role == "labels")
+    if role == "judgements":
+        return all(value in JUDGEMENTS for value in numbers)
     if role == "features":
         with np.errstate(over="ignore"):
             return all(math.isfinite(float(np.float32(value))) for value in numbers)

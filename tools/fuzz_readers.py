@@ -242,6 +242,23 @@ def _read_judgements(folder: Path) -> None:
     _sound(data.read_judgements(path, (3, 3), **(names if path.suffix == ".tsv" else {})))
 
 
+def _hierarchies() -> list[Files]:
+    terms = b"format-version: 1.2\n\n[Term]\nid: GO:1\nname: a\n\n[Term]\nid: GO:2\nis_a: GO:1\n"
+    skos = (
+        b"@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+        b"<http://e.org/2> skos:broader <http://e.org/1> .\n"
+    )
+    return [{"h.obo": terms}, {"h.tsv": b"GO:2\tGO:1\n"}, {"h.ttl": skos}]
+
+
+def _read_hierarchy(folder: Path) -> None:
+    from unmask import data
+
+    tree = data.read_hierarchy(next(folder.iterdir()))
+    if len(tree.levels) != len(tree.names):
+        raise AssertionError(f"{len(tree.levels)} levels of {len(tree.names)} labels")
+
+
 def _long_predictions() -> list[Files]:
     texts = {
         "top.csv": b"id,label,score\nd1,law,0.9\nd1,art,1e-3\nd2,,\n",
@@ -541,6 +558,7 @@ READERS: dict[str, Reader] = {
     "data.tables": Reader(_tables, _read_table),
     "data.tables.packed": Reader(_tables, _read_table, _packed),
     "data.judgements": Reader(_judgements, _read_judgements),
+    "data.hierarchy": Reader(_hierarchies, _read_hierarchy),
     "data.corpus": Reader(_corpora, _read_corpus),
     "data.subject_labels": Reader(_vocabularies, _read_vocabulary),
     "predictions.long": Reader(_long_predictions, _read_predictions),

@@ -19,7 +19,8 @@ cache returns the code without the change; tests that take long without a compil
 Only files that make machine instructions themselves (`intrinsic`) are compiled anew.
 
 A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
-or takes far longer than it did (both are counted apart). Results go to `--results`, one JSON line
+or takes far longer than it did (both are counted apart). Seconds are those of the processor, so
+that a busy machine changes nothing. Results go to `--results`, one JSON line
 each (what test files make while they are collected is made by the code without the change); a
 second run with the same file goes on where the first one ended. What survives is printed with its
 place, to be looked at: a missing test, or a change that changes nothing (`--again` tries what
@@ -74,6 +75,8 @@ COLLECTING = 0.4
 """Seconds that it takes to import a file of tests anew."""
 UNCOMPILED = 4.0
 """Seconds that a test may take without the compiler."""
+WAITING = 8.0
+"""Times as long a process may take by the clock: it waits for others, or for the processor."""
 PAUSE = 3.0
 """A gap of so many seconds between two looks at a process: this one was stopped meanwhile."""
 MEMORY = 8 << 30
@@ -261,7 +264,7 @@ def _of_node(node: Any) -> Iterator[Change]:
         yield _swap(node, node.op, lambda new: setattr(node, "op", new))
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         old = node.value
-        new = not old if isinstance(old, bool) else old + 1
+        new = not old if isinstance(old, bool) else old + 1 if old + 1 != old else 2 * old
         yield Change(node, f"{old} → {new}", lambda: setattr(node, "value", new))
     elif isinstance(node, ast.If | ast.IfExp):
         turned = ast.UnaryOp(ast.Not(), node.test)
@@ -645,10 +648,10 @@ class Watcher:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         """Time what several tests share."""
-        start = time.monotonic()
+        start = spent()
         result = yield
         if fixturedef.scope != "function":
-            self.setup[_full_name(fixturedef)] = time.monotonic() - start
+            self.setup[_full_name(fixturedef)] = spent() - start
         return result
 
     def record(self, item: pytest.Item, following: pytest.Item | None) -> dict[str, Any]:
@@ -659,9 +662,9 @@ class Watcher:
         notes.unlink(missing_ok=True)
         os.environ["MUTATE_CALLS"] = str(notes)
         self.setup.clear()
-        before, start = self.failures, time.monotonic()
+        before, start = self.failures, spent()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        seconds = time.monotonic() - start - sum(self.setup.values())
+        seconds = max(0.0, spent() - start - sum(self.setup.values()))
         if notes.exists():
             lines = [line.split(" ", 1) for line in notes.read_text().splitlines()]
             called.update((file, int(first)) for first, file in lines)
@@ -773,6 +776,20 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
 # --- one process for each mutant ----------------------------------------------------------------
 
 
+def spent() -> float:
+    """Seconds of the processor that this process and those that it waited for have used."""
+    return sum(os.times()[:4])
+
+
+def spent_by(process: int) -> float:
+    """The same of another process."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 class Child:
     """A forked process with a temporary folder, a deadline that it sets itself, and no output."""
 
@@ -795,7 +812,7 @@ class Child:
 
     def start(self) -> bool:
         """Fork; true in the new process."""
-        self.allow(600)
+        self.allow(600, since=0.0)
         self.looked = time.monotonic()
         self.process = os.fork()
         if self.process:
@@ -815,10 +832,11 @@ class Child:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         return True
 
-    def allow(self, seconds: float, test: str = "") -> None:
-        """Set the deadline, for this test."""
-        name = test.encode()[:500]
-        self.memory[:] = (struct.pack("d", time.monotonic() + seconds) + name).ljust(512, b"\0")
+    def allow(self, seconds: float, test: str = "", since: float | None = None) -> None:
+        """Set the deadlines, for this test: of the processor, and by the clock."""
+        used = spent() if since is None else since
+        ends = struct.pack("dd", used + seconds, time.monotonic() + WAITING * seconds)
+        self.memory[:] = (ends + test.encode()[:480]).ljust(512, b"\0")
 
     def give(self, name: str, code: types.CodeType) -> None:
         """Have processes that it starts import this code as the module of that name."""
@@ -827,18 +845,19 @@ class Child:
     @property
     def test(self) -> str:
         """The test that runs, or ran last."""
-        return self.memory[8:].rstrip(b"\0").decode(errors="ignore")
+        return self.memory[16:].rstrip(b"\0").decode(errors="ignore")
 
     def ended(self) -> bool:
         """Whether it is over; it is stopped when it takes too long, by the time that it had."""
         last, self.looked = self.looked, time.monotonic()
+        processor, clock = struct.unpack("dd", self.memory[:16])
         if self.looked - last > PAUSE:
-            deadline = struct.unpack("d", self.memory[:8])[0] + self.looked - last
-            self.memory[:8] = struct.pack("d", deadline)
+            clock += self.looked - last
+            self.memory[8:16] = struct.pack("d", clock)
         done, status = os.waitpid(self.process, os.WNOHANG)
         if done:
             self.code = os.waitstatus_to_exitcode(status)
-        elif time.monotonic() > struct.unpack("d", self.memory[:8])[0]:
+        elif self.looked > clock or spent_by(self.process) > processor:
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
             self.code, self.hangs = -signal.SIGKILL, True

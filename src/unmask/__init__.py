@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         linear,
         losses,
         metrics,
+        missing,
         operator,
         parallel,
         predictions,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
         report,
         thresholds,
         torch,
+        tree,
+        tuning,
         weights,
     )
     from unmask._kernels import set_threads
@@ -32,8 +35,11 @@ if TYPE_CHECKING:
     from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity
-    from unmask.metrics.evaluator import Evaluator, evaluate
+    from unmask.metrics.evaluation import evaluate
+    from unmask.metrics.evaluator import Evaluator
     from unmask.predictions import LabelSets, TopK
+    from unmask.tree.estimator import LabelTree
+    from unmask.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -47,11 +53,14 @@ _HOMES = {
     "sensitivity": "metrics",
     "diagnose": "diagnosis",
     "LinearClassifier": "linear",
+    "tune": "tuning",
+    "LabelTree": "tree",
 }
 
 __all__ = [
     "Evaluator",
     "LabelSets",
+    "LabelTree",
     "LinearClassifier",
     "TopK",
     "__version__",
@@ -64,6 +73,7 @@ __all__ = [
     "linear",
     "losses",
     "metrics",
+    "missing",
     "operator",
     "parallel",
     "predictions",
@@ -73,6 +83,9 @@ __all__ = [
     "set_threads",
     "thresholds",
     "torch",
+    "tree",
+    "tune",
+    "tuning",
     "weights",
 ]
 

@@ -296,13 +296,13 @@ def matched_rows(ids: Strings, others: Strings, what: str, other: str) -> Ints:
     places = unique_index(others, f"ids of the {other}").find(ids)
     if len(ids) == len(others) and (len(ids) == 0 or places.min() >= 0):
         return places.astype(np.int64)
-    known = np.zeros(len(others), dtype=bool)
-    known[places[places >= 0]] = True
+    is_matched = np.zeros(len(others), dtype=bool)
+    is_matched[places[places >= 0]] = True
     faults = [
         _unmatched(strings, np.flatnonzero(lacking), owner, partner)
         for strings, lacking, owner, partner in (
             (ids, places < 0, what, other),
-            (others, ~known, other, what),
+            (others, ~is_matched, other, what),
         )
         if lacking.any()
     ]

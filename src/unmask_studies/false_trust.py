@@ -201,9 +201,6 @@ def _bars(rows: list[Row], cells: list[Row]) -> list[report.Verdict]:
     conditional = [row for row in rows if row["standing"] == Standing.NOT_REFUTED.value]
     nameless = [row for row in conditional if not row["names_condition"]]
     right = [row for row in rows if row["scenario"] == "right"]
-    chosen = [
-        cell for cell in cells if cell["estimator"] == "tempered" and cell["value"] is not None
-    ]
     alarms = [row for row in right if row["evidence"]]
     return [
         statement(
@@ -217,18 +214,47 @@ def _bars(rows: list[Row], cells: list[Row]) -> list[report.Verdict]:
             f"{len(conditional) - len(nameless)} of {len(conditional)}",
         ),
         *(_recognised(name, rows, cells) for name in EVIDENT),
-        statement(
-            "Numbers by a τ chosen from the data stay within their range",
-            not [cell for cell in chosen if not 0 <= cell["value"] <= 1],
-            f"{len([cell for cell in chosen if cell['level'] in CLAIMING])} of {len(chosen)} claim "
-            "what unbiased numbers do",
-        ),
+        *_chosen_tau(cells),
         statement(
             f"With the right propensities at most {ALARMS:.0%} of the runs are doubted",
             len(alarms) <= ALARMS * len(right),
             f"{len(alarms)} of {len(right)}",
         ),
     ]
+
+
+def _chosen_tau(cells: list[Row]) -> Iterable[report.Verdict]:
+    """A τ that is chosen from the data: never outside the range, never precise unless τ = 1."""
+    chosen = [
+        cell for cell in cells if cell["estimator"] == "tempered" and cell["value"] is not None
+    ]
+    outside = [
+        cell for cell in chosen if not 0 <= cell["low"] <= cell["value"] <= cell["high"] <= 1
+    ]
+    yield statement(
+        "Numbers by a τ chosen from the data, and their intervals, stay within their range",
+        not outside,
+        f"{len(outside)} of {len(chosen)} do not",
+    )
+    unbiased = {_place(cell): cell for cell in cells if cell["estimator"] == "unbiased"}
+    claimed = [cell for cell in chosen if cell["level"] in CLAIMING]
+    own = [cell for cell in claimed if not _same(cell, unbiased.get(_place(cell)))]
+    yield statement(
+        "They claim nothing of their own: only where τ = 1 was chosen, and then what the unbiased "
+        "number claims",
+        not own,
+        f"{len(claimed)} of {len(chosen)} claim something, {len(own)} of them something else than "
+        "the unbiased number",
+    )
+
+
+def _place(cell: Row) -> tuple[object, ...]:
+    return tuple(cell[name] for name in ("data", "n", "draw", "scenario", "metric"))
+
+
+def _same(cell: Row, other: Row | None) -> bool:
+    """Whether two numbers and their levels are the same."""
+    return other is not None and all(cell[name] == other[name] for name in ("value", "level"))
 
 
 def _recognised(name: str, rows: list[Row], cells: list[Row]) -> report.Verdict:

@@ -4,7 +4,16 @@ Labels of real test rows are taken for the truth and hidden in one of the ways o
 marginal propensities are right. Then 100 or 300 rows are audited. `stated` numbers use the
 propensities themselves, `audited` those of the audit with independent masks, `modelled` the mask
 model of the audit: effort and unannotated rows, or a slope on the score where the diagnosis finds
-one. `measured` stands beside them. On jester5k masks are natural: which jokes users rated.
+one. Audits also know the observed labels of all rows and the label counts of training. `measured`
+stands beside them. On jester5k masks are natural: which jokes users rated. Errors are means over
+repetitions, ± their standard error.
+
+Why jester5k stays off: 20 jokes are rated by nearly all users and 30 by every fourth, mostly by
+the same users. The error is that of the deconvolution, not of the audit: it is as large with masks
+drawn from the very model (the same rates, row effort 0.75), and small with masks that are drawn
+independently. A likely reason, not tested: a mask model has one propensity for the hits of a row
+and one for its misses, and lets effort act on these means, while effort that decides about the 30
+leaves the 20 as they are. `measured` needs no model and is what to use there.
 """
 
 from __future__ import annotations
@@ -24,6 +33,7 @@ from unmask.diagnosis.recording import recording
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
+from unmask.propensity.audit import AuditOptions
 from unmask_studies import models
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Setting, by_score, effort, parents_of
 from unmask_studies.populations import Population, population_of
@@ -32,8 +42,11 @@ from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statemen
 FOLDERS = ("debtags-bookworm", "delicious")
 JESTER = "jester5k"
 AUDITS = (100, 300)
-SIZES = {"tiny": 1, "small": 3, "paper": 6}
+SIZES = {"tiny": 1, "small": 3, "paper": 8}
 """Repetitions."""
+FURTHER = {"tiny": 0, "small": 0, "paper": 24}
+"""More of them, of row effort and 300 audited rows alone, on the first data set: its rows have few
+labels, so that one audit says something else of row effort than the next."""
 CELLS = (("P@5", "unbiased"), ("nDCG@5", "deconvolved"), ("R@5", "deconvolved"))
 WAYS = {
     "independent": SCENARIOS["right"],
@@ -43,6 +56,8 @@ WAYS = {
     "score slope 1": by_score(1.0),
     "10 % spurious": SCENARIOS["10 % spurious"],
 }
+AS_IF = 0.75
+"""The row effort that audits of jester5k find, nearly."""
 MEANT = {
     "row effort 0.5": "row", "row effort 0.8": "row", "20 % unannotated": "unannotated",
     "score slope 1": "score", "10 % spurious": "spurious",
@@ -51,19 +66,28 @@ MEANT = {
 
 
 def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
-    """One unit per data set and repetition; all masks and audits in each."""
+    """One unit per data set and repetition, all masks and audits in each; then row effort alone."""
     real = data if data and size != "tiny" else DataSets(None, frozenset())
     names = [name for name in (*FOLDERS, JESTER) if name in real.names]
     folders: list[Path | None] = [real.path(name) for name in names]
-    return [
+    every: list[Unit] = [
         {"folder": folder, "draw": seed + i, "few": size == "tiny"}
         for folder in folders or [None]
         for i in range(SIZES[size])
     ]
+    return every + [
+        {"folder": folder, "draw": seed + 1000 + i, "few": False, "only": "row effort"}
+        for folder in folders
+        if folder is not None and folder.name == FOLDERS[0]
+        for i in range(FURTHER[size])
+    ]
 
 
-def measure(folder: Path | None, draw: int, few: bool) -> Iterable[Row]:
-    """A row per mask, size of the audit, metric and kind of number; `few`: of two masks alone."""
+def measure(folder: Path | None, draw: int, few: bool, only: str = "") -> Iterable[Row]:
+    """A row per mask, size of the audit, metric and kind of number.
+
+    `few`: of two masks alone; `only`: of masks whose name begins like this, and the largest audit.
+    """
     if folder is not None and folder.name == JESTER:
         yield from _natural(folder, draw)
         return
@@ -71,12 +95,12 @@ def measure(folder: Path | None, draw: int, few: bool) -> Iterable[Row]:
     p = np.asarray(propensity.inverse_linear(population.train_labels, head=2, tail=8))
     parents = parents_of(population.train_labels)
     names = ("score slope 1", "10 % spurious") if few else tuple(WAYS)
-    for name in names:
+    for name in (name for name in names if name.startswith(only)):
         way = WAYS[name]
         rng = np.random.default_rng([draw, len(name)])
         setting = Setting(population.labels, p, population.scores, parents, rng)
         masked = way(setting)
-        for rows in AUDITS[:1] if few else AUDITS:
+        for rows in AUDITS[:1] if few else AUDITS[-1:] if only else AUDITS:
             chosen = rng.choice(population.labels.shape[0], rows, replace=False)
             for row in _numbers(population, masked, p, chosen, rng):
                 yield {"masks": name, "audited": rows, **row}
@@ -88,14 +112,12 @@ def _numbers(
     scores = _scores(population)
     observed, complete = masked.observed[chosen], sp.csr_array(population.labels[chosen])
     kinds = _found(sp.csr_array(observed), complete, p, scores[chosen], rng)
-    plain = propensity.audit(observed, complete, curve="free")
+    beside = _beside(masked.observed, population.train_labels)
     if "score" in kinds:
-        model = propensity.audit(
-            observed, complete, mask="score", scores=scores[chosen], curve="free"
-        )
+        model = propensity.audit(observed, complete, mask="score", scores=scores[chosen], **beside)
     else:
-        model = propensity.audit(observed, complete, mask="effort", curve="free")
-    ways = {"stated": p, "audited": plain.value, "modelled": model.centre}
+        model = propensity.audit(observed, complete, mask="effort", **beside)
+    ways = {"stated": p, "audited": np.asarray(model.propensity), "modelled": model.centre}
     truth = {name: float(np.mean(values)) for name, values in population.by_row.items()}
     for way, known in ways.items():
         table = evaluate(
@@ -109,6 +131,13 @@ def _numbers(
                 "truth": truth[each.metric], "level": each.verdict.level.value,
                 "found": sorted(kinds), "model": _parts(model),
             }  # fmt: skip
+
+
+def _beside(observed: sp.csr_array | None, train: sp.csr_array) -> AuditOptions:
+    """What is at hand beside an audit: the labels of all rows, and those of training."""
+    counts = np.bincount(train.indices, minlength=train.shape[1])
+    options: AuditOptions = {"counts": counts, "n": train.shape[0], "curve": "free"}
+    return options if observed is None else {**options, "all_rows": observed}
 
 
 def _found(
@@ -149,30 +178,37 @@ def _natural(folder: Path, draw: int) -> Iterable[Row]:
     """jester5k: R@5 from 200 audited users, the labels hidden as users left jokes unrated."""
     split = models.split_of(folder)
     rated: sp.csr_array = data.read(folder / "train_rated.txt.gz", names=False).labels
+    rates = np.clip(np.asarray(rated.sum(axis=0) / rated.shape[0]).ravel(), 1e-3, 1.0)
     rng = np.random.default_rng(draw)
     users = rng.integers(rated.shape[0], size=split.test_labels.shape[0])
-    observed = sp.csr_array(split.test_labels.multiply(rated[users]))
+    ways = {"natural": sp.csr_array(split.test_labels.multiply(rated[users]))}
+    if draw % 2 == 0:
+        alike = MaskModel(rates, row_effort=AS_IF)
+        ways[f"natural rates, row effort {AS_IF}"] = data.hide(split.test_labels, alike, seed=draw)
+        ways["natural rates, independent"] = data.hide(split.test_labels, rates, seed=draw)
     top: TopK = models.best(split, split.train_labels, 5)
     truth = evaluate(top, split.test_labels, metrics=["R@5"])["R@5", "vanilla"].value
+    for masks, observed in ways.items():
+        for way, value, parts in _jester_numbers(split, top, observed, rates, draw):
+            yield {
+                "masks": masks, "audited": 200, "metric": "R@5", "way": way, "value": value,
+                "truth": truth, "level": "", "found": [], "model": parts,
+            }  # fmt: skip
+
+
+def _jester_numbers(
+    split: models.Split, top: TopK, observed: sp.csr_array, rates: Floats, draw: int
+) -> Iterable[tuple[str, float, dict[str, float]]]:
+    """The name of a way, its number, and the parts of the mask model."""
     sample = audits.plan(top, observed, budget=200, seed=draw)
     judged = audits.from_rows(sample, split.test_labels[sample.rows])
-    rates = np.clip(np.asarray(rated.sum(axis=0) / rated.shape[0]).ravel(), 1e-3, 1.0)
-    plain = propensity.audit(observed, judged, curve="free")
-    model = propensity.audit(observed, judged, mask="effort", curve="free")
-    ways = {"stated": rates, "audited": plain.value, "modelled": model.centre}
+    model = propensity.audit(observed, judged, mask="effort", **_beside(None, split.train_labels))
+    ways = {"stated": rates, "audited": np.asarray(model.propensity), "modelled": model.centre}
     for way, known in ways.items():
         each = evaluate(top, observed, known, metrics=["R@5"], estimators=["deconvolved"])
-        value = each["R@5", "deconvolved"].value
-        yield _jester_row(way, value, truth, _parts(model))
+        yield way, each["R@5", "deconvolved"].value, _parts(model)
     measured = evaluate(top, observed, metrics=["R@5"], audit=judged)["R@5", "measured"].value
-    yield _jester_row("measured", measured, truth, _parts(model))
-
-
-def _jester_row(way: str, value: float, truth: float, model: dict[str, float]) -> Row:
-    return {
-        "masks": "natural", "audited": 200, "metric": "R@5", "way": way, "value": value,
-        "truth": truth, "level": "", "found": [], "model": model,
-    }  # fmt: skip
+    yield "measured", measured, _parts(model)
 
 
 def draw(rows: list[Row]) -> list[report.Section]:
@@ -180,10 +216,26 @@ def draw(rows: list[Row]) -> list[report.Section]:
     return [
         report.Section(
             "Errors",
-            [report.Text(str(__doc__).partition("\n\n")[2]), _errors(rows),
+            [report.Text(str(__doc__).partition("\n\n")[2]), *_picture(rows), _errors(rows),
              report.Verdicts(_bars(rows))],
         ),
     ]  # fmt: skip
+
+
+def _picture(rows: list[Row]) -> list[report.Part]:
+    """The typical error of R@5 under every mask, by the right propensities and by mask models."""
+    own = [row for row in _of(rows, metric="R@5") if row["audited"] >= 200]
+    names = list(dict.fromkeys(row["masks"] for row in own))
+    series = []
+    for way in ("stated", "audited", "modelled", "measured"):
+        sizes = {name: _errors_of(_of(own, masks=name, way=way)) for name in names}
+        shown = [name for name in names if sizes[name].size]
+        typical = [float(np.mean(np.abs(sizes[name]))) for name in shown]
+        series += [report.Series(way, shown, typical)] if shown else []
+    if not series:
+        return []
+    title = "Mean |error| of R@5 with a large audit"
+    return [report.Chart("dots", series, title=title, y=report.Axis("|error|", low=0.0))]
 
 
 def _errors(rows: list[Row]) -> report.Table:
@@ -231,12 +283,22 @@ def _bars(rows: list[Row]) -> list[report.Verdict]:
     verdicts = []
     for masks, metric, bar in bars:
         own = _of(rows, masks=masks, metric=metric, way="modelled", audited=300)
-        errors = {folder: _error(part) for (folder,), part in group_rows(own, "folder").items()}
-        finite = [abs(error) for error in errors.values() if error is not None]
-        holds = None if not finite else max(finite) <= bar
-        said = ", ".join(f"{name or 'planted'} {error:+.3f}" for name, error in errors.items())
+        errors = {
+            folder: errors
+            for (folder,), part in group_rows(own, "folder").items()
+            if (errors := _errors_of(part)).size
+        }
+        holds = max(abs(e.mean()) for e in errors.values()) <= bar if errors else None
+        said = ", ".join(f"{name or 'planted'} {_mean(e)}" for name, e in errors.items())
         verdicts.append(statement(f"{masks}, {metric}: |error| ≤ {bar}", holds, said))
     return [*verdicts, _power(rows), _never_claimed(rows), _not_worse(rows), *_jester_bar(rows)]
+
+
+def _mean(errors: Floats) -> str:
+    """The mean error, with its Monte-Carlo error."""
+    if errors.size < 2:
+        return f"{errors.mean():+.3f}"
+    return f"{errors.mean():+.3f} ± {errors.std(ddof=1) / np.sqrt(errors.size):.3f}"
 
 
 def _power(rows: list[Row]) -> report.Verdict:
@@ -271,15 +333,28 @@ def _jester_bar(rows: list[Row]) -> Iterable[report.Verdict]:
     own = _of(rows, masks="natural")
     if not own:
         return
-    relative = {
-        way: float(np.mean(np.abs(_errors_of(_of(own, way=way))))) / own[0]["truth"]
-        for way in ("stated", "audited", "modelled", "measured")
-        if _errors_of(_of(own, way=way)).size
-    }
+    relative = _relative(own)
     said = ", ".join(f"{way} {value:.1%}" for way, value in relative.items())
+    drawn = {
+        masks: _relative(part).get("modelled", 1.0)
+        for (masks,), part in group_rows(rows, "masks").items()
+        if masks.startswith("natural rates")
+    }
+    beside = "".join(f"; {masks}: modelled {value:.1%}" for masks, value in drawn.items())
     yield statement(
-        "jester5k: relative error of R@5 ≤ 8 %", relative.get("modelled", 1.0) <= 0.08, said
+        "jester5k: relative error of R@5 ≤ 8 %",
+        relative.get("modelled", 1.0) <= 0.08,
+        said + beside,
     )
+
+
+def _relative(rows: list[Row]) -> dict[str, float]:
+    """The mean |error| of every way, relative to the truth."""
+    return {
+        way: float(np.mean(np.abs(errors))) / rows[0]["truth"]
+        for way in ("stated", "audited", "modelled", "measured")
+        if (errors := _errors_of(_of(rows, way=way))).size
+    }
 
 
 STUDY = Study(

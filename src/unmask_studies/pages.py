@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
 from unmask import pages, report
+from unmask_studies.openings import OPENINGS
 from unmask_studies.registry import STUDIES
 from unmask_studies.runs import SIZES, Row, read_rows, rows_files
 
@@ -41,15 +43,19 @@ def claims(sections: list[report.Section]) -> list[report.Verdict]:
     return [v for part in parts if isinstance(part, report.Verdicts) for v in part.verdicts]
 
 
-def study_page(name: str, sections: list[report.Section], size: str, seed: int) -> report.Page:
-    """The page of one study, or of all.
+def study_page(
+    name: str, rows: list[Row], sections: list[report.Section], size: str, seed: int
+) -> report.Page:
+    """The page of one study: its question, its answer, one picture, its claims; then details.
 
     Parameters
     ----------
     name : str
         A name in `STUDIES`.
+    rows : list of dict
+        What was measured, …
     sections : list of Section
-        What the study drew.
+        … and what the study drew of it.
     size : str
         A name in `SIZES`.
     seed : int
@@ -57,7 +63,6 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
     Returns
     -------
     Page
-        Its summary are the claims.
 
     Raises
     ------
@@ -66,23 +71,79 @@ def study_page(name: str, sections: list[report.Section], size: str, seed: int) 
 
     Examples
     --------
-    >>> study_page("training", [], "small", 0).title
-    'Study: training'
+    >>> study_page("variance", [], [], "small", 0).title
+    'What missing labels cost in variance'
     """
     command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
     commands = report.Section("How this page was made", [report.Commands([command])])
-    summary = [f"{claim.words}." for claim in claims(sections)]
-    return report.Page(f"Study: {name}", summary=summary, sections=[*sections, commands])
+    opening = OPENINGS[name]
+    return report.Page(
+        opening.title,
+        summary=[opening.question, *_answer(name, rows)],
+        sections=[*arranged(sections), commands],
+    )
+
+
+def arranged(sections: list[report.Section]) -> list[report.Section]:
+    """The first drawing and all claims first; what else the sections hold, folded.
+
+    Parameters
+    ----------
+    sections : list of Section
+
+    Returns
+    -------
+    list of Section
+        With every part of the given ones, once.
+
+    Examples
+    --------
+    >>> chart = report.Chart("bars", [report.Series("a", ["x"], [1.0])])
+    >>> drawn = report.Section("Errors", [report.Text("Few."), chart])
+    >>> [section.title for section in arranged([drawn])]
+    ['In one picture', 'Errors']
+    >>> titled = report.Chart("bars", chart.series, title="Errors by size")
+    >>> [section.title for section in arranged([report.Section("Errors", [titled])])]
+    ['Errors by size']
+    """
+    parts = [part for section in sections for part in section.parts]
+    picture = next((part for part in parts if isinstance(part, report.Chart | report.Panels)), None)
+    verdicts = claims(sections)
+    details = [
+        report.Section(section.title, kept, folded=True)
+        for section in sections
+        if (
+            kept := [
+                part
+                for part in section.parts
+                if part is not picture and not isinstance(part, report.Verdicts)
+            ]
+        )
+    ]
+    first = [_opening(picture)] if picture else []
+    judged = [report.Section("What holds", [report.Verdicts(verdicts)])] if verdicts else []
+    return [*first, *judged, *details]
+
+
+def _opening(picture: report.Chart | report.Panels) -> report.Section:
+    """The first picture under its own title."""
+    return report.Section(picture.title or "In one picture", [replace(picture, title="")])
+
+
+def _answer(name: str, rows: list[Row]) -> list[str]:
+    """The answer of a study, where its rows give one."""
+    answer = OPENINGS[name].answer(rows) if rows else ""
+    return [answer] if answer else []
 
 
 def summary(record: StudyRecord) -> list[str]:
-    """Every claim that the study judges."""
-    return [f"{claim.words}." for claim in claims(sections(record))]
+    """What the study asks, and what its rows answer."""
+    return [OPENINGS[record["source"]].question, *_answer(record["source"], record["rows"])]
 
 
 def sections(record: StudyRecord) -> list[report.Section]:
-    """As the study draws its rows."""
-    return STUDIES[record["source"]].draw(record["rows"])
+    """As the study draws its rows: a picture, its claims, and details."""
+    return arranged(STUDIES[record["source"]].draw(record["rows"]))
 
 
 def recognise(path: Path, content: object) -> list[StudyRecord]:

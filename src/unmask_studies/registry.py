@@ -4,22 +4,28 @@ from unmask_studies import (
     audit,
     audit_plan,
     diagnosis_power,
+    encoder,
     false_trust,
     interval_coverage,
     masks,
+    missing_labels,
     propensity_recovery,
+    reality,
     recall_histograms,
     recall_simulation,
     recall_table,
     recall_toy,
     recall_truth,
+    sets,
     training,
+    tree,
+    tuning,
     variance,
 )
 from unmask_studies.runs import Study
 
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
+_ALL = (
+    module.STUDY
     for module in (
         recall_toy,
         recall_simulation,
@@ -31,9 +37,16 @@ STUDIES: dict[str, Study] = {
         diagnosis_power,
         false_trust,
         masks,
+        missing_labels,
         interval_coverage,
         audit_plan,
         audit,
+        reality,
+        sets,
         training,
+        tuning,
+        tree,
+        encoder,
     )
-}
+)
+STUDIES: dict[str, Study] = {study.name: study for study in (*_ALL, training.ON_NEWS)}

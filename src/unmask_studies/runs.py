@@ -205,8 +205,12 @@ def _work(
 
     if data is not None:
         return work(DataSets.inside(data))
-    units, keys, missing = work(None)
     names = _data_sets(context, kept)
+    if names:
+        units, keys, missing = work(DataSets(None, names))
+        if not missing:
+            return units, keys, missing
+    units, keys, missing = work(None)
     if not names or len(missing) < len(units):
         return units, keys, missing
     units, keys, missing = work(DataSets(None, names))
@@ -311,7 +315,7 @@ def group_rows(rows: list[Row], *names: str) -> Groups:
     return groups
 
 
-def statement(claim: str, holds: bool | None, evidence: str) -> report.Verdict:
+def statement(claim: str, holds: bool | None, evidence: str, effect: str = "") -> report.Verdict:
     """A claim of a study, with its outcome.
 
     Parameters
@@ -322,6 +326,8 @@ def statement(claim: str, holds: bool | None, evidence: str) -> report.Verdict:
         Whether the rows confirm it; None where they cannot decide.
     evidence : str
         The numbers behind it.
+    effect : str, default ""
+        The one number that it turns on, with its interval; the evidence is then folded.
 
     Returns
     -------
@@ -333,4 +339,4 @@ def statement(claim: str, holds: bool | None, evidence: str) -> report.Verdict:
         None: ("info", "untested"),
     }
     level, verdict = judged[holds]
-    return report.Verdict(level, f"{claim}: {verdict}", evidence=evidence)
+    return report.Verdict(level, claim, evidence=evidence, badge=verdict, effect=effect)

@@ -109,6 +109,8 @@ def _train(folder: Path) -> None:
             linear.train(features, rows.labels, recipe, propensity=p)
         except ValueError:  # a combination that is not offered, or has no minimum
             continue
+    completed = linear.Recipe("logistic", correction="completed", normalized=True)
+    linear.train(features, rows.labels, completed, propensity=p)
     for name, prune_below in (("dense", 0.0), ("sparse", 0.01)):
         linear.train_to(
             folder / name, features, rows.labels, linear.Recipe(prune_below=prune_below)

@@ -31,7 +31,19 @@ import scipy.sparse as sp
 import zstandard
 
 from tests.helpers.command import run
-from unmask import _io, data, linear, parallel, predictions, propensity, weights
+from unmask import (
+    _io,
+    audit,
+    data,
+    linear,
+    missing,
+    parallel,
+    predictions,
+    propensity,
+    thresholds,
+    tree,
+    weights,
+)
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"
 SMALL = data.synthetic.planted(150, n_features=40, n_labels=24, seed=3)
@@ -228,6 +240,23 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(tmp_path: Path) -> No
     assert set(outcomes) == {1, 2}
 
 
+def test_killed_saves_leave_the_old_trees_or_the_new_ones(tmp_path: Path) -> None:
+    recipe = tree.TreeRecipe(n_trees=2, arity=2, leaf=2)
+    old, new = (tree.train(np.eye(6), np.eye(6, dtype=int)[order], recipe)
+                for order in (range(6), range(5, -1, -1)))  # fmt: skip
+    best = [tree.predict_top(model, np.eye(6), 1).labels[:, 0].tolist() for model in (old, new)]
+    outcomes = []
+    for step in range(1, 100):
+        folder = tmp_path / f"m-{step}"
+        tree.save(folder, old)
+        if not killed(step, lambda folder=folder: tree.save(folder, new)):
+            break
+        labels = tree.predict_top(tree.load(folder), np.eye(6), 1).labels[:, 0].tolist()
+        outcomes.append(best.index(labels))
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {0, 1}
+
+
 # --- word weights belong to the model ------------------------------------------------------------
 
 
@@ -418,6 +447,33 @@ def test_pipes_in_a_model_folder_are_not_waited_for(folder: Path, part: str) -> 
     assert result.returncode == 2
 
 
+TREE_PARTS = {
+    "manifest": lambda folder: "manifest.json",
+    "shape": lambda folder: manifest(folder)["shapes"][0]["file"],
+    "part": lambda folder: manifest(folder)["parts"][-1]["file"],
+}
+
+
+@pytest.mark.parametrize("part", TREE_PARTS)
+def test_links_and_pipes_in_a_folder_of_trees_are_refused(tmp_path: Path, part: str) -> None:
+    folder = tmp_path / "tree"
+    tree.save(folder, tree.train(np.eye(6), np.eye(6, dtype=int), tree.TreeRecipe(n_trees=1)))
+    path = folder / TREE_PARTS[part](folder)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link; files of a model are not links"):
+        tree.load(folder)
+    path.unlink()
+    os.mkfifo(path)
+    signal.alarm(100)
+    with pytest.raises(ValueError, match="is a pipe"):
+        tree.load(folder)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with little_memory(), pytest.raises(ValueError, match="is a link"):
+        tree.load(folder)
+
+
 def test_nothing_is_written_through_a_link_in_a_model_folder(folder: Path) -> None:
     expected = files_of(folder)
     outside = folder.parent / "precious"
@@ -504,9 +560,9 @@ def test_the_manifest_names_the_package_version(folder: Path) -> None:
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    from unmask.linear import files, training
+    from unmask.linear import folders, training
 
-    monkeypatch.setattr(files, "__version__", version)
+    monkeypatch.setattr(folders, "__version__", version)
     monkeypatch.setattr(training, "__version__", version)
 
 
@@ -824,6 +880,12 @@ READERS: dict[str, Callable[[Path], object]] = {
     "weights": weights.read,
     "dismec": linear.read_dismec,
     "dismecpp": lambda path: linear.read_dismecpp(path, bias=True),
+    "thresholds": thresholds.read,
+    "hierarchy": data.read_hierarchy,
+    "vocabulary": data.subject_labels,
+    "review": missing.read_review,
+    "plan": audit.read_plan,
+    "records": _io.read_records,
 }
 
 
@@ -999,9 +1061,9 @@ def test_shards_are_mapped_from_the_file_that_was_verified(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is exchanged between the two would be used unseen."""
-    from unmask.linear import files
+    from unmask.linear import folders
 
-    usual, name = files._digest, manifest(folder)["shards"][0]["file"]
+    usual, name = folders._digest, manifest(folder)["shards"][0]["file"]
 
     def exchanged(file: Any) -> str:
         digest = usual(file)
@@ -1011,7 +1073,7 @@ def test_shards_are_mapped_from_the_file_that_was_verified(
             os.replace(other, folder / name)
         return digest
 
-    monkeypatch.setattr(files, "_digest", exchanged)
+    monkeypatch.setattr(folders, "_digest", exchanged)
     assert np.array_equal(linear.load(folder).weights, _model().weights)
 
 

@@ -69,10 +69,11 @@ def test_sums_of_products_have_the_bias_apart(rows: int) -> None:
 def test_slopes_and_curvatures_are_those_of_the_losses(name: str, kind: int) -> None:
     z = np.linspace(-30, 30, N * BLOCK, dtype=np.float32).reshape(N, BLOCK)
     slope, curve = np.empty_like(z), np.empty_like(z)
-    kernels.differentiate(kind, 2.5, z, slope, curve)
+    weight = np.linspace(0, 2, N, dtype=np.float32)
+    kernels.differentiate(kind, 2.5, z, weight, slope, curve)
     first, second = derivatives(name, wide(z))
-    np.testing.assert_allclose(slope, 2.5 * first, rtol=2e-6)
-    np.testing.assert_allclose(curve, 2.5 * second, rtol=5e-6)
+    np.testing.assert_allclose(slope, 2.5 * weight[:, None] * first, rtol=2e-6)
+    np.testing.assert_allclose(curve, 2.5 * weight[:, None] * second, rtol=5e-6)
     for margin in (-300.0, -3.0, -1e-9, 0.0, 1e-9, 0.5, 300.0):
         value = np.logaddexp(0, margin) if name == "logistic" else margin**2
         expected = float(value), *map(float, derivatives(name, np.float64(margin)))
@@ -101,8 +102,9 @@ def test_sums_along_a_direction(name: str, kind: int, rows: int) -> None:
     """A group of eight lanes is written, whatever it held; the others are left alone."""
     z, u, step, shift = (singles(n, BLOCK) for n in (rows, rows, 1, 1))
     sums = np.full((6, BLOCK), 7.0)
-    kernels.along(kind, z, u, step, shift, 2, sums)
-    expected = sums_of(name, wide(z) + wide(step) * u + shift, wide(u), np.ones((rows, 1)))
+    weight = np.linspace(0.5, 1.5, rows, dtype=np.float32)
+    kernels.along(kind, z, u, weight, step, shift, 2, sums)
+    expected = sums_of(name, wide(z) + wide(step) * u + shift, wide(u), wide(weight)[:, None])
     np.testing.assert_allclose(sums[:, 16:24], expected[:, 16:24], rtol=1e-4, atol=1e-3)
     assert (np.delete(sums, np.s_[16:24], axis=1) == 7.0).all()
 

@@ -176,6 +176,7 @@ def test_pairs_that_cannot_be_meant(text: str, message: str, tmp_path: Path) -> 
     [
         (["bird"], "'bird' names no label"),
         (["twice"], "'twice' names no label, or more than one; use #number"),
+        (["cat;dog"], r"use #number, and \| between labels"),
         ([5], r"there is no label '5'; labels are 0 … 4"),
         ([-1], "there is no label '-1'"),
         ([True], "there is no label 'True'"),

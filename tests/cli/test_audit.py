@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import golden
 from tests.helpers.audits import IDS, NAMES, L, N, true_numbers, true_words, universe
-from tests.helpers.command import Result, run
+from tests.helpers.command import Result, of_width, run
 from unmask import audit, compare, data, evaluate, predictions
 
 TOP, OBSERVED, TRUTH = universe()
@@ -165,7 +166,7 @@ def test_several_systems_are_measured_on_the_same_judgements() -> None:
     for metric in folder.plan.metrics:
         assert rows[metric]["value"] == pytest.approx(made[metric, "measured"].value)
     words = " ".join(ok("estimate", "audit").stdout.split())
-    assert "ours.txt is better than theirs.txt in R@5 by measured" in words
+    assert "ours.txt is better than theirs.txt in P@5 by measured" in words
     assert "whatever hid the labels" in words
 
 
@@ -252,3 +253,24 @@ def test_too_few_answers_measure_nothing() -> None:
     assert "at least two rows must be judged" in refused(
         "estimate", "audit", "--answers", answer(folder, first=1)
     )
+
+
+@pytest.mark.parametrize("unit", ["rows", "pairs"])
+def test_what_the_commands_print_is_stored_to_the_letter(
+    unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_width(monkeypatch, 100)
+    metrics = "P@5,R@5" if unit == "rows" else "P@5,micro-R@5"
+    plan = ("--labels", "test.txt", "--predictions", "ours.txt", "--budget", 30, "-o", "audit")
+    texts = [ok("plan", *plan, "--unit", unit, "--metrics", metrics, "--seed", 4)]
+    folder = audit.read_folder("audit")
+    texts.append(ok("sheet", "audit", "-o", "sheet.csv"))
+    texts.append(ok("status", "audit", "--answers", answer(folder, first=12)))
+    texts.append(ok("status", "audit", "--answers", answer(folder, "bob", first=5)))
+    texts.append(ok("estimate", "audit", "--answers", answer(folder)))
+    if unit == "rows":
+        texts.append(ok("estimate", "audit", "--until-width", 0.3))
+    text = "\n".join(f"{each.stdout}\n--\n{each.stderr}" for each in texts)
+    text = text.replace(str(tmp_path), "FOLDER")
+    lines = (line.rstrip() for line in text.splitlines() if "━" not in line)
+    golden.check(golden.file_name("outputs", "cli"), "\n".join(lines), f"audit of {unit}")

@@ -25,7 +25,7 @@ import typer
 import unmask_studies
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
-from unmask import TopK, data, linear, losses, metrics, pages, predictions, propensity
+from unmask import TopK, data, linear, losses, metrics, missing, pages, predictions, propensity
 from unmask import weights as corrections
 from unmask.cli import app, output
 from unmask_studies import demo
@@ -107,16 +107,16 @@ def test_every_help_has_examples_and_all_of_them_parse(command: str) -> None:
 DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "train": (
         linear.Recipe,
-        {"--loss": "loss", "--reduction": "reduction", "--correction": "correction",
+        {"--loss": "loss", "--reduction": "reduction",
          "--normalized": "normalized", "--C": "C", "--l2": "l2", "--bias": "bias", "--tol": "tol",
          "--prune": "prune_below"},
     ),
-    "predict": (linear.predict_top, {"--rank-by": "rank_by"}),
     "evaluate": (
         metrics.Evaluator,
         {"--confidence": "confidence", "--interval": "interval", "--seed": "seed"},
     ),
     "reproduce": (unmask_studies.run, {"--size": "size", "--seed": "seed"}),
+    "missing": (missing.find, {"--top": "top"}),
     "demo": (demo.run, {"--seed": "seed"}),
     "diagnose": (__import__("unmask").diagnose, {"--seed": "seed"}),
 }  # fmt: skip
@@ -133,7 +133,8 @@ def test_defaults_are_those_of_the_library(command: str) -> None:
 def test_training_offers_every_choice_of_the_recipe() -> None:
     _, offered = DEFAULTS["train"]
     chosen = {field.name for field in fields(linear.Recipe)}
-    assert set(offered.values()) == chosen - {"max_iter"}, "a safety net, not a choice"
+    assert set(offered.values()) == chosen - {"max_iter", "correction"}, "a net; by --propensity"
+    assert options("train")["--correction"].default is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_help_names_every_choice(command: str, option: str, registry: Any) -> No
     ("typed", "offered"),
     [
         ("unmask ", sorted({name.split()[0] for name in COMMANDS})),
-        ("unmask train f -o m --correction ", sorted(corrections.CORRECTIONS)),
+        ("unmask train f -o m --correction ", sorted([*corrections.CORRECTIONS, "completed"])),
         ("unmask train f -o m --loss squ", ["squared_error", "squared_hinge"]),
         ("unmask reproduce rec", sorted(n for n in unmask_studies.STUDIES if n.startswith("rec"))),
         ("unmask evaluate --estimators vanilla,unb", ["vanilla,unbiased"]),
@@ -278,8 +279,11 @@ def test_json_is_json_also_where_numbers_are_not_finite(capsys: pytest.CaptureFi
 # From files to a page
 
 
-def pipeline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The README's four commands in a folder that holds train.txt.gz and test.txt.gz."""
+def pipeline(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    """The README's four commands in a folder that holds train.txt.gz and test.txt.gz.
+
+    `more` are further options of the first one, which trains.
+    """
     monkeypatch.chdir(folder)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = (
@@ -287,6 +291,7 @@ def pipeline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     )
     lines = [shlex.split(line) for line in block.splitlines()]
     assert len(lines) == 4
+    lines[0] += more
     for _, *arguments in lines:
         at = arguments.index(">") if ">" in arguments else None
         result = run(*arguments[:at])
@@ -318,7 +323,7 @@ def test_four_commands_on_bibtex(
 ) -> None:
     for part in ("train", "test"):
         (tmp_path / f"{part}.txt.gz").symlink_to(real_data / "bibtex-xc" / f"{part}.txt.gz")
-    page = pipeline(tmp_path, monkeypatch)
+    page = pipeline(tmp_path, monkeypatch, "--tfidf")  # its features are words, not yet weighted
     assert all(words in page for words in CONTENT)
     assert "the assumptions do not hold: P@1 comes to 1.1" in page, "Jain does not fit bibtex"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import subprocess
 import sys
 import unicodedata
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,45 @@ def test_names_inside_files(folder: Path, name: str) -> None:
         file = folder / "stored.json"
         file.write_text(json.dumps(stored))
         assert harmless(run("report", file, "-o", folder / "page.html"))
+
+
+def test_labels_and_groups_called_so(tmp_path: Path) -> None:
+    """Thresholds, sets, groups and hierarchies of labels with such names."""
+    names = [each for kind, each in HOSTILE.items() if kind not in ("lines", "bytes", "separators")]
+    rng = np.random.default_rng(0)
+    scores = rng.random((40, len(names)))
+    observed = rng.random(scores.shape) < scores / 2
+    with open(tmp_path / "labels.jsonl", "w", encoding="utf-8") as file:
+        for i, row in enumerate(observed):
+            tags = [names[j] for j in np.flatnonzero(row)]
+            file.write(json.dumps({"id": f"r{i}", "labels": tags}) + "\n")
+    with open(tmp_path / "scores.csv", "w", encoding="utf-8", newline="") as table:
+        writer = csv.writer(table)
+        writer.writerow(["id", "label", "score"])
+        writer.writerows((f"r{i}", names[j], scores[i, j]) for i, j in np.ndindex(*scores.shape))
+    groups = "".join(f"r{i}\t{names[i % 3]}\n" for i in range(40))
+    (tmp_path / "groups.tsv").write_text(groups, encoding="utf-8")
+    (tmp_path / "tree.tsv").write_text(
+        "".join(f"{child}\t{parent}\n" for child, parent in pairwise(names)), encoding="utf-8"
+    )
+    (tmp_path / "circle.tsv").write_text(f"{names[3]}\t{names[4]}\n{names[4]}\t{names[3]}\n")
+    shared = ("--labels", tmp_path / "labels.jsonl", "--predictions", tmp_path / "scores.csv",
+              "--propensity", "constant:0.5")  # fmt: skip
+    sets = ("evaluate", *shared, "--metrics", "micro-F1,macro-F1", "--threshold")
+    cut = tmp_path / "cut.json"
+    for command in (
+        ("threshold", *shared, "--metric", "macro-F1", "-o", cut),
+        (*sets, cut),
+        (*sets, cut, "--groups", tmp_path / "groups.tsv"),
+        (*sets, "0.5", "--hierarchy", tmp_path / "tree.tsv"),
+    ):
+        result = run(*command)
+        assert result.returncode == 0, (command, result.stderr)
+        assert harmless(result)
+    refused = run(*sets, "0.5", "--hierarchy", tmp_path / "circle.tsv")
+    assert refused.returncode == 2
+    assert harmless(refused)
+    assert "their own ancestors" in refused.stderr
 
 
 def test_the_demo(tmp_path: Path) -> None:

@@ -404,7 +404,7 @@ def test_folders_say_what_to_do(tmp_path: Path) -> None:
     put(tmp_path / "dev.svm", b"0 1:1\n")
     assert data.parts(tmp_path) == ("train", "valid")
     assert_is_the_example(data.read(tmp_path, part="train"))
-    with pytest.raises(ValueError, match=r"is a folder; say which part .* \(parts found: train, v"):
+    with pytest.raises(ValueError, match=r"is a folder; name a file.* \(parts found: train, v"):
         data.read(tmp_path)
     with pytest.raises(ValueError, match=r"holds no part 'test' \(parts found: train, valid\)"):
         data.read(tmp_path, part="test")
@@ -680,3 +680,12 @@ def test_real_files_are_written_as_they_were(real_data: Path, tmp_path: Path, na
     assert [line.rstrip() for line in ours.split(b"\n")] == [
         line.rstrip() for line in theirs.split(b"\n")
     ]
+
+
+def test_writing_names_the_argument_that_is_no_data_set(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    with pytest.raises(ValueError, match="must be a Dataset, after the path; got str"):
+        data.write(data.Dataset(None, [[1]]), str(path))
+    with pytest.raises(ValueError, match=r"Dataset\(None, labels\)"):
+        data.write(path, [[1]])
+    assert not path.exists()

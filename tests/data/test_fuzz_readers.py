@@ -61,6 +61,7 @@ def test_every_reader_is_fuzzed() -> None:
         "data.read": "data", "predictions.read": "predictions", "propensity.read": "propensity",
         "weights.read": "weights", "linear.load": "model", "linear.read_dismec": "dismec",
         "linear.read_dismecpp": "dismecpp", "data.read_judgements": "data.judgements",
+        "data.read_hierarchy": "data.hierarchy",
     }  # fmt: skip
     assert public == covered.keys()
     assert set(covered.values()) < fuzz.READERS.keys()

@@ -128,7 +128,7 @@ WRONG = {
     "pair twice": ("id,label\nd1,a\nd2,a\nd1,a\n", "line 4: the label 'a' stands a second time"),
     "value": (
         "id,label,value\nd1,a,1\nd1,b,maybe\n",
-        "line 3: a value must be 0 or 1, got",
+        "line 3: a value must be 0 or 1, or ignore or ignored or -1 or unsure or [?] for a pair",
     ),
     "scores": ("id,label,score\nd1,a,0.5\n", "holds predictions, not labels"),
     "list": ("id,tags\nd1,['a' 'b']\n", "line 2: expected a list of names"),
@@ -337,3 +337,46 @@ def test_the_form_of_a_table_is_in_its_first_bytes(
     path = tmp_path / "table.txt"
     path.write_bytes(content)
     assert _tables.recognised(path) == form
+
+
+def test_a_wide_table_has_columns_of_judged_labels() -> None:
+    """A label that is only rejected has a column; rows without judgements have none."""
+    table = {
+        "id": ["a", "b", "c"], "tags": ["law;art", "art", ""], "no": ["tax", "", "art;law"],
+        "open": ["", "law;tax", ""],
+    }  # fmt: skip
+    found = data.read(table, negative="no", ignored="open")
+    assert found.label_names == ("art", "law", "tax")
+    assert found.labels.toarray().tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert found.judgements.toarray().tolist() == [[0, 0, -1], [0, 2, 2], [-1, -1, 0]]
+    assert (found.source.details["negative"], found.source.details["ignored"]) == ("no", "open")
+    one = data.read(table, ignored="open")
+    assert one.label_names == ("art", "law", "tax")
+    assert one.judgements.toarray().tolist() == [[0, 0, 0], [0, 2, 2], [0, 0, 0]]
+    assert data.read(table).judgements is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"negative": "none"}, "no column 'none' .asked for by negative."),
+        ({"negative": "no", "ignored": "no"}, "one column cannot be id, text and labels at once"),
+        ({"negative": "no", "ignored": "open"}, "row 1: the label 'tax' is both negative and"),
+        ({"negative": "no", "layout": "long"}, "a long table has no columns of negative labels"),
+    ],
+)
+def test_judged_columns_that_cannot_be_meant(options: dict[str, str], message: str) -> None:
+    table = {"id": ["a", "b"], "tags": ["law", "art"], "no": ["", "tax"], "open": ["", "tax"]}
+    with pytest.raises(ValueError, match=message):
+        data.read(table, **options)
+
+
+def test_a_third_value_of_a_long_table_ignores_the_pair(tmp_path: Path) -> None:
+    text = "id,label,value\na,law,1\na,art,ignore\nb,art,1\nb,law,0\nb,tax,?\n"
+    found = data.read(put(tmp_path, text))
+    assert found.label_names == ("art", "law", "tax")
+    assert found.labels.toarray().tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert found.judgements.toarray().tolist() == [[2, 0, 0], [0, 0, 2]]
+    assert (
+        data.read(put(tmp_path, text.replace("ignore", "0").replace("?", "0"))).judgements is None
+    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom, norm
+from scipy.stats import t as student_t
 
 from tests.helpers.diagnoses import L, planted, rng
 from unmask import data
 from unmask.diagnosis import TestKind, dependence
+from unmask.diagnosis.score_statistic import row_correlation
 from unmask.propensity.audit import residuals
 
 
@@ -28,19 +30,31 @@ def arrangements() -> tuple[sp.csr_array, list[sp.csr_array]]:
 
 
 def test_number_of_labels_score_has_the_stated_mean_and_variance() -> None:
-    """Over all arrangements of kept entries: mean 0, variance as the test computes it."""
+    """Over all arrangements of kept entries: mean 0, variance as the test computes it.
+
+    Where labels of a row are kept or lost together, products of two of them are added.
+    """
     true, ways = arrangements()
     log_size = np.log(np.diff(true.indptr))
-    scores = []
-    for kept in ways:
-        e = residuals(kept, true).toarray()
-        scores.append(float((e * log_size[:, None]).sum()))
+    dense = true.toarray()
+    centred = (log_size[:, None] - (log_size @ dense) / dense.sum(axis=0)) * dense
+    scores = [float((residuals(kept, true).toarray() * centred).sum()) for kept in ways]
     assert np.mean(scores) == pytest.approx(0, abs=1e-12)
 
+    spread = np.sqrt([1 / 3, 1 / 3, 0])  # of 2 in 4, of 1 in 3, and of a label that one row has
+    scaled = centred * spread
+    np.testing.assert_allclose((scaled**2).sum(), np.var(scores))
+    products = sum(
+        scaled[i, j] * scaled[i, k] for i in range(4) for j, k in permutations(range(3), 2)
+    )
+    correlations = []
     for kept, score in zip(ways, scores, strict=True):
-        found = dependence.on_number_of_labels(residuals(kept, true))
-        expected = 2 * norm.sf(abs(score) / np.std(scores))
-        assert found.p_value == pytest.approx(expected, rel=1e-6)
+        left = residuals(kept, true)
+        correlations.append(row_correlation(left))
+        variance = np.var(scores) + max(0.0, correlations[-1]) * products
+        expected = 2 * student_t.sf(abs(score) / np.sqrt(variance), 3)
+        assert dependence.on_number_of_labels(left).p_value == pytest.approx(expected, rel=1e-6)
+    assert min(correlations) < 0 < max(correlations) <= 1
 
 
 def test_row_statistic_averages_to_its_single_terms() -> None:

@@ -235,3 +235,17 @@ def test_groups_split_what_was_observed_in_half() -> None:
     parts = dict(feasibility.groups(labels, np.array([0.9, 0.2, 0.5, 0.3])))
     assert [group.tolist() for group in parts.values()] == [[True] * 4, [False, True, False, True]]
     assert len(dict(feasibility.groups(labels, np.full(4, 0.3)))) == 1
+
+
+def test_beyond_all_replicates_the_tail_is_a_gamma_with_their_moments() -> None:
+    replicates = np.array([1.0, 2.0, 3.0, 6.0])
+    assert feasibility._tail(5.0, np.empty(0)) == 1.0
+    assert feasibility._tail(3.0, replicates) == pytest.approx(3 / 5)  # as many, and itself
+    assert feasibility._tail(6.0, replicates) == pytest.approx(2 / 5)
+    mean, variance = 3.0, 3.5
+    beyond = gamma.sf(20.0, mean**2 / variance, scale=variance / mean)
+    assert feasibility._tail(20.0, replicates) == pytest.approx(beyond)
+    assert feasibility._tail(6.1, replicates) == pytest.approx(
+        min(1 / 5, gamma.sf(6.1, mean**2 / variance, scale=variance / mean))
+    )
+    assert feasibility._tail(9.0, np.full(3, 2.0)) == pytest.approx(1 / 4)  # all the same

@@ -8,12 +8,14 @@ from math import comb
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import nchypergeom_fisher
 
 from tests.helpers.diagnoses import L, planted
 from unmask import data
 from unmask.diagnosis import diagnose, recording
 from unmask.diagnosis.kinds import TestKind
 from unmask.propensity import MaskModel
+from unmask.propensity.row_effort import normal
 
 
 def test_the_chance_of_wrong_labels_is_binomial() -> None:
@@ -21,6 +23,34 @@ def test_the_chance_of_wrong_labels_is_binomial() -> None:
     below = sum(comb(40, x) * 0.01**x * 0.99 ** (40 - x) for x in range(3))
     assert test.p_value == pytest.approx(1 - below)
     assert recording.spurious(0, 40).p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("kept_rows", "pull"),
+    [
+        ([10, 0, 10, 0], 0.5),  # as different as can be: the least
+        ([5, 5, 5, 5], 4.0),  # alike: the most
+        ([9, 1, 8, 2], (1 / 2 - 130 / 360) / (130 / 360 - 1 / 4)),  # Σ k (k − 1) = 130
+    ],
+)
+def test_rates_of_labels_are_drawn_together_the_less_the_more_they_differ(
+    kept_rows: list[int], pull: float
+) -> None:
+    """Four labels, of ten rows each, half of them kept overall."""
+    kept = (np.arange(10)[:, None] < np.array(kept_rows)).astype(np.float32)
+    rates = recording.pooled_rates(sp.csr_array(kept), sp.csr_array(np.ones_like(kept)))
+    assert rates == pytest.approx((np.array(kept_rows) + pull / 2) / (10 + pull))
+
+
+def test_rows_of_rare_labels_are_not_taken_for_unannotated_ones() -> None:
+    """Labels of p = 0.95 and 0.1 in turn, masks independent: 10 audits of 300 rows."""
+    p = np.where(np.arange(L) % 2, 0.95, 0.1)
+    below = []
+    for seed in range(10):
+        true_labels = planted(300, seed)
+        kept = data.hide(true_labels, p, seed=seed)
+        below.append(recording.unannotated(sp.csr_array(kept), true_labels).p_value < 0.05)
+    assert sum(below) <= 2
 
 
 def test_closure_agrees_with_counting_arrangements() -> None:
@@ -37,9 +67,58 @@ def test_closure_agrees_with_counting_arrangements() -> None:
     assert test.values["closed"] == test.values["pairs"] == 1
 
 
+def test_the_chance_of_both_for_any_odds_ratio() -> None:
+    """Against scipy; and the odds ratio of row effort by its definition."""
+    both, rows, first, second = np.array([[6.0, 3], [20, 9], [9, 5], [8, 4]])
+    for ratio in (1.0, 2.5, 40.0):
+        expected = [
+            nchypergeom_fisher.sf(b - 1, r, f, s, ratio)
+            for b, r, f, s in zip(both, rows, first, second, strict=True)
+        ]
+        found = recording.at_least(both, rows, first, second, np.full(2, ratio))
+        assert found == pytest.approx(expected, rel=1e-9)
+    effort = normal(0.5, 0.1)
+    p, q = np.array([0.3]), np.array([0.6])
+    by_point = 0.9 * np.array(effort.weights) @ np.column_stack(
+        [effort.propensities(p), effort.propensities(q),
+         effort.propensities(p) * effort.propensities(q)]
+    )  # fmt: skip
+    first_kept, second_kept, joint = by_point
+    odds = joint * (1 - first_kept - second_kept + joint)
+    odds /= (first_kept - joint) * (second_kept - joint)
+    assert recording.odds_ratio(effort, p, q) == pytest.approx([odds])
+    assert recording.odds_ratio(normal(0.0), p, q) == pytest.approx([1.0])
+
+
+@pytest.mark.parametrize(("closes", "found"), [(False, False), (True, True)])
+def test_rows_of_little_effort_are_no_closed_hierarchy(closes: bool, found: bool) -> None:
+    """Labels 0 … 4 imply 5 … 9, and the others show how much effort there is."""
+    rng = np.random.default_rng(2)
+    true = (rng.random((400, 20)) < 0.3).astype(np.float32)
+    true[:, 5:10] = np.maximum(true[:, 5:10], true[:, :5])
+    mask = MaskModel(np.full(20, 0.5), row_effort=0.8)
+    kept = data.hide(sp.csr_array(true), mask, seed=4).toarray()
+    if closes:
+        kept[:, 5:10] = np.maximum(kept[:, 5:10], kept[:, :5])
+    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    assert test.values["row_effort"] > 0.5
+    assert (test.p_value < 1e-3) == found
+
+
 def test_without_implied_labels_there_is_no_test_of_closure() -> None:
     true = sp.csr_array(np.array([[1, 0], [0, 1]] * 6, dtype=np.float32))
     assert list(recording.closure(true, true)) == []
+
+
+def test_closure_speaks_of_a_pair_that_was_kept_at_all() -> None:
+    """Label 0 implies 1 and is never kept; label 2 implies 3 and is kept where 3 is not."""
+    alone, both = np.tile([0.0, 1.0], (2, 1)), np.ones((6, 2))
+    true = sp.csr_array(np.kron(np.eye(2), np.vstack([both, alone])))
+    kept = np.zeros(true.shape)
+    kept[:3, 1] = kept[8:11, 2] = kept[11:14, 3] = 1
+    (test,) = recording.closure(sp.csr_array(kept), true)
+    assert (test.p_value, test.values["label"], test.values["other_label"]) == (1.0, 2, 3)
+    assert (test.values["kept_with"], test.values["kept_without"]) == (0.0, 1.0)
 
 
 def test_a_closed_hierarchy_is_found() -> None:

@@ -12,7 +12,12 @@ from scipy.stats import chi2
 from tests.helpers.diagnoses import planted, rng
 from unmask import data
 from unmask.diagnosis import diagnose
-from unmask.diagnosis.score_statistic import ranks_within_labels, score_test
+from unmask.diagnosis.score_statistic import (
+    expected_products,
+    ranks_within_labels,
+    row_correlation,
+    score_test,
+)
 from unmask.predictions import TopK
 from unmask.propensity.audit import residuals
 from unmask.propensity.score_slope import scores_of
@@ -46,17 +51,43 @@ def test_the_statistic_uses_the_variance_over_all_arrangements(columns: int) -> 
 
 
 def test_labels_of_a_row_that_share_a_fate_make_the_test_more_careful() -> None:
-    """By rows: never less variance; the same rows twice, kept alike, are no more evidence."""
-    left = residuals(arrangements()[3], TRUE)
-    x = rng(2).standard_normal(TRUE.nnz)
-    assert score_test(left, x, by_row=True).p_value >= score_test(left, x).p_value
-    one = sp.csr_array(np.where(rng(3).random((60, 1)) < 0.5, 0.5, -0.5))
+    """The same label twenty times, always kept alike, is no more evidence than once."""
+    kept = (rng(3).random((60, 1)) < 0.5).astype(np.float64)
+    one = sp.csr_array(kept - kept.mean())
     copies = sp.csr_array(np.repeat(one.toarray(), 20, axis=1))
     by_row = rng(4).standard_normal(60)
-    alone = score_test(one, by_row).p_value
+    alone = score_test(one, by_row, by_row=True).p_value
     together = score_test(copies, np.repeat(by_row, 20), by_row=True).p_value
-    assert together == pytest.approx(alone, rel=0.2)
+    assert row_correlation(copies) == pytest.approx(1)
+    assert together == pytest.approx(alone)
     assert score_test(copies, np.repeat(by_row, 20)).p_value < alone**2
+
+
+def test_products_of_two_labels_have_the_mean_of_their_correlation() -> None:
+    """Over all masks of rows that are careful or not: Σ e_ij e_ik = r · `expected_products`."""
+    true = sp.csr_array(np.array([[1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 0]], dtype=np.float32))
+    careful, careless = np.array([0.9, 0.7, 0.8]), np.array([0.3, 0.1, 0.2])
+    p = (careful + careless) / 2
+    covariance = np.outer(careful - p, careful - p)
+    spread = np.sqrt(p * (1 - p))
+    correlation = covariance / np.outer(spread, spread)
+    r = correlation[0, 2]
+    np.testing.assert_allclose(correlation[[0, 0, 1], [1, 2, 2]], r, rtol=0.05)
+    weights = np.where(np.eye(3) > 0, 0, covariance / r)  # what stands for s_j s_k, exactly
+    entries = np.argwhere(true.toarray() > 0)
+    mean = 0.0
+    for efforts in product((True, False), repeat=4):
+        for fates in product((0.0, 1.0), repeat=len(entries)):
+            chance, kept = 0.5**4, np.zeros(true.shape)
+            for (i, j), fate in zip(entries, fates, strict=True):
+                rate = careful[j] if efforts[i] else careless[j]
+                chance *= rate if fate else 1 - rate
+                kept[i, j] = fate
+            left = residuals(sp.csr_array(kept), true).toarray()
+            mean += chance * ((left.sum(axis=1) ** 2).sum() - (left**2).sum())
+    flat = np.sqrt(weights[0, 1] * weights[0, 2] / weights[1, 2])
+    factors = np.array([flat, weights[0, 1] / flat, weights[0, 2] / flat])
+    assert mean == pytest.approx(r * expected_products(residuals(true, true), factors))
 
 
 def test_nothing_varies_nothing_is_found() -> None:

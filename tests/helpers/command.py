@@ -9,13 +9,21 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 from unittest import mock
 
-from unmask.cli import main
+import pytest
+
+from unmask.cli import main, output
 
 PYTHON = re.compile(
     r"(?<![\w-])(?!NAME=)[a-z_]+=(?!=)"  # an argument, such as part='train'
     r"|`(?!unmask )[a-z_]+\.[a-z_]+`"  # a function without its package, such as `data.read`
 )
 """What no message of a command should name: arguments and functions of Python."""
+
+
+def of_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Let commands write lines of so many characters, whatever was imported before."""
+    for console in (output.results, output.messages, output.progress_console):
+        monkeypatch.setattr(console, "_width", width)
 
 
 class Result(NamedTuple):

@@ -10,7 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from unmask import data, diagnosis, linear, losses, metrics, operator, propensity, weights
+from unmask import (
+    audit,
+    data,
+    diagnosis,
+    linear,
+    losses,
+    metrics,
+    missing,
+    operator,
+    propensity,
+    tree,
+    tuning,
+    weights,
+)
 from unmask.predictions import TopK
 
 METRICS = ["P@3", "R@3", "nDCG@3", "F1@3", "PSP@3"]
@@ -55,6 +68,10 @@ def _size(sets: np.ndarray, row: int) -> np.ndarray:
 MODEL = linear.train(GIVEN["features"], GIVEN["labels"], RECIPE, propensity=GIVEN["p"])[0]
 
 
+TREE_RECIPE = tree.TreeRecipe(correction="counts", n_trees=1, arity=2, leaf=4)
+TREE = tree.train(GIVEN["features"], GIVEN["labels"], TREE_RECIPE, propensity=GIVEN["p"])
+
+
 PLAIN = weights.vanilla(GIVEN["labels"])
 
 
@@ -64,7 +81,38 @@ HALF = data.hide(GIVEN["labels"], GIVEN["p"], seed=1)
 Inputs = dict[str, Any]
 
 
+PLAN = audit.plan(TopK.from_scores(GIVEN["scores"], 3), GIVEN["labels"], budget=20)
+JUDGED = audit.from_rows(PLAN, np.ones((20, 12)))
+
+
+def _findings(made: missing.Findings) -> Any:
+    return made.rows, made.labels, made.probability, made.by_row
+
+
+def _completion(made: linear.Completion) -> Any:
+    return made.probabilities.toarray(), made.weights.pos.toarray()
+
+
 CALLS: dict[str, Callable[[Inputs], Any]] = {
+    "missing.find": lambda g: _findings(missing.find(abs(GIVEN["scores"]), g["labels"], g["p"])),
+    "missing.join": lambda g: missing.join(
+        g["scores"], g["labels"], g["p"]
+    ).probabilities.toarray(),
+    "missing.measure": lambda g: (
+        missing.measure(
+            missing.find(abs(GIVEN["scores"]), GIVEN["labels"], GIVEN["p"]), JUDGED, g["labels"]
+        ).precision
+    ),
+    "missing.rehearse": lambda g: (
+        missing.rehearse(lambda *_: abs(GIVEN["scores"]), g["labels"], g["p"], share=0.5).precision
+    ),
+    "missing.posterior": lambda g: missing.posterior(abs(GIVEN["scores"]), g["p"]),
+    "missing.suspicious": lambda g: _findings(
+        missing.suspicious(abs(GIVEN["scores"]), g["labels"], g["p"])
+    ),
+    "linear.completion": lambda g: _completion(
+        linear.completion(g["features"], g["labels"], g["p"], linear.Recipe("logistic", C=0.1))
+    ),
     "data.hide": lambda g: data.hide(g["labels"], g["p"], seed=0).toarray(),
     "data.idf": lambda g: data.idf(g["features"]),
     "data.tfidf": lambda g: data.tfidf(g["features"], np.ones(40)).toarray(),
@@ -126,6 +174,10 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
             replicates=50,
         )
     ),
+    "metrics.curve": lambda g: metrics.curve(g["scores"], g["labels"], g["p"]).f1,
+    "metrics.reliability": lambda g: (
+        metrics.reliability(_floats(g["scores"]) / 2 + 0.5, g["labels"], g["p"]).true
+    ),
     "metrics.jain_around": lambda g: [m.values for m in metrics.jain_around(g["labels"]).values()],
     "metrics.jain_grid": lambda g: [m.values for m in metrics.jain_grid(g["labels"]).values()],
     "metrics.label_counts": lambda g: [
@@ -151,8 +203,27 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "linear.probabilities": lambda g: linear.probabilities(MODEL, g["features"]),
     "linear.scores": lambda g: linear.scores(MODEL, g["features"]),
     "linear.predict_top": lambda g: linear.predict_top(MODEL, g["features"], 3).labels,
+    "tuning.tune": lambda g: [
+        tried.judged.value
+        for tried in tuning.tune(
+            g["features"], g["labels"], g["p"], "P@2", losses=["logistic"], costs=[0.01], tau=[1.0]
+        ).table
+    ],
+    "tuning.tune_tree": lambda g: [
+        tried.value
+        for tried in tuning.tune_tree(
+            g["features"], g["labels"], g["p"], "P@2", losses=["logistic"], costs=[0.1]
+        ).table
+    ],
     "linear.train": lambda g: (
         linear.train(g["features"], g["labels"], RECIPE, propensity=g["p"])[0].weights
+    ),
+    "tree.predict_top": lambda g: tree.predict_top(TREE, g["features"], 3).labels,
+    "tree.predict_unseen": lambda g: (
+        tree.predict_unseen(TREE, g["features"], g["labels"], 3, propensity=g["p"], seed=0).labels
+    ),
+    "tree.train": lambda g: (
+        tree.train(g["features"], g["labels"], TREE_RECIPE, propensity=g["p"]).trees[0].parts[0][0]
     ),
     "diagnosis.diagnose": lambda g: [
         (f.severity, f.evidence) for f in diagnosis.diagnose(g["labels"], g["p"]).findings

@@ -97,7 +97,7 @@ DAMAGE = {
     ),
     "a shard twice": (
         lambda f: _edit(f, lambda h: h["shards"].append(h["shards"][0])),
-        "names a shard twice",
+        "names a file twice",
     ),
     "shards too many": (
         lambda f: _edit(f, lambda h: h.update(labels=32)),
@@ -202,15 +202,15 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) 
 def test_a_shard_that_the_disk_shows_late_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import files
+    from unmask.linear import folders
 
-    intact, asked = files.intact, list[float]()
+    intact, asked = folders.intact, list[float]()
 
     def late(*shard: Any) -> bool:
         asked.append(time.monotonic())
         return asked[-1] > asked[0] + 1.0 and intact(*shard)
 
-    monkeypatch.setattr(files, "intact", late)
+    monkeypatch.setattr(folders, "intact", late)
     train_to(tmp_path, X, Y)
     assert len(asked) > 1
     assert load(tmp_path).n_labels == 70

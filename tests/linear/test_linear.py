@@ -68,6 +68,7 @@ SINGLE_LABEL = {
     "check_classifiers_train",
     "check_supervised_y_2d",
     "check_sample_weights_not_an_array",
+    "check_sample_weights_pandas_series",
     "check_sample_weights_shape",
     "check_sample_weights_not_overwritten",
     "check_classifiers_one_label_sample_weights",
@@ -342,13 +343,15 @@ def test_bibtex_reaches_the_published_precision(real_data: Path) -> None:
 
 @pytest.mark.parametrize("field", fields(Recipe), ids=lambda field: field.name)
 def test_the_recipe_says_the_defaults_of_estimator_and_command(field):
-    from unmask.cli.linear import train as command
+    from unmask.cli.train import train as command
 
     estimator = inspect.signature(LinearClassifier.__init__).parameters
     assert estimator[field.name].default == field.default
     options = inspect.signature(command).parameters
     name = {"C": "cost"}.get(field.name, field.name)
-    if name != "max_iter":  # the command has no option for it
+    if name == "correction":
+        assert options[name].default is None  # by what is stated of the propensities
+    elif name != "max_iter":  # the command has no option for it
         assert options[name].default == field.default
 
 

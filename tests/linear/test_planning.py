@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import parallel
-from unmask.linear import Recipe, plan, planning
+from unmask.linear import Recipe, blocks, plan, planning
 from unmask.linear.problem import prepare
 from unmask.weights import Weights
 
@@ -130,3 +131,24 @@ def test_blocks_are_halved_down_to_what_is_solved_together() -> None:
         planning.refuse_small(joint, 512, room)
     for count, words in ((9_990_000_000, "10 GB"), (10_000_000_000, "10 GB"), (2**41, "2,199 GB")):
         assert planning.gigabytes(count) == words
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "size"),
+    [
+        (10, 100, 96), (10, 6_144, 96), (10, 12_800, 200), (10, 20_480, 320), (10, 32_768, 512),
+        (10, 1_000_000, 512), (2**20 - 1, 1_000_000, 64), (2**24 - 1, 1_000_000, 8),
+    ],
+)  # fmt: skip
+def test_a_block_is_a_64th_of_the_labels_within_limits(
+    features: int, labels: int, size: int
+) -> None:
+    """From 96 to 512 labels, rounded to lanes, with at most 256 MB of weights."""
+    problem: Any = SimpleNamespace(shape=(5, features, labels), recipe=Recipe("logistic"))
+    made = blocks.block_labels(problem)
+    assert made == max(blocks.LANES, round(size / blocks.LANES) * blocks.LANES)
+    assert blocks.block_labels(problem, 7) == 7
+    softmax: Any = SimpleNamespace(
+        shape=(5, features, labels), recipe=Recipe("softmax", reduction="pal")
+    )
+    assert blocks.block_labels(softmax) == labels

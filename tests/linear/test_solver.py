@@ -259,13 +259,14 @@ def test_lane_formulas_are_those_of_losses(kind: int, name: str) -> None:
     rows = -(-len(SCORES) // kernels.BLOCK)
     z = np.resize(SCORES, (rows, kernels.BLOCK)).astype(np.float32)
     slope, curve = np.zeros_like(z), np.zeros_like(z)
-    kernels.differentiate(kind, 1.0, z, slope, curve)
+    weight = np.ones(rows, dtype=np.float32)
+    kernels.differentiate(kind, 1.0, z, weight, slope, curve)
     exact = z.astype(np.float64)
     np.testing.assert_allclose(slope, form.slope(exact, 0), rtol=1e-6, atol=1e-30)
     np.testing.assert_allclose(curve, form.curvature(exact, 0), rtol=1e-6, atol=1e-30)
     sums, one = np.zeros((6, kernels.BLOCK)), np.ones((1, kernels.BLOCK), dtype=np.float32)
     for group in range(4):
-        kernels.along(kind, z, z, 0 * one, 0 * one, group, sums)
+        kernels.along(kind, z, z, weight, 0 * one, 0 * one, group, sums)
     np.testing.assert_allclose(sums[0], form.value(exact, 0).sum(0), rtol=1e-6)
     for s in (-50.0, -1.0, 0.0, 0.3, 40.0):
         wanted = [float(f(s, 0)) for f in (form.value, form.slope, form.curvature)]
@@ -288,10 +289,10 @@ def test_linear_difference_of_the_smooth_losses() -> None:
 def test_hinge_formulas_are_those_of_losses() -> None:
     form = losses.get("squared_hinge")
     z, u = np.linspace(-3, 3, 41), RNG.standard_normal(41)
-    pos, neg = RNG.random(20), RNG.random(20)
+    pos, neg = RNG.random(20), RNG.random(41)
     f, gt, gs, _, _, hss = hinge_kernels._along(z, u, pos, neg, 41, 0.7, -0.1)
     v = z + 0.7 * u - 0.1
-    a, b = np.r_[pos, np.zeros(21)], np.r_[neg, np.ones(21)]
+    a, b = np.r_[pos, np.zeros(21)], neg
     slope = a * form.slope(v, 1) + b * form.slope(v, 0)
     curve = a * form.curvature(v, 1) + b * form.curvature(v, 0)
     assert f == pytest.approx((a * form.value(v, 1) + b * form.value(v, 0)).sum())
@@ -304,7 +305,7 @@ def test_lane_exponential_and_logarithm_against_mpmath() -> None:
     mpmath = pytest.importorskip("mpmath")
     z = np.resize(np.float32([-87, -30, -1e-3, 0, 1e-6, 0.5, 20, 87]), (1, kernels.BLOCK))
     slope, curve = np.zeros_like(z), np.zeros_like(z)
-    kernels.differentiate(0, 1.0, z, slope, curve)
+    kernels.differentiate(0, 1.0, z, np.ones(1, dtype=np.float32), slope, curve)
     wanted = [float(1 / (1 + mpmath.exp(-mpmath.mpf(float(v))))) for v in z[0]]
     np.testing.assert_allclose(slope[0], wanted, rtol=5e-7)
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unmask import LinearClassifier, data, linear
+from unmask import LinearClassifier, data, linear, weights
 from unmask.linear.targets import read_targets, shown
 
 ROWS = data.synthetic.planted(60, n_features=20, n_labels=4, seed=1)
@@ -215,3 +215,54 @@ def test_frames_come_back_as_frames_and_without_one_as_numbers() -> None:
     targets.frame = None
     np.testing.assert_array_equal(shown(chosen, targets, None), [[1, 0], [1, 1]])
     assert shown(chosen, targets, "labels") == [["a"], ["a", "b"]]
+
+
+JUDGED = np.random.default_rng(3).choice([0, 0, 0, 1, -1, 2], DENSE.shape).astype(np.float32)
+OBSERVED = data.Dataset(None, DENSE, label_names=NAMES, judgements=JUDGED)
+P = np.array([0.4, 0.5, 0.6, 0.9])
+
+
+@pytest.mark.parametrize("correction", ["vanilla", "unbiased"])
+def test_judgements_reach_the_loss(correction: str) -> None:
+    """Label by label, the model of the rows that count, with what was verified for the truth.
+
+    A row that is ignored for a label is left out, a verified label has propensity 1, and a
+    verified negative is no label.
+    """
+    form = {"correction": correction, "C": 2.0, "tol": 1e-9}
+    p = None if correction == "vanilla" else P
+    whole = LinearClassifier("logistic", **form).fit(X, OBSERVED, propensity=p)
+    assert whole.classes_.tolist() == list(NAMES)
+    truth = np.where(JUDGED == 0, DENSE, JUDGED == 1)
+    entry_p = np.where(JUDGED == 1, 1.0, P)
+    for label in range(4):
+        used = JUDGED[:, label] != 2
+        own = truth[used][:, [label]]
+        known = None if p is None else sp.csr_array(own * entry_p[used][:, [label]])
+        alone = LinearClassifier("logistic", **form).fit(X[used], own, propensity=known)
+        np.testing.assert_allclose(whole.coef_[label], alone.coef_[0], atol=1e-4)
+    plain = LinearClassifier("logistic", **form).fit(X, DENSE, propensity=p)
+    assert np.abs(plain.coef_ - whole.coef_).max() > 0.05
+
+
+def test_judgements_come_with_a_data_set_or_beside_the_labels() -> None:
+    whole = LinearClassifier("logistic").fit(X, OBSERVED)
+    for labels in (LISTS, DENSE, data.Dataset(None, DENSE, judgements=-JUDGED * (JUDGED != 2))):
+        beside = LinearClassifier("logistic").fit(X, labels, judgements=JUDGED)
+        assert np.array_equal(whole.coef_, beside.coef_)
+    with pytest.raises(ValueError, match="judgements"):
+        LinearClassifier("logistic").fit(X, DENSE, judgements=JUDGED[:-1])
+    made = weights.vanilla(OBSERVED)
+    with pytest.raises(ValueError, match="already say what every pair counts"):
+        LinearClassifier("logistic", correction=made).fit(X, DENSE, judgements=JUDGED)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.5])
+def test_judged_rows_are_weighted(unit: float) -> None:
+    """Weights 2 and 0 are two rows and none; halves of them the same at half the cost."""
+    counts = np.r_[np.full(20, 2.0), np.zeros(10), np.ones(30)]
+    rows = np.repeat(np.arange(60), counts.astype(int))
+    repeated = LinearClassifier("logistic", tol=1e-9).fit(X[rows], OBSERVED.take(rows))
+    weighted = LinearClassifier("logistic", C=1 / unit, tol=1e-9)
+    weighted.fit(X, OBSERVED, sample_weight=unit * counts)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)

@@ -111,7 +111,9 @@ def test_gradient_equals_autograd_and_finite_differences(name, weigh):
     scores, w = random_batch(weigh=weigh)
     given_gradient = losses.gradient(name, scores, w)
     tensor = torch.tensor(scores, requires_grad=True)
-    seen = losses.Observed(*(torch.as_tensor(a) for a in vars(losses.observed(w)).values()))
+    rectangles = losses.observed(w)
+    arrays = rectangles.index, rectangles.pos, rectangles.cut
+    seen = losses.Observed(*(torch.as_tensor(array) for array in arrays))
     value = losses._loss.rows(LOSSES[name], tensor, seen)
     value.sum().backward()
     np.testing.assert_allclose(value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12)

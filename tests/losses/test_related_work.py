@@ -27,6 +27,10 @@ EXAMPLES = {
     "class_conditional per label": related_work.class_conditional(
         losses.squared_error, flip_positive=np.linspace(0, 0.8, 6), flip_negative=0.1
     ),
+    "observed_likelihood": related_work.observed_likelihood(0.4),
+    "observed_likelihood per label": related_work.observed_likelihood(
+        [0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
+    ),
     "non_negative": related_work.non_negative(),
     "large_loss_rejection": related_work.large_loss_rejection(epoch=5, percent=5.0),
     "large_loss_rejection first": related_work.large_loss_rejection(epoch=1),
@@ -87,6 +91,8 @@ def test_only_mixtures_of_proper_losses_and_plain_ones_are_proper():
         "class_conditional",
         "class_conditional per label",
         "large_loss_rejection first",
+        "observed_likelihood",
+        "observed_likelihood per label",
     }
 
 
@@ -291,3 +297,34 @@ def test_doors():
         related_work.hill(gamma=0.5)
     with pytest.raises(ValueError, match="only one-vs-all losses can be wrapped; softmax is pal"):
         related_work.non_negative(losses.softmax)
+
+
+def test_observed_likelihood_is_that_of_what_was_observed():
+    scores, p = np.linspace(-6, 6, 25)[:, None] * np.ones(3), np.array([0.2, 0.7, 1.0])
+    loss = related_work.observed_likelihood(p)
+    chance = p / (1 + np.exp(-scores))
+    np.testing.assert_allclose(loss.value(scores, 1), -np.log(chance), rtol=1e-12)
+    np.testing.assert_allclose(loss.value(scores, 0), -np.log(1 - chance), rtol=1e-9)
+    assert (loss.value(scores, 0)[:, :2] <= -np.log(1 - p[:2])).all()
+    described = loss.describe("vanilla")
+    assert described.bounded_below
+    assert not described.convex
+    complete = related_work.observed_likelihood(1.0)
+    np.testing.assert_allclose(
+        complete.value(scores, 0), losses.logistic.value(scores, 0), rtol=1e-12
+    )
+    assert complete.describe("vanilla").convex
+
+
+def test_the_optimum_of_observed_likelihood_is_the_log_odds_of_true_labels():
+    """In expectation over the mask: −r p ln P(1) − (1 − r p) ln P(0) is least at s = logit r."""
+    loss, r, p = related_work.observed_likelihood(0.3), 0.4, 0.3
+    slope = r * p * loss.slope(np.log(r / (1 - r)), 1)
+    slope += (1 - r * p) * loss.slope(np.log(r / (1 - r)), 0)
+    assert abs(float(slope)) < 1e-15
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.2, [0.5, -0.1]])
+def test_observed_likelihood_needs_propensities(wrong):
+    with pytest.raises(ValueError, match="propensities must lie in"):
+        related_work.observed_likelihood(wrong)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from unmask import TopK
+from unmask import LabelSets, TopK, evaluate
 from unmask.metrics import label_counts
+from unmask.metrics.by_label import label_rankings
 
 TRUE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
 TOP = TopK.from_scores([[3.0, 2, 1], [3, 1, 2], [1, 2, 3], [2, 3, 1]], k=2)
@@ -48,3 +50,58 @@ def test_shapes_must_fit() -> None:
         label_counts(TOP, TRUE[:2], P)
     with pytest.raises(ValueError, match="label 2, but the 2 labels are 0 … 1"):
         label_counts(TOP, TRUE[:, :2], P[:2])
+
+
+def test_no_precision_exceeds_one() -> None:
+    """Chance above 1 is 1; a whole interval above 1 refutes the label; a refuted run all of them.
+
+    Of 60 predicted rows, 20, 24 and 48 show the label: by p = 0.5, 0.4 and 0.4 that is a precision
+    of 2/3, 1 and 2, whose interval (Wilson 0.682 … 0.882, by p) begins at 1.70.
+    """
+    observed = (np.arange(60)[:, None] < [20, 24, 48]).astype(int)
+    top = TopK(np.tile([0, 1, 2], (60, 1)), np.tile([3.0, 2.0, 1.0], (60, 1)))
+    counts = label_counts(top, observed, [0.5, 0.39, 0.4])
+    columns = counts.columns()
+    assert columns["precision@3"] == [pytest.approx(2 / 3, rel=1e-5), 1.0, None]
+    share, z2 = 24 / 60, norm.ppf(0.975) ** 2
+    centre = (share + z2 / 120) / (1 + z2 / 60)
+    half = np.sqrt(share * (1 - share) * z2 / 60 + z2**2 / 14400) / (1 + z2 / 60)
+    assert columns["precision@3_low"][1] == pytest.approx((centre - half) / 0.39, rel=1e-5)
+    assert columns["precision@3_high"] == [pytest.approx(0.918, abs=1e-3), 1.0, None]
+    assert columns["precision@3_low"][2] is None
+    refuted = replace(counts, refuted=True).columns()
+    assert refuted["precision@3"] == refuted["precision@3_high"] == [None, None, None]
+    assert refuted["recall@3"] == columns["recall@3"] == [1.0, 1.0, 1.0]
+
+
+def test_sets_are_counted_without_places() -> None:
+    sets = LabelSets(np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]))
+    counts = label_counts(sets, TRUE, np.ones(3))
+    columns = counts.columns()
+    assert (columns["predicted"], columns["hits"]) == ([2, 2, 1], [2, 1, 0])
+    assert columns["recall"] == [
+        pytest.approx(2 / 3, rel=1e-5),
+        pytest.approx(1 / 3, rel=1e-5),
+        None,
+    ]
+    assert columns["precision"] == [1.0, 0.5, 0.0]
+    assert (counts.k, list(counts.to_dicts()[0])) == (0, list(columns))
+
+
+def test_rankings_of_labels_are_those_of_evaluations_of_each() -> None:
+    """AP and AUC; a label never recorded has none, nor one that its propensity puts above 1."""
+    rng = np.random.default_rng(0)
+    p = np.array([0.8, 0.6, 0.5, 0.3])
+    true = (rng.random((400, 4)) < [0.3, 0.2, 0.0, 0.4]).astype(int)
+    scores = 0.2 * true + rng.random((400, 4))
+    labels = true * (rng.random((400, 4)) < [0.8, 0.6, 0.5, 1.0])
+    scores[:, 3] = labels[:, 3]
+    made = label_rankings(scores, labels, p, names=["a", "b", "c", "d"]).columns()
+    tables = evaluate(scores, labels, p, metrics=["mAP", "macro-AUC"], by="label")
+    for column, metric in (("average_precision", "mAP"), ("AUC", "macro-AUC")):
+        for j in (0, 1):
+            each = tables[str(j)][metric, "unbiased"]
+            assert made[column][j] == pytest.approx(each.value, rel=1e-5)
+            assert 0 <= made[f"{column}_low"][j] < made[column][j] < made[f"{column}_high"][j] <= 1
+    assert made["average_precision"][2:] == [None, None]
+    assert (made["label"], made["rows"][2]) == (["a", "b", "c", "d"], 0)

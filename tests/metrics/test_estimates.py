@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -134,6 +133,14 @@ def test_where_nothing_is_found_nothing_speaks_for_noise() -> None:
     assert (each.value, each.details) == (0, {"tau": 0})
 
 
+def test_tempered_values_stay_in_the_range_of_the_metric() -> None:
+    top, labels = one_top([[0]] * 40), [[1, 0]] * 40
+    assert one(top, labels, [0.1, 0.5], "P@1", "unbiased").value == pytest.approx(10)
+    for tau, value in ((1.0, 1.0), (0.5, 1.0), (0.0, 1.0)):
+        assert one(top, labels, [0.1, 0.5], "P@1", "tempered", tau=tau).value == value
+    assert one(top, labels, [0.1, 0.5], "DCG@1", "tempered", tau=1.0).value <= 10
+
+
 def test_clipping_is_a_least_propensity() -> None:
     top, labels, propensity = rows_of(200)
     small = propensity / 8
@@ -194,5 +201,6 @@ def test_the_largest_value_of_a_row_is_the_unit_of_weights(
     """P@5 shares its hits among five places."""
     cell = Cell(f"{metric}@5", metric, estimator, 5, ())
     for inverse, expected in ((np.array([2.0, 6.0]), weight), (np.zeros(0), 1), (None, 1)):
-        summary: Any = SimpleNamespace(inverse=inverse)
+        nothing: Any = None
+        summary = estimates.Summary(nothing, nothing, inverse, 0.95, "normal", 2, 0, 0.01)
         assert estimates.mean_weight(cell, summary) == pytest.approx(expected)

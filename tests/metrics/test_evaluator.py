@@ -122,9 +122,7 @@ def test_sums_are_exact(values: list[float]) -> None:
     partials, largest = np.zeros((1, 3, exact.PARTIALS)), np.zeros((1, exact.LARGEST))
     for start in range(0, len(values), exact.BLOCK):
         block = np.array(values[start : start + exact.BLOCK])[None]
-        ranges = np.zeros((3, 1))
-        exact.survey(block, 0, block.size, ranges)
-        exact.add_block(block, 0, block.size, ranges, 1, partials, largest)
+        exact.add_block(block, 0, block.size, 1, partials, largest)
     assert math.fsum(partials[0, exact.SUM]) == math.fsum(values)
     assert math.fsum(partials[0, exact.SQUARES]) == math.fsum(x * x for x in values)
     assert math.fsum(partials[0, exact.ABSOLUTE]) == math.fsum(map(abs, values))
@@ -598,9 +596,15 @@ def test_contributions_take_propensities_per_entry() -> None:
         "tau": 0.5,
     }
     both = [contributions(top, labels, p, **asked) for p in (propensity, entries)]
-    assert both[0].keys() == both[1].keys() == set(
-        itertools.product(["R@3", "P@1"], ["unbiased", "vanilla", "tempered"])
-    )  # fmt: skip
+    assert (
+        both[0].keys()
+        == both[1].keys()
+        == {
+            *itertools.product(["R@3", "P@1"], ["unbiased", "vanilla", "tempered"]),
+            ("PSP@3", "normalized"),
+            ("macro-R@3", "vanilla"),
+        }
+    )
     for key, x in both[0].items():
         assert x.tolist() == both[1][key].tolist()
         assert x.mean() == pytest.approx(one(top, labels, propensity, *key, tau=0.5).value)

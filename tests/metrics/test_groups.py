@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import LabelSets, TopK, evaluate
+from unmask.metrics.verdict import Reason
 
 
 def rows(n: int, seed: int, n_labels: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -119,3 +120,100 @@ def test_groups_that_do_not_fit_are_refused() -> None:
         evaluate(sets, labels, p, metrics=["micro-P"], groups=[1] * 20, label_groups=[1] * 6)
     with pytest.raises(ValueError, match="a ranking of all labels is none of some of them"):
         evaluate(TopK.from_scores(scores, 2), labels, p, metrics=["P@1"], label_groups=[1] * 6)
+
+
+def test_groups_of_labels_may_be_an_array() -> None:
+    labels, scores, p = rows(100, seed=8)
+    names = ["head", "tail"] * 3
+    tables = [evaluate(scores, labels, p, metrics=["mAP"], label_groups=groups)
+              for groups in (names, np.array(names))]  # fmt: skip
+    assert tables[0].to_dicts() == tables[1].to_dicts()
+
+
+def test_a_label_that_was_hardly_observed_is_a_small_group() -> None:
+    labels, scores, p = rows(200, seed=9)
+    labels[:, 2], labels[:, 4] = 0, 0
+    labels[:7, 4] = 1
+    sets = LabelSets.from_scores(scores, 0.5)
+    tables = evaluate(sets, labels, p, metrics=["micro-F1"], by="label")
+    small = [name for name in tables if tables[name]["micro-F1", "unbiased"].details["small"]]
+    assert small == ["2", "4"]
+    never = tables["2"]["micro-F1", "unbiased"].details
+    assert (never["observed"], never["differs"]) == (0, False)
+
+
+def test_few_rows_that_are_ranked_perfectly_are_not_certain() -> None:
+    """Nor are they called different: with nine rows all right, one of them may yet be wrong."""
+    labels, scores, p = rows(300, seed=10)
+    scores[:9] = np.where(labels[:9], 0.9, 0.1)
+    groups = ["few"] * 9 + ["rest"] * 291
+    for metric in ("mAP", "macro-AUC"):
+        each = evaluate(scores, labels, p, metrics=[metric], groups=groups)["few"][
+            metric, "vanilla"
+        ]
+        assert each.value == 1.0
+        assert each.interval[1] - each.interval[0] > 0.05
+        assert not each.details["differs"]
+
+
+def test_groups_print_one_below_the_other_with_their_marks() -> None:
+    labels, scores, p = rows(1200, seed=2)
+    groups = np.arange(1200) % 12
+    scores[groups == 7] = np.random.default_rng(3).random((100, 6))
+    groups[:8] = 99
+    sets = LabelSets.from_scores(scores, 0.5)
+    tables = evaluate(sets, labels, p, metrics=["micro-F1"], estimators=["vanilla"], groups=groups)
+    first, *lines = str(tables).splitlines()
+    assert first.split() == ["group", "rows", "micro-F1", "vanilla"]
+    marked = [line.split()[0] for line in lines[:13] if line.endswith("*")]
+    assert marked == ["7"]
+    assert "* differs from all others (false-discovery rate 5 %)" in lines
+    assert "too few rows or observed labels to say much: 99" in lines
+    assert any(line.startswith("all groups: micro-F1 by vanilla: doubtful") for line in lines)
+    assert "<caption>estimates by group</caption>" in tables._repr_html_()
+    assert tables.to("markdown").count("\n") == 14
+    assert r"\begin{tabular}{lrr}" in tables.to("latex")
+
+
+def test_of_many_groups_the_first_are_printed() -> None:
+    labels, scores, p = rows(90, seed=11, n_labels=60)
+    tables = evaluate(scores, labels, p, metrics=["mAP"], by="label")
+    lines = str(tables).splitlines()
+    assert lines[40].split()[0] == "39"
+    assert lines[42] == 'and 20 more groups: `to("csv")` has all'
+    assert tables.to("csv").count("mAP,unbiased") == 60
+    assert lines[0].split()[:2] == ["group", "observed"]
+    levels = evaluate(scores, labels, p, metrics=["mAP"], label_groups=["leaf"] * 59 + ["root"])
+    assert [line.split()[:2] for line in str(levels).splitlines()[:3]] == [
+        ["group", "labels"], ["leaf", "59"], ["root", "1"],
+    ]  # fmt: skip
+
+
+def test_a_group_without_an_empty_row_did_not_lose_them() -> None:
+    """Of eight rows none may be empty by chance; of all rows without an empty one that is said."""
+    rng = np.random.default_rng(12)
+    labels = (rng.random((400, 6)) < 0.5).astype(int)
+    labels[labels.sum(axis=1) == 0, 0] = 1
+    p = np.full(6, 0.5)
+    observed = labels * (rng.random(labels.shape) < p)
+    full = np.flatnonzero(observed.sum(axis=1))
+    order = np.r_[full[:8], np.setdiff1d(np.arange(400), full[:8])]
+    sets, groups = LabelSets(rng.random(labels.shape) < 0.4), ["few"] * 8 + ["rest"] * 392
+    tables = evaluate(sets[order], observed[order], p, metrics=["micro-F1"], groups=groups)
+    assert tables["few"]["micro-F1", "unbiased"].verdict.reason is not Reason.LEFT_OUT
+    kept = evaluate(sets[full], observed[full], p, metrics=["micro-F1"])
+    assert kept["micro-F1", "unbiased"].verdict.reason is Reason.LEFT_OUT
+
+
+def test_means_over_other_labels_are_not_compared() -> None:
+    """Groups that do not differ, of which one lacks the labels that are never found."""
+    rng = np.random.default_rng(13)
+    labels = (rng.random((800, 6)) < 0.3).astype(int)
+    labels[:400, 3:] = 0
+    sets = LabelSets((labels & (rng.random(labels.shape) < 0.9)) * [1, 1, 1, 0, 0, 0])
+    tables = evaluate(sets, labels, metrics=["macro-F1", "micro-P"], groups=np.arange(800) // 400)
+    first, second = (tables[name]["macro-F1", "vanilla"].value for name in tables)
+    assert first > 1.8 * second
+    assert not any(each.details["differs"] for name in tables for each in tables[name])
+    same = evaluate(sets, labels, metrics=["macro-F1"], label_groups=["found"] * 3 + ["not"] * 3)
+    assert all(each.details["differs"] for name in same for each in same[name])

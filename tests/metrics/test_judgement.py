@@ -50,6 +50,40 @@ def judged(*numbers: Estimate, run: Run = RUN) -> Table:
     return judge_run(Table(numbers, run))
 
 
+@pytest.mark.parametrize(
+    ("beyond", "symptom"),
+    [
+        (number("one-error", "unbiased", -0.2, 0.05), "one-error comes to −0.200, less than 0"),
+        (number("mAP", "unbiased", 1.3, 0.1), "mAP comes to 1.300, more than 1"),
+        (number("Fmax", "unbiased", 0.9, 0.02, precision=1.2, precision_error=0.03),
+         "precision at Fmax comes to 1.200, more than 1"),
+    ],
+)  # fmt: skip
+def test_every_share_of_right_predictions_beyond_its_range_refutes(
+    beyond: Estimate, symptom: str
+) -> None:
+    beside = number("Brier", "unbiased", 0.1, 0.01)
+    table = judged(beyond, beside)
+    assert table.run is not None
+    assert table.run.standing is Standing.REFUTED
+    assert table.run.evidence[0].symptom == symptom
+    assert table["Brier", "unbiased"].verdict.reason is Reason.REFUTED
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        number("one-error", "unbiased", -0.02, 0.05),
+        number("mAP", "unbiased", 1.05, 0.1),
+        number("Fmax", "unbiased", 1.1, 0.02, precision=1.02, precision_error=0.03),
+        number("macro-AUC", "unbiased", 1.1, 0.02),
+    ],
+)
+def test_what_chance_may_take_beyond_the_range_refutes_nothing(within: Estimate) -> None:
+    table = judged(within, number("Brier", "unbiased", 0.1, 0.01))
+    assert table["Brier", "unbiased"].verdict.level is Level.CONDITIONAL
+
+
 def test_precision_above_one_refutes_every_corrected_number() -> None:
     """Labels seen with p = 0.8, stated as 0.4: the top is right, so P@1 comes to about 2."""
     top, labels = masked(600, 0.8, seed=1)
@@ -150,6 +184,19 @@ def test_estimates_that_exclude_each_other_are_both_doubtful() -> None:
     assert "exclude each other" in table.headline
     touching = judged(number("R@5", "unbiased", 0.75, 0.25), number("R@5", "deconvolved", 0.5, 0.1))
     assert not touching.run.evidence  # type: ignore[union-attr]
+
+
+def test_a_measured_number_that_is_wide_is_quoted_as_measured_not_under_a_condition() -> None:
+    about = {"judged": 20, "unit": "rows", "unanswered": 0, "observed_free": False}
+    wide = Verdict(Level.WIDE, Reason.AUDITED, Advice.LARGER_AUDIT, {**about, "half_width": 0.2})
+    assert wide.condition == ""
+    assert wide.sentence == ("wide: from 20 judged rows; ± 0.2000; a larger audit narrows it")
+    measured = number("R@5", "vanilla", 0.4, 0.2, verdict=wide)
+    measured = Estimate(**{**vars(measured), "estimator": "measured"})
+    assert judged(measured).headline == (
+        "Measured on judged rows, whatever hid the labels: R@5 is 0.400 (0.200 to 0.600, "
+        "measured), too wide to use: judge more."
+    )
 
 
 def test_a_measured_number_outvotes_a_corrected_one() -> None:

@@ -74,7 +74,7 @@ def test_effects_on_f1_are_those_of_leaving_the_row_out(q: float) -> None:
             return 0.0
         return 2 * q * hits / (hits + wrong - 1 + s_m + q * (hits + missed - 1 + s_o))
 
-    effects = macro.f1(counts).effects
+    effects = macro.fraction(counts, macro.F1).effects
     for j in range(4):
         whole = [float(getattr(counts, name)[j]) for name in KINDS]
         for kind, effect in enumerate(effects.by_kind):

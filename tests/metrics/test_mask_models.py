@@ -53,6 +53,28 @@ def test_what_a_number_is_conditional_on_is_said(case):
     assert "independently" not in sentence
 
 
+@pytest.mark.parametrize(("effort", "share"), [(0.8, 0.0), (0.0, 0.3)])
+def test_corrections_row_by_row_are_doubted_where_labels_are_lost_together(case, effort, share):
+    """Unbiased recall misses the truth then; P@k and micro recall add labels up and do not care."""
+    truth, top = case
+    mask = MaskModel(P, effort, share)
+    metrics = ["R@5", "P@5", "micro-R@5"]
+    observed = data.hide(truth, mask, seed=3)
+    table = evaluate(top, observed, mask, metrics=metrics, estimators=["unbiased", "deconvolved"])
+    doubted = table["R@5", "unbiased"]
+    true = evaluate(top, truth, metrics=metrics)
+    assert not doubted.interval[0] < true["R@5", "vanilla"].value < doubted.interval[1]
+    assert (doubted.verdict.level, doubted.verdict.reason) == ("doubtful", "row-effort")
+    assert str(doubted.verdict).endswith("assume that they are not; use deconvolved")
+    assert table["R@5", "deconvolved"].verdict.level == "conditional"  # and not for disagreeing
+    for name in ("P@5", "micro-R@5"):
+        each = table[name, "unbiased"]
+        assert each.verdict.level == "conditional"
+        assert abs(each.value - true[name, "vanilla"].value) < 3 * each.standard_error
+    alone = evaluate(top, observed, mask, metrics=["R@5"], estimators=["unbiased"])
+    assert str(alone["R@5", "unbiased"].verdict).endswith("audit some hundred rows")
+
+
 def test_wrong_labels_make_every_correction_doubtful(case):
     truth, top = case
     mask = MaskModel(P, spurious=0.1)

@@ -450,7 +450,8 @@ def test_only_metrics_of_the_whole_list_do_without_a_cut_off() -> None:
 
 def test_deconvolution_is_offered_exactly_where_label_counts_tell_the_metric() -> None:
     offered = {name for name, about in METRICS.items() if "deconvolved" in about.estimators}
-    assert offered == {"P", "R", "F1", "Jaccard", "hit", "nDCG", "R-precision"}
+    of_sets = {f"sample-{name}" for name in ("P", "R", "F1", "F0.5", "F2", "Jaccard")}
+    assert offered == {"P", "R", "F1", "Jaccard", "hit", "nDCG", "R-precision"} | of_sets
     top, labels, _ = rows_of(300)
     for name in sorted(offered):  # without missing labels it is the plain value
         each = one(top, labels, np.ones(L), f"{name}@3", "deconvolved")

@@ -94,7 +94,9 @@ def test_deconvolved_estimates_move_with_propensities_and_row_effort() -> None:
     table = evaluate(top, labels, p, metrics=["R@3"], estimators=["deconvolved"])
     moved = sensitivity_of(table, "R@3", "deconvolved")
     near, far = moved.gammas
-    assert far.low < near.low < moved.value < near.high < far.high
+    assert far.low < near.low < moved.value < near.high
+    assert math.isnan(far.high)  # twice as high they contradict these labels
+    assert moved.high == near.high
     assert [each.correlation for each in moved.efforts] == list(EFFORTS)
     assert math.isclose(moved.efforts[0].value, moved.value, rel_tol=1e-9)
     assert moved.low == min(far.low, *(each.value for each in moved.efforts))

@@ -318,7 +318,8 @@ def test_an_end_on_the_wrong_side_of_the_value_adds_nothing() -> None:
 )
 def test_more_than_a_tenth_of_refused_draws_is_worth_a_word(refused: int, words: str) -> None:
     values = [0.44, 0.45, *[0.445] * (8 - refused), *[math.nan] * refused]
-    assert str(widened(estimated(0.45), *values).verdict).startswith(words)
+    plain = estimated(0.45, interval=(0.42, 0.48))
+    assert str(widened(plain, *values).verdict).startswith(words)
 
 
 def test_worse_verdicts_stay() -> None:
@@ -335,12 +336,12 @@ def test_wide_says_propensities_only_if_they_are_most_of_the_variance() -> None:
     assert less.startswith("wide: ± 0.27")
     assert "due to" not in less
     assert more.endswith("; 51% of the variance is due to the propensities")
-    narrow = widened(estimated(0.5, 0.001), 0.49, 0.51)
+    narrow = widened(estimated(0.5, 0.001, interval=(0.498, 0.502)), 0.49, 0.51)
     assert narrow.details["propensity_share"] > 0.9
     assert narrow.verdict == CONDITIONAL
 
 
-ADD_UP = {"P", "DCG", "sample-P", "Hamming", "coverage"}  # and micro and macro metrics
+ADD_UP = {"P", "DCG", "sample-P", "Hamming", "coverage"}  # and micro, macro and weighted metrics
 
 
 @pytest.mark.parametrize("estimator", ["vanilla", "normalized", "unbiased", "bound"])
@@ -350,7 +351,7 @@ def test_only_corrections_of_what_does_not_add_up_need_independence(estimator: s
     corrected = estimator in ("unbiased", "bound")
     for each in propensity_uncertainty.dependence_judged(table, 2.34):
         name = each.metric.split("@")[0]
-        adds_up = name in ADD_UP or name.startswith(("micro-", "macro-"))
+        adds_up = name in ADD_UP or name.startswith(("micro-", "macro-", "weighted-"))
         doubt = corrected and not adds_up
         words = "doubtful: labels of a row are kept or lost together (design effect 2.3)"
         assert str(each.verdict).startswith(words if doubt else "conditional: ")

@@ -58,6 +58,38 @@ def test_complete_labels_give_what_scikit_learn_gives(metric: str, kind: type) -
         assert table[metric, estimator].verdict.level in (Level.MEASURED, Level.WIDE)
 
 
+def test_complete_labels_give_what_torchmetrics_gives() -> None:
+    """On float64 tensors; without ties, of which it makes an order."""
+    peer = pytest.importorskip("torchmetrics.functional.classification", reason="not installed")
+    torch = pytest.importorskip("torch")
+    labels, _ = rows(150, 6, seed=20)
+    scores = np.clip(0.3 * labels + 0.65 * np.random.default_rng(21).random(labels.shape), 0, 1)
+    tensors = torch.from_numpy(scores), torch.from_numpy(labels)
+    table = evaluate(scores, labels, metrics=["mAP", "macro-AUC"])
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # it divides counts, which are whole numbers
+    try:
+        for name, function in (
+            ("mAP", peer.multilabel_average_precision),
+            ("macro-AUC", peer.multilabel_auroc),
+        ):
+            theirs = float(function(*tensors, num_labels=6, average="macro"))
+            assert table[name, "vanilla"].value == pytest.approx(theirs, abs=1e-12)
+    finally:
+        torch.set_default_dtype(usual)
+
+
+def test_average_precision_and_auc_by_hand() -> None:
+    """Ranks 1, 3 and 4 of five are right: (1 + 2/3 + 3/4) / 3, and 4 of 6 pairs in order."""
+    scores, labels = (
+        np.array([[0.9], [0.8], [0.7], [0.6], [0.5]]),
+        np.array([[1], [0], [1], [1], [0]]),
+    )
+    table = evaluate(scores, labels, metrics=["mAP", "macro-AUC"])
+    assert table["mAP", "vanilla"].value == pytest.approx((1 + 2 / 3 + 3 / 4) / 3, abs=1e-12)
+    assert table["macro-AUC", "vanilla"].value == pytest.approx(4 / 6, abs=1e-12)
+
+
 def test_row_wise_average_precision_is_that_of_samples() -> None:
     labels, scores = rows(40, 7, seed=1)
     labels[labels.sum(axis=1) == 0, 0] = 1
@@ -101,13 +133,19 @@ def test_means_of_rows_are_right_on_average_over_all_masks(metric: str, seed: in
     assert mean == pytest.approx(complete, abs=1e-10)
 
 
-def sums_of(labels: np.ndarray, scores: np.ndarray, v: np.ndarray, metric: str) -> tuple:
+def pair_factor(observed: int, p: float) -> float:
+    return (observed - p) / (observed - 1) if observed > 1 else 1.0
+
+
+def sums_of(
+    labels: np.ndarray, scores: np.ndarray, v: np.ndarray, metric: str, factor: float = 1.0
+) -> tuple:
     """Numerator and denominator of AP or AUC of one label by their definitions, pair by pair."""
     n = len(v)
     if metric == "mAP":
         above = sum(
             v[i] / (scores >= scores[i]).sum()
-            * (1 + sum(v[k] for k in range(n) if k != i and scores[k] >= scores[i]))
+            * (1 + factor * sum(v[k] for k in range(n) if k != i and scores[k] >= scores[i]))
             for i in range(n)
         )  # fmt: skip
         return above, v.sum()
@@ -131,10 +169,68 @@ def test_both_sums_of_a_label_are_right_on_average(metric: str) -> None:
         mean += chance * np.array(both)
         if observed.any():
             each = evaluate(scores[:, None], observed, p, metrics=[metric])[metric, "unbiased"]
+            if metric == "mAP":
+                both = sums_of(observed[:, 0], scores, observed[:, 0] / p[0], metric, pair_factor(
+                    int(observed.sum()), p[0]))  # fmt: skip
             expected = both[0] / both[1] if both[1] > 0 else math.nan
             assert each.value == pytest.approx(expected, abs=1e-10, nan_ok=True)
     exact = sums_of(truth[:, 0], scores, truth[:, 0].astype(float), metric)
     assert mean == pytest.approx(exact, abs=1e-10)
+
+
+def test_average_precision_is_right_on_average_however_few_rows_are_observed() -> None:
+    """Given o ≥ 2 observed of N: alone + pairs (o − p) / ((N − 1) p); o has the mean N p."""
+    truth = np.array([[1], [0], [1], [1], [0], [1], [1]])
+    scores = np.array([0.9, 0.7, 0.7, 0.5, 0.5, 0.2, 0.1])
+    p, positive = np.array([0.3]), np.flatnonzero(truth[:, 0])
+    ranks = np.array([(scores >= scores[i]).sum() for i in positive])
+    others = np.array([(scores[positive] >= scores[i]).sum() - 1 for i in positive])
+    alone, pairs = (1 / ranks).mean(), (others / ranks).mean()
+    sums: dict[int, list[float]] = {}
+    for _, observed in masks(truth, p):
+        if observed.sum() > 1:
+            made = all_rows(observed, scores[:, None], p)
+            value = made.linearized("average_precision", corrected=True).value
+            sums.setdefault(int(observed.sum()), []).append(value)
+    assert sorted(sums) == [2, 3, 4, 5]
+    for o, values in sums.items():
+        assert np.mean(values) == pytest.approx(alone + pairs * (o - 0.3) / (4 * 0.3), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sums_over_thresholds_and_bins_are_right_on_average(seed: int) -> None:
+    """What Fmax, Smin, curves and calibration divide: sums of rows, over all masks."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.3, 0.9, 5)
+    labels, scores = (rng.random((2, 5)) < 0.7).astype(int), rng.random((2, 5))
+    thresholds, content = np.array([0.2, 0.5, 0.8]), rng.random(5)
+
+    def sums(observed: np.ndarray, q: np.ndarray) -> np.ndarray:
+        part = all_rows(observed, scores, 1 / q).whole
+        swept = scored.sweep(part, thresholds, corrected=True).sums
+        weighed = scored._weighed(part, thresholds, content, corrected=True)[0]
+        bins = scored.in_bins(part, corrected=True, bins=4)
+        return np.concatenate([swept.ravel(), weighed.ravel(), np.nan_to_num(bins.true)])
+
+    mean = sum(chance * sums(observed, 1 / p) for chance, observed in masks(labels, p))
+    complete = sums(labels, np.ones(5))
+    assert mean == pytest.approx(complete, abs=1e-10)
+    per_row = [(s >= t, y) for t in thresholds for s, y in zip(scores, labels, strict=True)]
+    precision = [y[chosen].mean() if chosen.any() else 0.0 for chosen, y in per_row]
+    recall = [y[chosen].sum() / max(y.sum(), 1) for chosen, y in per_row]
+    missed = [content[~chosen & (y > 0)].sum() for chosen, y in per_row]
+    for column, values in ((0, precision), (2, recall)):
+        by_hand = np.array(values).reshape(3, 2).sum(axis=1)
+        assert complete[:21].reshape(3, 7)[:, column] == pytest.approx(by_hand, abs=1e-12)
+    assert complete[21:27].reshape(3, 2)[:, 0] == pytest.approx(
+        np.array(missed).reshape(3, 2).mean(axis=1), abs=1e-12
+    )
+
+
+def test_every_metric_of_scores_is_enumerated() -> None:
+    """By one of the tests above: a metric that is new must be given its own."""
+    of_sums = {"mAP", "macro-AUC", "Fmax", "Smin", "ECE"}
+    assert {*BY_ROW, *of_sums} == {*OF_SCORES}
 
 
 def all_rows(labels: np.ndarray, scores: np.ndarray, p: np.ndarray) -> AllRows:
@@ -157,35 +253,67 @@ def test_influences_are_what_rows_add(form: str) -> None:
     assert moved == pytest.approx(made.influence[:12], abs=0.01 * np.abs(made.influence).max())
 
 
-def weighted(metric: str, scores: np.ndarray, v: np.ndarray, w: np.ndarray) -> float:
-    """AP or AUC of one label if rows count w times (a row is no pair with itself)."""
+def weighted(scores: np.ndarray, v: np.ndarray, w: np.ndarray) -> float:
+    """AUC of one label if rows count w times (a row is no pair with itself)."""
     others = ~np.eye(len(v), dtype=bool)
-    if metric == "average_precision":
-        above = scores[None, :] >= scores[:, None]
-        terms = w * v * (1 + (above & others) @ (w * v)) / (above @ w)
-        return float(terms.sum() / (w * v).sum())
     order = (scores[:, None] > scores) + 0.5 * (scores[:, None] == scores)
     pairs = np.outer(w * v, w * (1 - v)) * others
     return float((pairs * order).sum() / pairs.sum())
 
 
-@pytest.mark.parametrize("form", ["average_precision", "auc"])
-def test_influences_are_derivatives_by_the_weights_of_rows(form: str) -> None:
+def test_influences_are_derivatives_by_the_weights_of_rows() -> None:
     labels, scores = rows(30, 1, seed=3)
     p = np.array([0.7])
-    made = all_rows(labels, scores, p).linearized(form, corrected=True)
+    made = all_rows(labels, scores, p).linearized("auc", corrected=True)
     step, slopes = 1e-6, []
     for row in range(30):
         ends = []
         for sign in (1, -1):
             w = np.ones(30)
             w[row] += sign * step
-            ends.append(weighted(form, scores[:, 0], labels[:, 0] / p[0], w))
+            ends.append(weighted(scores[:, 0], labels[:, 0] / p[0], w))
         slopes.append((ends[0] - ends[1]) / (2 * step))
     assert made.value == pytest.approx(
-        weighted(form, scores[:, 0], labels[:, 0] / p[0], np.ones(30)), abs=1e-12
+        weighted(scores[:, 0], labels[:, 0] / p[0], np.ones(30)), abs=1e-12
     )
     assert made.influence == pytest.approx(np.array(slopes) - np.mean(slopes), abs=1e-8)
+
+
+@pytest.mark.parametrize("digits", [6, 1])
+@pytest.mark.parametrize("observed", [30, 3, 2, 1])
+def test_what_a_row_adds_to_average_precision_is_what_its_absence_takes(
+    observed: int, digits: int
+) -> None:
+    """The jackknife: (1 − 1/n) times the mean of the values without each row, less its own."""
+    labels, scores = rows(30, 1, seed=13)
+    labels = labels * (np.cumsum(labels, axis=0) <= observed)
+    scores, p = scores.round(digits), np.array([0.7])
+    made = all_rows(labels, scores, p).linearized("average_precision", corrected=True)
+    without = np.full(30, made.value)
+    for row in range(30):
+        others = np.arange(30) != row
+        if labels[others].any():
+            part = all_rows(labels[others], scores[others], p)
+            without[row] = part.linearized("average_precision", corrected=True).value
+    expected = (without.mean() - without) * 29 / 30
+    assert made.influence == pytest.approx(expected, abs=1e-12)
+    assert np.abs(made.influence).max() > 0
+
+
+@pytest.mark.slow
+def test_errors_of_average_precision_are_not_too_small_in_small_groups() -> None:
+    """Estimated over true standard deviation, in groups of 80 rows and of 400."""
+    for n, most in ((80, 1.3), (400, 1.2)):
+        rng = np.random.default_rng(n)
+        chance = rng.uniform(0.1, 0.3, 12)
+        values, errors = [], []
+        for _ in range(400):
+            labels = rng.random((n, 12)) < chance
+            scores = 1.2 * labels + rng.normal(size=(n, 12)) + 0.3 * rng.normal(size=(n, 1))
+            each = evaluate(scores, labels.astype(int), metrics=["mAP"])["mAP", "vanilla"]
+            values.append(each.value)
+            errors.append(each.standard_error)
+        assert 0.92 < np.mean(errors) / np.std(values) < most
 
 
 @pytest.mark.parametrize("metric", ["mAP", "macro-AUC", "Fmax", "LRAP"])
@@ -302,17 +430,33 @@ def test_shards_merge_and_orders_do_not_matter(metric: str) -> None:
     labels, scores = rows(90, 5, seed=10)
     p = np.linspace(0.5, 1, 5)
     asked = {"metrics": [metric], "estimators": ["vanilla", "unbiased"]}
-    whole = evaluate(scores, labels, p, **asked)
+    whole = Evaluator(p, **asked).update(scores, labels).compute()
     merged = Evaluator(p, **asked)
     for part in (slice(50, 90), slice(0, 20), slice(20, 50)):
         merged.merge(Evaluator(p, **asked).update(scores[part], labels[part]))
+    assert merged.compute().to_dicts() == whole.to_dicts()  # to the bit
+    if metric == "one-error":  # of equal scores it takes that of the smaller label
+        return
     columns = np.random.default_rng(0).permutation(5)
     moved = evaluate(scores[:, columns], labels[:, columns], p[columns], **asked)
-    for each in whole:  # of equal scores, one-error takes that of the smaller label
-        for other in (merged.compute(), *([moved] if metric != "one-error" else [])):
-            merged_or_moved = other[metric, each.estimator]
-            assert merged_or_moved.value == pytest.approx(each.value, abs=1e-12)
-            assert merged_or_moved.standard_error == pytest.approx(each.standard_error, rel=1e-9)
+    for each in whole:
+        other = moved[metric, each.estimator]
+        assert other.value == pytest.approx(each.value, abs=1e-12)
+        assert other.standard_error == pytest.approx(each.standard_error, rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["Fmax", "Smin", "macro-AUC"])
+def test_shards_of_scores_that_are_no_probabilities_merge_to_the_bit(metric: str) -> None:
+    """Also in float32, and where thresholds are quantiles of the scores of some rows."""
+    labels, scores = rows(90, 5, seed=10)
+    logits = np.log(scores / (1 - scores)).astype(np.float32)
+    asked = {"metrics": [metric], "estimators": ["vanilla", "unbiased"]}
+    p = np.linspace(0.5, 1, 5)
+    whole = Evaluator(p, **asked).update(logits, labels).compute()
+    merged = Evaluator(p, **asked)
+    for part in (slice(60, 90), slice(0, 60)):
+        merged.merge(Evaluator(p, **asked).update(logits[part], labels[part]))
+    assert merged.compute().to_dicts() == whole.to_dicts()
 
 
 def test_lists_sets_and_scores_are_asked_for_what_they_have() -> None:

@@ -12,11 +12,11 @@ from sklearn import metrics as sk
 
 from tests.helpers.rankings import one_top
 from unmask import Evaluator, LabelSets, compare, evaluate
-from unmask.metrics import METRICS, contributions
+from unmask.metrics import METRICS, contributions, macro
 from unmask.metrics.verdict import Level
 
 OF_SETS = [name for name, about in METRICS.items() if about.of_sets]
-AVERAGES = {"sample": "samples", "micro": "micro", "macro": "macro"}
+AVERAGES = {"sample": "samples", "micro": "micro", "macro": "macro", "weighted": "weighted"}
 SCORES: dict[str, Callable] = {
     "P": sk.precision_score,
     "R": sk.recall_score,
@@ -35,7 +35,10 @@ def by_sklearn(metric: str, labels: np.ndarray, sets: np.ndarray) -> float:
     if metric == "coverage":
         return float(np.mean((labels & sets).any(axis=0)))
     average, _, score = metric.partition("-")
-    nothing = np.nan if average == "macro" else 0  # labels that cannot be counted are left out
+    if metric == "macro-Jaccard":  # labels that cannot be counted are left out
+        counted = (labels | sets).any(axis=0)
+        return float(np.mean(sk.jaccard_score(labels, sets, average=None)[counted]))
+    nothing = np.nan if average == "macro" else 0
     return float(SCORES[score](labels, sets, average=AVERAGES[average], zero_division=nothing))
 
 
@@ -100,6 +103,7 @@ def test_means_of_rows_are_right_on_average_over_all_masks(metric: str, seed: in
 PARTS = {  # hits, predictions and labels of the truth → numerator and denominator
     "micro-P": lambda h, s, n: (h, s),
     "micro-R": lambda h, s, n: (h, n),
+    "weighted-R": lambda h, s, n: (h, n),
     "micro-F1": lambda h, s, n: (2 * h, s + n),
     "micro-F0.5": lambda h, s, n: (1.25 * h, s + n / 4),
     "micro-F2": lambda h, s, n: (5 * h, s + 4 * n),
@@ -123,6 +127,81 @@ def test_both_sums_of_a_micro_metric_are_right_on_average(metric: str) -> None:
     truth = PARTS[metric](int((labels & sets).sum()), int(sets.sum()), int(labels.sum()))
     assert above / below == pytest.approx(truth[0] / truth[1], abs=1e-10)
     assert set(PARTS) == {m for m in OF_SETS if METRICS[m].over == "ratio"}
+
+
+OVER_LABELS = {  # of one label: hits, times predicted and rows that have it
+    "macro-F0.5": lambda h, m, n: 1.25 * h / (m + n / 4),
+    "macro-F1": lambda h, m, n: 2 * h / (m + n),
+    "macro-F2": lambda h, m, n: 5 * h / (m + 4 * n),
+    "macro-Jaccard": lambda h, m, n: h / (m + n - h),
+    "weighted-F0.5": lambda h, m, n: 1.25 * n * h / (m + n / 4),
+    "weighted-F1": lambda h, m, n: 2 * n * h / (m + n),
+    "weighted-F2": lambda h, m, n: 5 * n * h / (m + 4 * n),
+    "weighted-Jaccard": lambda h, m, n: n * h / (m + n - h),
+}
+
+
+@pytest.mark.parametrize("metric", OVER_LABELS)
+def test_labels_with_many_rows_have_the_corrected_quotient(metric: str) -> None:
+    """Hits and rows divided by p, where one appearance more or less does not matter."""
+    h, o, m, p = (np.array(x) for x in ([4e7, 1e7], [5e7, 9e7], [9e7, 2e8], [0.5, 0.8]))
+    counts = macro.Counts(h, m - h, o - h, 1 / p, corrected=True)
+    made = macro.FORMS[METRICS[metric].form](counts)
+    values = OVER_LABELS[metric](h / p, m, o / p)
+    weight = (o / p).sum() / 2 if metric.startswith("weighted") else 1.0
+    assert made.mean == pytest.approx(values.mean() / weight, rel=1e-6)
+
+
+def test_weighted_precision_divides_two_sums_that_are_right_on_average() -> None:
+    """Over all masks: of rows × their labels' hits over predictions, and of rows."""
+    rng = np.random.default_rng(11)
+    p = np.array([0.3, 0.7])
+    labels, sets = (rng.random((5, 2)) < 0.7).astype(int), (rng.random((5, 2)) < 0.6).astype(int)
+    above = below = 0.0
+    for chance, observed in masks(labels, p):
+        kinds = (sets & observed, sets & ~observed & 1, observed & ~sets & 1)
+        counts = macro.Counts(*(k.sum(axis=0).astype(float) for k in kinds), 1 / p, corrected=True)
+        rows = float((counts.q * counts.observed).sum())
+        above += chance * macro.weighted_precision(counts).mean * rows
+        below += chance * rows
+    n, hits = labels.sum(axis=0), (labels & sets).sum(axis=0)
+    assert above == pytest.approx((n * hits / sets.sum(axis=0)).sum(), abs=1e-10)
+    assert below == pytest.approx(n.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("metric", [m for m in OF_SETS if m.startswith("weighted-")])
+@pytest.mark.parametrize("estimator", ["vanilla", "unbiased"])
+def test_errors_of_weighted_means_are_those_of_the_jackknife(metric: str, estimator: str) -> None:
+    labels, sets = rows(80, 4, seed=12)
+    p = np.array([0.5, 0.9, 0.7, 0.4])
+
+    def value(kept: np.ndarray) -> float:
+        table = Evaluator(p, metrics=[metric], estimators=[estimator])
+        return table.update(LabelSets(sets[kept]), labels[kept]).unjudged()[metric, estimator].value
+
+    left_out = np.array([value(np.arange(80) != i) for i in range(80)])
+    jackknife = math.sqrt(((left_out - left_out.mean()) ** 2).sum() * 79 / 80)
+    each = evaluate(LabelSets(sets), labels, p, metrics=[metric], estimators=[estimator])
+    assert each[metric, estimator].standard_error == pytest.approx(jackknife, rel=0.04)
+
+
+def test_weighted_numbers_move_by_what_labels_weigh() -> None:
+    """Recall is 1 of one label and 0 of the other: moved apart, the better one weighs more."""
+    labels, sets = np.zeros((200, 2), int), np.zeros((200, 2), int)
+    labels[:100, 0] = labels[100:, 1] = sets[:100, 0] = 1
+    table = evaluate(LabelSets(sets), labels, [0.5, 0.5], metrics=["weighted-F1"])
+    each = table["weighted-F1", "unbiased"]
+    assert each.sensitivity is not None
+    assert not each.sensitivity.exact
+
+    def expected(first: float, second: float) -> float:
+        return first * (2 * first / (100 + first)) / (first + second)
+
+    for moved in each.sensitivity.gammas:
+        g = moved.gamma
+        ends = [(200 / g, 200 / g), (200 * g, 200 * g), (200 * g, 200 / g), (200 / g, 200 * g)]
+        values = [expected(*end) for end in ends]
+        assert (moved.low, moved.high) == pytest.approx((min(values), max(values)))
 
 
 @pytest.mark.parametrize("metric", ["micro-P", "micro-R", "micro-F1", "Hamming"])

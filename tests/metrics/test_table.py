@@ -165,6 +165,9 @@ def test_numbers_are_short() -> None:
     assert str(large) == "> 1e3 [< −1e3, > 1e3]"  # a metric of at most 1
     assert str(replace(large, metric="DCG@5")) == "9999.0000 [−9999.9900, 10,000]"
     assert large.plus_minus == "> 1e3 ± > 1e3"
+    off = replace(ONE, value=-3010.0, interval=(0.0, 1.0))  # kept within the range of the metric
+    assert off.plus_minus == "< −1e3"
+    assert replace(off, value=1.9).plus_minus == "1.9000 ± 0.5000"
 
 
 def test_markdown_and_latex_hold_half_the_interval() -> None:

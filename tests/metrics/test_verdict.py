@@ -33,19 +33,19 @@ def judged(value: float, low: float, high: float, **changes: Any) -> str:
 
 
 def test_verdicts_change_where_they_say() -> None:
-    """A handful: fewer than one in 50 with half the sum. Wide: over a tenth, or half the value."""
-    assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.5)) == "unusable"
-    assert judged(0.5, 0.45, 0.55, heaviest=(20, 0.5)) == "conditional"
-    assert judged(0.5, 0.45, 0.55, heaviest=(1, 0.5), rows=51) == "unusable"
-    assert judged(0.5, 0.45, 0.55, heaviest=(19, 0.4999)) == "conditional"
-    assert judged(0.5, 0.4, 0.6) == "conditional"
-    assert judged(0.5, 0.3999, 0.6) == "wide"
-    assert judged(0.125, 0.0625, 0.1875) == "conditional"
-    assert judged(0.125, 0.0624, 0.1876) == judged(-0.125, -0.1876, 0.0) == "wide"
+    """A handful: fewer than one in 50 with half the sum. Wide: ± 0.05, or half the value."""
+    assert judged(0.5, 0.46, 0.54, heaviest=(19, 0.5)) == "unusable"
+    assert judged(0.5, 0.46, 0.54, heaviest=(20, 0.5)) == "conditional"
+    assert judged(0.5, 0.46, 0.54, heaviest=(1, 0.5), rows=51) == "unusable"
+    assert judged(0.5, 0.46, 0.54, heaviest=(19, 0.4999)) == "conditional"
+    assert judged(0.5, 0.4501, 0.55) == "conditional"
+    assert judged(0.5, 0.4499, 0.55) == "wide"
+    assert judged(0.0625, 0.03125, 0.09375) == "conditional"
+    assert judged(0.0625, 0.0312, 0.0938) == judged(-0.0625, -0.0938, 0.0) == "wide"
     assert judged(0.0, 0.0, 0.0) == "conditional"
     assert judged(0.5, 0.001, 1.0) == "wide"
     assert judged(0.5, 0.0, 1.0) == "unusable"
-    assert (judged(1.1, 1.0, 1.19), judged(-0.05, -0.1, 0.0)) == ("conditional", "wide")
+    assert (judged(1.05, 1.0, 1.09), judged(-0.05, -0.1, 0.0)) == ("conditional", "wide")
     assert judged(1.1, 1.001, 1.19) == judged(-0.05, -0.1, -0.001) == "unusable"
     assert judged(math.nan, math.nan, math.nan) == "unusable"
 
@@ -62,7 +62,8 @@ def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
     assert str(verdict) == "doubtful: an upper bound, if no propensity is too high; wide: ± 0.2000"
     assert verdict.reason is Reason.BIASED_BY_DESIGN
     assert judged(2.0, 1.9, 2.1, at_most=3.0) == "conditional"
-    assert judged(5.0, 4.0, 6.0, at_most=10.0) == "conditional"
+    assert judged(5.0, 4.5, 5.5, at_most=10.0) == "conditional"
+    assert judged(5.0, 4.49, 5.5, at_most=10.0) == "wide"
     assert judged(2.0, 1.6, 2.4, at_most=3.0) == "wide"
     assert judged(2.0, 0.4, 3.6, at_most=3.0) == "unusable"
 
@@ -129,6 +130,7 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "estimator": "bound", "other": "deconvolved", "other_value": 0.4, "lost": 0.1,
         "judged": 200, "unit": "rows", "spurious": 0.1, "low": 0.1, "high": 0.2,
         "slope": 1.0, "observed_free": True, "unanswered": 3, "design": "rows",
+        "labels_judged": 12, "labels_observed": 90,
         "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
     said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}

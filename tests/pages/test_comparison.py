@@ -20,8 +20,11 @@ def test_differences_stand_with_their_intervals_and_p_values() -> None:
          "high": value, "verdict": VERDICT, "details": {"p_value": p}}
         for value, p in ((0.25, 0.01), (None, None))
     ]  # fmt: skip
-    text, table, verdicts = differences_section(rows).parts
+    text, chart, table, verdicts = differences_section(rows).parts
     assert isinstance(text, report.Text)
+    assert isinstance(chart, report.Chart)
+    assert [(s.name, s.x, s.y) for s in chart.series] == [("vanilla", ("P@1",), (0.25,))]
+    assert [rule.value for rule in chart.rules] == [0.0]
     assert isinstance(table, report.Table)
     assert isinstance(verdicts, report.Verdicts)
     level = report.Verdict("good", "measured")
@@ -32,7 +35,21 @@ def test_differences_stand_with_their_intervals_and_p_values() -> None:
     move = {"system": "new", "metric": "P@1", "estimator": "unbiased", "value": 0.2, "gammas": [],
             "efforts": [], "exact": True, "turns_at": 1.4, "text": "it changes"}  # fmt: skip
     last = differences_section(rows, [move]).parts[-1]
-    assert last == report.Text("new, P@1 unbiased: it changes.")
+    assert isinstance(last, report.Table)
+    assert last.rows == (("new, P@1 unbiased", "it changes"),)
+
+
+def test_only_differences_that_can_be_used_are_drawn() -> None:
+    unusable = {**VERDICT, "level": "unusable"}
+    rows = [
+        {"system": "new", "metric": "P@1", "estimator": name, "value": 0.2, "low": 0.1,
+         "high": 0.3, "verdict": verdict, "details": {"p_value": 0.1}}
+        for name, verdict in (("vanilla", VERDICT), ("unbiased", unusable))
+    ]  # fmt: skip
+    (chart,) = (p for p in differences_section(rows).parts if isinstance(p, report.Chart))
+    assert [series.name for series in chart.series] == ["vanilla"]
+    parts = differences_section(rows[1:]).parts
+    assert not any(isinstance(part, report.Chart) for part in parts)
 
 
 @pytest.mark.parametrize("value", [None, float("nan")])

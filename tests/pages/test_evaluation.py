@@ -11,6 +11,7 @@ from unmask import pages, report
 from unmask.metrics import ESTIMATORS, charts, evaluate, powers, sensitivity
 from unmask.pages import evaluation, label_figures
 from unmask.pages.stored import EstimateRow, EvaluationRecord
+from unmask.report.charts import charts_of
 
 GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",
         "text": "conditional: if the propensities are right"}  # fmt: skip
@@ -53,6 +54,24 @@ def test_the_summary_shows_the_preferred_estimate_of_the_last_k() -> None:
         "Taken at face value R@5 is 0.500; corrected for missing labels (deconvolved) it is 0.520, "
         "interval 0.420 to 0.620 (conditional: if the propensities are right)."
     )
+
+
+def test_at_a_glance_every_metric_stands_beside_the_best_number_of_it() -> None:
+    measured = {**GOOD, "level": "measured"}
+    rows = [
+        row("P@1", "vanilla", 0.2), row("P@1", "unbiased", 0.4), row("P@1", "deconvolved", 0.3),
+        row("R@1", "vanilla", 0.1), row("R@1", "deconvolved", 0.9, BAD), row("R@1", "unbiased"),
+        row("R@5", "vanilla", 0.3), row("R@5", "measured", 0.6, measured),
+        row("PSP@1", "normalized"), row("nDCG@5", "vanilla"), row("nDCG@5", "unbiased", 0.6, BAD),
+    ]  # fmt: skip
+    chart = evaluation.at_a_glance(rows)
+    assert chart is not None
+    assert {s.name: dict(zip(s.x, s.y, strict=True)) for s in chart.series} == {
+        "as recorded": {"P@1": 0.2, "R@1": 0.1, "R@5": 0.3},
+        "corrected": {"P@1": 0.3, "R@1": 0.5},
+        "measured": {"R@5": 0.6},
+    }
+    assert evaluation.at_a_glance([row("P@1", "vanilla"), row("PSP@1", "normalized")]) is None
 
 
 def test_the_summary_passes_over_what_cannot_be_used() -> None:
@@ -125,7 +144,7 @@ def page() -> report.Page:
 
 
 def test_an_estimator_has_its_style_in_every_drawing(page: report.Page) -> None:
-    panels = [chart for drawing in page.drawings for chart in drawing.charts]
+    panels = [chart for drawing in page.drawings for chart in charts_of(drawing)]
     named = [series for chart in panels for series in chart.series if series.name in charts.STYLES]
     assert {series.name for series in named} >= {"vanilla", "unbiased", "deconvolved"}
     assert len(named) > 10
@@ -171,9 +190,9 @@ def test_how_far_numbers_move_is_drawn_once_for_all_metrics() -> None:
     chart = next(part for part in section.parts if isinstance(part, report.Chart))
     ends = {series.name: (series.low, series.high) for series in chart.series}
     assert ends == {
-        "p off by up to 1.25 times": ((0.5,), (0.6,)),  # the data refuse the other end
-        "p off by up to 1.5 times": ((0.4,), (1.2,)),
-        "labels of a row lost together": ((0.55,), (0.6,)),
+        "p off by ≤ 1.25 ×": ((0.5,), (0.6,)),  # the data refuse the other end
+        "p off by ≤ 1.5 ×": ((0.4,), (1.2,)),
+        "lost together": ((0.55,), (0.6,)),
     }
     assert [rule.value for rule in chart.rules] == [1.0]  # the axis goes beyond what can be
     assert report.render(pages.page([moved]))

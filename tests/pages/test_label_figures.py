@@ -7,7 +7,14 @@ import json
 import numpy as np
 
 from unmask.metrics import charts
-from unmask.pages.label_figures import RANKS, counts, curves, label_facts, section
+from unmask.pages.label_figures import (
+    RANKS,
+    _without_tail,
+    counts,
+    curves,
+    label_facts,
+    section,
+)
 
 
 def test_facts_are_few_however_many_labels_there_are() -> None:
@@ -44,3 +51,10 @@ def test_a_section_shows_curves_and_counts() -> None:
     facts = label_facts([[1, 1], [1, 0], [0, 0], [1, 0]], [0.5, 0.5])
     shown = section(facts)
     assert [len(panels.charts) for panels in shown.parts] == [2, 2]
+
+
+def test_histograms_end_where_all_but_one_row_in_a_thousand_do() -> None:
+    """Of shares and of counts alike: the tail is a part of their sum."""
+    for shares in ([500.0, 499.0, 1.0], [0.5, 0.499, 0.001]):
+        assert _without_tail(np.array(shares)).tolist() == shares[:2]
+    assert _without_tail(np.array([500.0, 498.0, 2.0])).tolist() == [500.0, 498.0, 2.0]

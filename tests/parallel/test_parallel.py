@@ -255,6 +255,7 @@ SMALL_OBJECTS = 1 << 15
 
 def test_a_plan_counts_and_a_task_stays_within_it() -> None:
     """Peak memory of a block, as numpy allocates it, is below what the plan says and not far."""
+    import gc
     import tracemalloc
 
     made = plan(X, Y, Recipe(prune_below=0.01), shard_labels=32, sample=40)
@@ -271,11 +272,14 @@ def test_a_plan_counts_and_a_task_stays_within_it() -> None:
     for loss in ("squared_hinge", "logistic", "squared_error"):
         given = prepare(large, y, Recipe(loss), None, None)
         (block,) = blocks.blocks(given, 64)
-        blocks.train_block(blocks.Common(given.common, 0.0), block)
-        tracemalloc.start()
-        blocks.train_block(blocks.Common(given.common, 0.0), block)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+        peaks = []
+        for _ in range(4):  # the first compiles; threads of a cluster may allocate meanwhile
+            gc.collect()
+            tracemalloc.start()
+            blocks.train_block(blocks.Common(given.common, 0.0), block)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        peak = min(peaks)
         assert 0.4 * planning.task_bytes(given, 64) < peak, loss
         assert peak < planning.task_bytes(given, 64) + SMALL_OBJECTS, loss
 
@@ -513,13 +517,13 @@ def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Pa
 def test_a_shard_that_arrives_damaged_is_not_listed(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import files, training
+    from unmask.linear import files, folders, training
 
     monkeypatch.setattr(training, "SETTLING", 0.3)
-    monkeypatch.setattr(files, "_digest", lambda path: "0" * 64)
+    monkeypatch.setattr(folders, "_digest", lambda path: "0" * 64)
     with pytest.raises(ValueError, match="is not what a worker wrote"):
         train_to(tmp_path, X, Y, shard_labels=64, backend=client)
-    assert files.read_manifest(tmp_path, files.UNFINISHED)["shards"] == []
+    assert files.FORMAT.read(tmp_path, folders.UNFINISHED)["shards"] == []
 
 
 def _limit_files(size: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.pages import ONE_OF_EACH
 from unmask.report import Axis, Chart, Note, Panels, Rule, Series, Style
-from unmask.report.charts import styles_of
+from unmask.report.charts import direct_names, legend_names, styles_of
 
 ONE = Series("a", [1.0], [1.0])
 STAR = Style("green", "star", "dotted")
@@ -88,3 +88,48 @@ def test_a_name_with_two_styles_is_refused() -> None:
 def test_rows_of_a_heat_chart_use_up_no_style() -> None:
     grid, line = ONE_OF_EACH["heat"], Chart("lines", [Series("line", [1], [1])])
     assert styles_of(grid, line) == styles_of(line)
+
+
+def dots(*values: float | None, **options: object) -> Chart:
+    """Series a, b … of two rows; the values are those of the first."""
+    series = [Series(n, ["x", "y"], [v, 0.5]) for n, v in zip("abcde", values, strict=False)]
+    return Chart("dots", series, **options)  # type: ignore[arg-type]
+
+
+def test_a_few_names_stand_beside_their_dots_and_need_no_legend() -> None:
+    few, most = dots(0.1, 0.2), dots(0.1, 0.2, 0.3, 0.4)
+    assert direct_names(few) == ("a", "b")
+    assert direct_names(most) == ("a", "b", "c", "d")
+    assert legend_names(few) == legend_names(most) == ()
+    at_the_ends = dots(0.0, 1.0, y=Axis(low=0, high=1))
+    assert direct_names(at_the_ends) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        dots(0.1, 0.2, 0.3, 0.4, 0.5),
+        dots(0.1, None),
+        dots(0.1, 1.1, y=Axis(high=1)),
+        dots(0.1, -0.1, y=Axis(low=0)),
+        dots(0.1, 0.2, rules=[Rule("truth", 0.5)]),
+        Panels([dots(0.1, 0.2)]),
+        Chart("bars", dots(0.1, 0.2).series),
+        Chart("dots", [Series("a", ["x"], [1.0]), Series("b", ["y"], [1.0])]),
+    ],
+    ids=["many", "gap", "above", "below", "rule", "panels", "bars", "elsewhere"],
+)
+def test_names_that_cannot_stand_there_have_a_legend(drawing: Chart | Panels) -> None:
+    assert direct_names(drawing) == ()
+    assert "a" in legend_names(drawing)
+
+
+def test_one_series_needs_no_name() -> None:
+    assert direct_names(dots(0.1)) == legend_names(dots(0.1)) == ()
+
+
+def test_a_rule_at_a_row_that_has_its_name_needs_no_legend() -> None:
+    rows = [Series("plain", ["plain"], [1.0]), Series("best", ["best"], [2.0])]
+    named = Chart("dots", rows, rules=[Rule("plain", 1.0)])
+    assert legend_names(named) == ()
+    assert legend_names(Chart("dots", rows, rules=[Rule("truth", 1.0)])) == ("truth",)

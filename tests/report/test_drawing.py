@@ -461,6 +461,23 @@ def test_a_name_that_only_rules_have_is_dashed_in_both_legends() -> None:
     assert [handle.is_dashed() for handle in handles] == [False, True]
 
 
+def test_names_beside_dots_stand_at_the_end_with_more_room() -> None:
+    near = Series("near", ["x", "y"], [0.2, 0.5], [0.1, 0.4], [0.3, 0.6])
+    far = Series("far", ["x", "y"], [0.8, 0.5], [0.7, 0.4], [0.9, 0.6])
+    chart = Chart("dots", [near, far], y=Axis(low=0, high=1))
+    figure = drawing.figure_of(chart, styles_of(chart))
+    (ax,) = figure.subfigs[0].axes
+    texts = {text.get_text(): text for text in ax.texts}
+    assert not figure.legends
+    assert texts.keys() == {"near", "far"}
+    assert [round(float(v), 3) for v in texts["near"].xy] == [0.3, -0.2]
+    assert [round(float(v), 3) for v in texts["far"].xy] == [0.7, 0.2]
+    assert texts["near"].get_ha() == "left"
+    assert texts["far"].get_ha() == "right"
+    assert texts["near"].xyann == (7, 0)
+    assert texts["far"].xyann == (-7, 0)
+
+
 def test_borders_lie_between_neighbours_alone() -> None:
     """The first and the last column differ, and so do the first and the last row."""
     rows = [Series("0", [1, 2, 3], [1, -1, -1]), Series("1", [1, 2, 3], [-1, -1, -1]),

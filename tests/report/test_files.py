@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -68,3 +69,13 @@ def test_an_unknown_file_format_is_refused_in_a_sentence(
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert str(caught.value).endswith(".")
+
+
+def test_a_narrow_picture_has_the_width_that_was_asked_for(tmp_path: Path) -> None:
+    chart = report.Chart("dots", [report.Series("a", ["x"], [0.5])])
+    texts = [
+        report.save(chart, tmp_path / f"{width}.svg", width=width).read_text()
+        for width in (None, 3.4)
+    ]
+    widths = [float(re.search(r'viewBox="0 0 ([\d.]+)', text)[1]) for text in texts]
+    assert widths == pytest.approx([5.6 * 72, 3.4 * 72])

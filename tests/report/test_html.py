@@ -243,3 +243,14 @@ def test_numbers_stand_right_and_verdicts_have_words_and_signs(rich: str) -> Non
         r'<td class="number" data-sort="0.42"[^>]*>0.420 <span class="spread">\[', rich
     )
     assert '<span class="verdict error"><span aria-hidden="true">✕</span> do not use</span>' in rich
+
+
+def test_the_evidence_of_a_claim_with_an_effect_is_folded() -> None:
+    claim = Verdict("good", "It holds", evidence="many numbers", effect="+1.0 points")
+    shown = report.render(
+        report.Page("P", sections=[report.Section("S", [report.Verdicts([claim])])])
+    )
+    before, _, folded = shown.partition("<details><summary>Numbers")
+    assert "<p>+1.0 points</p>" in before
+    assert "many numbers" not in before
+    assert "<p>many numbers</p>" in folded

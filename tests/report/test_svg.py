@@ -7,8 +7,8 @@ from unmask.report import svg
 
 def test_numbers_of_drawings_are_short_and_other_attributes_untouched() -> None:
     where = svg._attribute("d", "M 1.23456 7.0\n  L -0.00123 100.98765", "p")
-    assert where == "M 1.23 7.0 L -0.00 100.99"
-    assert svg._attribute("transform", "translate(10.123456 2)", "p") == "translate(10.12 2)"
+    assert where == "M1.23 7L0 101"
+    assert svg._attribute("transform", "translate(10.123456 2)", "p") == "translate(10.1 2)"
     assert svg._attribute("width", "1.23456", "p") == "1.23456"
     assert svg._attribute("clip-path", "url(#a)", "p") == "url(#p-a)"
     assert svg._attribute("href", "#a", "p") == "#p-a"
@@ -35,3 +35,27 @@ def test_styles_that_repeat_are_stated_once_under_a_name_of_the_chart() -> None:
     assert first.count('style="fill: none"') == 1  # stands alone: stays where it is
     assert "a-0" not in second
     assert 'class="b-0"' in second
+
+
+def test_paths_and_numbers_are_as_short_as_they_can_be() -> None:
+    assert svg._path("M 10.004 2.500 L 3.00 4 \n L -0.254 16.25 C 1 2 3 4 5 6 z") == (
+        "M10 2.5L3 4 -0.25 16.2C1 2 3 4 5 6z"
+    )
+    assert (
+        svg._rounded("translate(12.345 -99.96) rotate(-90)") == "translate(12.3 -100) rotate(-90)"
+    )
+    assert svg._rounded("1.5e-07") == "1.5e-07"
+
+
+def test_names_are_numbered_and_markers_share_the_class_of_their_group() -> None:
+    drawn = (
+        '<svg viewBox="0 0 9 9"><defs><path id="mabc" d="M 0 0"/><clipPath id="pdef"/></defs>'
+        '<g clip-path="url(#pdef)"><use href="#mabc" x="1" style="a: b"/>'
+        '<use href="#mabc" x="2" style="a: b"/></g></svg>'
+    )
+    themed = svg.themed(drawn, prefix="x", title="t", description="d")
+    assert '<path id="x-n0" d="M0 0" /><clipPath id="x-n1" />' in themed
+    assert (
+        '<g clip-path="url(#x-n1)" class="x-0"><use href="#x-n0" x="1" /><use href="#x-n0" x="2" />'
+        "</g>"
+    ) in themed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
 from html import unescape
@@ -19,6 +20,8 @@ from unmask import report
 from unmask._io import atomic_write
 from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs
+from unmask_studies.openings import OPENINGS
+from unmask_studies.pages import arranged
 from unmask_studies.runs import STYLES
 
 RESULTS = ROOT / "docs" / "results"
@@ -44,12 +47,13 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
     assert rows
     assert all(row["study"] == name and "version" in row and "commit" in row for row in rows)
     for picture in (tiny / name).glob("*.svg"):
-        assert picture.with_suffix(".csv").exists()
+        with zipfile.ZipFile(tiny / name / "numbers.zip") as numbers:
+            assert numbers.read(f"{picture.stem}.csv")
         assert f"({name}/{picture.stem}.svg)" in (tiny / f"{name}.md").read_text()
     drawn = unmask_studies.STUDIES[name].draw(runs.run(unmask_studies.STUDIES[name], tiny / "rows",
                                                     size="tiny"))  # fmt: skip
     page = unescape((tiny / f"{name}.html").read_text())
-    assert all(f">{section.title}</h2>" in page for section in drawn)
+    assert all(f">{section.title}</h2>" in page for section in arranged(drawn))
 
 
 @pytest.mark.parametrize("name", unmask_studies.STUDIES)
@@ -59,7 +63,9 @@ def test_a_name_has_the_same_style_in_every_study(tiny: Path, name: str) -> None
     for drawing in report.Page(name, sections=sections).drawings:
         for chart in charts_of(drawing):
             for series in chart.series:
-                assert series.style == STYLES.get(series.name), series.name
+                shared = STYLES.get(series.name)
+                own = series.name not in STYLES and series.style in STYLES.values()
+                assert own or series.style == shared, series.name
         styles_of(drawing)
 
 
@@ -251,6 +257,18 @@ def test_without_data_the_kept_rows_of_data_sets_are_returned(tmp_path: Path) ->
     assert runs.run(on_data(), kept, size="tiny", seed=1) == [other_seed]
 
 
+def test_without_data_the_kept_rows_are_returned_also_if_some_are_made_up(tmp_path: Path) -> None:
+    def units(size: str, seed: int, data: runs.DataSets | None) -> list[runs.Unit]:
+        present = [data.path("first")] if data and "first" in data.names else []
+        return [{"folder": folder} for folder in [*present, None]]
+
+    study = replace(on_data(), units=units)
+    (tmp_path / "data" / "first").mkdir(parents=True)
+    rows = runs.run(study, tmp_path / "rows", size="tiny", data=tmp_path / "data")
+    assert [row["folder"] for row in rows] == ["first", None]
+    assert runs.run(study, tmp_path / "rows", size="tiny") == rows
+
+
 def test_without_data_nothing_is_measured_in_place_of_data_sets(tmp_path: Path) -> None:
     def stop(folder: Path) -> Iterable[runs.Row]:
         if folder.name == "second":
@@ -291,7 +309,8 @@ def test_the_toy_example_is_the_papers() -> None:
 
 def test_a_statement_can_fail() -> None:
     assert runs.statement("x", False, "because").level == "error"
-    assert runs.statement("x", None, "because").words == "x: untested"
+    untested = runs.statement("x", None, "because")
+    assert (untested.words, untested.badge, untested.evidence) == ("x", "untested", "because")
 
 
 def test_absent_data_sets_are_listed_with_the_papers_numbers(tmp_path: Path) -> None:
@@ -318,3 +337,30 @@ def test_an_unknown_study_is_refused() -> None:
     result = command("reproduce", "recal")
     assert result.returncode == 2
     assert "unknown study 'recal'; use one of: all, audit, audit-plan" in result.stderr
+
+
+def test_every_study_has_a_title_that_is_not_its_command_and_a_question() -> None:
+    assert OPENINGS.keys() == unmask_studies.STUDIES.keys()
+    assert len({opening.title for opening in OPENINGS.values()}) == len(OPENINGS)
+    for name, opening in OPENINGS.items():
+        assert opening.title.lower() != name
+        assert opening.question.endswith("?")
+
+
+def test_a_page_opens_with_the_first_drawing_and_the_claims_and_keeps_every_part() -> None:
+    chart = report.Chart("bars", [report.Series("s", ["x"], [1.0])])
+    text, table = report.Text("a"), report.Table(["x"], [["1"]])
+    claim = runs.statement("c", True, "e")
+    sections = [
+        report.Section("one", [text, report.Verdicts([claim])]),
+        report.Section("two", [table, chart]),
+        report.Section("three", [report.Verdicts([claim])]),
+    ]
+    first, judged, *details = arranged(sections)
+    assert first.parts == (chart,)
+    assert judged.parts == (report.Verdicts([claim, claim]),)
+    assert [(s.title, s.parts, s.folded) for s in details] == [
+        ("one", (text,), True),
+        ("two", (table,), True),
+    ]
+    assert arranged([report.Section("one", [text])])[0].folded

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import io
+import pickle
 import runpy
 import shutil
 import warnings
@@ -40,6 +43,11 @@ TARGETS = {
     "coo": lambda y: torch.tensor(y.toarray()).to_sparse_coo(),
     "csr": lambda y: torch.tensor(y.toarray()).to_sparse_csr(),
     "index": lambda y: index_of(y),
+    "lists": lambda y: [np.flatnonzero(row).tolist() for row in y.toarray()],
+    "arrays": lambda y: [np.flatnonzero(row)[::-1] for row in y.toarray()],
+    "tensors": lambda y: tuple(torch.tensor(row).nonzero()[:, 0] for row in y.toarray()),
+    "scipy csr": lambda y: y,
+    "scipy coo": lambda y: sp.coo_matrix(y),
 }
 
 
@@ -265,6 +273,55 @@ def test_compiled_in_one_graph(name, normalized, backend):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("normalized", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_dense_targets_are_compiled_in_one_graph(normalized):
+    torch.compiler.reset()
+    scores, labels, propensity = batch(12)
+    loss = MissingLabelLoss(propensity, normalized=normalized, reduction_over_batch="none")
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    logits, dense = torch.tensor(scores), torch.tensor(labels.toarray())
+    torch.testing.assert_close(compiled(logits, dense), loss(logits, dense))
+    dense[3, 2], dense[5, 1] = 0.5, torch.nan  # no labels, and a graph cannot stop
+    assert compiled(logits, dense).isnan().nonzero()[:, 0].tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_precision_of_a_model_is_not_that_of_its_propensities(dtype):
+    """`model.half()` and buffers of mixed precision leave float64 weights as they are."""
+    scores, labels, propensity = batch(13)
+    loss = module("softmax", "empirical_bayes", True, labels, propensity)
+    expected = loss(torch.tensor(scores), index_of(labels))
+    share = loss.share.clone()
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), loss).to(dtype)
+    assert model[0].weight.dtype is dtype
+    assert torch.equal(loss.inverse_propensity[:-1], torch.tensor(1 / propensity))
+    assert torch.equal(loss.share, share)
+    assert loss(torch.tensor(scores), index_of(labels)) == expected
+
+
+def test_a_gradient_scaler_trains_as_without_it():
+    """float16 under autocast: scaled losses and unscaled gradients are those of one step."""
+    scores, labels, propensity = batch(14)
+    steps = []
+    for enabled in (True, False):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(9, 9)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=enabled)
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = layer(torch.tensor(scores, dtype=torch.float32))
+            value = MissingLabelLoss(propensity)(logits, index_of(labels))
+        assert (logits.dtype, value.dtype) == (torch.float16, torch.float32)
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        steps.append(layer.weight.detach())
+    torch.testing.assert_close(*steps, rtol=1e-2, atol=1e-3)
+    torch.manual_seed(0)
+    assert not torch.equal(steps[0], torch.nn.Linear(9, 9).weight)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_with_sparse_targets():
     torch.compiler.reset()
     scores, labels, propensity = batch(11)
@@ -288,7 +345,7 @@ def test_an_unbounded_combination_warns_at_construction():
 def test_doors():
     logits = torch.zeros(2, 3)
     loss = MissingLabelLoss([0.5] * 3, loss="softmax")
-    with pytest.raises(ValueError, match=r"targets of shape \(2, 4\) for logits of shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"targets of shape \(2, 4\) for 2 rows and 3 labels"):
         loss(logits, torch.zeros(2, 4))
     with pytest.raises(ValueError, match=r"targets must be 0 or 1; got 2 at label 1"):
         loss(logits, torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
@@ -382,7 +439,18 @@ REFUSED = {
         lambda: torch.zeros(2, 3, 1, dtype=torch.long),
         r"got torch.int64 in shape \(2, 3, 1\)",
     ),
-    "numpy": (lambda: np.zeros((2, 3)), "got ndarray"),
+    "array of names": (lambda: np.full((2, 3), "a"), "got ndarray"),
+    "array, shape": (lambda: np.zeros((2, 4)), r"targets of shape \(2, 4\) for 2 rows and 3"),
+    "list of one row": (lambda: [[0]], "labels of 1 rows for 2 rows"),
+    "flat list": (lambda: [0, 1], "row 0 is int; give a list of label numbers per row"),
+    "names": (lambda: [["a"], ["b"]], r"label numbers \(integers\); got 'a'"),
+    "floats": (lambda: [[0], [1.0]], r"label numbers \(integers\); got 1.0"),
+    "nothing": (lambda: [[None], [1]], r"label numbers \(integers\); got None"),
+    "bools": (lambda: [[0], [True]], r"label numbers \(integers\); got True"),
+    "list twice": (lambda: [[0], [2, 1, 2]], "label 2 twice in row 1"),
+    "list beyond": (lambda: [[0], [3]], r"row 1 names label 3.* counted from 1\?"),
+    "scipy shape": (lambda: sp.csr_array((2, 4)), r"targets of shape \(2, 4\) for 2 rows and 3"),
+    "scipy value": (lambda: sp.csr_array([[0, 2, 0], [0, 0, 1]]), "targets must be 0 or 1; got 2"),
     "csc": (lambda: torch.zeros(2, 3).to_sparse_csc(), "got the layout torch.sparse_csc"),
     "hybrid": (lambda: torch.zeros(2, 3).to_sparse(1), "with 1 dense dimensions"),
 }
@@ -497,3 +565,50 @@ def test_a_compiled_graph_answers_nan_to_bad_label_numbers(correction):
     value = compiled(logits, index)
     assert value.isnan().tolist() == [False, True, True, False]
     torch.testing.assert_close(value[[0, 3]], loss(logits[[0, 3]], index[[0, 3]]))
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint16", "int32", "float64"])
+def test_arrays_are_targets_as_tensors_are(kind):
+    dense = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+    loss = MissingLabelLoss([0.5, 0.6, 0.7, 0.8], correction="bound")
+    logits = torch.arange(8.0).view(2, 4)
+    expected = loss(logits, torch.tensor(dense))
+    assert loss(logits, dense.astype(kind)) == expected
+    assert loss(logits, np.array([[0, 3], [1, -1]])) == expected
+    ids = np.array([0, 3, 1], dtype=np.int32)
+    short = loss(logits[:, :3], dense, candidates=torch.tensor(ids))
+    assert loss(logits[:, :3], dense.astype(kind), candidates=ids) == short
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax"])
+def test_the_jacobian_of_rows_is_the_gradient_of_each(name):
+    loss = MissingLabelLoss(
+        [0.5, 0.6, 0.7], loss=name, correction="bound", reduction_over_batch="none"
+    )
+    logits, targets = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.0, -0.5]]), [[0, 2], [1]]
+    index = torch.tensor([[0, 2], [1, -1]])
+    jacobian = torch.func.jacrev(lambda scores: loss(scores, index))(logits)
+    leaf = logits.clone().requires_grad_()
+    loss(leaf, targets).sum().backward()
+    assert torch.equal(jacobian[0, 1], torch.zeros(3))
+    assert torch.equal(jacobian[1, 0], torch.zeros(3))
+    torch.testing.assert_close(torch.stack([jacobian[0, 0], jacobian[1, 1]]), leaf.grad)
+
+
+def test_a_module_is_copied_and_sent_to_processes():
+    """`multiprocessing.spawn` pickles it; the loss stays the library's own value."""
+    loss = MissingLabelLoss([0.5, 0.6, 0.7], correction="bound", normalized=True)
+    logits, targets = torch.tensor([[0.3, -1.0, 2.0]]), [[0, 2]]
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):  # noqa: S301
+        assert other.loss is losses.logistic
+        assert torch.equal(other.inverse_propensity, loss.inverse_propensity)
+        assert other(logits, targets) == loss(logits, targets)
+        other.half()
+        assert other(logits, targets) == loss(logits, targets)
+    own = dataclasses.replace(losses.hinge, name="mine")
+    assert copy.deepcopy(own) == own
+
+
+def test_combinations_are_refused_in_the_words_of_the_module():
+    with pytest.raises(ValueError, match=r"leave out `MissingLabelLoss\(normalized=…\)`"):
+        MissingLabelLoss([0.5], loss="pairwise_logistic", normalized=True)

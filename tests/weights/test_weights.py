@@ -697,3 +697,19 @@ def test_rows_of_weights_whose_type_was_changed_in_place() -> None:
     w = weights.bound(sp.csr_array(np.eye(2, dtype=np.float32)), [0.5, 0.25])
     w.pos.data = w.pos.data.astype(np.float16)
     np.testing.assert_array_equal(w[1].pos.toarray(), [[0, 7]])
+
+
+def test_a_maximum_on_the_border_is_reached_as_far_as_the_tolerance_says() -> None:
+    """Shares 2/3 and 1/3 of one and two labels, p = 1/2, are exactly N* = 2, given a label.
+
+    With a share ε of rows with one label the gradient of N* = 2 is 4 / (6 + 3ε) + 1 / (3 − 3ε),
+    1 + ε²/2 + …; what it exceeds 1 by is the gap that is compared with the tolerance.
+    """
+    labels = [[1, 1]] * 25 + [[1, 0]] * 25 + [[0, 1]] * 25
+    for tolerance in (1e-3, 1e-6, 1e-9):
+        fit = weights.count_distribution(labels, [0.5, 0.5], tolerance=tolerance)
+        share = fit.probability[1]
+        gradient = 4 / (6 + 3 * share) + 1 / (3 - 3 * share)
+        assert fit.gap == pytest.approx(gradient - 1, rel=1e-6, abs=1e-15)
+        assert share <= np.sqrt(2 * tolerance)
+        assert fit.converged

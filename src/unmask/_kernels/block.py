@@ -162,12 +162,16 @@ _COMPILED: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 def _layout(argument: object) -> object:
     """What decides the type that numba gives an argument."""
+    if isinstance(argument, np.ndarray):
+        return argument.dtype, argument.ndim, argument.flags.num & _FLAGS
+    if isinstance(argument, Block):  # the rest is as `empty_block` makes it
+        return Block, _layout(argument.ks), _layout(argument.tables)
     if isinstance(argument, tuple):
         return type(argument), *map(_layout, argument)
-    if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        return argument.dtype.str, argument.ndim, flags.c_contiguous, flags.writeable, flags.aligned
     return type(argument)
+
+
+_FLAGS = 0x0001 | 0x0100 | 0x0400  # C-contiguous, aligned, writeable
 
 
 def empty_block(

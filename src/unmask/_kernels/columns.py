@@ -2,11 +2,16 @@
 
 For one label, v = y/p per row, C the number of rows with at least the score of a row, n rows.
 
-    AP   Σ_i v_i (1 + Σ_{k≠i, s_k ≥ s_i} v_k) / C_i  /  Σ_i v_i
+    AP   Σ_i v_i (1 + g Σ_{k≠i, s_k ≥ s_i} v_k) / C_i  /  Σ_i v_i,   g = (o − p) / (o − 1)
     AUC  Σ_{i≠k} v_i (1 − v_k) ([s_i > s_k] + ½ [s_i = s_k])  /  Σ_{i≠k} v_i (1 − v_k)
 
-Numerators and denominators are unbiased (rows lose labels independently). What a row adds to the
-value is the derivative of the value by the weight of the row (its influence); influences sum to 0.
+Numerators and denominators are unbiased (rows lose labels independently), that of AP with g = 1.
+But of N true rows, o are observed, pairs grow with o (o − 1) and the quotient with o − 1, where
+(N − 1) p is due, the mean of o − p: g makes that so, and is 1 for complete labels. A label that was
+observed once has no pair, and its AP only what the row itself adds. What a row adds to AUC is the
+derivative of the value by the weight of the row (its influence). AP divides by ranks, and a row at
+the top moves many: the derivative is too small by a fifth, and what a row adds is what the value
+without it lacks, (1 − 1/n) times (the jackknife). Both sum to 0.
 """
 
 from __future__ import annotations
@@ -66,36 +71,60 @@ def _tie_ends(ranked: Array, ends: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def _average_precision(v: Floats, ends: Ints, own: Floats) -> float:
-    """AP and the influence of every place; NaN without an observed label.
+    """AP and what every place adds to it; NaN without an observed label.
 
-    The terms of rows with themselves, Σ v/C, do not scale as pairs do: influences are centred.
+    Without the row at a place, rows of at most its score move up by one, and those of its score or
+    a higher one no longer count for them: sums over C and over C − 1 tell the value without it.
     """
-    n, above, total, start, alone = v.size, 0.0, 0.0, 0, 0.0
+    n, above, alone, paired, start = v.size, 0.0, 0.0, 0.0, 0
+    observed = 0
     while start < n:
         stop = ends[start]
         for i in range(start, stop):
             above += v[i]
+            observed += v[i] > 0.0
         for i in range(start, stop):
-            own[i] = v[i] * (1.0 + above - v[i]) / stop
-            total += own[i]
             alone += v[i] / stop
+            paired += v[i] * (above - v[i]) / stop
         start = stop
     if above == 0.0:
         return np.nan
-    value, stop = total / above, n
-    later, lost = 0.0, 0.0  # Σ v/C and Σ term/C of rows with at most this score
+    value: float = (alone + _pair_factor(observed, above) * paired) / above
+    reached, stop, mean = above, n, 0.0
+    behind_alone, behind_paired = 0.0, 0.0  # of rows with at most this score, as they are …
+    moved_alone, moved_paired = 0.0, 0.0  # … and moved up by one
     while stop > 0:
         start = stop - 1
         while start > 0 and ends[start - 1] == stop:
             start -= 1
+        fewer = max(stop - 1, 1)
         for i in range(start, stop):
-            later += v[i] / stop
-            lost += own[i] / stop
+            behind_alone += v[i] / stop
+            behind_paired += v[i] * (reached - v[i]) / stop
+            moved_alone += v[i] / fewer
+            moved_paired += v[i] * (reached - v[i]) / fewer
+        tied = 0.0
         for i in range(start, stop):
-            own[i] += v[i] * (later - v[i] / stop) - lost - value * v[i]
-            own[i] = (own[i] + alone / n) / above
+            others = moved_alone - v[i] / fewer
+            pairs = moved_paired - v[i] * (reached - v[i]) / fewer - v[i] * others
+            factor = _pair_factor(observed - (v[i] > 0.0), above - v[i])
+            own[i] = value
+            if observed > (v[i] > 0.0):
+                own[i] = alone - behind_alone + others + factor * (paired - behind_paired + pairs)
+                own[i] /= above - v[i]
+            mean += own[i] / n
+            tied += v[i]
+        reached -= tied
         stop = start
+    for i in range(n):
+        own[i] = (mean - own[i]) * (n - 1) / n
     return value
+
+
+@njit(cache=True, nogil=True)
+def _pair_factor(observed: int, total: float) -> float:
+    """(o − p) / (o − 1), with p = o/Σv the mean propensity of o rows; 1 of less than two."""
+    return (observed - observed / total) / (observed - 1) if observed > 1 else 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -176,6 +205,38 @@ def sweep(
 
 
 @njit(cache=True, nogil=True)
+def weigh(
+    scores: Array, indptr: Ints, labels: Ints, inverse: Floats, information: Floats,
+    thresholds: Floats, sums: Floats, per_row: Floats,
+) -> None:  # fmt: skip
+    """The information of missed and of wrong labels at every threshold, of rows added up.
+
+    With c the information content of a label: Σ c/p of observed labels that do not reach it, and
+    Σ c of labels that do less Σ c/p of the observed among them. As in `sweep`, `sums` (T, 2) adds
+    these up, `per_row` (rows, 2) holds those of the first threshold.
+    """
+    steps = thresholds.size
+    size, hits = np.empty(steps + 1), np.empty(steps + 1)
+    for row in range(scores.shape[0]):
+        size[:], hits[:] = 0.0, 0.0
+        for label in range(scores.shape[1]):
+            size[_reached(thresholds, scores[row, label])] += information[label]
+        positives = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            weight = inverse[entry] * information[labels[entry]]
+            hits[_reached(thresholds, scores[row, labels[entry]])] += weight
+            positives += weight
+        above, right = 0.0, 0.0
+        for step in range(steps - 1, -1, -1):
+            above += size[step + 1]
+            right += hits[step + 1]
+            missed, wrong = positives - right, above - right
+            per_row[row, 0], per_row[row, 1] = missed, wrong
+            sums[step, 0] += missed
+            sums[step, 1] += wrong
+
+
+@njit(cache=True, nogil=True)
 def _reached(thresholds: Floats, score: float) -> int:
     """How many thresholds a score reaches."""
     low, high = 0, thresholds.size
@@ -200,3 +261,23 @@ def fill_bins(
             out[row, spot, 1] += scores[row, label]
         for entry in range(indptr[row], indptr[row + 1]):
             out[row, _reached(inner, scores[row, labels[entry]]), 2] += inverse[entry]
+
+
+@njit(cache=True, nogil=True)
+def row_keys(
+    scores: Array, indptr: Ints, labels: Ints, inverse: Array, multiplier: np.uint64, keys: Array
+) -> None:
+    """A number for every row, by its content: bits of scores, observed labels and bits of 1/p.
+
+    All arrays hold unsigned integers of 64 bits, but for `indptr` and `labels`.
+    """
+    for row in range(scores.shape[0]):
+        key = multiplier
+        for label in range(scores.shape[1]):
+            key = (key ^ scores[row, label]) * multiplier
+            key ^= key >> np.uint64(29)
+        for entry in range(indptr[row], indptr[row + 1]):
+            key = (key ^ np.uint64(labels[entry])) * multiplier
+            key = (key ^ inverse[entry]) * multiplier
+            key ^= key >> np.uint64(29)
+        keys[row] = key

@@ -24,6 +24,9 @@ HEAVIEST = float(1 << 38)
 SQUARED = 16
 """Squares of inverse propensities in count tables are whole multiples of 1/SQUARED, up to 2³⁰."""
 
+SET_ROW = ("stratum", "size", "hits", "misses", "inverse hits", "inverse misses", "squares")
+"""What is counted of a row whose predictions are a set; sums in the units of the tables."""
+
 _SMALLEST = 1e-300
 _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
@@ -46,6 +49,9 @@ class CountTables(NamedTuple):
     cell_starts: Ints  # −1: not deconvolved at this k
     slot_starts: Ints
     hit_starts: Ints
+    set_columns: Ints  # per k, −1: not deconvolved as a set
+    set_rows: Ints  # [row of the chunk, column]: what `SET_ROW` names, of the set of that row
+    first_row: int  # the first row of the chunk
 
 
 @bare
@@ -56,7 +62,7 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
     total = 0
     for j in range(block.sizes[i]):
         total += fixed(own[begin + j])
-    inverse_sum, listed, hit_count, inside, place = 0.0, 0, 0, 0, 0
+    inverse_sum, listed, hit_count, inside, squares, place = 0.0, 0, 0, 0, 0, 0
     for c in range(ks.size):
         k = ks[c]
         while place < k:
@@ -66,7 +72,18 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
             if spots[place, i] >= 0:
                 hit_count += 1
                 inside += fixed(own[begin + spots[place, i]])
+                squares += squared(own[begin + spots[place, i]])
             place += 1
+        column = tables.set_columns[c]
+        if column >= 0:
+            counted, spot = tables.set_rows, row - tables.first_row
+            counted[spot, column, 0] = stratum(inverse_sum, listed)
+            counted[spot, column, 1] = min(k, block.listed[i])
+            counted[spot, column, 2] = hit_count
+            counted[spot, column, 3] = block.sizes[i] - hit_count
+            counted[spot, column, 4] = inside
+            counted[spot, column, 5] = total - inside
+            counted[spot, column, 6] = squares
         if cell_starts[c] < 0:
             continue
         pair = stratum(inverse_sum, listed) * (k + 1) + hit_count
@@ -82,14 +99,19 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
             if spots[r, i] >= 0:
                 q = own[begin + spots[r, i]]
                 tables.hits[tables.hit_starts[c] + slot * k + r] += fixed(q)
-                square = int(min(q * q, 1073741824.0) * SQUARED + 0.5)
-                tables.squares[tables.slot_starts[c] + slot] += square
+        tables.squares[tables.slot_starts[c] + slot] += squares
 
 
 @bare
 def fixed(inverse: float) -> int:
     """An inverse propensity in units of 1/FIXED: whole numbers add up exactly in any order."""
     return int(min(inverse, HEAVIEST) * FIXED + 0.5)
+
+
+@bare
+def squared(inverse: float) -> int:
+    """Its square in units of 1/SQUARED."""
+    return int(min(inverse * inverse, 1073741824.0) * SQUARED + 0.5)
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,8 @@ u = X d for the new directions d, and lists for every lane the few rows that mat
 margin above −1 now or within `REACH` steps along d. Everything else (`advance`) is lane by lane on
 these rows alone: the best step, the gradient, and conjugate gradients for the next direction.
 
-The loss of a row is pos·ℓ₊(z) + neg·ℓ₋(z), with pos = 0 and neg = 1 unless the label is observed.
+The loss of a row is pos·ℓ₊(z) + neg·ℓ₋(z), with pos = 0 and neg = weight (1, if rows have none)
+unless the label is observed, and neg = weight − cut if it is.
 """
 
 from __future__ import annotations
@@ -126,14 +127,14 @@ def advance(x, y, settings, block, scratch):
             continue
         label = block.label[lane]
         own = y.start[label], y.start[label + 1]
-        rows, pos, neg = (
+        rows, pos, cut = (
             y.rows[own[0] : own[1]],
             y.pos[own[0] : own[1]],
-            1.0 - y.cut[own[0] : own[1]],
+            y.cut[own[0] : own[1]],
         )
         w, d = block.weights[lane], block.direction[lane]
-        m = _collect(block, lane, rows, scratch)
-        value, t, s, curved = _search(scratch, pos, neg, m, settings, w, d)
+        m = _collect(block, lane, rows, cut, scratch)
+        value, t, s, curved = _search(scratch, pos, m, settings, w, d)
         add(w, t, d)
         w[-1] += s
         block.keep[0, lane], block.step[0, lane], block.shift[0, lane] = 1.0, t, s
@@ -147,22 +148,24 @@ def advance(x, y, settings, block, scratch):
             block.status[lane] = EXHAUSTED
         else:
             block.status[lane] = direct(
-                x, rows, pos, neg, block.candidates[lane], m, t, s, settings, w, d, scratch
+                x, rows, pos, block.candidates[lane], m, t, s, settings, w, d, scratch
             )
 
 
 @njit(cache=True, nogil=True)
-def _collect(block, lane, rows, scratch):
-    """z and u of the lane's own rows, then of the other rows that matter; how many in all."""
+def _collect(block, lane, rows, cut, scratch):
+    """z, u and neg of the lane's own rows, then of the other rows that matter; how many in all."""
     candidates, candidate_z, candidate_u = (
         block.candidates[lane],
         block.candidate_z[lane],
         block.candidate_u[lane],
     )
     z, u, to_z, to_u = block.z, block.u, scratch.z, scratch.u
+    weight, neg = scratch.weight, scratch.neg
     own, position = len(rows), 0
     for r in range(own):
         to_z[r], to_u[r] = z[rows[r], lane], u[rows[r], lane]
+        neg[r] = weight[rows[r]] - cut[r]
     m = own
     for c in range(block.counts[lane]):
         i = candidates[c]
@@ -171,12 +174,13 @@ def _collect(block, lane, rows, scratch):
         if position == own or rows[position] != i:
             candidates[m - own] = i
             to_z[m], to_u[m] = candidate_z[c], candidate_u[c]
+            neg[m] = weight[i]
             m += 1
     return m
 
 
 @njit(cache=True, nogil=True)
-def _search(scratch, pos, neg, m, settings, w, d):
+def _search(scratch, pos, m, settings, w, d):
     """The best w + t·d and shift s of the bias, 0 ≤ t ≤ REACH and s ≤ 0: Newton in two dimensions.
 
     The shift is free (no pass over the features) and worth a lot: the bias decides how many
@@ -188,7 +192,7 @@ def _search(scratch, pos, neg, m, settings, w, d):
     t, s = 1.0, 0.0
     best, best_t, best_s, curved = np.inf, 0.0, 0.0, True
     for _ in range(12):
-        f, gt, gs, htt, hts, hss = _along(scratch.z, scratch.u, pos, neg, m, t, s)
+        f, gt, gs, htt, hts, hss = _along(scratch.z, scratch.u, pos, scratch.neg, m, t, s)
         bias = w[last] + t * d[last] + s
         f = settings.cost * f + 0.5 * (ww + 2 * t * wd + t * t * dd + penalty * bias * bias)
         if f > best:
@@ -218,15 +222,19 @@ def _search(scratch, pos, neg, m, settings, w, d):
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
 def _along(z, u, pos, neg, m, t, s):
-    """Σ of pos·e₊² + neg·e₋² at z + t·u + s, and half its derivatives by t and s."""
+    """Σ of pos·e₊² + neg·e₋² at z + t·u + s, and half its derivatives by t and s.
+
+    Rows beyond those of `pos` have pos = 0.
+    """
     f = gt = gs = htt = hts = hss = 0.0
     own = len(pos)
     for r in range(own, m):
         e = max(1.0 + z[r] + t * u[r] + s, 0.0)
-        active = 1.0 if e > 0.0 else 0.0
-        f += e * e
-        gt += e * u[r]
-        gs += e
+        active = neg[r] if e > 0.0 else 0.0
+        slope = neg[r] * e
+        f += slope * e
+        gt += slope * u[r]
+        gs += slope
         htt += active * u[r] * u[r]
         hts += active * u[r]
         hss += active

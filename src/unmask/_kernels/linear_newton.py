@@ -15,12 +15,12 @@ from unmask._kernels.linear_state import AHEAD, CONCAVE, FLOOR, LAST, NOTHING, R
 
 
 @njit(cache=True, nogil=True)
-def direct(x, rows, pos, neg, candidates, m, t, s, settings, w, d, scratch):
+def direct(x, rows, pos, candidates, m, t, s, settings, w, d, scratch):
     """The next Newton direction into `d`; RUNNING, LAST if it promises too little, or CONCAVE.
 
     Features that no active row has feel the penalty alone: their Newton step is −w, exactly.
     """
-    active, touched, loss = _gather(x, rows, pos, neg, candidates, m, t, s, settings, w, scratch)
+    active, touched, loss = _gather(x, rows, pos, candidates, m, t, s, settings, w, scratch)
     last = len(w) - 1
     residual, solution = scratch.vectors[0], scratch.vectors[1]
     squares = dot(w[:last], w[:last])
@@ -46,10 +46,10 @@ def direct(x, rows, pos, neg, candidates, m, t, s, settings, w, d, scratch):
 
 
 @njit(cache=True, nogil=True)
-def _gather(x, rows, pos, neg, candidates, m, t, s, settings, w, scratch):
+def _gather(x, rows, pos, candidates, m, t, s, settings, w, scratch):
     """Copy the active rows onto the features they touch, with their exact slopes and curvatures."""
     place, names, start, index, value = scratch[2:7]
-    z, u, slope, curve = scratch.z, scratch.u, scratch.slope, scratch.curve
+    z, u, slope, curve, neg = scratch.z, scratch.u, scratch.slope, scratch.curve, scratch.neg
     indptr, indices, data = x
     one = np.uint64(1)
     touched, size = np.uint64(0), np.uint64(0)
@@ -83,7 +83,7 @@ def _gather(x, rows, pos, neg, candidates, m, t, s, settings, w, scratch):
             v += data[k] * w[f]
             size += one
             k += one
-        p, q = (pos[r], neg[r]) if r < own else (0.0, 1.0)
+        p, q = (pos[r] if r < own else 0.0), neg[r]
         up, down = max(1.0 - v, 0.0), max(1.0 + v, 0.0)
         loss += p * up * up + q * down * down
         slope[active] = cost * (q * down - p * up)

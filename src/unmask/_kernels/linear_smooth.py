@@ -5,8 +5,8 @@ bias last. For these losses ℓ₊ − ℓ₋ is linear in the margin, so that o
 
     − rise·pos·z  (a fixed vector `pull` in the gradient)   and   (pos − cut)·ℓ₋(z)
 
-to Σ ℓ₋(z) over all rows. The second term is absent when pos = cut: vanilla and unbiased training do
-exactly the same work. Sums run in float32 over `TILE` rows and in float64 beyond.
+to Σ weight·ℓ₋(z) over all rows. The second term is absent when pos = cut: vanilla and unbiased
+training do exactly the same work. Sums run in float32 over `TILE` rows and in float64 beyond.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def move(z, u, step, shift):
 
 
 @njit(cache=True, nogil=True)
-def differentiate(kind, cost, z, slope, curve):
-    """C ℓ₋′ and C ℓ₋″ at every margin."""
-    c = spread(np.float32(cost))
+def differentiate(kind, cost, z, weight, slope, curve):
+    """C·weight·ℓ₋′ and C·weight·ℓ₋″ at every margin."""
     for i in range(z.shape[0]):
+        c = spread(np.float32(cost * weight[i]))
         for g in range(BLOCK // WIDTH):
             _, first, second = negative(kind, load(z, i, g))
             store(slope, i, g, c * first)
@@ -116,10 +116,10 @@ def differentiate(kind, cost, z, slope, curve):
 
 
 @njit(cache=True, nogil=True)
-def along(kind, z, u, step, shift, group, sums):
-    """Σ ℓ₋ at z + t·u + s and its derivatives by t, s, tt, ts, ss for eight lanes: sums (6, BLOCK).
+def along(kind, z, u, weight, step, shift, group, sums):
+    """Σ weight·ℓ₋ at z + t·u + s and its derivatives by t, s, tt, ts, ss: sums (6, BLOCK).
 
-    `step` and `shift` hold t and s.
+    For the eight lanes of a group; `step` and `shift` hold t and s.
     """
     t, s = load(step, 0, group), load(shift, 0, group)
     part = np.zeros((6, WIDTH), dtype=np.float32)
@@ -129,6 +129,8 @@ def along(kind, z, u, step, shift, group, sums):
         for i in range(start, min(start + TILE, z.shape[0])):
             direction = load(u, i, group)
             value, first, second = negative(kind, load(z, i, group) + t * direction + s)
+            w = spread(weight[i])
+            value, first, second = w * value, w * first, w * second
             f = f + value
             gt = gt + first * direction
             gs = gs + first

@@ -80,7 +80,11 @@ class Block(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of one lane at a time: its rows, its active rows on the features they touch."""
+    """Work space of one lane at a time: its rows, its active rows on the features they touch.
+
+    `weight` is what a row counts where the label is not observed; `neg` is that of the lane's rows,
+    less `cut` where it is observed.
+    """
 
     z: Doubles
     u: Doubles
@@ -92,6 +96,8 @@ class Scratch(NamedTuple):
     slope: Doubles
     curve: Doubles
     vectors: Doubles
+    weight: Doubles
+    neg: Doubles
 
 
 def block(n: int, d: int) -> Block:
@@ -117,8 +123,11 @@ def block(n: int, d: int) -> Block:
     )
 
 
-def scratch(n: int, d: int, nnz: int) -> Scratch:
-    """Work space for problems of this size; memory that is never touched costs nothing."""
+def scratch(n: int, d: int, nnz: int, weight: Doubles | None = None) -> Scratch:
+    """Work space for problems of this size; memory that is never touched costs nothing.
+
+    Rows count 1 unless there are weights.
+    """
     return Scratch(
         z=np.empty(n),
         u=np.empty(n),
@@ -130,4 +139,6 @@ def scratch(n: int, d: int, nnz: int) -> Scratch:
         slope=np.empty(n),
         curve=np.empty(n),
         vectors=np.empty((5, d + 1)),
+        weight=np.ones(n) if weight is None else weight,
+        neg=np.empty(n),
     )

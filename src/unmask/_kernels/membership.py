@@ -48,8 +48,9 @@ def _locate_five(
     d = top[row, r + 3] if r + 3 < listed else NOTHING
     e = top[row, r + 4] if r + 4 < listed else NOTHING
     at_a, at_b, at_c, at_d, at_e = -1, -1, -1, -1, -1
+    start = np.uint64(begin)
     for j in range(size):
-        label = indices[begin + j]
+        label = indices[start + np.uint64(j)]
         at_a = j if label == a else at_a
         at_b = j if label == b else at_b
         at_c = j if label == c else at_c
@@ -107,7 +108,7 @@ def read_hits(block: Block) -> None:
                 hits[r, i] = 1.0 if spots[r, i] >= 0 else 0.0
         else:
             for i in range(count):  # reads a number even without a hit: no branch to guess
-                q = view_of(own[begins[i] + max(spots[r, i], 0)], tau, clip)
+                q = view_of(own[np.uint64(begins[i] + max(spots[r, i], 0))], tau, clip)
                 hits[r, i] = q if spots[r, i] >= 0 else 0.0
 
 
@@ -146,12 +147,13 @@ def largest_first(block: Block) -> None:
     hits, rest = block.hits, block.rest
     places = hits.shape[0]
     for i in range(block.n_rows):
-        begin, size = block.begins[i], block.sizes[i]
-        for j in range(begin, begin + size):
+        begin = np.uint64(block.begins[i])
+        end = begin + np.uint64(block.sizes[i])
+        for j in range(begin, end):
             rest[j] = view_of(block.own[j], block.tau, block.clip) if block.tau else 1.0
         for r in range(0, places, 5):
             a, b, c, d, e = 0.0, 0.0, 0.0, 0.0, 0.0
-            for j in range(begin, begin + size):
+            for j in range(begin, end):
                 x = rest[j]
                 a, x = max(a, x), min(a, x)
                 b, x = max(b, x), min(b, x)

@@ -28,8 +28,8 @@ from unmask._kernels.compiling import njit
 from unmask._kernels.deconvolution import CountTables, tabulate
 from unmask._typing import Bools, Floats, Ints
 
-NUMBERS = 1 << 17
-"""A block holds about so many numbers (1 MB), which stay near the processor."""
+NUMBERS = 1 << 18
+"""A block holds about so many numbers (2 MB), which stay near the processor."""
 
 MOST_ROWS = 2048
 """Rows of a block at most; it has at least `sums.BLOCK`."""
@@ -58,11 +58,15 @@ class View(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a pass computes: `columns` in all, of which `products` (x, y, z) hold z = x · y."""
+    """What a pass computes: `columns` in all, of which `products` (x, y, z) hold z = x · y.
+
+    Σx² and Σ|x| and the largest |x| are those of the first `full` columns only.
+    """
 
     ks: Ints
     views: tuple[View, ...]
     columns: int
+    full: int
     products: Ints
     needs_ideal: bool
     needs_lost: bool  # the chance that a row loses all its labels
@@ -83,11 +87,10 @@ class Sinks(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Exact sums of columns (`sums`) and space to work in."""
+    """Exact sums of columns (`sums`)."""
 
     partials: Floats
     largest: Floats
-    ranges: Floats
 
 
 def score_rows(
@@ -99,24 +102,25 @@ def score_rows(
     draws: Draws,
     sinks: Sinks,
     counts: CountTables,
+    longest: int,
 ) -> tuple[Floats, Floats, int]:
     """Sums over rows start … stop: the partial sums and the largest values of every column.
 
+    No row has more than `longest` labels.
     With them comes Σ Π (1 − p) over the observed labels of each row, in units of 1/`LOST`, if it
     is needed.
     """
     columns = program.columns
     length = _block_rows(start, stop, rows, program)
-    block = _space(start, stop, length, rows, program.ks, tables, draws)
+    block = empty_block(
+        program.ks, length, _most_entries(start, stop, length, rows.indptr), longest,
+        tables, draws, rows.scores.shape[1],
+    )  # fmt: skip
     out = np.empty((columns, length + 8))
-    into = Sums(
-        np.zeros((columns, 3, sums.PARTIALS)),
-        np.zeros((columns, sums.LARGEST)),
-        np.empty((3, columns)),
-    )
+    into = Sums(np.zeros((columns, 3, sums.PARTIALS)), np.zeros((columns, sums.LARGEST)))
     needed = program.needs_propensities, program.needs_ideal, program.needs_lost
     find = machine_code(_find, rows, block, *needed, sinks.is_hit, counts)
-    add = machine_code(_add, out, 0, 0, 0, program.products, sinks, into)
+    add = machine_code(_add, out, 0, 0, 0, program.full, program.products, sinks, into)
     score = _scorer(program.views, block, out)
     lost = 0
     for first in range(start, stop, length):
@@ -125,7 +129,7 @@ def score_rows(
         lost += find(rows, block, *needed, sinks.is_hit, counts)
         score(block)
         if columns:
-            add(out, first, number, count, program.products, sinks, into)
+            add(out, first, number, count, program.full, program.products, sinks, into)
     return into.partials, into.largest, lost
 
 
@@ -144,15 +148,10 @@ def _block_rows(start: int, stop: int, rows: Rows, program: Program) -> int:
     return sums.BLOCK * max(1, min(blocks, -(-(stop - start) // sums.BLOCK)))
 
 
-def _space(
-    start: int, stop: int, length: int, rows: Rows, ks: Ints, tables: Tables, draws: Draws
-) -> Block:
-    indptr = rows.indptr[start : stop + 1]
-    ends = indptr[np.r_[0 : stop - start : length, stop - start]]
-    entries = int(np.diff(ends).max(initial=0)) + 1  # empty rows at the end read one number beyond
-    longest = int(np.diff(indptr).max(initial=1))
-    scored = rows.scores.shape[1]
-    return empty_block(ks, length, entries, longest, tables, draws, scored)
+def _most_entries(start: int, stop: int, length: int, indptr: Ints) -> int:
+    """How many labels a block has at most; empty rows at the end read one number beyond."""
+    ends = indptr[[*range(start, stop, length), stop]]
+    return int(np.diff(ends).max(initial=0)) + 1
 
 
 def _scorer(views: tuple[View, ...], block: Block, out: Floats) -> Callable[[Block], None]:
@@ -203,10 +202,9 @@ def _find_bare(
     indptr, indices, begin = rows.indptr, rows.indices, rows.indptr[block.first]
     tabulates = False
     for c in range(block.ks.size):
-        tabulates |= counts.cell_starts[c] >= 0
-    if (
-        tabulates or needs_own or needs_lost
-    ):  # all at once: many loads are then under way at the same time
+        tabulates |= counts.cell_starts[c] >= 0 or counts.set_columns[c] >= 0
+    if tabulates or needs_own or needs_lost:
+        # all at once: many loads are then under way at the same time
         for entry in range(begin, indptr[first + count]):
             q = rows.inverse[entry] if rows.per_entry else rows.inverse[indices[entry]]
             block.own[entry - begin] = q
@@ -266,23 +264,22 @@ def _read(block: Block, needs_rest: bool, without_hits: bool) -> None:
 
 @njit(cache=True, nogil=True)
 def _add(
-    out: Floats, first: int, number: int, count: int, products: Ints, sinks: Sinks, into: Sums
-) -> None:
+    out: Floats, first: int, number: int, count: int, full: int, products: Ints, sinks: Sinks,
+    into: Sums,
+) -> None:  # fmt: skip
     """Products of columns, then everything into the sums and the sinks."""
     for t in range(products.shape[0]):
         x, y, z = products[t, 0], products[t, 1], products[t, 2]
         for i in range(count):
             out[z, i] = out[x, i] * out[y, i]
-    full = out.shape[0] - products.shape[0]
     for start in range(0, count, sums.BLOCK):
         stop = min(start + sums.BLOCK, count)
-        sums.survey(out, start, stop, into.ranges)
+        sums.add_block(out, start, stop, full, into.partials, into.largest)
         for c in range(sinks.kept_columns.size):
             for i in range(start, stop):
                 sinks.kept[first + i, c] = out[sinks.kept_columns[c], i]
         if sinks.groups.shape[1]:
             sums.add_groups(out, start, stop, number, sinks.groups)
-        sums.add_block(out, start, stop, into.ranges, full, into.partials, into.largest)
 
 
 @njit(cache=True, nogil=True)

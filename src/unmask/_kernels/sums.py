@@ -26,31 +26,15 @@ SUM, SQUARES, ABSOLUTE = 0, 1, 2
 NEXT = 2.0 * BLOCK * 2.0**-53  # from one level of high parts to the next
 
 # Sums that are exact, or need not be, may be taken in any order: by vector instructions.
+# Such loops run over unsigned rows: a row that may be negative would count from the end, and the
+# question whether it does, asked for every number, keeps them from being vector instructions.
 any_order = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-
-
-@njit(cache=True, nogil=True)
-def survey(values: Floats, start: int, stop: int, ranges: Floats) -> None:
-    """Per column of rows start … stop: about Σ|x|, the largest |x|, the smallest x (or 0).
-
-    They go to `ranges[0], [1], [2]`. Values are held within ±LIMIT; what is not a number (an
-    overflow times zero) becomes LIMIT.
-    """
-    for c in range(values.shape[0]):
-        ranges[0, c] = _size(values, c, start, stop)
-        if not ranges[0, c] <= LIMIT:
-            for i in range(start, stop):
-                x = values[c, i]
-                if not abs(x) <= LIMIT:
-                    values[c, i] = -LIMIT if x < 0 else LIMIT
-            ranges[0, c] = _size(values, c, start, stop)
-        ranges[1, c], ranges[2, c] = _extremes(values, c, start, stop)
 
 
 @any_order
 def _size(values: Floats, c: int, start: int, stop: int) -> float:
     total = 0.0
-    for i in range(start, stop):
+    for i in range(np.uint64(start), np.uint64(stop)):
         total += abs(values[c, i])
     return total
 
@@ -59,7 +43,7 @@ def _size(values: Floats, c: int, start: int, stop: int) -> float:
 def _extremes(values: Floats, c: int, start: int, stop: int) -> tuple[float, float]:
     """The largest |x| and the smallest x or 0; all are numbers by now."""
     high, low = 0.0, 0.0
-    for i in range(start, stop):
+    for i in range(np.uint64(start), np.uint64(stop)):
         high = max(high, abs(values[c, i]))
         low = min(low, values[c, i])
     return high, low
@@ -67,15 +51,23 @@ def _extremes(values: Floats, c: int, start: int, stop: int) -> tuple[float, flo
 
 @njit(cache=True, nogil=True)
 def add_block(
-    values: Floats, start: int, stop: int, ranges: Floats, full: int, partials: Floats,
-    largest: Floats,
-) -> None:  # fmt: skip
-    """Add rows start … stop, at most BLOCK, already surveyed.
+    values: Floats, start: int, stop: int, full: int, partials: Floats, largest: Floats
+) -> None:
+    """Add rows start … stop, at most BLOCK.
 
-    Every column gets its Σx, the first `full` of them also Σx², Σ|x| and the largest |x|.
+    Every column gets its Σx, the first `full` of them also Σx², Σ|x| and the largest |x|. Values
+    are held within ±LIMIT, where they stand; what is not a number (an overflow times zero) becomes
+    LIMIT.
     """
-    for c in range(values.shape[0]):
-        size, peak, least = ranges[0, c], ranges[1, c], ranges[2, c]
+    for c in range(values.shape[0]):  # column by column: one stays near while it is read again
+        size = _size(values, c, start, stop)
+        if not size <= LIMIT:
+            for i in range(start, stop):
+                x = values[c, i]
+                if not abs(x) <= LIMIT:
+                    values[c, i] = -LIMIT if x < 0 else LIMIT
+            size = _size(values, c, start, stop)
+        peak, least = _extremes(values, c, start, stop)
         if size == 0.0:
             continue
         both = c < full and least >= 0.0  # then x is |x|
@@ -134,21 +126,21 @@ def _levels(
     """Σ of the first and of the second high parts, both exact, and about what they leave."""
     first, second, left = 0.0, 0.0, 0.0
     if kind == SUM:
-        for i in range(start, stop):
+        for i in range(np.uint64(start), np.uint64(stop)):
             high, x = _split(sigma, values[c, i])
             first += high
             high, x = _split(sigma * NEXT, x)
             second += high
             left += abs(x)
     elif kind == SQUARES:
-        for i in range(start, stop):
+        for i in range(np.uint64(start), np.uint64(stop)):
             high, x = _split(sigma, values[c, i] * values[c, i])
             first += high
             high, x = _split(sigma * NEXT, x)
             second += high
             left += abs(x)
     else:
-        for i in range(start, stop):
+        for i in range(np.uint64(start), np.uint64(stop)):
             high, x = _split(sigma, abs(values[c, i]))
             first += high
             high, x = _split(sigma * NEXT, x)

@@ -43,6 +43,8 @@ class Roles(NamedTuple):
     texts: tuple[str, ...]
     score: str | None
     value: str | None
+    judged: tuple[tuple[str, str], ...] = ()
+    """("negative" or "ignored", the column that lists such labels)."""
 
 
 def roles(
@@ -52,24 +54,33 @@ def roles(
     labels: str | None = None,
     text: str | Sequence[str] | None = None,
     layout: str | None = None,
+    negative: str | None = None,
+    ignored: str | None = None,
 ) -> Roles:
     """The roles of a table's columns; ValueError where a name is missing or could be two."""
     texts = _texts(text)
-    for name, argument in [(id, "id"), (labels, "labels"), *((name, "text") for name in texts)]:
+    named = [("id", id), ("labels", labels), ("negative", negative), ("ignored", ignored)]
+    for argument, name in [*named, *(("text", name) for name in texts)]:
         if name is not None and name not in source.names:
             raise ValueError(
                 f"{source.name} has no column {name!r} (asked for by {argument}); its columns are "
                 f"{some(source.names, 8)}."
             )
-    taken = {name for name in (id, labels, *texts) if name is not None}
-    if len(taken) < sum(name is not None for name in (id, labels)) + len(texts):
+    taken = {name for name in (*dict(named).values(), *texts) if name is not None}
+    if len(taken) < sum(name is not None for _, name in named) + len(texts):
         raise ValueError(f"{source.name}: one column cannot be id, text and labels at once.")
+    judged = tuple((argument, name) for argument, name in named[2:] if name is not None)
     key = id or _only(source, IDS, "ids", "id", taken)
     score, value = (_only(source, names, "", "", taken) for names in (SCORES, VALUES))
-    chosen = _layout(source, layout, key, labels, texts)
+    chosen = "wide" if judged and layout is None else _layout(source, layout, key, labels, texts)
+    if judged and chosen == "long":
+        raise ValueError(
+            f"{source.name}: a long table has no columns of {' and '.join(dict(judged))} labels; "
+            "a pair that does not count is a line with the value ignore."
+        )
     wanted = LABELS if chosen == "long" else (*LABEL_LISTS, *LABELS)
     column = labels or _only(source, wanted, "labels", "labels", taken | {key or ""})
-    return Roles(chosen, key, column, texts, score, value)
+    return Roles(chosen, key, column, texts, score, value, judged)
 
 
 def _texts(text: str | Sequence[str] | None) -> tuple[str, ...]:

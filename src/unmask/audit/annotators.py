@@ -160,6 +160,12 @@ class Answers:
             return None
         return frozenset(label for label, count in votes.items() if 2 * count > len(decided))
 
+    def decisions(self) -> dict[int, frozenset[int]]:
+        """Of every question that is decided, by position, the labels that apply."""
+        positions = sorted({p for said in self.by_annotator.values() for p in said})
+        decided = ((position, self._decision(position)) for position in positions)
+        return {position: labels for position, labels in decided if labels is not None}
+
     def undecided(self) -> tuple[int, ...]:
         """Positions of questions on which people are only unsure, or evenly split."""
         joined = self._joined()
@@ -196,9 +202,8 @@ class Answers:
             raise ValueError("these answers belong to the questions of another plan.")
         decisions = {
             self.sheet.questions[position].id: decision
-            for position in {p for said in self.by_annotator.values() for p in said}
-            if (first is None or position < first)
-            and (decision := self._decision(position)) is not None
+            for position, decision in self.decisions().items()
+            if first is None or position < first
         }
         decisions |= {self.sheet.questions[i].id: own for i, own in (supposed or {}).items()}
         if plan.labels is not None:

@@ -17,9 +17,10 @@ from unmask import _validation
 from unmask._settings import setting
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.audit import frames
-from unmask.data.judgements import Design, Sample, Stratum, WithinRows
-from unmask.metrics.registry import LINEAR, split_measured
-from unmask.predictions import TopK, fingerprint, listed_keys
+from unmask.data.judgements import IN_TOP, OBSERVED, Design, Sample, Stratum, WithinRows
+from unmask.metrics.inputs import as_top
+from unmask.metrics.registry import LINEAR, MICRO, split_measured
+from unmask.predictions import LabelSets, TopK, fingerprint, listed_keys
 from unmask.propensity import jain
 
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
@@ -32,8 +33,11 @@ SPURIOUS_WORTH = 0.25
 """What an error of the spurious rate weighs where observed pairs are sampled; metrics weigh 1."""
 ROW_STRATA = 4
 
-Predictions: TypeAlias = "TopK | ScoresLike | Mapping[str, TopK | ScoresLike]"
-"""One system, or several by name: top-k lists or score matrices."""
+System: TypeAlias = "TopK | LabelSets | ScoresLike"
+Predictions: TypeAlias = "System | Mapping[str, System]"
+"""One system, or several by name: top-k lists, predicted sets or score matrices."""
+OF_SETS = {"rows": ("sample-P", "sample-R", "sample-F1"), "pairs": MICRO}
+"""What is measured of predicted sets if nothing is said."""
 
 
 class PlanOptions(TypedDict, total=False):
@@ -98,6 +102,9 @@ def question_of(
     Question
     """
     observed = _validation.labels(labels)
+    if not all(observed.shape):
+        n, width = observed.shape
+        raise ValueError(f"there is nothing to judge in {n} rows of {width} labels.")
     _validation.positive_int(budget, "budget")
     _validation.one_of(unit, ("rows", "pairs"), "unit")
     _validation.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
@@ -107,6 +114,8 @@ def question_of(
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not named:
         raise ValueError("a plan is made from predictions; give at least one system.")
+    if metrics is None and any(isinstance(top, LabelSets) for top in named.values()):
+        metrics = OF_SETS[unit]
     asked = None if metrics is None else [split_measured(name) for name in _names(metrics)]
     systems = tuple(_listed(top, observed, asked) for top in named.values())
     width = min(top.k for top in systems)
@@ -133,9 +142,9 @@ def _names(metrics: Sequence[str] | str) -> list[str]:
     return [metrics] if isinstance(metrics, str) else list(metrics)
 
 
-def _listed(
-    top: TopK | ScoresLike, labels: sp.csr_array, asked: list[tuple[str, int | None]] | None
-) -> TopK:
+def _listed(top: System, labels: sp.csr_array, asked: list[tuple[str, int | None]] | None) -> TopK:
+    if isinstance(top, LabelSets):
+        top = as_top(top, [f"{name}@{k}" if k else name for name, k in asked or ()])
     if not isinstance(top, TopK):
         longest = max((k or 0 for _, k in asked or ()), default=0)
         top = TopK.from_scores(top, min(labels.shape[1], max(WIDTH, longest)))
@@ -295,7 +304,7 @@ def allocation(question: Question, frame: frames.PairFrame, budget: int) -> Ints
 def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     """√(Σ over metrics of c² q (1 − q)) per stratum, c what one pair moves the metric by."""
     n = frame.shape[0]
-    in_top = np.array([kind.endswith(frames.TOP) for kind in frame.kinds])
+    in_top = np.array([kind in IN_TOP for kind in frame.kinds])
     expected = frame.sizes * frame.rates
     labels_shown = question.labels.nnz
     observed = labels_shown if question.options["observed"] == "free" else 0
@@ -304,7 +313,7 @@ def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     hits = frames.contains(np.sort(np.concatenate(tops)), shown).sum() if observed else 0
     total = max(float(expected.sum() + observed), 1.0)
     recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
-    shown_strata = np.array([kind.startswith(frames.OBSERVED) for kind in frame.kinds])
+    shown_strata = np.array([kind in OBSERVED for kind in frame.kinds])
     square = np.where(shown_strata, SPURIOUS_WORTH / max(labels_shown, 1), 0.0) ** 2
     for name, k in map(split_measured, question.metrics):
         if name in ("micro-R", "micro-F1"):

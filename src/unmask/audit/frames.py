@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.data.judgements import StratumKind
 from unmask.predictions import TopK, fingerprint, listed_keys
 from unmask.propensity import calibration
 
@@ -28,7 +29,6 @@ FAR_GROUPS, SCORE_BINS = 10, 6
 UNSEEN = 0.5
 """How many rows more than observed a label is supposed to have far from all lists: a label that
 nobody recorded may be missing as well."""
-TOP, LISTED, FAR, OBSERVED = "top", "listed", "far", "observed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class PairFrame:
     shape: tuple[int, int]
     keys: Ints
     stratum: Ints
-    kinds: tuple[str, ...]
+    kinds: tuple[StratumKind, ...]
     sizes: Ints
     rates: Floats
     far_labels: tuple[Ints, ...]
@@ -154,14 +154,14 @@ def pair_frame(
     missing = _missing(chance, p)
     unseen = ~contains(observed, listed)
     parts = [
-        (TOP, listed[unseen & in_top], missing[unseen & in_top]),
-        (LISTED, listed[unseen & ~in_top], missing[unseen & ~in_top]),
+        (StratumKind.TOP, listed[unseen & in_top], missing[unseen & in_top]),
+        (StratumKind.LISTED, listed[unseen & ~in_top], missing[unseen & ~in_top]),
     ]
     if not observed_free:
         top = contains(listed[in_top], observed)
         parts += [
-            (f"{OBSERVED}-{TOP}", observed[top], np.full(int(top.sum()), 0.95)),
-            (OBSERVED, observed[~top], np.full(int((~top).sum()), 0.95)),
+            (StratumKind.OBSERVED_TOP, observed[top], np.full(int(top.sum()), 0.95)),
+            (StratumKind.OBSERVED, observed[~top], np.full(int((~top).sum()), 0.95)),
         ]
     bins = [(kind, keys, rate, _bins(rate)) for kind, keys, rate in parts if keys.size]
     unlisted = observed[~contains(listed, observed)]
@@ -170,13 +170,13 @@ def pair_frame(
 
 def _assembled(
     labels: sp.csr_array,
-    parts: list[tuple[str, Ints, Floats, Ints]],
+    parts: list[tuple[StratumKind, Ints, Floats, Ints]],
     not_far: Ints,
     far_counts: Floats,
 ) -> PairFrame:
     """The frame of listed parts and of what is far, where `far_counts` labels may be missing."""
     n, width = labels.shape
-    kinds: list[str] = []
+    kinds: list[StratumKind] = []
     keys, stratum, rates = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for kind, members, rate, bins in parts:
         keys.append(members)
@@ -197,7 +197,7 @@ def _assembled(
         (n, width),
         listed,
         of_listed,
-        (*kinds, *(FAR for _ in keep)),
+        (*kinds, *(StratumKind.FAR for _ in keep)),
         np.r_[np.bincount(of_listed, minlength=len(kinds)), [far_sizes[i] for i in keep]].astype(
             np.int64
         ),

@@ -97,6 +97,8 @@ class AuditPlan:
     >>> plan = audit.plan(top, labels, budget=2)
     >>> plan.unit, len(plan), plan.probability.round(2)
     ('rows', 2, array([0.67, 0.67]))
+    >>> print(audit.plan(top, labels, budget=2, expect=False))
+    Audit plan: 2 rows to judge (simple design, seed 0; draws: 2)
     """
 
     sample: Sample
@@ -135,6 +137,20 @@ class AuditPlan:
     def __len__(self) -> int:
         """How many rows or pairs are to be judged."""
         return len(self.sample.rows)
+
+    def __str__(self) -> str:
+        """What is to be judged, and a line on what can be expected of every metric."""
+        draws = ", ".join(str(wave.units) for wave in self.waves)
+        lines = [
+            f"Audit plan: {len(self):,} {self.unit} to judge ({self.sample.design.value} design, "
+            f"seed {self.seed}; draws: {draws})"
+        ]
+        lines += [
+            f"{each.metric} ± {each.budget:.3f} expected; with half as many ± {each.half:.3f}, "
+            f"with twice as many ± {each.twice:.3f}"
+            for each in self.expected
+        ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """What notebooks show: what is to be judged, and what can be expected of it."""
@@ -277,7 +293,7 @@ def plan(
 
     Parameters
     ----------
-    predictions : TopK, (n, L) scores, or mapping of str to either
+    predictions : TopK, LabelSets, (n, L) scores, or mapping of str to any of them
         One system, or several; of several, the union of their lists is judged.
     labels : (n, L) matrix of 0 and 1
         The observed labels.
@@ -291,7 +307,8 @@ def plan(
         What a person judges: all labels of a row, or one label of one row.
     metrics : sequence of str, optional
         What is to be measured, such as ["P@5", "micro-R@5"]; by default P@k and R@k with k = 5 or
-        what is predicted, and micro-R@k for pairs.
+        what is predicted, and micro-R@k for pairs; of sets sample-P, sample-R and sample-F1, and
+        micro metrics for pairs.
     seed : int, default 0
         Decides the sample.
     **options : PlanOptions

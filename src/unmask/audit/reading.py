@@ -165,7 +165,10 @@ class _Reader:
                 raise entry.refuse(f"{_shown(text)} is a name and a number of different labels")
             token = by_name if number is None else number
             if token is None:
-                raise entry.refuse(f"{_shown(text)} names no label, or more than one; use #number")
+                between = f", and {SEPARATOR} between labels" if _several(text) else ""
+                raise entry.refuse(
+                    f"{_shown(text)} names no label, or more than one; use #number{between}"
+                )
         if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < count:
             raise entry.refuse(f"there is no label {_shown(token)}; labels are 0 … {count - 1}")
         return token
@@ -175,6 +178,11 @@ _SYNONYMS = {word: word for word in (*WORDS, COMPLETE)} | {
     "y": "yes", "n": "no", "u": "unsure", "s": "skip", "1": "yes", "0": "no", "?": "unsure",
     "true": "yes", "false": "no",
 }  # fmt: skip
+
+
+def _several(text: str) -> bool:
+    """Whether a text looks like several labels."""
+    return any(mark in text for mark in ";,\t ")
 
 
 def _shown(token: object) -> str:

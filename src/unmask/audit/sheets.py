@@ -135,7 +135,10 @@ class Sheet:
         ValueError
             If it is not one, or of a later version.
         """
-        if stored.get("format") != FORMAT or stored.get("version") != VERSION:
+        if not isinstance(stored, Mapping) or (stored.get("format"), stored.get("version")) != (
+            FORMAT,
+            VERSION,
+        ):
             raise ValueError(f"this is no sheet of version {VERSION}.")
         try:
             rows = {int(row): (str(name), str(text)) for row, name, text in stored["rows"]}
@@ -145,7 +148,7 @@ class Sheet:
             )
             names = tuple(map(str, stored["labels"]))
             return cls(str(stored["key"]), str(stored["unit"]), questions, names)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"this is no sheet: {error!r} is wrong or missing.") from None
 
 

@@ -28,7 +28,7 @@ from scipy.stats import t as student
 from unmask import _validation
 from unmask._settings import setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
-from unmask.data.judgements import Design, Judgements
+from unmask.data.judgements import OBSERVED, Design, Judgements
 from unmask.metrics.measured import pair_totals
 from unmask.metrics.measured.control import (
     RowSample,
@@ -174,9 +174,11 @@ def sequence(
     observed = _validation.labels(labels)
     k = top.k if k is None else k
     rows = judged_rows(judged, observed)
-    known = of_rows(top, observed, f"{name}@{k}", k)
+    from_ranking = of_rows(top, observed, f"{name}@{k}", k)
     extra = handed_in(covariates, top, observed.shape, k)
-    z = standardized(known if extra is None else np.concatenate([known, extra], axis=1))
+    z = standardized(
+        from_ranking if extra is None else np.concatenate([from_ranking, extra], axis=1)
+    )
     low, high = betting(
         rows.values(top, f"{name}@{k}"), rows.rows, observed.shape[0], z,
         planned=planned, confidence=confidence,
@@ -359,13 +361,13 @@ def elusion(
 
 def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
     sample = judged.sample
-    if any(s.size and not s.drawn for s in sample.strata if not s.kind.startswith("observed")):
+    if any(s.size and not s.drawn for s in sample.strata if s.kind not in OBSERVED):
         raise ValueError(
             "this audit did not judge pairs outside the predictions; plan one with "
             f"{setting('metrics', ['micro-R@k'], of='audit.plan')}."
         )
     outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
-    observed = np.array([s.kind.startswith("observed") for s in sample.strata])[sample.stratum]
+    observed = np.array([s.kind in OBSERVED for s in sample.strata])[sample.stratum]
     counted = pair_totals.kinds_of(judged, outside * ~observed, np.zeros(outside.size))
     made = pair_totals.totals(judged, counted, 2 * confidence - 1)
     return float(made.total.sum()), float(made.end(np.ones(made.total.size), 1))

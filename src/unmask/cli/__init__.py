@@ -17,7 +17,20 @@ from typer.core import TyperGroup
 
 from unmask._settings import worded
 from unmask._text import visible
-from unmask.cli import audit, data, demo, diagnose, evaluate, linear, report, reproduce, warm
+from unmask.cli import (
+    audit,
+    data,
+    demo,
+    diagnose,
+    evaluate,
+    missing,
+    predict,
+    report,
+    reproduce,
+    threshold,
+    train,
+    warm,
+)
 from unmask.cli.output import show_error, warn
 from unmask.cli.words import CommandLine
 
@@ -66,12 +79,15 @@ app.command("info")(data.info)
 app.command("propensity")(data.propensity)
 app.command("hide")(data.hide)
 app.command("convert")(data.convert)
-app.command("train")(linear.train)
-app.command("predict")(linear.predict)
+app.command("train")(train.train)
+app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("threshold")(threshold.threshold)
 app.command("demo")(demo.demo)
 app.command("diagnose")(diagnose.diagnose)
 app.add_typer(audit.app, name="audit")
+app.command("missing")(missing.missing)
+app.command("complete")(missing.complete)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("warm")(warm.warm)

@@ -161,6 +161,8 @@ def plan(
             "Judges see row names only; give texts with --text COLUMN of the table of labels, or "
             "with --texts FILE."
         )
+    if material.label_names is None:
+        results.print("Labels are shown by their numbers; name them with --label-names FILE.")
     results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
 
 
@@ -285,7 +287,17 @@ def sheet(
     asked = audit.read_folder(folder).sheet
     files = audit.write_sheet(asked, output, format=format)
     facts = {"questions": len(asked.questions), "written": ", ".join(map(str, files))}
-    show_json(facts) if as_json else show_facts("sheet", facts)
+    if as_json:
+        return show_json(facts)
+    show_facts("sheet", facts)
+    if files[0].suffix == ".csv":
+        pairs = asked.questions and asked.questions[0].label is not None
+        columns = (
+            "answer with yes, no, unsure or skip" if pairs
+            else "labels with names or #numbers, | between them, and complete with yes"
+        )  # fmt: skip
+        results.print(one_line(f"Fill in the column {columns}; then"))
+        results.print(one_line(f"next: unmask audit estimate {folder} --answers {files[0]}"))
 
 
 @app.command("page")

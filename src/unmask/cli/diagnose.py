@@ -70,9 +70,9 @@ def diagnose(
         raise ValueError("--scores are predictions of audited rows; give --audit with them.")
     with progress_console.status("testing"):
         top = None if predictions is None else read_predictions(predictions)
-        known: AuditedRows = {} if scores is None else {"scores": read_predictions(scores)}
+        row_scores: AuditedRows = {} if scores is None else {"scores": read_predictions(scores)}
         result = diagnosis.diagnose(
-            labels, p, audited, seed=seed, names=files.names, predictions=top, **known
+            labels, p, audited, seed=seed, names=files.names, predictions=top, **row_scores
         )
     if as_json or html is not None:
         record = _record(source, result, labels, p)

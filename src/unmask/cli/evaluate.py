@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
@@ -12,7 +12,7 @@ import typer
 
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import obey, read_systems, read_test, table_columns
+from unmask.cli.inputs import obey, read_systems, read_test, table_columns, with_ancestors
 from unmask.cli.output import (
     command,
     one_line,
@@ -23,15 +23,18 @@ from unmask.cli.output import (
     show_text,
 )
 from unmask.cli.per_label import counts_of, write_label_counts
+from unmask.cli.predicted import as_asked, read_groups
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._typing import Floats, Record
+    from unmask._typing import Array, Floats, Record
+    from unmask.cli.predicted import Predicted
+    from unmask.data import Hierarchy
     from unmask.metrics import Estimate, Ranking, Table, Tables
+    from unmask.metrics.by_label import LabelCounts, LabelRankings
     from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.metrics.robustness import Sensitivity
-    from unmask.predictions import TopK
     from unmask.propensity import PropensityEstimate, PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
@@ -77,6 +80,27 @@ def evaluate(
         ),
     ] = None,
     judgements: options.Judgements = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            help="Read predictions as sets, of the labels whose score is at least this: a number, "
+            "or a file of `unmask threshold`. Without it a list is a set as it is."
+        ),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also by group of rows: a file with the group of every row on a line of its own, "
+            "or lines id, tab, group."
+        ),
+    ] = None,
+    hierarchy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Evaluate labels with all their ancestors: OBO, SKOS in Turtle, or lines child, "
+            "tab, parent."
+        ),
+    ] = None,
     per_label: Annotated[
         Path | None,
         typer.Option(
@@ -108,28 +132,49 @@ def evaluate(
          --per-label per-label.csv[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
+    [dim]unmask evaluate --labels test.txt --predictions scores.txt --train train.txt \\
+         --metrics micro-F1,macro-F1 --threshold 0.5 --groups years.txt[/]
+    [dim]unmask evaluate --labels test.txt --predictions scores.npy --train train.txt \\
+         --metrics mAP,macro-AUC,Fmax --html page.html[/]
     """
+    import numpy as np
+
+    from unmask.metrics.plan import check_names
+
     rows = read_test(labels, train, table_columns(table), judgements)
     described = f"jain:{dataset}" if dataset else propensity
     refuse_without_training(train, described)
-    rows, systems = read_systems(rows, [predictions, *(compare or ())])
+    if hierarchy is not None and sensitivity:
+        raise ValueError("--hierarchy has propensities of its own; leave out --sensitivity.")
+    rows, tops = read_systems(rows, [predictions, *(compare or ())])
+    rows, tree = with_ancestors(rows, hierarchy)
     p = propensities_of(rows.trained, rows.observed, described)
-    rows, systems, pairs = obey(rows, systems)
+    rows, tops, pairs = obey(rows, tops)
+    names = metrics.split(",")
+    check_names(names, estimators.split(","))
+    systems = {
+        path: as_asked(top, rows, names, threshold, path, as_sets=tree is not None)
+        for path, top in tops.items()
+    }
+    first = systems[str(predictions)]
     observed, trained = rows.observed, rows.trained
     models = _models(sensitivity, p, trained)
     stated = p if pairs is None else _certain(pairs, p)
     settings: Settings = {
-        "metrics": metrics.split(","), "estimators": estimators.split(","),
+        "metrics": names, "estimators": estimators.split(","),
         "confidence": confidence, "seed": seed,
     }  # fmt: skip
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
-        evaluation = _evaluate(
-            systems[str(predictions)], observed, stated, models, interval, settings
-        )
+        evaluation = _evaluate(first, observed, stated, models, interval, settings, tree)
         if pairs is not None:
             evaluation = replace(evaluation, table=pairs.noted(evaluation.table))
+        if groups is not None:
+            named = read_groups(groups, rows)
+            evaluation = replace(
+                evaluation, groups=_by_group(first, observed, stated, named, settings, tree)
+            )
         if compare:
-            differences = _differences(systems, observed, stated, settings)
+            differences = _differences(systems, observed, stated, settings, tree)
             evaluation = replace(evaluation, differences=differences)
         if compare and models is not None:
             around = _models_around(models, sensitivity, trained)
@@ -139,22 +184,38 @@ def evaluate(
             evaluation = replace(evaluation, moves=_moves(evaluation))
     if as_json or html is not None:
         record = _record(predictions, evaluation, observed, p)
+        if evaluation.groups is not None:
+            record |= {"groups": evaluation.groups.to_dicts()}
+        if isinstance(first, np.ndarray) and tree is None:
+            record |= {"curves": _curves(first, observed, stated, confidence)}
     if per_label is not None or ((as_json or html is not None) and rows.names is not None):
-        counts = counts_of(rows, systems[str(predictions)], p, confidence)
+        run = evaluation.table.run
+        counts = counts_of(rows, first, getattr(p, "value", p), confidence, run)
         if per_label is not None:
             write_label_counts(per_label, counts)
         if as_json or html is not None:
-            record |= {"per_label": counts.to_dicts(), "places": counts.k}
+            record |= _by_name(counts)
     if html is not None:
         _write_page(html, record)
     if as_json:
         show_json(record)
     elif as_csv:
-        for part in (evaluation.table, evaluation.sensitivity, evaluation.differences):
+        for part in (
+            evaluation.table, evaluation.groups, evaluation.sensitivity, evaluation.differences,
+        ):  # fmt: skip
             if part is not None:
                 show_text(part.to("csv"))
     else:
         _show(evaluation, predictions)
+
+
+def _by_name(counts: LabelCounts | LabelRankings) -> dict[str, object]:
+    """The part of a record that is about labels by name."""
+    from unmask.metrics.by_label import LabelCounts
+
+    if isinstance(counts, LabelCounts):
+        return {"per_label": counts.to_dicts(), "places": counts.k}
+    return {"label_rankings": counts.to_dicts()}
 
 
 def _certain(pairs: JudgedPairs, p: Propensities) -> Propensities:
@@ -182,6 +243,7 @@ class Evaluation:
     differences: Tables | None = None
     rankings: Sequence[Ranking] = ()
     moves: Sequence[Move] = ()
+    groups: Tables | None = None
 
 
 class Move(NamedTuple):
@@ -208,34 +270,64 @@ def _moves(evaluation: Evaluation) -> list[Move]:
 
 
 def _evaluate(
-    top: TopK,
+    top: Predicted,
     observed: sp.csr_array,
     p: Propensities,
     models: Models | None,
     interval: str,
     settings: Settings,
+    tree: Hierarchy | None,
 ) -> Evaluation:
     """One system, with the propensities as they are and under other ones."""
     from unmask import metrics
 
-    table = metrics.evaluate(top, observed, p, interval=interval, **settings)
+    table = metrics.evaluate(top, observed, p, interval=interval, hierarchy=tree, **settings)
     others = metrics.sensitivity(top, observed, models, **settings) if models else None
     return Evaluation(table, others)
 
 
+def _by_group(
+    top: Predicted,
+    observed: sp.csr_array,
+    p: Propensities,
+    groups: list[str],
+    settings: Settings,
+    tree: Hierarchy | None,
+) -> Tables:
+    """The same for every group of rows."""
+    from unmask import metrics
+
+    return metrics.evaluate(top, observed, p, groups=groups, hierarchy=tree, **settings)
+
+
+def _curves(
+    scores: Array, observed: sp.csr_array, p: Propensities, confidence: float
+) -> dict[str, list[dict[str, float]]]:
+    """Precision, recall and F1 over thresholds, as observed and corrected."""
+    from unmask.metrics import curve
+
+    stated = getattr(p, "value", p)
+    made = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
+    return {each.estimator: each.to_dicts() for each in made}
+
+
 def _differences(
-    systems: dict[str, TopK], observed: sp.csr_array, p: Propensities, settings: Settings
+    systems: Mapping[str, Predicted],
+    observed: sp.csr_array,
+    p: Propensities,
+    settings: Settings,
+    tree: Hierarchy | None,
 ) -> Tables:
     """Every system against the first, by the estimators that can be paired over rows."""
     from unmask import metrics
 
     paired = [name for name in settings["estimators"] if name != "filtered"]
     options: Settings = {**settings, "estimators": paired}
-    return metrics.compare(systems, observed, p, **options)
+    return metrics.compare(systems, observed, p, hierarchy=tree, **options)
 
 
 def _rankings(
-    systems: dict[str, TopK],
+    systems: Mapping[str, Predicted],
     observed: sp.csr_array,
     models: Models,
     table: Table,
@@ -310,8 +402,9 @@ def refuse_without_training(train: Path | None, described: str) -> None:
     """Raise if the propensities need training labels that were not given."""
     if train is None and described.partition(":")[0] == "jain":
         raise ValueError(
-            "Jain propensities are computed from the training labels: give --train FILE, or "
-            "propensities with --propensity FILE."
+            "nothing says how likely labels were recorded: give --train FILE for Jain's formula, "
+            "which is a guess, or --propensity FILE for what you know (constant:1 if labels are "
+            "complete); or judge some rows, which needs neither: unmask audit plan."
         )
 
 
@@ -362,6 +455,8 @@ def _show(evaluation: Evaluation, predictions: Path) -> None:
         results.print(one_line(sentence, "bold"), "", sep="\n")
     show_estimates(evaluation.table, predictions)
     _show_moves(evaluation.moves)
+    if evaluation.groups is not None:
+        _show_groups(evaluation.groups)
     if evaluation.sensitivity is not None:
         _show_models(evaluation.sensitivity)
     if evaluation.differences is not None:
@@ -419,6 +514,28 @@ def _show_moves(moves: Sequence[Move]) -> None:
             line += [moved.turning_factor] * turning
             lines.append(line)
         show_rows(title, columns, lines)
+
+
+def _show_groups(tables: Tables) -> None:
+    """Every estimate by group, with how many rows it has; marked where it differs from the rest."""
+    cells: dict[tuple[str, int, str], dict[str, str]] = {}
+    for name in tables:
+        for each in tables[name]:
+            mark = " *" if each.details["differs"] else ""
+            number = "refused" if math.isnan(each.value) else each.plus_minus
+            line = cells.setdefault((name, each.details["rows"], each.metric), {})
+            line[each.estimator] = f"{number}{mark}"
+    estimators = list(dict.fromkeys(name for line in cells.values() for name in line))
+    lines = [
+        [name, f"{rows:,}", metric, *(line.get(estimator, "") for estimator in estimators)]
+        for (name, rows, metric), line in cells.items()
+    ]
+    show_rows("by group", ["group", "rows", "metric", *estimators], lines)
+    if any(cell.endswith(" *") for line in lines for cell in line[3:]):
+        results.print("* differs from all other rows (false-discovery rate 5 %)")
+    small = [name for name in tables if next(iter(tables[name])).details["small"]]
+    if small:
+        results.print(one_line(f"too few rows to say much: {', '.join(small)}"))
 
 
 def _show_models(tables: Tables) -> None:

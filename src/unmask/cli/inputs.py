@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from unmask._names import Strings
     from unmask._typing import Ints
-    from unmask.data import Dataset
+    from unmask.data import Dataset, Hierarchy
     from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.predictions import TopK
 
 
 TABLE_SETTINGS = (
     "labels", "id", "text", "layout", "delimiter", "separator", "encoding", "nulls", "repeated",
+    "negative", "ignored",
 )  # fmt: skip
 """What --table may say of tables."""
 
@@ -193,6 +194,21 @@ def read_systems(
         systems = {str(path): predictions.read(path) for path in paths}
     rows = _with_predicted(rows, systems)
     return rows, {path: _aligned(top, rows, path) for path, top in systems.items()}
+
+
+def with_ancestors(
+    rows: EvaluatedRows, path: Path | None
+) -> tuple[EvaluatedRows, Hierarchy | None]:
+    """The rows with a column for every ancestor of their labels, and the hierarchy of a file."""
+    from unmask import data
+
+    if path is None:
+        return rows, None
+    if rows.names is None:
+        raise ValueError(f"--hierarchy {path} names labels, and these have numbers only.")
+    tree = data.read_hierarchy(path).aligned(rows.names)
+    train = None if rows.train is None else rows.train.with_label_names(tree.names)
+    return EvaluatedRows(rows.test.with_label_names(tree.names), train, rows.path), tree
 
 
 def with_judgements(dataset: Dataset, path: Path | None) -> Dataset:

@@ -1,173 +1,24 @@
-"""`unmask train` and `unmask predict`: linear models, from file to folder to file."""
+"""Linear models on the command line: the recipe of a training, how it was chosen, its plan."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-import typer
-
-from unmask.cli import options
-from unmask.cli.inputs import features_of, labels_of, read, table_columns, with_judgements
-from unmask.cli.output import bar, progress_console, show_facts, show_json
+from unmask.cli.output import bar, command, progress_console, show_facts, show_json
+from unmask.cli.training import ASKED, NO_PROPENSITIES, Training
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats
-    from unmask.data import Dataset, Vocabulary
-    from unmask.linear import LinearModel, Plan, Recipe
+    from unmask.data import Dataset
+    from unmask.linear import Plan, Recipe
+    from unmask.linear.model import Parameter
     from unmask.parallel import Backend
     from unmask.propensity import PropensityEstimate
-
-ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` made.")]
-
-
-def train(
-    source: options.Source,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the model.")
-    ] = None,
-    loss: Annotated[
-        str,
-        typer.Option(
-            help="squared_hinge, logistic, squared_error; softmax with pal.",
-            autocompletion=options.names("unmask.linear.ova", "SOLVERS", "softmax"),
-        ),
-    ] = "squared_hinge",
-    reduction: Annotated[
-        str, typer.Option(help="ova (one-vs-all) or pal (pick-all-labels).")
-    ] = "ova",
-    correction: Annotated[
-        str,
-        typer.Option(
-            help="vanilla, unbiased, bound, empirical_bayes or tempered.",
-            autocompletion=options.names("unmask.weights", "CORRECTIONS"),
-        ),
-    ] = "vanilla",
-    normalized: Annotated[
-        bool, typer.Option("--normalized", help="Divide a row's loss among its labels.")
-    ] = False,
-    propensity: options.Propensity = "jain",
-    cost: Annotated[float, typer.Option("--C", help="Cost of the loss, as in liblinear.")] = 1.0,
-    l2: Annotated[float | None, typer.Option(help="Instead of C: mean loss + l2/2 ‖w‖².")] = None,
-    bias: Annotated[str, typer.Option(help="regularized, free or none.")] = "regularized",
-    tol: Annotated[float, typer.Option(help="Stop when a step promises less than this.")] = 4e-4,
-    prune_below: Annotated[
-        float, typer.Option("--prune", help="Drop smaller weights; DiSMEC uses 0.01.")
-    ] = 0.0,
-    tfidf: Annotated[
-        bool,
-        typer.Option(
-            "--tfidf",
-            help="Turn word counts into tf-idf first, as DiSMEC does; texts are "
-            "always turned into it.",
-        ),
-    ] = False,
-    text: options.Text = None,
-    label_column: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    judgements: options.Judgements = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            help="Go on after the shards that are there, or start anew; the old model stays "
-            "until the new one is complete."
-        ),
-    ] = True,
-    block: Annotated[
-        int | None, typer.Option(help="Labels per task and shard; default: from the data.")
-    ] = None,
-    scheduler: options.Scheduler = None,
-    tls_ca_file: options.TlsCaFile = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Only say what it would take: memory, tasks, time, size.")
-    ] = False,
-    threads: options.Threads = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Train a linear model, corrected for missing labels, into a folder; interrupted, it goes on.
-
-    [dim]unmask train train.txt.gz -o model --tfidf --prune 0.01[/]
-    [dim]unmask train train.txt.gz -o model --loss logistic --correction unbiased[/]
-    [dim]unmask train tags.csv --text title,abstract --labels tags --id id -o model[/]
-    [dim]unmask train train.txt.gz --scheduler tcp://node1:8786 --plan[/]
-    """
-    from unmask import linear
-    from unmask import propensity as models
-
-    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    columns = table_columns(table, text=text, labels=label_column, id=id)
-    dataset = with_judgements(read(source, part, format, columns=columns), judgements)
-    recipe = linear.Recipe(
-        loss=loss, reduction=reduction, correction=correction, normalized=normalized, C=cost,
-        l2=l2, bias=bias, tol=tol, prune_below=prune_below,
-    )  # fmt: skip
-    labels = labels_of(dataset, source)
-    inputs = _training_inputs(dataset, source, tfidf)
-    task: Task = {
-        "features": inputs.features,
-        "labels": labels if dataset.judgements is None else dataset,
-        "recipe": recipe,
-        "propensity": None if correction == "vanilla" else models.from_spec(propensity, labels),
-        "shard_labels": block,
-        "backend": backend,
-    }
-    if plan:
-        with progress_console.status("training a sample of labels"):
-            planned = linear.plan(**task)
-        show_json(planned.to_dict()) if as_json else show_facts("plan", _plan_facts(planned))
-        return
-    if output is None:
-        raise ValueError("name a folder for the model with --output, or ask for the --plan only.")
-    with bar("labels") as step:
-        model = linear.train_to(
-            output, **task, idf=inputs.idf, vocabulary=inputs.vocabulary,
-            label_names=dataset.label_names, resume=resume, progress=step,
-        )  # fmt: skip
-    stored = sum(file.stat().st_size for file in output.iterdir() if file.is_file())
-    judged = 0 if dataset.judgements is None else dataset.judgements.nnz
-    facts = {
-        "labels": model.n_labels,
-        **({"judged pairs obeyed": judged} if judged else {}),
-        "words" if model.vocabulary else "features": model.n_features,
-        "correction": CORRECTIONS_SAY.get(correction, correction),
-        "weights kept": "sparse" if model.sparse else "dense",
-        "bytes": stored,
-        "model": str(output),
-    }
-    show_json(facts) if as_json else show_facts("trained", facts)
-
-
-CORRECTIONS_SAY = {"vanilla": "vanilla: what is not recorded counts as false; see --correction"}
-
-
-class _Inputs(NamedTuple):
-    """The features of a training, and what makes them of counts or texts."""
-
-    features: sp.csr_array
-    idf: Floats | None
-    vocabulary: Vocabulary | None
-
-
-def _training_inputs(dataset: Dataset, source: Path, tfidf: bool) -> _Inputs:
-    from unmask import data
-
-    if dataset.texts is None:
-        features = features_of(dataset, source)
-        idf = data.idf(features) if tfidf else None
-        return _Inputs(features if idf is None else data.tfidf(features, idf), idf, None)
-    with progress_console.status(f"counting the words of {dataset.n:,} texts"):
-        words = data.vocabulary(dataset.texts)
-        counts = words.counts(dataset.texts)
-    idf = data.idf(counts)
-    return _Inputs(data.tfidf(counts, idf), idf, words)
+    from unmask.tuning import Tuned
 
 
 class Task(TypedDict):
@@ -181,80 +32,151 @@ class Task(TypedDict):
     backend: Backend
 
 
-def predict(
-    model: ModelFolder,
-    source: options.Source,
-    output: options.Output,
-    k: Annotated[int, typer.Option(help="Labels per row.")] = 5,
-    text: options.Text = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    judgements: options.Judgements = None,
-    rank_by: Annotated[str, typer.Option(help="score, or probability/propensity.")] = "score",
-    propensity: Annotated[
-        Path | None, typer.Option(help="Propensity file, for probability/propensity.")
-    ] = None,
-    scheduler: options.Scheduler = None,
-    tls_ca_file: options.TlsCaFile = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    threads: options.Threads = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Write the best k labels of every row to a file.
-
-    Into .csv, .tsv, .jsonl and .parquet as a table id, label, score with names; into other files as
-    label:score with numbers.
-
-    [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
-    [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
-    """
-    from unmask import _io, linear, predictions
+def train(training: Training, tune: str | None, block: int | None, **parameters: Any) -> None:
+    """Train a linear model, or say what it would take; `parameters` are those of `Recipe`."""
+    from unmask import linear
     from unmask import propensity as models
 
-    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    loaded = linear.load(model)
-    rows = read(source, part, format, columns=table_columns(table, text=text, id=id))
-    rows = with_judgements(rows, judgements)
-    ignored = None if rows.judgements is None else rows.obeyed.ignored
-    most = 0 if ignored is None else int((ignored.indptr[1:] - ignored.indptr[:-1]).max(initial=0))
-    features = _features_for(loaded, rows, source)
-    p = None if propensity is None else models.read(propensity)
-    with progress_console.status(f"predicting {features.shape[0]:,} rows"):
-        top = linear.predict_top(
-            loaded if backend is None else model,  # workers that see the folder map it
-            features, min(k + most, loaded.n_labels), rank_by=rank_by, propensity=p,
-            backend=backend,
-        )  # fmt: skip
-        if backend is not None:
-            _refuse_replaced(model, loaded.idf)
-    if ignored is not None:
-        top = top.without(ignored).first(k)
-    top = top if rows.ids is None else top.named(ids=rows.ids)
-    predictions.write(output, top)
-    if _io.is_standard_output(output):
+    dataset, inputs = training.dataset, training.inputs
+    stated = training.propensity
+    task: Task = {
+        "features": inputs.features,
+        "labels": training.labels if dataset.judgements is None else dataset,
+        "recipe": linear.Recipe(correction=training.correction or "vanilla", **parameters),
+        "propensity": None if stated is None else models.from_spec(stated, training.labels),
+        "shard_labels": block,
+        "backend": training.backend,
+    }
+    task, choice = (
+        _stated(task, training.correction) if tune is None else _tuned(task, tune, training)
+    )
+    if training.plan_only:
+        with progress_console.status("training a sample of labels"):
+            plan = linear.plan(**task)
+        show_json(plan.to_dict()) if training.as_json else show_facts("plan", _plan_facts(plan))
         return
-    facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
-    if ignored is not None:
-        facts["ignored pairs left out"] = ignored.nnz
-    show_json(facts) if as_json else show_facts("predicted", facts)
+    folder = training.folder
+    with bar("labels") as step:
+        fitted = linear.train_to(
+            folder, **task, idf=inputs.idf, vocabulary=inputs.vocabulary,
+            label_names=dataset.label_names, choice=choice.manifest, resume=training.resume,
+            progress=step,
+        )  # fmt: skip
+    judged = 0 if dataset.judgements is None else dataset.judgements.nnz
+    facts = {
+        **({"model of": training.kind.reason} if training.kind.by_itself else {}),
+        "labels": fitted.n_labels,
+        **({"judged pairs obeyed": judged} if judged else {}),
+        "words" if fitted.vocabulary else "features": fitted.n_features,
+        "correction": task["recipe"].correction,
+        "because": choice.reason,
+        **choice.facts,
+        "weights kept": "sparse" if fitted.sparse else "dense",
+        "bytes": training.bytes_written,
+        "model": str(folder),
+    }
+    if training.as_json:
+        show_json({**facts, **choice.record})
+    else:
+        show_facts("trained", facts)
 
 
-def _features_for(model: LinearModel, rows: Dataset, source: Path) -> sp.csr_array:
-    """The features that the model takes, of counts or texts."""
-    from unmask import data, linear
+@dataclass(frozen=True)
+class _Choice:
+    """How a training was chosen: a sentence, what the manifest keeps, and what else to show."""
 
-    if model.vocabulary is not None:
-        if rows.texts is None:
-            raise ValueError(
-                f"the model was trained on texts: name the column of texts in {source} with --text."
+    reason: str
+    manifest: dict[str, Parameter]
+    facts: dict[str, object] = field(default_factory=dict)
+    record: dict[str, object] = field(default_factory=dict)
+
+
+def _stated(task: Task, correction: str | None) -> tuple[Task, _Choice]:
+    """The correction that was named, or the one that stated propensities recommend."""
+    from unmask import data
+    from unmask import propensity as models
+    from unmask.tuning import recommended
+
+    recipe, p = task["recipe"], task["propensity"]
+    if correction is not None:
+        if p is None and correction != "vanilla":
+            labels = task["labels"]
+            p = models.from_spec(
+                "jain", labels.labels if isinstance(labels, data.Dataset) else labels
             )
-        return linear.text_features(model, rows.texts)
-    features = features_of(rows, source)
-    return features if model.idf is None else data.tfidf(features, model.idf)
+        p = None if correction == "vanilla" else p
+        reason = ASKED if p is None else f"{ASKED}, with {models.source_of(p).sentence}"
+    elif p is None:
+        reason = NO_PROPENSITIES
+    else:
+        recipe = replace(recipe, correction=recommended(recipe))
+        reason = f"recommended for {recipe.loss} with {models.source_of(p).sentence}"
+    chosen = _Choice(reason, {"chosen_because": reason})
+    return {**task, "recipe": recipe, "propensity": p}, chosen
+
+
+CHOSEN = {
+    "loss": "--loss", "reduction": "--reduction", "correction": "--correction",
+    "normalized": "--normalized", "C": "--C", "l2": "--l2",
+}  # fmt: skip
+"""What --tune chooses."""
+TRIED, RECORD, PAGE, RANKED_BY = (
+    "tuning.jsonl.zst", "tuning.json", "tuning.html", "propensity.txt",
+)  # fmt: skip
+"""Beside a tuned model: what was tried, the choice, its page; p if labels are ranked by it."""
+
+
+def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
+    """The training that is best for the metric, and the files that show why."""
+    from unmask import _io, linear, tuning
+
+    recipe, usual = task["recipe"], linear.Recipe()
+    named = [CHOSEN[name] for name in CHOSEN if getattr(recipe, name) != getattr(usual, name)]
+    if named:
+        raise ValueError(f"--tune chooses {', '.join(named)} itself; leave out one or the other.")
+    if training.output is None:
+        raise ValueError("name a folder for the model and for what was tried with --output.")
+    if not training.resume:
+        _io.remove_records(training.output / TRIED)
+    with bar("trainings") as step:
+        best = tuning.tune(
+            task["features"], task["labels"], task["propensity"], metric, recipe=recipe,
+            refit=False, store=training.output / TRIED, progress=step, backend=task["backend"],
+        )  # fmt: skip
+    record = _written(best, training.output, training.source)
+    manifest: dict[str, Parameter] = {
+        "chosen_because": best.reason,
+        "tuned_for": metric,
+        "tau": best.tau,
+        "rank_by": best.rank_by,
+    }
+    untried = "they need propensities: --propensity MODEL or FILE"
+    facts: dict[str, object] = {
+        **({"corrections not tried": untried} if task["propensity"] is None else {}),
+        "chosen": best.headline,
+        "ranked by": best.rank_by,
+        "what was tried": str(training.output / PAGE),
+    }
+    p = best.propensity if best.recipe.correction != "vanilla" else None
+    chosen = _Choice(best.reason, manifest, facts, {"tuning": record})
+    return {**task, "recipe": best.recipe, "propensity": p}, chosen
+
+
+def _written(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
+    """The record of a choice, written beside the model with its page."""
+    import json
+
+    from unmask import _io, pages
+    from unmask import propensity as models
+    from unmask.report.tables import finite
+
+    record = {**best.to_dict(), "source": str(source), "command": command()}
+    with _io.atomic_write(folder / RECORD) as file:
+        file.write(json.dumps(finite(record), indent=1).encode())
+    pages.write([record], folder / PAGE)
+    if best.rank_by != "score" and best.propensity is not None:
+        models.write(folder / RANKED_BY, best.propensity)
+    return record
 
 
 def _plan_facts(plan: Plan) -> dict[str, object]:
@@ -278,14 +200,3 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
         "expected model": gigabytes(plan.model_bytes),
         "extrapolated from": f"{plan.sampled} labels",
     }
-
-
-def _refuse_replaced(folder: Path, idf: Floats | None) -> None:
-    """Raise if the folder has another model by now, with other word weights than were used."""
-    import numpy as np
-
-    from unmask import linear
-
-    current = linear.load(folder, verify=False).idf
-    if not np.array_equal(np.asarray(current), np.asarray(idf)):
-        raise ValueError(f"the model in {folder} was replaced in the meantime; predict again.")

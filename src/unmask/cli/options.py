@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,7 +37,8 @@ def presets(incomplete: str) -> list[str]:
     return [preset.name for preset in PRESETS if preset.name.startswith(incomplete)]
 
 
-def _models(incomplete: str) -> list[str]:
+def models(incomplete: str) -> list[str]:
+    """Names of propensity models that begin so, for the shell."""
     from unmask.propensity import MODELS
 
     model, colon, rest = incomplete.partition(":")
@@ -103,8 +104,8 @@ Table = Annotated[
     typer.Option(
         "--table",
         metavar="NAME=VALUE",
-        help="How tables are read: labels, id, text, layout, delimiter, separator, encoding, nulls "
-        "or repeated, such as delimiter=';'; may be repeated.",
+        help="How tables are read: labels, id, text, layout, delimiter, separator, encoding, "
+        "nulls, repeated, negative or ignored, such as delimiter=';'; may be repeated.",
     ),
 ]
 Judgements = Annotated[
@@ -122,7 +123,7 @@ Propensity = Annotated[
     typer.Option(
         help="jain, jain:a,b, jain:DATASET, constant:p, inverse_linear:head,tail, or a file "
         "with one number per label.",
-        autocompletion=_models,
+        autocompletion=models,
     ),
 ]
 
@@ -168,3 +169,13 @@ Quiet = Annotated[
         "--quiet", "-q", help="No progress; only results and errors.", callback=_set_quiet
     ),
 ]
+
+
+def changed(context: typer.Context, **settings: object) -> dict[str, Any]:
+    """Settings that were typed; left out, they may have other defaults elsewhere."""
+    sources = {name: context.get_parameter_source(name) for name in settings}
+    return {
+        name: value
+        for name, value in settings.items()
+        if (source := sources[name]) is not None and source.name != "DEFAULT"
+    }

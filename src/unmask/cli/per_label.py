@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,23 +10,40 @@ from unmask.cli.inputs import EvaluatedRows
 
 if TYPE_CHECKING:
     from unmask._typing import PropensityLike
-    from unmask.metrics.by_label import LabelCounts
-    from unmask.predictions import TopK
+    from unmask.cli.predicted import Predicted
+    from unmask.metrics.by_label import LabelCounts, LabelRankings
+    from unmask.metrics.run import Run
 
 
 def counts_of(
-    rows: EvaluatedRows, top: TopK, propensity: PropensityLike, confidence: float
-) -> LabelCounts:
-    """What one system does with every label."""
-    from unmask.metrics import label_counts
+    rows: EvaluatedRows,
+    predicted: Predicted,
+    propensity: PropensityLike,
+    confidence: float,
+    run: Run | None,
+) -> LabelCounts | LabelRankings:
+    """What one system does with every label; no precision where the run refutes propensities.
 
-    return label_counts(
-        top, rows.observed, propensity, names=rows.names, train=rows.trained,
+    Of scores, how every label ranks the rows.
+    """
+    import numpy as np
+
+    from unmask.metrics import label_counts
+    from unmask.metrics.by_label import label_rankings
+    from unmask.metrics.run import Standing
+
+    if isinstance(predicted, np.ndarray):
+        return label_rankings(
+            predicted, rows.observed, propensity, names=rows.names, confidence=confidence
+        )
+    counts = label_counts(
+        predicted, rows.observed, propensity, names=rows.names, train=rows.trained,
         confidence=confidence,
     )  # fmt: skip
+    return replace(counts, refuted=run is not None and run.standing is Standing.REFUTED)
 
 
-def write_label_counts(path: Path, counts: LabelCounts) -> None:
+def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
     """The table, in the form that the ending of the file says."""
     from unmask._tables import ending
     from unmask._tables.writing import write_columns

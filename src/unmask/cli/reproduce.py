@@ -84,7 +84,7 @@ def reproduce(
                 )  # fmt: skip
     sections = {each: study.draw(rows[each]) for each, study in studies.items()}
     for each, drawn in sections.items():
-        page = unmask_studies.study_page(each, drawn, size, seed)
+        page = unmask_studies.study_page(each, rows[each], drawn, size, seed)
         report.write_markdown(page, output / f"{each}.md")
         report.write(page, output / f"{each}.html")
     if as_json:
@@ -92,7 +92,7 @@ def reproduce(
         return
     for each, drawn in sections.items():
         for claim in unmask_studies.claims(drawn):
-            results.print(f"{claim.words} ({claim.evidence}).")
+            results.print(f"{claim.words}: {claim.badge} ({claim.evidence}).")
         results.print(one_line(f"page: {output / each}.html"))
 
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "linear.predict_top": ("predict",),
     "linear.train": ("train",),
     "propensity.audit": ("propensity",),
+    "tree.predict_top": ("predict",),
+    "tree.train": ("train",),
 }
 """The command whose options are the settings of a function; () is `unmask` itself."""
 

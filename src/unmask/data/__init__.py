@@ -16,6 +16,7 @@ from unmask.data.dataset import Dataset, Source
 from unmask.data.features import idf, tfidf
 from unmask.data.folder import parts
 from unmask.data.formats import FORMATS
+from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy
 from unmask.data.judgements import Judgements
 from unmask.data.masking import hide
 from unmask.data.pairs import Judgement, read_judgements
@@ -31,6 +32,7 @@ __all__ = [
     "TAIL",
     "Dataset",
     "Description",
+    "Hierarchy",
     "Judgement",
     "Judgements",
     "Source",
@@ -38,11 +40,13 @@ __all__ = [
     "Vocabulary",
     "describe",
     "hide",
+    "hierarchy",
     "idf",
     "label_matrix",
     "limits",
     "parts",
     "read",
+    "read_hierarchy",
     "read_judgements",
     "same_labels",
     "subject_labels",

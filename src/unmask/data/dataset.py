@@ -167,8 +167,8 @@ class Dataset:
         """What the judgements make of the labels; ValueError if there are no labels."""
         if self.labels is None:
             raise ValueError("the data set has no labels.")
-        known = sp.csr_array(self.labels.shape) if self.judgements is None else self.judgements
-        return pairs.obeyed(self.labels, known)
+        judgements = sp.csr_array(self.labels.shape) if self.judgements is None else self.judgements
+        return pairs.obeyed(self.labels, judgements)
 
     def labels_of(self, row: int) -> tuple[str, ...]:
         """The labels of a row by name; by number, as text, where they have no names.

@@ -97,8 +97,8 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
     present = ", ".join(parts(folder)) or "none"
     if part is None:
         raise ValueError(
-            f"{folder} is a folder; say which part to read, e.g. {setting('part', 'train')} "
-            f"(parts found: {present}), or name a file in it."
+            f"{folder} is a folder; name a file in it, or say which part to read, e.g. "
+            f"{setting('part', 'train')} (parts found: {present})."
         )
     name = next((name for name, starts in PARTS.items() if part in (name, *starts)), part)
     _validation.one_of(name, PARTS, "part")

@@ -48,6 +48,30 @@ class Design(StrEnum):
         return "rows" if self in (Design.SIMPLE, Design.STRATIFIED) else "pairs"
 
 
+class StratumKind(StrEnum):
+    """What a stratum holds: rows, or pairs of a row and a label.
+
+    Examples
+    --------
+    >>> StratumKind.OBSERVED_TOP in IN_TOP, "observed-top" in OBSERVED, "listed" in IN_TOP
+    (True, True, False)
+    """
+
+    ROWS = "rows"
+    TOP = "top"
+    """Among the first k of a system, not observed."""
+    LISTED = "listed"
+    """Further down a list."""
+    FAR = "far"
+    """In no list, and not observed."""
+    OBSERVED_TOP = "observed-top"
+    OBSERVED = "observed"
+
+
+IN_TOP = frozenset({StratumKind.TOP, StratumKind.OBSERVED_TOP})
+OBSERVED = frozenset({StratumKind.OBSERVED, StratumKind.OBSERVED_TOP})
+
+
 @dataclass(frozen=True)
 class Stratum:
     """A part of the rows, or of the pairs, from which a fixed number is drawn.
@@ -55,8 +79,7 @@ class Stratum:
     Parameters
     ----------
     kind : str
-        "rows"; of pairs: "top" (among the first k of a system), "listed" (further down a list),
-        "far" (nobody predicts it).
+        One of `StratumKind`.
     size : int
         How many rows or pairs there are in it.
     drawn : int

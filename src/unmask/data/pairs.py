@@ -176,7 +176,7 @@ def obeyed(labels: sp.csr_array, judgements: sp.csr_array) -> Obeyed:
     (array([[0., 1., 1.]], dtype=float32), array([False,  True]), 1)
     """
     width = labels.shape[1]
-    pairs, judged = _keys(labels), _keys(judgements)
+    pairs, judged = pair_keys(labels), pair_keys(judgements)
     positive = judgements.data == Judgement.POSITIVE
     free = ~np.isin(pairs, judged, assume_unique=True)
     merged = np.sort(np.r_[pairs[free], judged[positive]])
@@ -188,7 +188,8 @@ def obeyed(labels: sp.csr_array, judgements: sp.csr_array) -> Obeyed:
     return Obeyed(made, certain, pairs_that_are(judgements, Judgement.IGNORED))
 
 
-def _keys(matrix: sp.csr_array) -> Ints:
+def pair_keys(matrix: sp.csr_array) -> Ints:
+    """row · L + label of every stored pair of a checked matrix, rising."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
 

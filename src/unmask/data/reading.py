@@ -89,8 +89,10 @@ def read(
         what stands between the labels in a cell, one character, "list" or "none". `separator`:
         what stands between fields. `encoding`: by default UTF-8, or what a byte-order mark says.
         `nulls`: what a label cell such as NaN means: "refuse", "empty" or "name". `repeated`: what
-        a label twice in a row means: "refuse" or "merge". By default everything is found from the
-        content, and `dataset.source.details` says what was found.
+        a label twice in a row means: "refuse" or "merge". `negative`, `ignored`: columns of a wide
+        table with labels that somebody rejected, and with labels that do not count; they become
+        `dataset.judgements`. By default everything else is found from the content, and
+        `dataset.source.details` says what was found.
 
     Returns
     -------
@@ -115,8 +117,8 @@ def read(
     ('xc', ('none',))
     """
     if is_tag_lists(path):
-        matrix, found = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
-        return Dataset(None, matrix, label_names=found)
+        matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
+        return Dataset(None, matrix, label_names=label_names)
     if format is not None:
         _validation.one_of(format, FORMATS, "format")
     if _tables.is_frame(path):

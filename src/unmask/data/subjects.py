@@ -19,7 +19,8 @@ from unmask._typing import PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.tables import label_matrix
 
-PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+PREFERRED = SKOS + "prefLabel"
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\#[^\n]*)
     | <(?P<iri>[^<>"{}|^`\\\x00-\x20]*)>
@@ -52,7 +53,7 @@ def read_corpus(folder: Path, like: Dataset | None) -> Dataset:
             bare += 1
             continue
         ids.append(path.stem)
-        texts.append(_text(path))
+        texts.append(text_of(path))
         subjects.append(list(_subjects(beside)))
         endings.add(beside.suffix)
     if len(endings) > 1:
@@ -71,7 +72,7 @@ def read_corpus(folder: Path, like: Dataset | None) -> Dataset:
 def _subjects(path: Path) -> Iterator[str]:
     """The subjects of a document, each once: URIs of lines `<URI> tab label`, or whole lines."""
     names: set[str] = set()
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
         if not line.strip():
             continue
         name = line.partition("\t")[0].strip() if path.suffix == ".tsv" else line.strip()
@@ -87,7 +88,8 @@ def _subjects(path: Path) -> Iterator[str]:
             yield name
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The content of a file as UTF-8 text, plain or compressed."""
     content = _io.contents(path)
     try:
         return content.removeprefix(b"\xef\xbb\xbf").decode()
@@ -130,8 +132,8 @@ def subject_labels(path: PathLike, language: str = "en") -> dict[str, str]:
     plain = path.name.removesuffix(".gz").removesuffix(".zst")
     if plain.endswith((".ttl", ".nt")):
         by_language = _turtle(path)
-    elif _text(path).lstrip()[:1] == "<":
-        lines = (line.partition("\t") for line in _text(path).splitlines() if line.strip())
+    elif text_of(path).lstrip()[:1] == "<":
+        lines = (line.partition("\t") for line in text_of(path).splitlines() if line.strip())
         by_language = {"": {uri.strip(" <>"): label.strip() for uri, _, label in lines}}
     else:
         by_language = _columns(path)
@@ -165,9 +167,23 @@ def _columns(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _turtle(path: Path) -> dict[str, dict[str, str]]:
-    """Preferred labels by language and subject: of statements, subject, predicate and objects."""
-    prefixes: dict[str, str] = {}
+    """Preferred labels by language and subject."""
     labels: dict[str, dict[str, str]] = {}
+    for subject, predicate, value, language in _statements(path):
+        if predicate == PREFERRED and language is not None:
+            labels.setdefault(language, {})[subject] = value
+    return labels
+
+
+def statements(path: Path) -> Iterator[tuple[str, str, str, bool]]:
+    """Subject, predicate and object of every statement of Turtle, and whether that is a text."""
+    for subject, predicate, value, language in _statements(path):
+        yield subject, predicate, value, language is not None
+
+
+def _statements(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
+    """Subject, predicate, object and its language; None of an object that is no text."""
+    prefixes: dict[str, str] = {}
     place, depth, subject, predicate = 0, 0, "", ""
     for kind, value, language in _tokens(path):
         if kind == "mark":
@@ -185,13 +201,16 @@ def _turtle(path: Path) -> dict[str, dict[str, str]]:
         elif place == -1:
             prefixes[predicate.removesuffix(":")] = value
             place = 0
-        elif place in (0, 1):
+        elif kind == "text":
+            if place == 2:
+                yield subject, predicate, value, language
+        else:
             name = value if kind == "iri" else _expanded(value, prefixes)
-            subject, predicate = (name, predicate) if place == 0 else (subject, name)
-            place += 1
-        elif predicate == PREFERRED and kind == "text":
-            labels.setdefault(language, {})[subject] = value
-    return labels
+            if place == 2:
+                yield subject, predicate, name, None
+            else:
+                subject, predicate = (name, predicate) if place == 0 else (subject, name)
+                place += 1
 
 
 def _expanded(name: str, prefixes: dict[str, str]) -> str:
@@ -201,7 +220,7 @@ def _expanded(name: str, prefixes: dict[str, str]) -> str:
 
 def _tokens(path: Path) -> Iterator[tuple[str, str, str]]:
     """Kind (iri, text, mark or name), value and language of every token of Turtle."""
-    text, end = _text(path), 0
+    text, end = text_of(path), 0
     while end < len(text):
         match = _TOKEN.match(text, end)
         if match is None or match.end() == end:

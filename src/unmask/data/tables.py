@@ -5,6 +5,9 @@ columns of their own. Long: a row per label of a document (`id, label`, perhaps 
 document without labels has one row with an empty label. Rows stand in the order in which their ids
 first come, labels in the order of their names, so that two tables with the same contents in any
 order give the same columns. What cells and quotes may hold is said in `unmask._tables`.
+
+Judgements (`pairs`) come with a table: a wide one has columns of labels that somebody rejected or
+that do not count, in a long one a value that is neither 0 nor 1 says that the pair is ignored.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from unmask._names import Index, Strings, joined, some, sorted_names
 from unmask._settings import function, setting
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
-from unmask._typing import Indices, Ints
+from unmask._typing import Bools, Indices, Ints
 from unmask.data.dataset import Dataset, Source
+from unmask.data.pairs import WORDS, Judgement
 
 
 class TableOptions(TypedDict, total=False):
@@ -36,6 +40,8 @@ class TableOptions(TypedDict, total=False):
     encoding: str | None
     nulls: str
     repeated: str
+    negative: str | None
+    ignored: str | None
 
 
 def read_table(
@@ -47,7 +53,8 @@ def read_table(
     )
     chosen = _tables.roles(
         source, id=options.get("id"), labels=labels, text=options.get("text"),
-        layout=options.get("layout"),
+        layout=options.get("layout"), negative=options.get("negative"),
+        ignored=options.get("ignored"),
     )  # fmt: skip
     rules = tags.Rules(
         options.get("delimiter"), options.get("nulls", "refuse"), options.get("repeated", "refuse")
@@ -63,6 +70,7 @@ def read_table(
     details = {
         "layout": chosen.layout,
         **{k: v for k in ("id", "labels") if (v := getattr(chosen, k)) is not None},
+        **dict(chosen.judged),
         **({"text": ",".join(chosen.texts)} if chosen.texts else {}),
         **({"delimiter": made.delimiter} if made.delimiter else {}),
         **source.details,
@@ -72,6 +80,7 @@ def read_table(
     paths = () if in_memory else (source.name,)
     return Dataset(
         None, made.labels, label_names=made.names, ids=made.ids, texts=made.texts,
+        judgements=made.judgements,
         source=Source(paths, source.form, packed, details=details),
     )  # fmt: skip
 
@@ -84,6 +93,7 @@ class _Parts(NamedTuple):
     ids: Strings | None
     texts: Strings | None
     delimiter: str | None = None
+    judgements: sp.csr_array | None = None
 
 
 def _read_wide(
@@ -92,22 +102,55 @@ def _read_wide(
     rules: tags.Rules,
     names: tuple[str, ...] | None,
 ) -> _Parts:
-    wanted = [name for name in (roles.id, roles.labels, *roles.texts) if name is not None]
-    parts: dict[str, list[_tables.Column]] = {name: [] for name in wanted if name != roles.labels}
     coder = tags.Coder(rules, _index_of(names), source.where)
-    for block in source.ahead(wanted):
+    coders = {column: tags.Coder(rules, coder.index, source.where) for _, column in roles.judged}
+    if roles.labels is not None:
+        coders[roles.labels] = coder
+    others = [name for name in (roles.id, *roles.texts) if name is not None]
+    parts: dict[str, list[_tables.Column]] = {name: [] for name in others}
+    for block in source.ahead([*others, *coders]):
         for name, column in block.items():
-            coder.add(column) if name == roles.labels else parts[name].append(column)
+            coders[name].add(column) if name in coders else parts[name].append(column)
     strings = {name: _strings(parts.pop(name), source, name) for name in list(parts)}
     n = len(next(iter(strings.values()))) if strings else coder.rows
     if n == 0:
         raise ValueError(f"{source.name} has a header but no rows.")
     with ThreadPoolExecutor(1) as other:  # ids are compared while labels are sorted
         ids = None if roles.id is None else other.submit(_ids, strings[roles.id], source)
-        matrix, found = (None, None) if roles.labels is None else _matrix(coder, names)
+        matrix, label_names = (None, None) if roles.labels is None else _matrix(coder, names)
         texts = _texts([strings[name] for name in roles.texts]) if roles.texts else None
         keys = None if ids is None else ids.result()
-        return _Parts(matrix, found, keys, texts, coder.rules.delimiter)
+    judged = [
+        (Judgement[kind.upper()], _matrix(coders[column], names)[0])
+        for kind, column in roles.judged
+    ]
+    return _Parts(
+        matrix,
+        label_names,
+        keys,
+        texts,
+        coder.rules.delimiter,
+        _judgements(judged, label_names, source),
+    )
+
+
+def _judgements(
+    judged: Sequence[tuple[Judgement, sp.csr_array]],
+    names: tuple[str, ...] | None,
+    source: _tables.Source,
+) -> sp.csr_array | None:
+    """The judgements that columns list; ValueError where two say different things of a pair."""
+    if not judged:
+        return None
+    twice = sp.csr_array(sum(pairs for _, pairs in judged) > 1).tocoo()
+    if twice.nnz:
+        row, label = int(twice.row[0]), int(twice.col[0])
+        shown = label if names is None else names[label]
+        raise ValueError(
+            f"{source.where(row)}: the label {shown!r:.60} is both negative and ignored; remove it "
+            "from one of the two columns."
+        )
+    return sp.csr_array(sum(int(which) * pairs for which, pairs in judged))
 
 
 def _index_of(names: tuple[str, ...] | None) -> Index:
@@ -160,9 +203,9 @@ def _matrix(
     coder: tags.Coder, names: tuple[str, ...] | None
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
     """Coded labels as a matrix; `names` are the columns that come first."""
-    found, rank = _numbered(coder.index, names)
-    rows = tags.ranked(coder.coded(), rank, found, coder.rules, coder.where)
-    return _csr(rows.indptr, rows.codes, len(found)), found
+    label_names, rank = _numbered(coder.index, names)
+    rows = tags.ranked(coder.coded(), rank, label_names, coder.rules, coder.where)
+    return _csr(rows.indptr, rows.codes, len(label_names)), label_names
 
 
 def _numbered(index: Index, names: tuple[str, ...] | None) -> tuple[tuple[str, ...], Indices]:
@@ -215,28 +258,35 @@ def _read_long(
     _refuse_no_id(keys, source)
     if not len(keys):
         raise ValueError(f"{source.name} has a header but no rows.")
-    kept = None if roles.value is None else _ones(columns[roles.value], source)
+    values = None if roles.value is None else _values(columns[roles.value], source)
     rows, labels = Index(), _index_of(names)
     row_of = rows.add(keys)
     listed = tags.coded(cells, rules._replace(delimiter="none"), labels, source.where)
-    matrix, found = _pairs(row_of, listed, kept, rows.count, (labels, names), rules, source)
-    return _Parts(matrix, found, rows.names(), None)
+    index = labels, names
+    kept = None if values is None else values == 1
+    matrix, label_names = _pairs(row_of, listed, kept, rows.count, index, rules, source)
+    judged = None
+    if values is not None and (values == Judgement.IGNORED).any():
+        left_out = values == Judgement.IGNORED
+        ignored, _ = _pairs(row_of, listed, left_out, rows.count, index, rules, source)
+        judged = sp.csr_array(int(Judgement.IGNORED) * ignored)
+    return _Parts(matrix, label_names, rows.names(), None, judgements=judged)
 
 
 def _pairs(
     row_of: Indices,
     listed: tags.Coded,
-    kept: Indices | None,
+    kept: Bools | None,
     n: int,
     index: tuple[Index, tuple[str, ...] | None],
     rules: tags.Rules,
     source: _tables.Source,
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
     """Lines of (row, label) as a matrix."""
-    found, rank = _numbered(*index)
+    label_names, rank = _numbered(*index)
     line_of = np.repeat(np.arange(len(row_of)), np.diff(listed.indptr))
     if kept is not None:
-        chosen = kept[line_of] == 1
+        chosen = kept[line_of]
         line_of, codes = line_of[chosen], listed.codes[chosen]
     else:
         codes = listed.codes
@@ -248,26 +298,31 @@ def _pairs(
         line = int(line_of[again + 1].min())
         entry = int(again[np.argmin(line_of[again + 1])])
         raise ValueError(
-            f"{source.where(line)}: the label {found[columns[entry]]!r:.60} stands a second time "
-            f"for this id; remove one of them, or say {setting('repeated', 'merge')}."
+            f"{source.where(line)}: the label {label_names[columns[entry]]!r:.60} stands a second "
+            f"time for this id; remove one of them, or say {setting('repeated', 'merge')}."
         )
     rows, columns = np.delete(rows, again), np.delete(columns, again)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
-    return _csr(indptr, columns.astype(np.int32), len(found)), found
+    return _csr(indptr, columns.astype(np.int32), len(label_names)), label_names
 
 
-def _ones(column: _tables.Column, source: _tables.Source) -> Indices:
-    """A column of 0 and 1."""
+def _values(column: _tables.Column, source: _tables.Source) -> Indices:
+    """A column of 0, 1 and what is neither (`Judgement.IGNORED`)."""
     if isinstance(column, Lists):
         raise ValueError(f"{source.name}: values must be 0 or 1, not lists.")
+    ignored = [word for word, which in WORDS.items() if which is Judgement.IGNORED and word]
+    numbers = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0}
+    numbers |= dict.fromkeys(ignored, int(Judgement.IGNORED))
     distinct = Index()
     codes = distinct.add(column)
-    numbers = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0}
     values = [numbers.get(text.strip().lower(), -1) for text in distinct.names()]
     made = np.array(values, dtype=np.int32)[codes] if values else np.empty(0, np.int32)
     if (made < 0).any():
         row = int(np.argmax(made < 0))
-        raise ValueError(f"{source.where(row)}: a value must be 0 or 1, got {column[row]!r:.40}.")
+        raise ValueError(
+            f"{source.where(row)}: a value must be 0 or 1, or {' or '.join(ignored)} for a pair "
+            f"that does not count; got {column[row]!r:.40}."
+        )
     return made
 
 

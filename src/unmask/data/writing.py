@@ -63,8 +63,8 @@ def write(
     Raises
     ------
     ValueError
-        If the format is unknown, does not fit the ending or the contents, or is given with two
-        paths.
+        If there is no data set after the path, the format is unknown, does not fit the ending or
+        the contents, or is given with two paths.
 
     Examples
     --------
@@ -75,6 +75,11 @@ def write(
     1 2 3
     1,2 0:0.1
     """
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            f"the second argument must be a Dataset, after the path; got {type(dataset).__name__}. "
+            "Labels alone are written as Dataset(None, labels)."
+        )
     dataset = replace(dataset)  # which checks it: its matrices can be changed in place
     if labels is not None:
         if format is not None:

@@ -3,10 +3,11 @@
 The audit tells for every true label of every audited row whether it was kept, M_ij. If keeping is
 independent with one propensity per label, then within each label every arrangement of its kept and
 lost entries over its rows is equally likely. The tests condition on k_j of K_j and so need no
-propensity; e_ij = M_ij − k_j/K_j.
+propensity; e_ij = M_ij − k_j/K_j. The score tests (`score_test`) allow for labels of a row that
+are kept or lost together.
 
-number of labels  score test of ln N*_i (`score_test`); effect: the odds of being kept, per
-                  doubling of the number of labels
+number of labels  score test of ln N*_i; effect: the odds of being kept, per doubling of the number
+                  of labels
 score             score test of the rank of the model's score within the label; effect: the odds of
                   being kept, from the lower to the upper quartile of the scores
 covariate         score test of a number or of groups of rows; effect: the odds of being kept, per
@@ -35,7 +36,11 @@ from unmask import _validation
 from unmask._typing import Floats, ScoresLike
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import Severity, TestKind
-from unmask.diagnosis.score_statistic import ranks_within_labels, score_test
+from unmask.diagnosis.score_statistic import (
+    ranks_within_labels,
+    row_correlation,
+    score_test,
+)
 from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 from unmask.propensity.score_slope import scores_of
@@ -136,7 +141,7 @@ def dependence(
 def on_number_of_labels(left: sp.csr_array) -> Test:
     """Score test of ln N* in a logistic model with one intercept per label."""
     log_size = np.log(np.repeat(np.diff(left.indptr), np.diff(left.indptr)))
-    tested = score_test(left, log_size)
+    tested = score_test(left, log_size, by_row=True)
     per_doubling = float(np.exp(np.log(2) * tested.slope[0]))
     return Test(
         TestKind.NUMBER_OF_LABELS,
@@ -207,15 +212,11 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
         _permutations(values.size),
         two_sided=True,
     )
-    spread = np.sqrt(_by_label(left, left.data**2) / np.maximum(label_counts(left), 1))
-    pairs = (np.bincount(rows, spread[label], left.shape[0]) ** 2).sum() - (
-        spread[label] ** 2
-    ).sum()
-    correlation = (observed - (values**2).sum()) / pairs if pairs > 0 else 0.0
+    correlation = row_correlation(left)
     return Test(
         TestKind.ROW,
         _two_sided(observed, repeated),
-        {"correlation": float(correlation)},
+        {"correlation": correlation},
         _severity(abs(correlation) > 0.02),
     )
 
@@ -254,10 +255,6 @@ def on_other_labels(kept: sp.csr_array, complete: sp.csr_array) -> Test:
 
 def _severity(large: bool) -> Severity:
     return "error" if large else "warning"
-
-
-def _by_label(left: sp.csr_array, values: Floats) -> Floats:
-    return np.bincount(left.indices, values, left.shape[1]).astype(np.float64)
 
 
 def _permutations(entries: int) -> int:

@@ -11,7 +11,8 @@ thinning   Masks with p_j are masks with p_j / t followed by a thinning with t =
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
-frequency  a label cannot be observed in more than a share p_j of the rows.
+frequency  a label cannot be observed in more than a share p_j of the rows: of all, or of any that
+           were chosen without looking at their labels, such as those it is predicted for.
 
 Published files often lack their empty rows. A file in which no row is empty cannot tell whether
 enough rows are, so `empty` is not tested there (`share_lost` says what could have been expected),
@@ -38,6 +39,7 @@ from scipy.stats import binom, gamma, norm
 from unmask._typing import Bools, Floats, Ints
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import LabelGroup, TestKind
+from unmask.predictions import TopK
 from unmask.propensity.models import reciprocal
 from unmask.weights.counts import Mixture, mixture
 
@@ -90,18 +92,56 @@ def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]
 
 def frequency(labels: sp.csr_array, p: Floats, dropped: float = 0.0) -> Iterator[Test]:
     """Is any label observed in a larger share of rows than its propensity?"""
-    n = labels.shape[0] + np.ceil(dropped)
+    n = np.full(p.shape, labels.shape[0] + np.ceil(dropped))
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
+    if counts.size:
+        yield _shares(counts, n, p)
+
+
+def predicted_frequency(top: TopK, labels: sp.csr_array, p: Floats) -> Test:
+    """Is any label observed in a larger share of the rows it is predicted for than p_j?
+
+    P(Y_j = 1 | x) = p_j P(Y*_j = 1 | x) ≤ p_j, so a label that is predicted well must not be
+    observed more often than its propensity. The predictions must not have seen these labels.
+
+    Parameters
+    ----------
+    top : TopK
+        Predictions of n rows by a model that was trained on others.
+    labels : csr_array of shape (n, L)
+        Checked labels of these rows.
+    p : (L,) floats
+        Propensities.
+
+    Returns
+    -------
+    Test
+        Corrected for the number of labels.
+    """
+    return _shares(*predicted_counts(top, labels), p)
+
+
+def predicted_counts(top: TopK, labels: sp.csr_array) -> tuple[Ints, Ints]:
+    """Of every label, in how many rows it is predicted and observed, and in how many predicted."""
+    predicted = top.labels >= 0
+    rows, chosen = np.nonzero(predicted)[0], top.labels[predicted]
+    hits = np.asarray(labels[rows, chosen]).ravel() > 0
+    return (
+        np.bincount(chosen[hits], minlength=labels.shape[1]),
+        np.bincount(chosen, minlength=labels.shape[1]),
+    )
+
+
+def _shares(counts: Ints, n: Floats | Ints, p: Floats) -> Test:
+    """The binomial test of the label that exceeds its propensity most clearly."""
     tail = binom.sf(counts - 1, n, p)
-    if not tail.size:
-        return
     worst = int(np.argmin(tail))
-    yield Test(
+    return Test(
         TestKind.LABEL_FREQUENCY,
         float(min(1.0, tail[worst] * tail.size)),
         {
             "label": worst,
-            "observed_share": float(counts[worst] / n),
+            "observed_share": float(counts[worst] / max(n[worst], 1)),
             "propensity": float(p[worst]),
             "too_frequent": int((counts > n * p).sum()),
         },

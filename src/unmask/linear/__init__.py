@@ -4,7 +4,8 @@
 `plan` says what they will need; `predict_top`, `scores` and `probabilities` are what a
 `LinearModel` predicts, `save` and `load` its folder on disk, `read_dismec`
 and `read_dismecpp` other people's models. Read on in `problem` (what is minimised), `ova` and
-`smooth` (one-vs-all solvers), `softmax` (pick-all-labels), `blocks` (training as tasks).
+`smooth` (one-vs-all solvers), `softmax` (pick-all-labels), `blocks` (training as tasks),
+`completed` (soft targets for missing labels).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from unmask.linear.completed import Completion, completion
 from unmask.linear.dismec import read_dismec, read_dismecpp
 from unmask.linear.files import load, save
 from unmask.linear.model import LinearModel, Shard, probabilities, scores, text_features
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from unmask.linear.estimator import LinearClassifier
 
 __all__ = [
+    "Completion",
     "LinearClassifier",
     "LinearModel",
     "NonConvexWarning",
@@ -31,6 +34,7 @@ __all__ = [
     "Recipe",
     "Shard",
     "UnconvergedWarning",
+    "completion",
     "load",
     "plan",
     "predict_top",

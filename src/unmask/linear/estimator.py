@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unmask import _kernels, _validation
+from unmask import _validation
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
+    Floats,
     LabelsLike,
     MatrixLike,
-    Progress,
     PropensityLike,
     Singles,
 )
+from unmask.data import Dataset
 from unmask.linear import model as models
+from unmask.linear.completed import completion
+from unmask.linear.multilabel import FeatureMatrix, MultilabelClassifier, on_threads, reporter
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import Recipe, weigh
+from unmask.linear.problem import COMPLETED, Recipe, weigh
 from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
 from unmask.linear.targets import read_targets, shown
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 _DEFAULT = Recipe()
 
@@ -46,7 +40,17 @@ def _has_probabilities(estimator: LinearClassifier) -> bool:
     return estimator.loss in ("logistic", "softmax")
 
 
-class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Task(NamedTuple):
+    """What is trained on: rows, their labels, how, and what the labels count."""
+
+    features: FeatureMatrix
+    labels: sp.csr_array | Dataset
+    recipe: Recipe
+    propensity: PropensityLike | None
+    weights: Weights | None
+
+
+class LinearClassifier(MultilabelClassifier):
     """Linear multilabel classifier with any loss and any correction for missing labels.
 
     One-vs-all (½‖w_j‖² + C Σ_i loss) or pick-all-labels (one softmax).
@@ -56,7 +60,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loss, reduction, normalized, C, l2, bias, tol, max_iter, prune_below
         As in `Recipe`, which says their defaults.
     correction : str or Weights, default "vanilla"
-        A name in `unmask.weights.CORRECTIONS`, or the weights of the training rows.
+        A name in `unmask.weights.CORRECTIONS`; "completed" (`completion`, with the loss logistic);
+        or the weights of the training rows.
     propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
         Needed by every correction but "vanilla".
     n_jobs : int, optional
@@ -156,9 +161,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: FeaturesLike,
-        y: LabelsLike | Iterable[Iterable[str]],
+        y: LabelsLike | Dataset | Iterable[Iterable[str]],
         sample_weight: ArrayLike | None = None,
         propensity: PropensityLike | None = None,
+        judgements: MatrixLike | None = None,
     ) -> Self:
         """Train on features and observed labels.
 
@@ -168,54 +174,59 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Features, dense or sparse; a data frame's columns are known by name from then on.
         y : (n, L) matrix of 0 and 1, or n lists of names
             Observed labels: dense, sparse, a data frame of 0 and 1 whose columns are the names, or
-            lists, tuples or sets of names (a string array has one name per row).
+            lists, tuples or sets of names (a string array has one name per row); or a data set,
+            whose names and judgements come with its labels.
         sample_weight : (n,) numbers of 0 or more, optional
             How much each row counts. Whole numbers repeat rows; others store a weight for every
             pair of a row and a label.
         propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
             Instead of the parameter of the estimator; can be routed
             (`set_fit_request(propensity=True)`).
+        judgements : (n, L) matrix of `data.Judgement` values, optional
+            Pairs that somebody verified (1 or −1) or that do not count (2), in place of those of a
+            data set; can be routed as well.
 
         Returns
         -------
         LinearClassifier
             Itself.
         """
-        features = validate_data(
-            self, _checked_matrix(X), accept_sparse="csr", dtype=[np.float32, np.float64]
-        )
+        features = self._training_features(X)
         targets = read_targets(y)
-        labels = targets.labels
-        _validation.same_rows(features, labels, "features", "labels")
-        propensity = self.propensity if propensity is None else propensity
+        _validation.same_rows(features, targets.labels, "features", "labels")
         weights = self.correction if isinstance(self.correction, Weights) else None
+        if weights is not None and judgements is not None:
+            raise ValueError(
+                "weights in place of a correction already say what every pair counts; make them of "
+                "the judgements (`unmask.weights` takes a data set), and leave the judgements out."
+            )
         parameters = {field.name: getattr(self, field.name) for field in fields(Recipe)}
-        recipe = Recipe(**parameters | ({} if weights is None else {"correction": None}))
-        by_row = row_weights(sample_weight, labels.shape[0])
+        task = _Task(
+            features,
+            targets.judged(judgements),
+            Recipe(**parameters | ({} if weights is None else {"correction": None})),
+            self.propensity if propensity is None else propensity,
+            weights,
+        )
+        by_row = row_weights(sample_weight, targets.labels.shape[0])
         if by_row is not None:
-            rows = repeated_rows(by_row)
-            if rows is None or weights is not None or sp.issparse(propensity):
-                weights = weigh(labels, recipe, propensity) if weights is None else weights
-                weights = with_row_weights(weights, by_row, reduction=recipe.reduction)
-                recipe = replace(recipe, correction=None, C=recipe.cost(by_row.sum()), l2=None)
-            else:
-                features, labels = features[rows], labels[rows]
-        with _on_threads(self.n_jobs):
+            task = _weighted(task, by_row, self.backend)
+        with on_threads(self.n_jobs):
             self.model_, log = train(
-                features,
-                labels,
-                recipe,
-                propensity=None if weights is not None else propensity,
-                weights=weights,
-                first=self._first(features.shape[1], labels.shape[1]),
-                progress=_reporter() if self.verbose else None,
+                task.features,
+                task.labels,
+                task.recipe,
+                propensity=None if task.weights is not None else task.propensity,
+                weights=task.weights,
+                first=self._first(features.shape[1], targets.labels.shape[1]),
+                progress=reporter() if self.verbose else None,
                 backend=self.backend,
             )
         self.objective_, self.n_iter_ = log.objective, log.iterations
         if targets.names is not None:
             self.model_ = replace(self.model_, label_names=targets.names)
         self.classes_ = targets.classes
-        self._targets = replace(targets, labels=labels[:0])
+        self._targets = replace(targets, labels=targets.labels[:0], judgements=None)
         return self
 
     def _first(self, n_features: int, n_labels: int) -> models.LinearModel | None:
@@ -245,7 +256,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         (n, L) float32
         """
-        rows = self._rows(X)
+        rows = self._features(X)
         return models.scores(self.model_, rows)
 
     def predict(self, X: FeaturesLike) -> Any:
@@ -282,7 +293,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         (n, L) float32
         """
-        rows = self._rows(X)
+        rows = self._features(X)
         return models.probabilities(self.model_, rows)
 
     def predict_top(self, X: FeaturesLike, k: int, *, rank_by: str = "score") -> TopK:
@@ -300,8 +311,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         TopK
         """
-        rows = self._rows(X)
-        with _on_threads(self.n_jobs if self.backend is None else None):
+        rows = self._features(X)
+        with on_threads(self.n_jobs if self.backend is None else None):
             return predict_top(
                 self.model_,
                 rows,
@@ -311,77 +322,19 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 backend=self.backend,
             )
 
-    def _rows(self, X: FeaturesLike) -> FeaturesLike:
-        check_is_fitted(self, "model_")
-        return validate_data(
-            self,
-            self._in_order(_checked_matrix(X)),
-            accept_sparse="csr",
-            dtype=[np.float32, np.float64],
-            reset=False,
-        )
 
-    def _in_order(self, X: Any) -> Any:
-        """A data frame with the columns in the order of those of training; others as they are."""
-        names = getattr(self, "feature_names_in_", None)
-        columns = getattr(X, "columns", None)
-        if names is None or columns is None:
-            return X
-        same = len(columns) == len(names) and set(columns) == set(names)
-        return X[list(names)] if same and list(columns) != list(names) else X
-
-    def __sklearn_tags__(self) -> Tags:
-        """Multilabel only; sparse features welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.single_output = False
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.multi_label = True
-        return tags
-
-
-def _checked_matrix(X: MatrixLike) -> MatrixLike:
-    """Features checked before scikit-learn reads them: it follows indices and drops masks."""
-    if sp.issparse(X):
-        return _validation.matrix(X, name="features", column="feature")
-    if isinstance(X, np.ma.MaskedArray) or _validation.is_tensor(X):
-        return _validation.numbers(X, "features")
-    return X
-
-
-def _on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
-    """As many threads as `n_jobs` says, inside the block; None leaves the package's setting."""
-    if n_jobs == -1:
-        return _kernels.using_threads(len(os.sched_getaffinity(0)))
-    return _kernels.using_threads(
-        None if n_jobs is None else _validation.positive_int(n_jobs, "n_jobs")
+def _weighted(task: _Task, by_row: Floats, backend: BackendLike) -> _Task:
+    """Rows that count as often as `by_row` says: repeated, or by a weight for every pair."""
+    features, labels, recipe, propensity, weights = task
+    rows = None if recipe.correction == COMPLETED else repeated_rows(by_row)
+    if rows is not None and weights is None and not sp.issparse(propensity):
+        repeated = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
+        return task._replace(features=features[rows], labels=repeated)
+    if weights is None and recipe.correction == COMPLETED and propensity is not None:
+        weights = completion(features, labels, propensity, recipe, backend=backend).weights
+    elif weights is None:
+        weights = weigh(labels, recipe, propensity)
+    return task._replace(
+        weights=with_row_weights(weights, by_row, reduction=recipe.reduction),
+        recipe=replace(recipe, correction=None, C=recipe.cost(by_row.sum()), l2=None),
     )
-
-
-def _reporter() -> Progress:
-    """A bar by tqdm, which knows terminals and notebooks; without it, lines on standard error."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return _lines()
-    bar = tqdm(unit=" labels")
-
-    def report(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
-        if done >= total:
-            bar.close()
-
-    return report
-
-
-def _lines() -> Progress:
-    start = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        rate = done / max(time.monotonic() - start, 1e-9)
-        left = (total - done) / rate if rate else float("inf")
-        sys.stderr.write(f"{done} of {total} labels, {rate:.0f} labels/s, {left:.0f} s left\n")
-
-    return report

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -174,12 +174,26 @@ def _refuse_other_names(model: LinearModel) -> None:
         )
 
 
-def text_features(model: LinearModel, texts: Iterable[str]) -> sp.csr_array:
+class TextModel(Protocol):
+    """A model that may have been trained on texts: a linear model, or a label tree."""
+
+    @property
+    def idf(self) -> Floats | None:
+        """Word weights."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Words."""
+        ...
+
+
+def text_features(model: TextModel, texts: Iterable[str]) -> sp.csr_array:
     """Texts as the features that a model of texts was trained on.
 
     Parameters
     ----------
-    model : LinearModel
+    model : LinearModel or TreeModel
         Trained on texts (`unmask train --text`): with vocabulary and word weights.
     texts : n strings
 

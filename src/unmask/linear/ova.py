@@ -41,7 +41,7 @@ def solve(problem: Problem, first: Singles | None = None) -> Solution:
     return SOLVERS[problem.recipe.loss](problem, np.arange(problem.shape[2]), first)
 
 
-def report(problem: Problem, labels: Integers, log: FitLog) -> None:
+def report(problem: Problem, labels: Integers, log: FitLog, stacklevel: int = 4) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     loss, concave = problem.recipe.loss, labels[log.concave]
     if concave.size:
@@ -58,7 +58,7 @@ def report(problem: Problem, labels: Integers, log: FitLog) -> None:
             f"result is a local minimum. Use {setting('loss', 'logistic', of='linear.train')} or "
             f"{setting('correction', 'bound', of='linear.train')}.",
             NonConvexWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     late = labels[log.exhausted]
     if late.size:
@@ -66,7 +66,7 @@ def report(problem: Problem, labels: Integers, log: FitLog) -> None:
             f"{name_labels(late)} did not converge in {problem.recipe.max_iter} iterations; raise "
             "max_iter or tol, or scale the features to unit rows.",
             UnconvergedWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 
@@ -82,7 +82,7 @@ def solve_hinge(problem: Problem, labels: Integers, first: Singles | None = None
         recipe.max_iter,
     )
     block = state.block(n, d)
-    scratch = state.scratch(n, d, len(problem.rows.data))
+    scratch = state.scratch(n, d, len(problem.rows.data), problem.row_weights)
     scale = 1.0 / (1.0 + 2.0 * problem.cost * problem.squares)
     start = 0.0 if recipe.bias == "none" else START
     solution = Solution.empty(len(labels), d)

@@ -39,6 +39,8 @@ from unmask.weights import CORRECTIONS, Weights
 LOSSES = {"ova": ("squared_hinge", "logistic", "squared_error"), "pal": ("softmax",)}
 """The losses of every reduction."""
 BIASES = ("regularized", "free", "none")
+COMPLETED = "completed"
+"""A correction that takes features to make weights: `linear.completion`."""
 SLICE = 1 << 24
 
 
@@ -89,7 +91,8 @@ class Recipe:
     reduction : {"ova", "pal"}, default "ova"
         One-vs-all, one problem per label; or pick-all-labels, one softmax.
     correction : str or None, default "vanilla"
-        A name in `weights.CORRECTIONS`; None where weights are handed in with the labels.
+        A name in `weights.CORRECTIONS`, or "completed" (`completion`; with the loss logistic);
+        None where weights are handed in with the labels.
     normalized : bool, default False
         Whether a row's loss is divided among its labels.
     C : float, default 1.0
@@ -133,7 +136,11 @@ class Recipe:
         losses = LOSSES[self.reduction]
         _validation.one_of(self.loss, losses, f"loss for the reduction {self.reduction}")
         if self.correction is not None:
-            _validation.one_of(self.correction, CORRECTIONS, "correction")
+            _validation.one_of(self.correction, [*CORRECTIONS, COMPLETED], "correction")
+        if self.correction == COMPLETED and self.loss != "logistic":
+            raise ValueError(
+                f"completed labels are probabilities, for the loss logistic; got {self.loss}."
+            )
         _validation.one_of(self.bias, BIASES, "bias")
         for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
             _validation.in_range(getattr(self, name), name, np.finfo(float).tiny, np.inf)
@@ -184,6 +191,11 @@ def weigh(
             "no correction (None) needs the weights themselves: give them with "
             f"{setting('weights', of='linear.train')}."
         )
+    if recipe.correction == COMPLETED:
+        raise ValueError(
+            "completed weights are made of the features, too: `linear.completion` makes them, and "
+            "training itself does; a plan of unbiased training says what a fifth of it takes."
+        )
     if propensity is None and recipe.correction != "vanilla":
         raise ValueError(
             f"{recipe.correction} weights need propensities, one per label; give them with "
@@ -199,7 +211,8 @@ class Problem:
 
     `squares` are Σ_i x_if² of every feature, its share of the curvature; `order` names the original
     row of every row; `shape` is rows, features, labels; `cost` is C; `convex` says which labels
-    have a convex problem.
+    have a convex problem. `row_weights` are what rows count where a label is not observed (1 if
+    None): neg = weight − cut; weights other than 1 ask for pos = cut.
     """
 
     rows: Rows
@@ -210,6 +223,7 @@ class Problem:
     recipe: Recipe
     cost: float
     convex: Bools
+    row_weights: Floats | None = None
 
     @property
     def penalty(self) -> float:

@@ -65,6 +65,7 @@ class State:
     u: Singles
     slope: Singles
     curve: Singles
+    weight: Singles
 
     def entries(self, lane: int | np.intp) -> tuple[Integers, Floats, Floats]:
         """Rows, pos and pos − cut of the label in a lane."""
@@ -126,6 +127,7 @@ def _state(problem: Problem) -> State:
         np.zeros((d + 1, BLOCK), dtype=np.float32) for _ in range(6)
     )
     z, u, slope, curve = (np.zeros((n, BLOCK), dtype=np.float32) for _ in range(4))
+    weight = np.ones(n) if problem.row_weights is None else problem.row_weights
     return State(
         problem=problem,
         kind=kind,
@@ -146,6 +148,7 @@ def _state(problem: Problem) -> State:
         u=u,
         slope=slope,
         curve=curve,
+        weight=weight.astype(np.float32),
     )
 
 
@@ -183,7 +186,8 @@ def _best_constant(problem: Problem, pos: Floats) -> float:
     """Roughly the margin that minimises the loss when it is the same for all rows."""
     if problem.recipe.loss != "logistic":
         return 0.0
-    share = np.clip(pos.sum() / max(problem.shape[0], 1), 1e-4, 1 - 1e-4)
+    rows = problem.shape[0] if problem.row_weights is None else problem.row_weights.sum()
+    share = np.clip(pos.sum() / max(rows, 1), 1e-4, 1 - 1e-4)
     return float(np.log(share / (1 - share)))
 
 
@@ -227,7 +231,7 @@ def _sums(state: State, t: Floats, s: Floats, lanes: Bools) -> Floats:
     out = np.zeros((6, BLOCK))
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
     for group in np.unique(np.flatnonzero(lanes) // WIDTH):
-        kernels.along(state.kind.code, state.z, state.u, step, shift, group, out)
+        kernels.along(state.kind.code, state.z, state.u, state.weight, step, shift, group, out)
     for lane in np.flatnonzero(lanes):
         rows, _, extra = state.entries(lane)
         if extra.any():
@@ -288,7 +292,10 @@ def _direct(state: State) -> None:
 
 def _differentiate(state: State, solving: Bools) -> None:
     """C times slope and curvature of every margin."""
-    kernels.differentiate(state.kind.code, state.problem.cost, state.z, state.slope, state.curve)
+    problem = state.problem
+    kernels.differentiate(
+        state.kind.code, problem.cost, state.z, state.weight, state.slope, state.curve
+    )
     for lane in np.flatnonzero(solving):
         rows, _, extra = state.entries(lane)
         if extra.any():

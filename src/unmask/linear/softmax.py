@@ -75,7 +75,7 @@ def solve(problem: Problem, first: Singles | None = None) -> Solution:
     return Solution(np.ascontiguousarray(weights), *same)
 
 
-def report(problem: Problem, log: FitLog) -> None:
+def report(problem: Problem, log: FitLog, stacklevel: int = 4) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     if log.concave.size:
         total = np.bincount(problem.entries.rows, problem.entries.pos, minlength=problem.shape[0])
@@ -91,7 +91,7 @@ def report(problem: Problem, log: FitLog) -> None:
             f"softmax did not converge in {problem.recipe.max_iter} iterations; raise max_iter "
             "or tol.",
             UnconvergedWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

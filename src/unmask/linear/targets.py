@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._names import Strings, refuse_repeated
-from unmask._typing import Ints
+from unmask._typing import Ints, MatrixLike
+from unmask.data import Dataset
 from unmask.data.tables import is_tag_lists, label_matrix
 
 Kind = Literal["dense", "sparse", "labels", "frame"]
@@ -34,12 +35,20 @@ class Targets:
         What they were given as.
     frame : type or None
         The class of a data frame.
+    judgements : csr_array of shape (n, L), or None
+        Of a data set.
     """
 
     labels: sp.csr_array
     names: tuple[str, ...] | None
     kind: Kind
     frame: type | None = None
+    judgements: sp.csr_array | None = None
+
+    def judged(self, judgements: MatrixLike | None) -> sp.csr_array | Dataset:
+        """The labels, with judgements of their pairs where there are any (these, or their own)."""
+        own = self.judgements if judgements is None else judgements
+        return self.labels if own is None else Dataset(None, self.labels, judgements=own)
 
     @property
     def classes(self) -> Ints | np.ndarray[Any, Any]:
@@ -56,9 +65,9 @@ def read_targets(values: object) -> Targets:
             "training requires y to be passed, but the target y is None; give a 0/1 label matrix "
             "or lists of names."
         )
-    if hasattr(values, "label_names") and hasattr(values, "labels"):  # a data set
+    if isinstance(values, Dataset):
         matrix = _validation.labels(values.labels)
-        return Targets(matrix, values.label_names, "sparse")
+        return Targets(matrix, values.label_names, "sparse", judgements=values.judgements)
     if sp.issparse(values):
         return Targets(_validation.labels(values), None, "sparse")
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
@@ -67,8 +76,8 @@ def read_targets(values: object) -> Targets:
         return Targets(_validation.labels(values.to_numpy()), names, "frame", type(values))
     rows = _name_lists(values)
     if rows is not None:
-        matrix, found = label_matrix(rows)
-        return Targets(matrix, found, "labels")
+        matrix, names = label_matrix(rows)
+        return Targets(matrix, names, "labels")
     return Targets(_validation.labels(values), None, "dense")
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,20 +22,20 @@ from unmask._settings import setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
-    Integers,
     LabelsLike,
     PathLike,
     Progress,
     PropensityLike,
-    Singles,
 )
 from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
-from unmask.linear import files, ova, softmax
-from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, joined, train_block
-from unmask.linear.model import LinearModel, Shard, checked
+from unmask.linear import files, folders
+from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, train_block
+from unmask.linear.completed import prepared
+from unmask.linear.model import LinearModel, Parameter
 from unmask.linear.planning import refuse_small
-from unmask.linear.problem import FitLog, Problem, Recipe, prepare
+from unmask.linear.problem import FitLog, Problem, Recipe
+from unmask.linear.solving import counter, report, solve
 from unmask.weights import Weights
 
 SETTLING = 10.0  # seconds that a network disk may take to show what another machine wrote
@@ -98,25 +99,8 @@ def train(
     array([[1, 0],
            [0, 1]])
     """
-    problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
-    size = block_labels(problem)
-    tasks = blocks(problem, size, start=_start(first, problem))
-    note = _counter(progress, problem.shape[2])
-    solved: list[Trained] = []
-    shared = Common(problem.common, problem.recipe.prune_below)
-    with parallel.connect(backend) as runner:
-        if backend is not None:
-            refuse_small(problem, size, runner.resources())
-        with closing(runner.run(train_block, tasks, shared)) as parts:
-            for _, part in parts:
-                solved.append(part)
-                note(len(part.log.status))
-    solved.sort(key=lambda part: part.start)
-    log = joined([part.log for part in solved])
-    _report(problem, np.arange(problem.shape[2]), log)
-    model = LinearModel(tuple(part.shard for part in solved if part.shard), problem.recipe.loss, {})
-    joined_shard = Shard(model.weights, model.bias)
-    return LinearModel((joined_shard,), problem.recipe.loss, asdict(problem.recipe)), log
+    problem = prepared(features, labels, recipe or Recipe(), propensity, weights, backend)
+    return solve(problem, first=first, progress=progress, backend=backend)
 
 
 def train_to(
@@ -131,6 +115,7 @@ def train_to(
     label_names: Sequence[str] | None = None,
     vocabulary: Vocabulary | None = None,
     shard_labels: int | None = None,
+    choice: Mapping[str, Parameter] | None = None,
     resume: bool = True,
     progress: Progress | None = None,
     backend: BackendLike = None,
@@ -168,6 +153,9 @@ def train_to(
         The words of the features, if those were made of texts; the model keeps it.
     shard_labels : int, optional
         Labels of a shard; from the data if left out.
+    choice : mapping of str to plain values, optional
+        How the recipe was chosen and by what predictions are ranked; the manifest keeps it among
+        the model's parameters.
     resume : bool, default True
         Whether to go on after the shards that are there.
     progress : function (done, total), optional
@@ -194,16 +182,16 @@ def train_to(
     >>> model.n_labels
     2
     """
-    problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
+    problem = prepared(features, labels, recipe or Recipe(), propensity, weights, backend)
     size = block_labels(problem, shard_labels)
     folder, n_labels = Path(path).resolve(), problem.shape[2]
-    beside = _beside(problem, idf, label_names, vocabulary)
+    beside = beside_of(problem.shape[1:], idf, label_names, vocabulary)
     mark = _fingerprint(problem, size, beside)
-    note = _counter(progress, n_labels)
-    with _folder(folder), _io.exclusive(folder):
+    note = counter(progress, n_labels)
+    with made_folder(folder), _io.exclusive(folder):
         complete, kept = _earlier(folder, mark) if resume else (False, [])
         if complete:
-            files.remove_unlisted(folder)
+            files.FORMAT.remove_unlisted(folder)
             note(n_labels)
             return files.load(folder, verify=False)
         finished = {entry["start"] for entry in kept}
@@ -211,36 +199,40 @@ def train_to(
         with parallel.connect(backend if tasks else None) as runner:
             if backend is not None:
                 refuse_small(problem, size, runner.resources())
-            head = files.header(
-                problem.recipe.loss, n_labels, problem.shape[1], asdict(problem.recipe), mark
+            head = files.FORMAT.header(
+                problem.recipe.loss,
+                n_labels,
+                problem.shape[1],
+                {**asdict(problem.recipe), **(choice or {})},
+                mark,
             )
-            files.begin(folder, {**head, "shards": kept}, beside)
-            files.remove_unlisted(folder)
+            folders.begin(folder, {**head, "shards": kept}, beside)
+            files.FORMAT.remove_unlisted(folder)
             note(sum(entry["stop"] - entry["start"] for entry in kept))
             with _keeping(folder, n_labels):
                 _train_shards(runner, problem, tasks, folder, note)
-        files.finish(folder)
+        files.FORMAT.finish(folder)
         return files.load(folder, verify=False)
 
 
-def _beside(
-    problem: Problem,
+def beside_of(
+    sizes: tuple[int, int],
     idf: ArrayLike | None,
     label_names: Sequence[str] | None,
     vocabulary: Vocabulary | None,
-) -> files.Beside:
+) -> folders.Beside:
     """What the model keeps beside its weights; ValueError where that does not fit the data."""
-    _, d, n_labels = problem.shape
+    d, n_labels = sizes
     if label_names is not None and len(label_names) != n_labels:
         raise ValueError(f"{len(label_names)} label names for {n_labels} labels; give one each.")
     if vocabulary is not None and len(vocabulary.words) != d:
         raise ValueError(f"a vocabulary of {len(vocabulary.words)} words for {d} features.")
     names = None if label_names is None else tuple(label_names)
-    return files.Beside(files.word_weights(idf, d), names, vocabulary)
+    return folders.Beside(folders.word_weights(idf, d), names, vocabulary)
 
 
 @contextmanager
-def _folder(path: Path) -> Iterator[None]:
+def made_folder(path: Path) -> Iterator[None]:
     """The folder, made if need be; a new one that stayed empty is removed again."""
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
@@ -264,16 +256,9 @@ def _train_shards(
     with closing(runner.run(train_block, tasks, shared, folder=folder)) as parts:
         for _, part in parts:
             labels = part.start + np.arange(len(part.log.status))
-            _report(problem, labels, part.log)
+            report(problem, labels, part.log)
             _add(folder, part)
             note(len(labels))
-
-
-def _report(problem: Problem, labels: Integers, log: FitLog) -> None:
-    if problem.recipe.loss == "softmax":
-        softmax.report(problem, log)
-    else:
-        ova.report(problem, labels, log)
 
 
 def _add(folder: Path, part: Trained) -> None:
@@ -282,7 +267,7 @@ def _add(folder: Path, part: Trained) -> None:
     if part.shard is not None:
         entry = files.write_shard(folder, part.start, part.shard)
     deadline = time.monotonic() + SETTLING
-    while entry is not None and not files.intact(folder, entry):
+    while entry is not None and not folders.intact(folder, entry):
         if time.monotonic() > deadline:
             raise ValueError(
                 f"{folder / entry['file']} is not what a worker wrote; does every worker see this "
@@ -290,7 +275,7 @@ def _add(folder: Path, part: Trained) -> None:
             )
         time.sleep(0.2)
     if entry is not None:
-        files.list_shard(folder, entry)
+        files.FORMAT.add(folder, "shards", entry)
 
 
 @contextmanager
@@ -302,43 +287,14 @@ def _keeping(folder: Path, n_labels: int) -> Iterator[None]:
         if error.errno is None:
             raise
         kept = sum(
-            e["stop"] - e["start"] for e in files.read_manifest(folder, files.UNFINISHED)["shards"]
+            e["stop"] - e["start"] for e in files.FORMAT.read(folder, folders.UNFINISHED)["shards"]
         )
         says = f"{error.strerror}; {kept} of {n_labels} labels are kept in {folder}: make room or "
         says += "repair what is wrong, and start the same training again to go on"
         raise OSError(error.errno, says, error.filename) from error
 
 
-def _start(first: LinearModel | None, problem: Problem) -> Singles | None:
-    """Weight vectors (labels × features+1) of the model to start from."""
-    if first is None:
-        return None
-    first = checked(first)
-    _, d, n_labels = problem.shape
-    if (first.n_labels, first.n_features) != (n_labels, d):
-        raise ValueError(
-            f"the model to start from has {first.n_labels} labels and {first.n_features} features; "
-            f"the data have {n_labels} and {d}."
-        )
-    w = first.weights
-    dense = w if isinstance(w, np.ndarray) else w.toarray()
-    return np.asarray(np.c_[dense, first.bias], dtype=np.float32)
-
-
-def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
-    """Turn "so many more are finished" into progress(done, total)."""
-    trained = 0
-
-    def note(count: int) -> None:
-        nonlocal trained
-        trained += count
-        if progress is not None and count:
-            progress(trained, total)
-
-    return note
-
-
-def _fingerprint(problem: Problem, shard_labels: int, beside: files.Beside) -> str:
+def _fingerprint(problem: Problem, shard_labels: int, beside: folders.Beside) -> str:
     """A digest of all that determines the model, the version of this package included."""
     idf = beside.idf
     about = (__version__, problem.recipe, problem.shape, shard_labels, idf is not None)
@@ -352,17 +308,19 @@ def _fingerprint(problem: Problem, shard_labels: int, beside: files.Beside) -> s
 def _earlier(folder: Path, mark: str) -> tuple[bool, list[files.Entry]]:
     """Whether this very model is complete, else its shards that are there and whole."""
     others = []
-    for name, head in files.begun(folder):
+    for name, head in files.FORMAT.begun(folder):
         if head.get("fingerprint") == mark:
-            complete = name == files.MANIFEST and files.is_complete(folder, head)
-            return complete, [entry for entry in head["shards"] if files.intact(folder, entry)]
+            manifest = cast("files.Head", head)
+            complete = name == folders.MANIFEST and files.is_complete(folder, manifest)
+            return complete, [entry for entry in head["shards"] if folders.intact(folder, entry)]
         others.append(head["package"])
     if others:
-        _refuse(folder, others[0])
+        refuse_started(folder, others[0])
     return False, []
 
 
-def _refuse(folder: Path, package: str) -> None:
+def refuse_started(folder: Path, package: str) -> None:
+    """Say why training cannot go on in a folder that another training began."""
     restart = f"start again with {setting('resume', False, of='linear.train')}"
     if package != __version__:
         raise ValueError(

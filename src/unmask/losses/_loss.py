@@ -10,6 +10,10 @@ The third is Σ over pairs of y_i/p_i (1 − y_j/p_j) φ(s_i − s_j) with pos =
 that the first inner sum runs over all labels and the second over observed ones only: O(mL) per row
 for m observed labels, and never a matrix of all pairs. No loss knows a propensity.
 
+Where scores are those of a sample of the labels, `Observed.background` weighs what a column stands
+for: the sums over all labels (Σ_j ℓ₋, Σ_j eˢʲ within A, Σ_j φ) become weighted sums over columns.
+Observed labels have the background 1, as ever.
+
 `rows` and `gradient` below are these three lines; they serve numpy arrays and torch tensors.
 """
 
@@ -90,6 +94,20 @@ class Loss:
         if self.doc:
             object.__setattr__(self, "__doc__", inspect.cleandoc(self.doc))
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """A loss of the library is copied and pickled by its name, so that it stays the same value.
+
+        >>> import pickle
+        >>> from unmask.losses import hinge
+        >>> pickle.loads(pickle.dumps(hinge)) is hinge
+        True
+        """
+        from unmask.losses import LOSSES, get
+
+        if LOSSES.get(self.name) is self:
+            return get, (self.name,)
+        return super().__reduce__()
+
     def describe(self, weights: Weights | str, *, normalized: bool = False) -> Description:
         """Convexity, lower bound and consistency of this loss under weights.
 
@@ -128,6 +146,9 @@ class Observed:
         Label numbers.
     pos, cut : (n, m) floats
         Their weights; the same object where they are equal.
+    background : (n, L) floats, optional
+        How many unobserved labels a column of the scores stands for; 1 at observed labels. All 1 if
+        left out.
 
     Examples
     --------
@@ -144,6 +165,7 @@ class Observed:
     index: Array
     pos: Array
     cut: Array
+    background: Array | None = None
 
 
 def rows(loss: Loss, scores: Array, observed: Observed) -> Array:
@@ -174,7 +196,7 @@ def _ova(loss: Loss, scores: Array, observed: Observed) -> Array:
         correction = times(pos, factor * take(scores, index) + constant)
         if cut is not pos:
             correction = correction + times(pos - cut, take(negative, index))
-    return negative.sum(-1) + correction.sum(-1)
+    return _in_background(negative, observed).sum(-1) + correction.sum(-1)
 
 
 def _ova_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
@@ -190,7 +212,12 @@ def _ova_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
         correction = loss.difference[1] * pos
         if cut is not pos:
             correction = correction + times(pos - cut, take(slope, index))
-    return add_at(slope, index, correction)
+    return add_at(_in_background(slope, observed), index, correction)
+
+
+def _in_background(terms: Array, observed: Observed) -> Array:
+    """The terms of all columns, each as often as it counts."""
+    return terms if observed.background is None else times(observed.background, terms)
 
 
 def _positive(loss: Loss, function: Callable[..., Array], scores: Array, index: Array) -> Array:
@@ -202,21 +229,28 @@ def _positive(loss: Loss, function: Callable[..., Array], scores: Array, index: 
 
 def _pal(loss: Loss, scores: Array, observed: Observed) -> Array:
     own = times(observed.pos, take(scores, observed.index))
-    return times(observed.pos.sum(-1), loss.value(scores)) - own.sum(-1)
+    return times(observed.pos.sum(-1), loss.value(_shifted(scores, observed))) - own.sum(-1)
 
 
 def _pal_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    return add_at(
-        times(observed.pos.sum(-1)[:, None], loss.slope(scores)), observed.index, -observed.pos
-    )
+    slope = loss.slope(_shifted(scores, observed))
+    return add_at(times(observed.pos.sum(-1)[:, None], slope), observed.index, -observed.pos)
+
+
+def _shifted(scores: Array, observed: Observed) -> Array:
+    """s + log b, since b copies of a score within A(s) are one copy of that; −inf where b is 0."""
+    if observed.background is None:
+        return scores
+    xp, background = namespace(scores), observed.background
+    return xp.where(background == 0, -xp.inf, scores + xp.log(background))
 
 
 def _pairwise(loss: Loss, scores: Array, observed: Observed) -> Array:
     own = take(scores, observed.index)
     total = 0.0
     for slot in range(observed.index.shape[1]):  # one (n, L) sheet at a time, not (n, m, L)
-        pairs = loss.value(own[:, slot, None] - scores, 1)
+        pairs = _in_background(loss.value(own[:, slot, None] - scores, 1), observed)
         total = total + times(observed.pos[:, slot], pairs.sum(-1))
     tie = loss.value(namespace(own).zeros_like(own), 1)
     itself = observed.pos * (1 - observed.cut) * tie  # j = i is no pair
@@ -228,7 +262,8 @@ def _pairwise_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     own = take(scores, observed.index)
     total = namespace(scores).zeros_like(scores)
     for slot in range(observed.index.shape[1]):
-        slope = times(observed.pos[:, slot, None], loss.slope(own[:, slot, None] - scores, 1))
+        pairs = _in_background(loss.slope(own[:, slot, None] - scores, 1), observed)
+        slope = times(observed.pos[:, slot, None], pairs)
         total -= slope
         add_at(total, observed.index[:, slot, None], slope.sum(-1)[:, None])
     pairs = _among_observed(loss.slope, own, observed)

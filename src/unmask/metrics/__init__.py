@@ -8,8 +8,8 @@ every metric and estimator is a formula in it. Read on in `registry` (what there
 (one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
 interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
 propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
-`by_label` (a line per label), `verdict` (what a number may claim), `table` (the result), `charts`
-(the result as a picture).
+`by_label` (a line per label), `curves` (over thresholds), `verdict` (what a number may claim),
+`table` (the result), `charts` (the result as a picture).
 """
 
 from unmask.metrics.by_label import LabelCounts, label_counts
@@ -22,8 +22,11 @@ from unmask.metrics.comparison.sensitivity import (
     ranking,
     sensitivity,
 )
-from unmask.metrics.evaluator import Evaluator, contributions, evaluate
+from unmask.metrics.curves import Curve, curve, reliability
+from unmask.metrics.evaluation import evaluate
+from unmask.metrics.evaluator import Evaluator, contributions
 from unmask.metrics.registry import ESTIMATORS, METRICS, supported
+from unmask.metrics.scored import Reliability
 from unmask.metrics.scorer import make_scorer
 from unmask.metrics.shards import evaluate_shards
 from unmask.metrics.table import Estimate, Table, Tables
@@ -33,6 +36,7 @@ __all__ = [
     "ESTIMATORS",
     "METRICS",
     "Advice",
+    "Curve",
     "Estimate",
     "Evaluator",
     "LabelCounts",
@@ -40,11 +44,13 @@ __all__ = [
     "Outcome",
     "Ranking",
     "Reason",
+    "Reliability",
     "Table",
     "Tables",
     "Verdict",
     "compare",
     "contributions",
+    "curve",
     "evaluate",
     "evaluate_shards",
     "jain_around",
@@ -53,6 +59,7 @@ __all__ = [
     "make_scorer",
     "powers",
     "ranking",
+    "reliability",
     "sensitivity",
     "supported",
 ]

@@ -106,7 +106,7 @@ def moves(rows: Iterable[Row]) -> report.Chart:
     >>> row = {"metric": "R@5", "estimator": "unbiased", "value": 0.5, "gammas": [near],
     ...        "efforts": []}
     >>> [series.name for series in moves([row]).series]
-    ['p off by up to 1.25 times']
+    ['p off by ≤ 1.25 ×']
     """
     lines: dict[str, dict[str, tuple[float, float, float]]] = {}
     values = []
@@ -134,11 +134,11 @@ def _ends(row: Row) -> Iterator[tuple[str, float, float]]:
     for each in row["gammas"]:
         low, high = (value if end is None or end != end else end
                      for end in (each["low"], each["high"]))  # fmt: skip
-        yield f"p off by up to {each['gamma']:g} times", low, high
+        yield f"p off by ≤ {each['gamma']:g} ×", low, high
     over = [each["value"] for each in row["efforts"]]
     if over:
-        known = [value, *(end for end in over if end is not None and end == end)]
-        yield "labels of a row lost together", min(known), max(known)
+        values = [value, *(end for end in over if end is not None and end == end)]
+        yield "lost together", min(values), max(values)
 
 
 def along(

@@ -12,11 +12,13 @@ square and sum, there is no estimate, and the verdict says so.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,6 +63,7 @@ class Summary:
     seed: int
     fraction: float
     effort: RowEffort | None = None
+    information: Floats | None = None
 
     @cached_property
     def counts(self) -> Floats:
@@ -69,20 +72,40 @@ class Summary:
         return intervals.resampling_counts(groups, self.replicates, self.seed)
 
     @cached_property
+    def mean_inverse(self) -> float:
+        """The mean 1/p over labels; nan if there are no propensities."""
+        return math.nan if self.inverse is None else float(self.inverse.mean())
+
+    @cached_property
     def scored(self) -> AllRows:
         """The scores of all rows, for metrics that need them."""
         forms = frozenset(cell.about.form for cell in self.plan.cells)
-        return AllRows(tuple(self.state.scored), forms)
+        return AllRows(tuple(self.state.scored), forms, self.information)
+
+    def fit(self, cell: Cell) -> fitting.Deconvolution:
+        """The fitted label counts of a cell that is deconvolved."""
+        return (self.set_fits if cell.about.of_sets else self.fits)[cell.k]
 
     @cached_property
     def fits(self) -> dict[int, fitting.Deconvolution]:
         """The fitted label counts for every k that is deconvolved."""
         squares = self.state.inverse_squares
         tables = {k: cell_counts.as_counts(c, squares) for k, c in self.state.tables.items()}
+        return {k: self._fitted(table) for k, table in tables.items()}
+
+    @cached_property
+    def set_fits(self) -> dict[int, fitting.Deconvolution]:
+        """The same for predicted sets: lists cut off at k, or whole."""
+        by_k: dict[int, dict[int, cell_counts.CellCounts]] = {}
+        for (k, size), cells in self.state.set_tables.items():
+            by_k.setdefault(k, {})[size] = cells
+        squares = self.state.inverse_squares
+        return {k: self._fitted(cell_counts.of_sets(c, squares)) for k, c in by_k.items()}
+
+    def _fitted(self, counts: fitting.Counts) -> fitting.Deconvolution:
         if self.state.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
-            too_low = fitting.TOO_LOW
-            return {k: fitting.Deconvolution(t, (), (), too_low) for k, t in tables.items()}
-        return {k: fitting.fit(table, row_effort=self.effort or 0.0) for k, table in tables.items()}
+            return fitting.Deconvolution(counts, (), (), fitting.TOO_LOW)
+        return fitting.fit(counts, row_effort=self.effort or 0.0)
 
     def columns(self, cell: Cell) -> list[int]:
         """The columns that a cell reads."""
@@ -119,27 +142,38 @@ def _like_shares(cell: Cell, state: State, column: int, value: float) -> bool:
     """Do rows contribute shares, or weighted hits that are few? Then small counts matter."""
     if state.complete or cell.estimator in ("vanilla", "self_normalized"):
         return True
-    positive = state.exactly(column) == state.exactly(column, ABSOLUTE)
-    return bool(positive and cell.about.at_most is not None and value < cell.about.at_most / 2)
+    if cell.about.at_most is None or value >= cell.about.at_most / 2:
+        return False
+    total, unit = state.ratio(column)
+    absolute, absolute_unit = state.ratio(column, ABSOLUTE)
+    return total * absolute_unit == absolute * unit  # nothing is negative
 
 
 def mean_weight(cell: Cell, summary: Summary) -> float:
     """The mean 1/p of the labels that a row might show, in units of the largest value."""
     if cell.estimator == "vanilla" or summary.inverse is None or not summary.inverse.size:
         return 1.0
-    return float(summary.inverse.mean()) / (cell.k if cell.metric == "P" else 1)
+    return summary.mean_inverse / (cell.k if cell.metric == "P" else 1)
+
+
+def mean_of(state: State, column: int) -> float:
+    """Mean over rows, correctly rounded."""
+    total, unit = state.ratio(column)
+    return total / (unit * state.rows)
 
 
 def mean_and_error(state: State, column: int) -> tuple[float, float]:
-    """Mean and its standard error over rows."""
-    n, total = state.rows, state.exactly(column)
-    mean = total / n
+    """Mean and its standard error over rows: whole numbers up to one rounded quotient each."""
+    n, (total, unit) = state.rows, state.ratio(column)
+    mean = total / (unit * n)
     if n < 2:
-        return float(mean), math.inf
+        return mean, math.inf
     if _all_equal(state, column):
-        return float(mean), 0.0
-    variance = max(state.exactly(column, SQUARES) - total * mean, Fraction(0)) / (n - 1)
-    return float(mean), math.sqrt(variance / n)
+        return mean, 0.0
+    squares, squares_unit = state.ratio(column, SQUARES)
+    above = max(squares * unit * unit * n - total * total * squares_unit, 0)  # Σx² − (Σx)²/n …
+    below = squares_unit * unit * unit * n  # … divided by this
+    return mean, math.sqrt(above / (below * (n - 1) * n))
 
 
 def _all_equal(state: State, column: int) -> bool:
@@ -278,9 +312,10 @@ def _finish(
     ends: Interval,
     details: dict[str, Any],
     spread: Spread,
+    of: Literal["rows", "labels"] | None = None,
 ) -> Estimate:
     """Add what the rows' contributions say about the number: effective size, largest, verdict."""
-    state, labels = summary.state, details.get("labels")
+    state, labels = summary.state, None if of == "rows" else details.get("labels")
     absolute, squares, heaviest = spread
     return Estimate(
         metric=cell.name,
@@ -309,9 +344,9 @@ def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
     """The fewest rows that carry four fifths of Σ|x| (or all remembered), and their share."""
     if not absolute:
         return 0, 0.0
-    shares = np.cumsum(largest) / absolute
-    heaviest = min(int(np.searchsorted(shares, 0.8)) + 1, shares.size)
-    return heaviest, float(shares[heaviest - 1])
+    shares = [total / absolute for total in accumulate(largest.tolist())]
+    heaviest = min(bisect_left(shares, 0.8) + 1, len(shares))
+    return heaviest, shares[heaviest - 1]
 
 
 def _advice(cell: Cell, state: State) -> Advice:
@@ -321,7 +356,7 @@ def _advice(cell: Cell, state: State) -> Advice:
 
 def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
     """From the fitted counts of true labels; rows have no contributions of their own."""
-    fitted = summary.fits[cell.k].estimate(
+    fitted = summary.fit(cell).estimate(
         cell.metric,
         confidence=summary.confidence,
         replicates=0 if summary.interval == "normal" else min(summary.replicates, 200),
@@ -375,7 +410,8 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
     if labels is None:
         return refused(cell, summary, {"labels": summary.state.observed.size})
     value, rows = labels.mean, summary.state.rows
-    variance = labels.own + max(0.0, _in_common(labels, cell, summary.state))
+    shared = _in_common(labels, cell, summary.state)
+    variance = labels.own + (shared if labels.weighted else max(0.0, shared))
     ends = value, value
     for reading in labels.readings or (value,):
         around = intervals.of_mean(
@@ -385,6 +421,9 @@ def _per_label(cell: Cell, summary: Summary) -> Estimate:
         ends = intervals.hull(ends, around)
     error = labels.error(variance, value)
     details = {"labels": labels.labels, "labels_left_out": labels.left_out}
+    if labels.weighted:  # many rows may have a few labels: rows carry the number
+        spread = _spread_of(value + rows * row_effects(cell, summary))
+        return _finish(cell, summary, value, error, ends, details, spread, of="rows")
     return _finish(cell, summary, value, error, ends, details, _spread_of(labels.values))
 
 
@@ -430,6 +469,41 @@ def group_sums(made: Linearized, summary: Summary) -> tuple[Floats, Ints]:
     return sums.astype(np.float64), size.astype(np.int64)
 
 
+def of_ratio(above: Floats, below: Floats) -> Floats:
+    """What rows add to R = Σx/Σy, of which it is the mean: R + (x − R y) n / Σy.
+
+    Parameters
+    ----------
+    above, below : (n,) floats
+
+    Returns
+    -------
+    (n,) floats
+    """
+    total = math.fsum(below.tolist())
+    ratio = math.fsum(above.tolist()) / total if total else 0.0
+    return ratio + (above - ratio * below) * (below.size / total if total else 0.0)
+
+
+def of_labels(cell: Cell, summary: Summary) -> Floats:
+    """What rows add to a mean over labels, of which it is the mean; NaN of one that is refused.
+
+    Parameters
+    ----------
+    cell : Cell
+    summary : Summary
+
+    Returns
+    -------
+    (n,) floats
+    """
+    labels, n = over_labels(cell, summary), summary.state.rows
+    if labels is None:
+        return np.full(n, math.nan)
+    effects = row_effects(cell, summary)
+    return np.asarray(labels.mean + n * (effects - effects.mean()))
+
+
 def _in_common(labels: macro.OverLabels, cell: Cell, state: State) -> float:
     """Σ over rows of the products of what two labels of the row are worth."""
     sums = [rows.sums(cell.k, *labels.effects.by_kind) for rows in state.label_rows]
@@ -454,6 +528,8 @@ def row_effects(cell: Cell, summary: Summary) -> Floats:
     if labels is None:
         raise ValueError("internal error: effects of an estimate that is refused.")
     sums = [rows.sums(cell.k, *labels.effects.by_kind)[0] for rows in summary.state.label_rows]
+    if not sums:  # no labels at all
+        return np.zeros(summary.state.rows)
     return np.concatenate(sums) * labels.error(1.0, labels.mean)
 
 

@@ -4,9 +4,12 @@ A group is evaluated as if its rows (or labels) were all there are, and compared
 together; of more than `MANY` groups, with all rows or labels. Rows of two groups are different
 rows, so the two errors add up as squares, and of many groups some will differ by chance: the
 p-values of all groups, for one metric and estimator, are adjusted so that among those called
-different at most `SHARE` are false, on average (Benjamini & Hochberg 1995). Groups of labels share
-their rows, which makes the test of a difference cautious where labels of a row are right or wrong
-together.
+different at most `SHARE` are false, on average (Benjamini & Hochberg 1995). An error that few rows
+or few observed labels tell is itself uncertain, so differences are compared with Student's t, by
+the smaller of the two counts. Groups of labels share their rows, which makes the test of a
+difference cautious where labels of a row are right or wrong together. A mean over labels (macro-F1,
+mAP) counts those that a group of rows has; with other labels than the rest has it is another
+question, and not compared.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import false_discovery_control, norm
+from scipy.stats import false_discovery_control, t
 
 from unmask import _validation
 from unmask._typing import Array, Bools, LabelsLike, PropensityLike, ScoresLike
@@ -29,7 +32,9 @@ SHARE = 0.05
 MANY = 20
 """Of more groups than this, each is compared with the whole rather than with all others."""
 FEW = 30
-"""A group of fewer rows is called small."""
+"""A group of fewer rows is called small, …"""
+FEW_OBSERVED = 10
+"""… and so is one with fewer observed labels; small groups are not called different."""
 
 Part = tuple["TopK | LabelSets | ScoresLike", LabelsLike, "PropensityLike | None"]
 
@@ -50,8 +55,9 @@ def by_group(evaluate: Callable[[Part], Table], whole: Part, groups: Sequence[ob
     -------
     Tables
         By name of group, in the order in which they come; every estimate has in its details the
-        number of `rows`, whether they are few (`small`), the adjusted p-value of the difference to
-        all other rows (`adjusted_p`) and whether that is one (`differs`).
+        numbers of `rows` and of `observed` labels, whether they are few (`small`), the adjusted
+        p-value of the difference to all other rows (`adjusted_p`) and whether that is one
+        (`differs`).
     """
     top, labels, propensity = whole
     observed = _validation.labels(labels)
@@ -60,7 +66,9 @@ def by_group(evaluate: Callable[[Part], Table], whole: Part, groups: Sequence[ob
         raise ValueError(
             f"give a group for each of {observed.shape[0]} rows; got {names.size} groups."
         )
-    return _by_parts(names, lambda inside: evaluate(_rows(top, observed, propensity, inside)))
+    return _by_parts(
+        names, lambda inside: _counted(evaluate, _rows(top, observed, propensity, inside))
+    )
 
 
 def by_label_group(
@@ -89,13 +97,17 @@ def by_label_group(
         )
     return _by_parts(
         names,
-        lambda inside: _counted(evaluate(_columns(top, observed, propensity, inside)), inside),
+        lambda inside: _counted(
+            evaluate, _columns(top, observed, propensity, inside), labels_in_group=int(inside.sum())
+        ),
     )
 
 
 def _by_parts(names: Array, evaluate: Callable[[Bools], Table]) -> Tables:
     """The tables of all groups, in the order in which they first come."""
     groups = list(dict.fromkeys(names.tolist()))
+    if not groups:
+        raise ValueError("there is nothing to group; give at least one row and one label.")
     tables = {group: evaluate(names == group) for group in groups}
     whole = evaluate(np.ones(names.size, dtype=bool)) if len(groups) > MANY else None
     others = {}
@@ -147,9 +159,11 @@ def _columns(
     return _validation.dense(top, "scores", "label")[:, inside], observed[:, inside], part
 
 
-def _counted(table: Table, inside: Bools) -> Table:
-    count = int(inside.sum())
-    made = [replace(each, details={**each.details, "labels_in_group": count}) for each in table]
+def _counted(evaluate: Callable[[Part], Table], part: Part, **counts: int) -> Table:
+    """The table of a part; every estimate says how many labels are observed in it."""
+    table = evaluate(part)
+    about = {"observed": int(_validation.labels(part[1]).nnz), **counts}
+    made = [replace(each, details={**each.details, **about}) for each in table]
     return replace(table, estimates=tuple(made))
 
 
@@ -165,7 +179,7 @@ def _marked(tables: dict[str, Table], others: dict[str, Table]) -> dict[str, Tab
             own = tables[name][cell]
             about = {
                 "rows": own.rows,
-                "small": own.rows < FEW,
+                "small": _is_small(own),
                 "adjusted_p": p_value,
                 "differs": p_value <= SHARE,
             }
@@ -173,14 +187,24 @@ def _marked(tables: dict[str, Table], others: dict[str, Table]) -> dict[str, Tab
     return {name: replace(tables[name], estimates=tuple(marked[name])) for name in names}
 
 
+def _is_small(each: Estimate) -> bool:
+    return each.rows < FEW or each.details["observed"] < FEW_OBSERVED
+
+
 def _p_value(
     tables: dict[str, Table], others: dict[str, Table], name: str, cell: tuple[str, str]
 ) -> float:
-    if name not in others:
+    own = tables[name][cell]
+    if name not in others or _is_small(own):
         return 1.0
-    own, rest = tables[name][cell], others[name][cell]
+    rest = others[name][cell]
+    if "labels_in_group" not in own.details and own.details.get("labels") != rest.details.get(
+        "labels"
+    ):
+        return 1.0
     error = math.hypot(own.standard_error, rest.standard_error)
     difference = own.value - rest.value
     if not (math.isfinite(error) and math.isfinite(difference) and error > 0):
         return 1.0
-    return float(2 * norm.sf(abs(difference) / error))
+    degrees = max(1, min(own.rows, own.details["observed"]) - 1)
+    return float(2 * t.sf(abs(difference) / error, degrees))

@@ -88,7 +88,7 @@ def _order(each: Estimate) -> tuple[int, int, int, int]:
 def _complete(estimates: Sequence[Estimate], run: Run) -> str:
     chosen = best(estimates)
     if chosen is not None and chosen.estimator == "measured":
-        return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}."
+        return _measured(chosen)
     if chosen is None:
         return "Labels are taken as complete, and no number can be used; the verdicts say why."
     return (
@@ -104,8 +104,8 @@ def _not_refuted(estimates: Sequence[Estimate], run: Run) -> str:
             f"Nothing in this run contradicts {run.source.sentence}, but no corrected number can "
             f"be used: evaluate more rows, by `deconvolved`, or {NEXT_AUDIT.removesuffix(' it')}."
         )
-    if chosen.verdict.level is Level.MEASURED:
-        return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}."
+    if chosen.estimator == "measured":
+        return _measured(chosen)
     if chosen.verdict.level is Level.DOUBTFUL:
         return (
             f"Nothing in this run contradicts {run.source.sentence}, but {_number(chosen)} is "
@@ -121,9 +121,9 @@ def _not_refuted(estimates: Sequence[Estimate], run: Run) -> str:
 def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:
     def sentence(estimates: Sequence[Estimate], run: Run) -> str:
         head = f"By {run.source.sentence}, the assumptions {word}: {run.evidence[0].sentence}; "
-        measured = [each for each in estimates if each.verdict.level is Level.MEASURED]
-        if measured:
-            return f"{head}measured on judged rows, {_number(best(measured) or measured[0])}."
+        measured = best([each for each in estimates if each.estimator == "measured"])
+        if measured is not None:
+            return f"{head}measured on judged rows, {_number(measured)}."
         chosen = best(estimates)
         if chosen is None or chosen.estimator == "vanilla":
             observed = [each for each in estimates if each.estimator == "vanilla"]
@@ -134,6 +134,11 @@ def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:
         return f"{head}of what it does not touch, {_number(chosen)}; {NEXT_AUDIT}."
 
     return sentence
+
+
+def _measured(chosen: Estimate) -> str:
+    wide = ", too wide to use: judge more" if chosen.verdict.level is Level.WIDE else ""
+    return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}{wide}."
 
 
 def _number(each: Estimate | None) -> str:

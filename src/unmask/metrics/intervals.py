@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -219,6 +220,7 @@ def hull(one: Interval, other: Interval) -> Interval:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
+@lru_cache(maxsize=256)
 def t_quantile(confidence: float, rows: int) -> float:
     """The quantile of Student's t with rows − 1 degrees of freedom, for both ends together.
 

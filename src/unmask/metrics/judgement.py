@@ -3,13 +3,15 @@
 Every number was judged by itself (`verdict.judge`). Together they can contradict the propensities
 or the independence of losses, and then no number that rests on them may claim more:
 
-- an unbiased P@k that is significantly above 1 refutes the propensities, which are too low. On a
+- an unbiased P@k (or another share of right predictions, or a one-error below 0, which is the same)
+  that is significantly above 1 refutes the propensities, which are too low. On a
   file without empty rows it may also mean that rows which lost all their labels were left out; then
   row-by-row corrections are unusable, and `deconvolved`, which allows for that, is doubtful;
 - a deconvolution that the data refuse refutes propensities and independence together, a misfit
   makes them doubtful;
 - on a file from which rows that lost all their labels were left out, corrections row by row are
-  doubtful, since they speak of other rows, and contradict nobody;
+  doubtful, since they speak of other rows, and contradict nobody; so are they with a mask model by
+  which labels of a row are lost together, unless the metric adds up labels;
 - estimators of one metric whose intervals do not meet make each other doubtful; a measured number
   outside the interval of a corrected one makes all corrected numbers doubtful; so do wrong labels
   among those that an audit judged.
@@ -24,8 +26,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
+from typing import NamedTuple
 
-from unmask.metrics.registry import UNCONDITIONAL, split
+from unmask.metrics.registry import METRICS, UNCONDITIONAL, split
 from unmask.metrics.run import Evidence, EvidenceKind, Run
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
@@ -36,8 +39,10 @@ BY_ENTRY = ("P", "DCG", "nDCG")
 """Metrics that propensities per entry correct where these depend on the score."""
 SPURIOUS = 0.01
 """Wrong labels count against corrections if even the lower end of their share is above this."""
-PRECISIONS = frozenset({"P", "sample-P", "micro-P"})
-"""Metrics that an unbiased estimate can only put above 1 if propensities are too low."""
+PRECISIONS = frozenset({"P", "sample-P", "micro-P", "macro-P", "weighted-P", "mAP"})
+"""Metrics that an unbiased estimate can only put above 1 if propensities are too low, …"""
+WRONG = frozenset({"one-error"})
+"""… and those that it can only put below 0 then: one less a precision."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
 """Estimators that aim at the true metric, so that their intervals should meet."""
 
@@ -73,9 +78,13 @@ hundred rows
     estimates = [_claimed(each) for each in table.estimates]
     evidence = table.run.evidence if of_differences else tuple(collect(estimates, table.run))
     run = replace(table.run, evidence=evidence)
-    judged = [replace(each, verdict=_in_context(each, run)) for each in estimates]
-    advised = [replace(each, verdict=_advised(each, judged, run)) for each in judged]
+    judged = [_with_verdict(each, _in_context(each, run)) for each in estimates]
+    advised = [_with_verdict(each, _advised(each, judged, run)) for each in judged]
     return replace(table, estimates=tuple(advised), run=run)
+
+
+def _with_verdict(each: Estimate, verdict: Verdict) -> Estimate:
+    return each if verdict is each.verdict else replace(each, verdict=verdict)
 
 
 def corrected(estimate: Estimate) -> bool:
@@ -98,7 +107,10 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
     """
     resting = [each for each in estimates if corrected(each)]
     measured = [each for each in estimates if each.estimator == "measured"]
-    speaking = [each for each in resting if not (run.left_out and _row_by_row(each))]
+    speaking = [
+        each for each in resting
+        if not (run.left_out and _row_by_row(each)) and not _denied(each, run)
+    ]  # fmt: skip
     evidence = [
         *_above_range(resting, run),
         *_contradicted_fits(resting),
@@ -112,22 +124,47 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
 
 def _above_range(estimates: list[Estimate], run: Run) -> Iterator[Evidence]:
     """The unbiased P@k that is furthest above 1 in standard errors, if that is no chance."""
-    precisions = [
-        each for each in estimates
-        if each.estimator == "unbiased" and split(each.metric)[0] in PRECISIONS
-        and each.verdict.reason is not Reason.FEW_ROWS and 0 < each.standard_error < math.inf
+    unbiased = [each for each in estimates if each.estimator == "unbiased"]
+    shares = [
+        share for share in map(_share_of_right, unbiased)
+        if share is not None and 0 < share.error < math.inf
     ]  # fmt: skip
-    if not precisions:
+    if not shares:
         return
-    worst = max(precisions, key=lambda each: (each.value - 1) / each.standard_error)
-    if worst.value - 1 > NormalDist().inv_cdf(1 - ALPHA / len(precisions)) * worst.standard_error:
+    worst = max(shares, key=lambda share: share.excess / share.error)
+    if worst.excess > NormalDist().inv_cdf(1 - ALPHA / len(shares)) * worst.error:
         details = {
             "metric": worst.metric,
             "value": worst.value,
-            "rows": worst.effective_sample_size,
+            "rows": worst.rows,
             "empty_rows": run.empty_rows,
         }
         yield Evidence(EvidenceKind.ABOVE_RANGE, True, details)
+
+
+class _Share(NamedTuple):
+    """A share of right predictions, and by how much it is beyond what a share can be."""
+
+    metric: str
+    value: float
+    excess: float
+    error: float
+    rows: float
+
+
+def _share_of_right(each: Estimate) -> _Share | None:
+    """What an estimate says of right predictions; None where it says nothing of them, or little."""
+    metric, rows = split(each.metric)[0], each.effective_sample_size
+    if each.verdict.reason is Reason.FEW_ROWS:
+        return None
+    if metric in PRECISIONS:
+        return _Share(each.metric, each.value, each.value - 1, each.standard_error, rows)
+    if metric in WRONG:
+        return _Share(each.metric, each.value, -each.value, each.standard_error, rows)
+    if "precision_error" in each.details:
+        value, error = each.details["precision"], each.details["precision_error"]
+        return _Share(f"precision at {each.metric}", value, value - 1, error, rows)
+    return None
 
 
 def _contradicted_fits(estimates: list[Estimate]) -> Iterator[Evidence]:
@@ -144,10 +181,14 @@ def _contradicted_fits(estimates: list[Estimate]) -> Iterator[Evidence]:
 
 
 def _disagreeing(measured: list[Estimate], estimates: list[Estimate]) -> Iterator[Evidence]:
-    for known in measured:
+    for audited in measured:
         for each in estimates:
-            if each.metric == known.metric and each.estimator in TRUTHFUL and _apart(known, each):
-                yield Evidence(EvidenceKind.AUDIT_DISAGREES, False, _pair(known, each))
+            if (
+                each.metric == audited.metric
+                and each.estimator in TRUTHFUL
+                and _apart(audited, each)
+            ):
+                yield Evidence(EvidenceKind.AUDIT_DISAGREES, False, _pair(audited, each))
                 return
 
 
@@ -206,20 +247,20 @@ def _in_context(each: Estimate, run: Run) -> Verdict:
     verdict = each.verdict
     if verdict.reason is Reason.OUTSIDE_RANGE:
         about = {"effective": each.effective_sample_size, "empty_rows": run.empty_rows}
-        known = {name: value for name, value in about.items() if math.isfinite(value)}
-        verdict = replace(verdict, details={**verdict.details, **known})
+        finite = {name: value for name, value in about.items() if math.isfinite(value)}
+        verdict = replace(verdict, details={**verdict.details, **finite})
     if not corrected(each):
         return verdict
     for level, reason, details in _objections(each, run):
         if level > verdict.level:
-            verdict = Verdict(level, reason, details={**_outcome_of(verdict), **details})
+            verdict = Verdict(level, reason, details={**outcome_of(verdict), **details})
     if verdict.level in (Level.CONDITIONAL, Level.WIDE):
         condition = {"source": run.source, "left_out": run.left_out}
         verdict = replace(verdict, details={**verdict.details, **condition})
     return verdict
 
 
-def _outcome_of(verdict: Verdict) -> dict[str, object]:
+def outcome_of(verdict: Verdict) -> dict[str, object]:
     """What a comparison found, which stays whatever the number may claim."""
     names = ("outcome", "system", "first", "p_value")
     return {name: verdict.details[name] for name in names if name in verdict.details}
@@ -241,6 +282,8 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
         yield Level.DOUBTFUL, Reason.SCORE_SLOPE, {"slope": run.source.score_slope}
     if run.source.spurious > SPURIOUS and "wrong_labels" not in each.details:
         yield Level.DOUBTFUL, Reason.SPURIOUS, {"spurious": run.source.spurious}
+    if _denied(each, run):
+        yield Level.DOUBTFUL, Reason.ROW_EFFORT, {}
     if run.left_out and _row_by_row(each):
         yield Level.DOUBTFUL, Reason.LEFT_OUT, {"lost": run.lost}
 
@@ -248,6 +291,12 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
 def _row_by_row(each: Estimate) -> bool:
     """Whether every row is corrected by itself, so that all rows must be there."""
     return each.estimator != "deconvolved"
+
+
+def _denied(each: Estimate, run: Run) -> bool:
+    """Whether it needs labels of a row to go missing independently, which the mask model denies."""
+    adds_up = METRICS[split(each.metric)[0]].adds_up
+    return not run.source.independent and _row_by_row(each) and not adds_up
 
 
 def _contradicted_by(
@@ -292,6 +341,8 @@ def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
         return replace(verdict, advice=Advice.LARGER_AUDIT if mostly else Advice.MORE_ROWS)
     if verdict.reason is Reason.LEFT_OUT:
         return replace(verdict, advice=Advice.USE_DECONVOLVED if better else Advice.PUT_BACK)
+    if verdict.reason is Reason.ROW_EFFORT and better:
+        return replace(verdict, advice=Advice.USE_DECONVOLVED)
     if verdict.advice is Advice.USE_DECONVOLVED or verdict.level is Level.DOUBTFUL:
         return replace(verdict, advice=Advice.AUDIT)
     return verdict

@@ -18,6 +18,11 @@ with s_m and s_o the shares of appearances that are predictions and observations
 divides is read in two other ways (`_readings`), and the interval spans both, for the plain quotient
 too. Of complete labels every estimator gives the plain one, which is what other libraries give.
 
+F-β and Jaccard divide by other sums of hits, wrong predictions and misses, in the same way.
+
+*Weighted* means count a label as often as rows have it, Σ_j q o · value / Σ_j q o; labels of few
+rows count little, and quotients are plain. Weighted recall is micro recall.
+
 *Error.* Rows are what is random. The variance of Σ over labels is that of every label by itself,
 plus what labels of one row have in common:
 
@@ -34,6 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -116,6 +122,8 @@ class OverLabels:
     centre : float, optional
         The mean that variance and effects belong to, if it is not that of the values; of another
         reading the error is in proportion.
+    weighted : bool, default False
+        Whether the values were weighted by how many rows have the label.
     """
 
     values: Floats
@@ -125,6 +133,7 @@ class OverLabels:
     trials: float
     readings: tuple[float, ...] = ()
     centre: float | None = None
+    weighted: bool = False
 
     @property
     def labels(self) -> int:
@@ -198,8 +207,119 @@ def _shares(counts: Counts, of: Floats, q: Floats, *, of_predicted: bool) -> Ove
     )
 
 
-def f1(counts: Counts) -> OverLabels:
-    """2 q · hits / (times predicted + q · times observed), or its estimate from few counts.
+@dataclass(frozen=True)
+class Fraction:
+    """A metric hits · c / (c_h hits + c_w wrong + c_m missed) of complete labels.
+
+    Parameters
+    ----------
+    above, hit, wrong, missed : float
+        c, c_h, c_w and c_m.
+    doubled : float
+        Of c_h, what a hit adds as a label that is there; the rest it adds as a prediction.
+    """
+
+    above: float
+    hit: float
+    wrong: float
+    missed: float
+    doubled: float
+
+    def weights(self, q: Floats) -> tuple[Floats, Floats, Floats]:
+        """What a hit, a wrong prediction and a miss that were observed add below."""
+        ones = np.ones_like(q)
+        return self.hit - self.doubled + self.doubled * q, self.wrong * ones, self.missed * q
+
+
+F1 = Fraction(2.0, 2.0, 1.0, 1.0, 1.0)
+F05 = Fraction(1.25, 1.25, 1.0, 0.25, 0.25)
+F2 = Fraction(5.0, 5.0, 1.0, 4.0, 4.0)
+JACCARD = Fraction(1.0, 1.0, 1.0, 1.0, 0.0)
+
+
+def fraction(counts: Counts, form: Fraction) -> OverLabels:
+    """F1 and its like: a quotient of counts, or its estimate from few of them.
+
+    Parameters
+    ----------
+    counts : Counts
+    form : Fraction
+
+    Returns
+    -------
+    OverLabels
+    """
+    q, hits = counts.q, counts.hits
+    of_hit, of_wrong, of_missed = kinds = form.weights(q)
+    appearances = hits + counts.wrong + counts.missed
+    counted = appearances > 0
+    below = of_hit * hits + of_wrong * counts.wrong + of_missed * counts.missed
+    above = form.above * q * hits
+    rest = below - of_hit + _appearance(kinds, _shares_of_kinds(counts, np.ones_like(hits)))
+    values = _quotient(above, rest)
+    hit = values - _quotient(form.above * q * np.maximum(hits - 1, 0), rest - of_hit)
+    wrong = values - _quotient(above * (counts.wrong > 0), rest - of_wrong)
+    missed = values - _quotient(above * (counts.missed > 0), rest - of_missed)
+    effects = Effects(
+        np.where(hits > 0, hit, 0.0),
+        np.where(counts.wrong > 0, wrong, 0.0),
+        np.where(counts.missed > 0, missed, 0.0),
+    )
+    plain = _quotient(above, below)
+    return OverLabels(
+        (values if counts.corrected else plain)[counted],
+        int((~counted).sum()),
+        math.fsum(_squares(counts, effects)[counted]),
+        effects,
+        _trials(counted, q / np.maximum(appearances, 1.0)),
+        tuple(_mean(_quotient(above, each)[counted]) for each in _readings(counts, form, below)),
+        centre=_mean(values[counted]),
+    )
+
+
+def _squares(counts: Counts, effects: Effects) -> Floats:
+    """Σ over the rows of every label of what it changes by without the row, squared."""
+    by_kind = zip(effects.by_kind, (counts.hits, counts.wrong, counts.missed), strict=True)
+    return np.asarray(sum(times * effect**2 for effect, times in by_kind))
+
+
+def _shares_of_kinds(counts: Counts, weights: Floats) -> tuple[float, float, float]:
+    """The shares of appearances of labels that are hits, wrong and missed."""
+    kinds = [math.fsum(weights * each) for each in (counts.hits, counts.wrong, counts.missed)]
+    total = math.fsum(kinds)
+    if not total:
+        return 1.0, 0.0, 0.0
+    hit, wrong, missed = (each / total for each in kinds)
+    return hit, wrong, missed
+
+
+def _appearance(kinds: tuple[Floats, ...], shares: tuple[float, ...]) -> Floats:
+    """What one appearance adds below, on average."""
+    return np.asarray(sum(share * each for share, each in zip(shares, kinds, strict=True)))
+
+
+def _readings(counts: Counts, form: Fraction, below: Floats) -> tuple[Floats, Floats]:
+    """What stands below, if an appearance divides in either of two other ways.
+
+    As the other appearances of labels that are hit do; or as labels truly appear, by totals
+    weighted by q, of which label j shows the share p.
+    """
+    q, hits = counts.q, counts.hits
+    kinds = form.weights(q)
+    others = hits + counts.wrong + counts.missed - 1
+    is_hit = (hits > 0) & (others > 0)
+    beside = Counts(np.maximum(hits - 1, 0), counts.wrong, counts.missed, q)
+    weights = np.where(is_hit, hits / np.maximum(others, 1.0), 0.0)
+    companions = below - kinds[0] + _appearance(kinds, _shares_of_kinds(beside, weights))
+    missed, right = math.fsum(q * counts.missed), math.fsum(q * hits)
+    predicted = math.fsum(counts.predicted)
+    true = form.hit * right + form.wrong * (predicted - right) + form.missed * missed
+    shown = np.maximum(predicted + missed / q, 1.0)
+    return companions, below - kinds[0] + true / shown
+
+
+def weighted_precision(counts: Counts) -> OverLabels:
+    """Precision of labels, weighted by how many rows have them.
 
     Parameters
     ----------
@@ -208,61 +328,83 @@ def f1(counts: Counts) -> OverLabels:
     Returns
     -------
     OverLabels
+        Of hits and observations of other rows, q² h (o − 1), and of a row with itself, q h: both
+        unbiased over masks.
+    """
+    q, hits, missed = counts.q, counts.hits, counts.missed
+    predicted = np.maximum(counts.predicted, 1.0)
+
+    def pairs(h: Floats, m: Floats) -> Floats:
+        return q * h * (1 + q * np.maximum(h + m - 1, 0))
+
+    values = pairs(hits, missed) / predicted
+    fewer = np.maximum(predicted - 1, 1.0)
+    without = (
+        np.where(predicted > 1, pairs(hits - 1, missed) / fewer, 0.0),
+        np.where(predicted > 1, pairs(hits, missed) / fewer, 0.0),
+        pairs(hits, missed - 1) / predicted,
+    )
+    return _weighted(counts, values, without)
+
+
+def weighted(counts: Counts, form: Fraction) -> OverLabels:
+    """F1 and its like of labels, weighted by how many rows have them.
+
+    Parameters
+    ----------
+    counts : Counts
+    form : Fraction
+
+    Returns
+    -------
+    OverLabels
     """
     q, hits = counts.q, counts.hits
-    appearances = hits + counts.wrong + counts.missed
-    counted = appearances > 0
-    below = counts.predicted + q * counts.observed
-    share = _kind_of_appearance(counts, np.ones_like(hits))
-    rest = below + (share[0] - 1) + q * (share[1] - 1)
-    values = _quotient(2 * q * hits, rest)
-    hit = values - _quotient(2 * q * np.maximum(hits - 1, 0), rest - 1 - q)
-    wrong = values - _quotient(2 * q * hits * (counts.wrong > 0), rest - 1)
-    missed = values - _quotient(2 * q * hits * (counts.missed > 0), rest - q)
+    kinds = form.weights(q)
+    below = sum(
+        weight * times
+        for weight, times in zip(kinds, (hits, counts.wrong, counts.missed), strict=True)
+    )
+
+    def value(h: Floats, o: Floats, under: Floats) -> Floats:
+        return _quotient(form.above * q * np.maximum(h, 0) * q * np.maximum(o, 0), under)
+
+    without = (
+        value(hits - 1, counts.observed - 1, below - kinds[0]),
+        value(hits * (counts.wrong > 0), counts.observed, below - kinds[1]),
+        value(hits * (counts.missed > 0), counts.observed - 1, below - kinds[2]),
+    )
+    return _weighted(counts, value(hits, counts.observed, np.asarray(below)), without)
+
+
+def _weighted(counts: Counts, values: Floats, without: tuple[Floats, ...]) -> OverLabels:
+    """Σ values / Σ q o: as a mean over labels of values times labels over that sum.
+
+    `without` are the values that are left without a hit, a wrong prediction and a miss.
+    """
+    counted = counts.observed > 0
+    total = math.fsum(counts.q * counts.observed)
+    factor = int(counted.sum()) / total if total else 0.0
+    mean = math.fsum(values[counted]) / total if total else 0.0
     effects = Effects(
-        np.where(hits > 0, hit, 0.0),
-        np.where(counts.wrong > 0, wrong, 0.0),
-        np.where(counts.missed > 0, missed, 0.0),
+        *(
+            np.where(counted & (times > 0), (values - left - mean * weight) * factor, 0.0)
+            for left, times, weight in zip(
+                without,
+                (counts.hits, counts.wrong, counts.missed),
+                (counts.q, np.zeros_like(counts.q), counts.q),
+                strict=True,
+            )
+        )
     )
-    own = hits * effects.hit**2
-    own += counts.wrong * effects.wrong**2 + counts.missed * effects.missed**2
-    plain = _quotient(2 * q * hits, below)
     return OverLabels(
-        (values if counts.corrected else plain)[counted],
+        values[counted] * factor,
         int((~counted).sum()),
-        math.fsum(own[counted]),
+        math.fsum(_squares(counts, effects)[counted]),
         effects,
-        _trials(counted, q / np.maximum(appearances, 1.0)),
-        tuple(_mean(_quotient(2 * q * hits, each)[counted]) for each in _readings(counts, below)),
-        centre=_mean(values[counted]),
+        max(math.fsum(counts.observed), 1.0),
+        weighted=True,
     )
-
-
-def _kind_of_appearance(counts: Counts, weights: Floats) -> tuple[float, float]:
-    """The shares of appearances of labels that are predictions, and that are observations."""
-    kinds = [math.fsum(weights * each) for each in (counts.hits, counts.wrong, counts.missed)]
-    total = math.fsum(kinds)
-    if not total:
-        return 1.0, 1.0
-    return (kinds[0] + kinds[1]) / total, (kinds[0] + kinds[2]) / total
-
-
-def _readings(counts: Counts, below: Floats) -> tuple[Floats, Floats]:
-    """What 2 q · hits is divided by, if an appearance divides in either of two other ways.
-
-    As the other appearances of labels that are hit do; or as labels truly appear, by totals
-    weighted by q, of which label j shows the share p.
-    """
-    q, hits = counts.q, counts.hits
-    others = hits + counts.wrong + counts.missed - 1
-    is_hit = (hits > 0) & (others > 0)
-    beside = Counts(np.maximum(hits - 1, 0), counts.wrong, counts.missed, q)
-    share = _kind_of_appearance(beside, np.where(is_hit, hits / np.maximum(others, 1.0), 0.0))
-    companions = below + (share[0] - 1) + q * (share[1] - 1)
-    missed = math.fsum(q * counts.missed)
-    true_labels, predicted = math.fsum(q * hits) + missed, math.fsum(counts.predicted)
-    shown = np.maximum(predicted + missed / q, 1.0)
-    return companions, below - 1 - q + (predicted + true_labels) / shown
 
 
 def covered(counts: Counts) -> OverLabels:
@@ -303,6 +445,14 @@ def _mean(values: Floats) -> float:
 FORMS: dict[str, Callable[[Counts], OverLabels]] = {
     "precision": precision,
     "recall": recall,
-    "f1": f1,
+    "f1": partial(fraction, form=F1),
+    "f05": partial(fraction, form=F05),
+    "f2": partial(fraction, form=F2),
+    "jaccard": partial(fraction, form=JACCARD),
+    "weighted_precision": weighted_precision,
+    "weighted_f1": partial(weighted, form=F1),
+    "weighted_f05": partial(weighted, form=F05),
+    "weighted_f2": partial(weighted, form=F2),
+    "weighted_jaccard": partial(weighted, form=JACCARD),
     "coverage": covered,
 }

@@ -31,7 +31,7 @@ from unmask.propensity import MaskModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unmask.metrics.evaluator import Predictions
+    from unmask.metrics.inputs import Predictions
 
 LINEAR = ("P", "DCG")
 """Metrics that are sums over hits."""

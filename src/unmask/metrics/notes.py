@@ -5,7 +5,7 @@ Rows are those of `Table.to_dicts`, so that stored results are grouped as fresh 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,49 @@ def grouped(rows: Iterable[Row], *, measured: bool = False) -> list[Group]:
         if measured or verdict.get("reason") != Reason.OBSERVED_LABELS:
             groups.setdefault(key, []).append(row)
     return [Group(Level(key[0]), tuple(same)) for key, same in groups.items()]
+
+
+def across(rows: Iterable[Row], axis: str) -> list[str]:
+    """The verdicts of several tables, one sentence for all that share it.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        As of `grouped`, each with its table's key under `axis`.
+    axis : str
+        Such as "group".
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> wide = {"level": "wide", "reason": "wide", "advice": "", "text": "wide: ± 0.2"}
+    >>> rows = [{"metric": "R@1", "estimator": "unbiased", "verdict": wide, "group": year}
+    ...         for year in ("1999", "2000")]
+    >>> across(rows, "group")
+    ['all groups: R@1 by unbiased: wide: ± 0.2']
+    """
+    every = list(rows)
+    total = len({row[axis] for row in every})
+    sentences = []
+    for group in grouped(every):
+        keys = list(dict.fromkeys(row[axis] for row in group.rows))
+        where = some(keys) if len(keys) < total or total == 1 else f"all {axis}s"
+        sentences.append(f"{where}: {group}")
+    return sentences
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many there are besides.
+
+    >>> some(["a", "b", "c"]), some(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(names) <= most:
+        return _listed(names)
+    return f"{', '.join(names[:most])} and {len(names) - most:,} more"
 
 
 def _why(row: Row) -> str:

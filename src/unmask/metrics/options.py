@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from numpy.typing import ArrayLike
+
 
 class SharedOptions(TypedDict, total=False):
     """What evaluations and comparisons have in common."""
@@ -23,6 +25,8 @@ class SharedOptions(TypedDict, total=False):
     """For `tempered`: a number in [0, 1], or "auto" (default) to let the data choose."""
     clip: float
     """For `clipped`: the largest 1/p used; 10 by default."""
+    information: ArrayLike
+    """For `Smin`: the information content of each of L labels; 1 by default."""
 
 
 class EvaluatorOptions(SharedOptions, total=False):

@@ -7,6 +7,8 @@ With q = 1/p and p within a factor Γ of what is stated, q′ lies in [max(1, q/
   (U + ΓV − C)/Γ with U the unbiased, V the vanilla estimate and C the one with q clipped at Γ
   (`plan` has a column for each).
 - *Macro metrics* rise with every label's q: all at one end, exactly, from the counts per label.
+  Weighted ones also move by what labels weigh: those above the mean at one end, the rest at the
+  other.
 - *Deconvolved*: hits moved to one end and misses to the other, in the table of counts that is
   fitted again; and the same table under row effort ρ.
 - *Other unbiased metrics*: the same two corners, entry by entry, in another pass over the rows.
@@ -28,7 +30,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Bools, Floats, LabelsLike, PropensityLike
-from unmask.metrics import estimates
+from unmask.metrics import estimates, macro
 from unmask.metrics.deconvolution import fitting
 from unmask.metrics.deconvolution.stratum import Counts
 from unmask.metrics.plan import EVERYTHING, LINEAR, VANILLA, Cell
@@ -46,7 +48,7 @@ from unmask.propensity.models import reciprocal
 
 STEPS = 30
 """Bisections of Γ for linear metrics, to nine digits."""
-COARSE = (*GAMMAS, 2.0, 4.0, MOST)
+COARSE = (*GAMMAS, 4.0, MOST)
 """Factors at which other metrics are evaluated again, …"""
 FEW_STEPS = 4
 """… and bisections between two of them."""
@@ -115,6 +117,7 @@ def scaled(counts: Counts, *, hits: float, misses: float) -> Counts:
         cells.hits * _factor(cells.s * cells.rows, by_cell, hits),
         cells.misses * _factor(cells.t * cells.rows, cells.misses, misses),
         np.array([cells.stratum, cells.s, cells.t]),
+        sizes=counts.sizes,
     )
 
 
@@ -132,15 +135,38 @@ class FromLabels:
     summary: estimates.Summary
 
     def sensitivity(self) -> Sensitivity:
-        """All labels at one end: the metrics rise with every 1/p."""
-        gammas = tuple(
-            GammaRange(gamma, self._value(1 / gamma), self._value(gamma)) for gamma in GAMMAS
-        )
-        return Sensitivity(self.value, gammas, exact=True)
+        """All labels at one end: the metrics rise with every 1/p, unless it is also a weight."""
+        gammas = []
+        for gamma in GAMMAS:
+            factors: list[float | Floats] = [1 / gamma, gamma]
+            if self._weighted:
+                apart = np.where(self._above, gamma, 1 / gamma)
+                factors += [apart, 1 / apart]
+            gammas.append(_range(gamma, [self._value(factor) for factor in factors]))
+        return Sensitivity(self.value, tuple(gammas), exact=not self._weighted)
 
-    def _value(self, factor: float) -> float:
+    def _value(self, factor: float | Floats) -> float:
         inverse = np.maximum(1.0, np.asarray(self.summary.inverse) * factor)
         return estimates.estimate(self.cell, replace(self.summary, inverse=inverse)).value
+
+    @cached_property
+    def _labels(self) -> macro.OverLabels | None:
+        return estimates.over_labels(self.cell, self.summary)
+
+    @property
+    def _weighted(self) -> bool:
+        return self._labels is not None and self._labels.weighted
+
+    @property
+    def _above(self) -> Bools:
+        """Whether the value of a label is above the weighted mean."""
+        observed = self.summary.state.observed
+        above = np.zeros(observed.size, dtype=bool)
+        if self._labels is not None:
+            values, counted = self._labels.values, observed > 0
+            rows = (observed * np.asarray(self.summary.inverse))[counted]
+            above[counted] = values * rows.sum() > values.sum() * rows
+        return above
 
 
 @dataclass(frozen=True)
@@ -204,7 +230,7 @@ def basis(cell: Cell, value: float, summary: estimates.Summary) -> Basis | None:
     if summary.state.complete or not math.isfinite(value):
         return None
     if cell.estimator == "deconvolved":
-        return FromCounts(cell.metric, value, summary.fits[cell.k].counts)
+        return FromCounts(cell.metric, value, summary.fit(cell).counts)
     if cell.estimator != "unbiased":
         return None
     if cell.about.over == "labels":
@@ -227,7 +253,7 @@ def _copied(summary: estimates.Summary) -> estimates.Summary:
 def _linear(cell: Cell, value: float, summary: estimates.Summary) -> Sensitivity:
     def mean(view: tuple[float, float]) -> float:
         column = summary.plan.column((view, cell.about.form), cell.k)
-        return estimates.mean_and_error(summary.state, column)[0]
+        return estimates.mean_of(summary.state, column)
 
     unbiased, vanilla = mean(EVERYTHING), mean(VANILLA)
     gammas = tuple(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -56,7 +57,8 @@ class Cell:
 class Plan:
     """Cells, and the columns they read.
 
-    `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios.
+    `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios. The
+    first `full` columns are those of the cells themselves; of the others only the sums are read.
     """
 
     cells: tuple[Cell, ...]
@@ -64,20 +66,21 @@ class Plan:
     views: tuple[View, ...]
     starts: dict[Key, int]
     products: dict[tuple[int, int], int]
+    full: int
 
     @property
     def columns(self) -> int:
         """How many columns a pass fills."""
         return len(self.starts) * self.ks.size + len(self.products)
 
-    @property
+    @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that fill the columns."""
         forms = {form for _, form in self.starts}
         kernels = (kernel for cell in self.cells for kernel in cell.about.kernels)
         return tuple(dict.fromkeys(each for each in kernels if forms & set(each.forms)))
 
-    @property
+    @cached_property
     def integrates(self) -> set[Need]:
         """Which quadrature rules columns need, of those that depend on the sizes of rows."""
         return {
@@ -115,6 +118,7 @@ class Plan:
             ks=cut_offs,
             views=tuple(self._program_view(view) for view in self.views),
             columns=self.columns,
+            full=self.full,
             products=np.array(triples, dtype=np.int64).reshape(-1, 3),
             needs_ideal=any("ideal" in kernel.needs for kernel in self.kernels),
             needs_lost=any(cell.estimator not in UNCONDITIONAL for cell in self.cells),
@@ -156,7 +160,8 @@ def make(
     """Which cells the metrics and estimators make, and one column for each thing they need."""
     cells = tuple(_cells(metrics, estimators, width, n_labels, tau, clip))
     ks = np.array(sorted({cell.k for cell in cells}), dtype=np.int64)
-    keys = dict.fromkeys(key for cell in cells for key in (*cell.keys, *_keys_of_ends(cell)))
+    cell_keys = dict.fromkeys(key for cell in cells for key in cell.keys)
+    keys = cell_keys | dict.fromkeys(key for cell in cells for key in _keys_of_ends(cell))
     starts = {key: i * ks.size for i, key in enumerate(keys)}
     pairs = [
         tuple(starts[key] + int(np.searchsorted(ks, cell.k)) for key in cell.keys)
@@ -166,7 +171,7 @@ def make(
     first = len(starts) * ks.size
     products = {(x, y): first + i for i, (x, y) in enumerate(dict.fromkeys(pairs))}
     views = tuple(dict.fromkeys(view for view, _ in keys))
-    return Plan(cells, ks, views, starts, products)
+    return Plan(cells, ks, views, starts, products, len(cell_keys) * ks.size)
 
 
 def _cells(

@@ -6,11 +6,11 @@ contributes 0 to every metric (it counts in the mean), unless the metric counts 
 whether a row is right altogether. A row with fewer than k predictions is scored as if its empty
 places held wrong labels: P@k still divides by k.
 
-Metrics *of sets* (`sample-…`, `micro-…`, `macro-…`, `Hamming`, `subset-accuracy`) read a list as
-the set P of its labels, whatever its length and order: all of it, or with `@k` the first k. A list
-that is shorter is a smaller set, so sample-P@k divides by the predictions that there are. Micro
-metrics divide sums over all rows; with propensities both sums are unbiased, and their ratio is to
-first order.
+Metrics *of sets* (`sample-…`, `micro-…`, `macro-…`, `weighted-…`, `Hamming`, `subset-accuracy`)
+read a list as the set P of its labels, whatever its length and order: all of it, or with `@k` the
+first k. A list that is shorter is a smaller set, so sample-P@k divides by the predictions that
+there are. Micro metrics divide sums over all rows; with propensities both sums are unbiased, and
+their ratio is to first order.
 
 Metrics *of scores* need a score (or probability) for every label of every row.
 
@@ -23,7 +23,6 @@ what it is given) and one row of `METRICS`. `reference` is the same in plain Num
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -125,7 +124,7 @@ def split(name: str) -> tuple[str, int | None]:
     _validation.one_of(metric, METRICS, "metric")
     if separator and METRICS[metric].reads != "list":
         raise ValueError(f"{metric} reads the scores of all labels; ask for it without @{k}.")
-    if separator and not re.fullmatch(r"[1-9][0-9]*", k):
+    if separator and not (k.isascii() and k.isdigit() and k[0] != "0"):
         raise ValueError(
             f"{name!r} is not a metric; write a name and a k of at least 1, like 'R@5'."
         )
@@ -243,7 +242,7 @@ def _of_rows(
     """A mean over rows of a metric of sets."""
     return Metric(
         meaning, form, kernels=(kernel,), reference=definition, whole_list=True, of_sets=True,
-        adds_up=adds_up,
+        adds_up=adds_up, deconvolved=kernel is not _EQUAL,
     )  # fmt: skip
 
 
@@ -457,6 +456,56 @@ METRICS: dict[str, Metric] = {
         "vanilla",
         "unbiased",
     ),
+    "macro-F0.5": _macro(
+        "per label: 1.25 · hits / (times predicted + times right / 4); mean as of macro-F1",
+        "f05",
+        "vanilla",
+        "unbiased",
+    ),
+    "macro-F2": _macro(
+        "per label: 5 · hits / (times predicted + 4 · times right); mean as of macro-F1",
+        "f2",
+        "vanilla",
+        "unbiased",
+    ),
+    "macro-Jaccard": _macro(
+        "per label: hits / (times predicted + times right − hits); mean as of macro-F1",
+        "jaccard",
+        "vanilla",
+        "unbiased",
+    ),
+    "weighted-P": _macro(
+        "macro-P with labels weighted by how many rows have them",
+        "weighted_precision",
+        "vanilla",
+        "unbiased",
+    ),
+    "weighted-R": _micro("macro-R with labels weighted by how many rows have them: hits / N",
+                         "positives"),
+    "weighted-F1": _macro(
+        "macro-F1 with labels weighted by how many rows have them",
+        "weighted_f1",
+        "vanilla",
+        "unbiased",
+    ),
+    "weighted-F0.5": _macro(
+        "macro-F0.5 with labels weighted by how many rows have them",
+        "weighted_f05",
+        "vanilla",
+        "unbiased",
+    ),
+    "weighted-F2": _macro(
+        "macro-F2 with labels weighted by how many rows have them",
+        "weighted_f2",
+        "vanilla",
+        "unbiased",
+    ),
+    "weighted-Jaccard": _macro(
+        "macro-Jaccard with labels weighted by how many rows have them",
+        "weighted_jaccard",
+        "vanilla",
+        "unbiased",
+    ),
     "coverage": _macro("share of labels that are hit at least once", "coverage", "vanilla"),
     "mAP": _of_scores(
         "per label: mean over its rows of the precision down to that row, rows ranked by score "
@@ -472,6 +521,15 @@ METRICS: dict[str, Metric] = {
         "the largest F1, over thresholds, of mean precision (of rows with predictions) and mean "
         "recall",
         "f_max",
+    ),
+    "Smin": replace(
+        _of_scores(
+            "the smallest √(ru² + mi²) over thresholds: ru and mi are the mean information "
+            "content of missed and of wrongly predicted labels (a loss; CAFA's)",
+            "s_min",
+        ),
+        at_most=None,
+        higher_is_better=False,
     ),
     "ECE": replace(
         _of_scores(

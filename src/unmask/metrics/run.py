@@ -17,13 +17,15 @@ from unmask.report.format import format_value
 
 LEFT_OUT = 0.02
 """The share of rows that may lose all labels from which on their absence matters."""
+BY_CHANCE = 0.01
+"""Of few rows none may have lost all labels by chance; its absence counts where that is rarer."""
 
 
 class EvidenceKind(StrEnum):
     """What in a run speaks against the propensities, or against independent losses."""
 
     ABOVE_RANGE = "above-range"
-    """An unbiased P@k is more than 1, and not by chance."""
+    """An unbiased precision is more than 1 (an error less than 0), and not by chance."""
     REFUSED_FIT = "refused-fit"
     """No distribution of true labels makes the observed label counts."""
     MISFIT = "misfit"
@@ -147,7 +149,9 @@ class Run:
         Then corrections row by row speak of other rows than those at hand; `deconvolved` allows
         for it.
         """
-        return not self.complete and not self.empty_rows and self.lost > LEFT_OUT
+        if self.complete or self.empty_rows or self.lost <= LEFT_OUT:
+            return False
+        return (1 - self.lost) ** self.rows < BY_CHANCE
 
     @property
     def standing(self) -> Standing:
@@ -184,7 +188,8 @@ def _above(details: Mapping[str, Any]) -> str:
 
 
 def _symptom(details: Mapping[str, Any]) -> str:
-    return f"{details['metric']} comes to {format_value(details['value'], '.3f')}, more than 1"
+    beyond = "more than 1" if details["value"] > 1 else "less than 0"
+    return f"{details['metric']} comes to {format_value(details['value'], '.3f')}, {beyond}"
 
 
 def _disjoint(details: Mapping[str, Any]) -> str:

@@ -8,28 +8,35 @@ a metric is treated like a mean over rows: value + n · influence is what a row 
 The error of a mean over labels has a part of every label's own, Σ_i influence², and what labels
 share, Σ_i [(Σ_j influence)² − Σ_j influence²]. A label with o observed rows tells its own variance
 with o − 1 degrees of freedom: the variance per observed row is drawn towards that of all labels by
-`PRIOR` further ones, so that a label seen once is not taken to be certain.
+`PRIOR` further ones, so that a label seen once is not taken to be certain; nor are labels that all
+are ranked perfectly, since one further row of the largest variance belongs to them (`WIDEST`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
+from unmask import _validation, report
 from unmask._kernels import columns, in_chunks
+from unmask._text import html_table
 from unmask._typing import Array, Floats, Ints, ScoresLike
 from unmask.weights import normalized_weights
 
 BLOCK = 1 << 22
 """Scores that are ranked at a time."""
+TOGETHER = 8
+"""Blocks that are ranked before what they add up to is added up."""
 PRIOR = 3.0
 """Observed rows by which the variance of a label is drawn towards that of all."""
+WIDEST = 0.25
+"""The variance of one more observed row, the largest there is: no spread is not certainty."""
 FORMS = ("average_precision", "auc")
 STEPS = 99
 """Thresholds that Fmax tries: 0.01 … 0.99 of probabilities, quantiles of other scores."""
@@ -45,11 +52,68 @@ class Scored:
     labels : csr_array of shape (n, L), validated
     inverse : floats of shape (nnz,)
         1/p of every observed label.
+    order : (n,) integers, optional
+        In which rows are added up; by default as they stand.
     """
 
     scores: Array
     labels: sp.csr_array
     inverse: Floats
+    order: Ints | None = None
+
+    @cached_property
+    def ordered(self) -> tuple[Ints, Ints, Floats]:
+        """`indptr`, `indices` and 1/p of the observed labels, rows in their order."""
+        made = sp.csr_array(
+            (self.inverse, self.labels.indices, self.labels.indptr), self.labels.shape
+        )
+        if self.order is not None:
+            made = sp.csr_array(made[self.order])
+        return made.indptr.astype(np.int64), made.indices, made.data
+
+    def block(self, first: int, last: int) -> Array:
+        """Scores of the rows `first` … `last` − 1 of the order."""
+        if self.order is None:
+            return self.scores[first:last]
+        return self.scores[self.order[first:last]]
+
+    def put_back(self, values: Array) -> Array:
+        """Values of rows in their order, as rows stand; the last axis is that of rows."""
+        if self.order is None:
+            return values
+        made = np.empty_like(values)
+        made[..., self.order] = values
+        return made
+
+
+def by_content(scores: Array, labels: sp.csr_array, inverse: Floats) -> Ints:
+    """An order of rows that depends on their content only, not on how they stand.
+
+    Sums over rows in this order come out the same to the last bit, whatever shards they came in.
+
+    Parameters
+    ----------
+    scores : (n, L) float32 or float64
+    labels : csr_array of shape (n, L)
+    inverse : floats of shape (nnz,)
+
+    Returns
+    -------
+    (n,) integers
+
+    Examples
+    --------
+    >>> scores, labels = np.array([[0.1, 0.5], [0.3, 0.2]]), sp.csr_array([[1.0, 0.0], [0.0, 1.0]])
+    >>> order = by_content(scores, labels, np.ones(2))
+    >>> turned = by_content(scores[::-1].copy(), labels[[1, 0]], np.ones(2))
+    >>> (scores[order] == scores[::-1][turned]).all()
+    np.True_
+    """
+    bits = scores.view(np.uint32 if scores.dtype == np.float32 else np.uint64)
+    keys = np.empty(scores.shape[0], dtype=np.uint64)
+    indptr, multiplier = labels.indptr.astype(np.int64), np.uint64(0x9E3779B97F4A7C15)
+    columns.row_keys(bits, indptr, labels.indices, inverse.view(np.uint64), multiplier, keys)
+    return np.argsort(keys, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -127,21 +191,26 @@ class AllRows:
         In the order of rows.
     forms : frozenset of str, optional
         Those of `FORMS` that will be asked for; by default all.
+    information : (L,) floats, optional
+        What every label counts in Smin; by default 1.
     """
 
     parts: tuple[Scored, ...]
     forms: frozenset[str] = frozenset(FORMS)
+    information: Floats | None = None
 
     @cached_property
     def whole(self) -> Scored:
-        """All rows in one."""
-        if len(self.parts) == 1:
-            return self.parts[0]
-        return Scored(
-            np.concatenate([part.scores for part in self.parts]),
-            sp.csr_array(sp.vstack([part.labels for part in self.parts], format="csr")),
-            np.concatenate([part.inverse for part in self.parts]),
-        )
+        """All rows in one, to be added up in an order that shards do not change."""
+        one = self.parts[0]
+        if len(self.parts) > 1:
+            one = Scored(
+                np.concatenate([part.scores for part in self.parts]),
+                sp.csr_array(sp.vstack([part.labels for part in self.parts], format="csr")),
+                np.concatenate([part.inverse for part in self.parts]),
+            )
+        inverse = np.ascontiguousarray(one.inverse, dtype=np.float64)
+        return replace(one, order=by_content(one.scores, one.labels, inverse))
 
     def linearized(self, form: str, *, corrected: bool) -> Linearized:
         """The metric of this form, of the observed labels or corrected.
@@ -149,7 +218,7 @@ class AllRows:
         Parameters
         ----------
         form : str
-            "average_precision", "auc", "f_max" or "calibration".
+            "average_precision", "auc", "f_max", "s_min" or "calibration".
         corrected : bool
 
         Returns
@@ -158,9 +227,11 @@ class AllRows:
         """
         if form == "f_max":
             return self._best_f(corrected)
+        if form == "s_min":
+            return least_information(self.whole, self.information, corrected=corrected)
         if form == "calibration":
             made = in_bins(self.whole, corrected=corrected)
-            return Linearized(made.error, _error_of(made.influence), made.influence)
+            return self._in_place(Linearized(made.error, _error_of(made.influence), made.influence))
         view = int(corrected and not self._complete)
         return self._ranked[view, FORMS.index(form)]
 
@@ -174,20 +245,18 @@ class AllRows:
         """AP and AUC, as observed and corrected: rows are ranked once for all of them."""
         whole = self.whole
         n, n_labels = whole.scores.shape
-        by_label = whole.labels.tocsc()
-        entry = sp.csr_array(
-            (np.arange(whole.labels.nnz), whole.labels.indices, whole.labels.indptr), (n, n_labels)
-        ).tocsc()
-        weights = np.stack([np.ones(whole.labels.nnz), whole.inverse[entry.data]])
+        row_ends, labels, inverse = whole.ordered
+        by_label = sp.csr_array((inverse, labels, row_ends), (n, n_labels)).tocsc()
+        weights = np.stack([np.ones(by_label.nnz), by_label.data])
         weights = weights[: 1 if self._complete else 2]
         views = len(weights)
         wanted = np.array([form in self.forms for form in FORMS])
-        indptr, rows = by_label.indptr.astype(np.int64), entry.indices.astype(np.int64)
+        indptr, rows = by_label.indptr.astype(np.int64), by_label.indices.astype(np.int64)
         values = np.full((views, 2, n_labels), np.nan)
         squares = np.zeros((views, 2, n_labels))
 
         def ranked(first: int, last: int) -> Floats:
-            block = np.ascontiguousarray(whole.scores[:, first:last].T)
+            block = np.ascontiguousarray(whole.scores[:, first:last][whole.order].T)
             order = np.argsort(-block, axis=1)
             influence = np.zeros((views, 2, n))
             columns.rank_rows(
@@ -199,19 +268,26 @@ class AllRows:
 
         width = max(1, BLOCK // max(1, 4 * n))
         bounds = np.unique(np.r_[np.arange(0, n_labels, width), n_labels]).astype(np.int64)
-        influence = sum(in_chunks(bounds, ranked), np.zeros((views, 2, n)))
+        influence = np.zeros((views, 2, n))
+        for first in range(0, bounds.size - 1, TOGETHER):  # few influences in memory at a time
+            for part in in_chunks(bounds[first : first + TOGETHER + 1], ranked):
+                influence += part
         observed = np.diff(indptr)
         return {
-            (view, form): _macro(
-                values[view, form], squares[view, form], influence[view, form], observed
+            (view, form): self._in_place(
+                _macro(values[view, form], squares[view, form], influence[view, form], observed)
             )
             for view in range(views)
             for form in np.flatnonzero(wanted).tolist()
         }
 
+    def _in_place(self, made: Linearized) -> Linearized:
+        """With the influences of rows as they stand."""
+        return replace(made, influence=self.whole.put_back(made.influence))
+
     def _best_f(self, corrected: bool) -> Linearized:
         whole = self.whole
-        made = sweep(whole, grid(whole.scores), corrected=corrected)
+        made = sweep(whole, grid(whole), corrected=corrected)
         curve = made.curve("sample")
         best = int(np.argmax(curve.f1))
         threshold = float(made.thresholds[best])
@@ -219,6 +295,7 @@ class AllRows:
         details = {
             "threshold": threshold,
             "precision": float(curve.precision[best]),
+            "precision_error": float(curve.precision_error[best]),
             "recall": float(curve.recall[best]),
         }
         return Linearized(float(curve.f1[best]), float(curve.f1_error[best]), influence, details)
@@ -249,19 +326,21 @@ def _own_variances(squares: Floats, observed: Ints) -> Floats:
     """The variance of every label's value, drawn towards that of all labels: see the module."""
     degrees = np.maximum(observed - 1.0, 0.0)
     per_row = squares * observed * observed / np.maximum(degrees, 1.0)
-    total = float(degrees.sum())
-    typical = float((degrees * per_row).sum()) / total if total else 0.25
+    typical = (float((degrees * per_row).sum()) + WIDEST) / (float(degrees.sum()) + 1)
     drawn = (degrees * per_row + PRIOR * typical) / (degrees + PRIOR)
     return np.asarray(drawn / observed)
 
 
-def grid(scores: Array) -> Floats:
+def grid(rows: Scored) -> Floats:
     """Thresholds to try: 0.01 … 0.99 for probabilities, else quantiles of the scores; rising."""
+    scores = rows.scores
     if scores.size and scores.min() >= 0 and scores.max() <= 1:
         return np.arange(1, STEPS + 1) / 100
-    finite = np.asarray(scores).ravel()
-    finite = finite[:: max(1, finite.size // BLOCK)]
-    return np.unique(np.quantile(finite, np.arange(1, STEPS + 1) / 100)).astype(np.float64)
+    order = np.arange(scores.shape[0]) if rows.order is None else rows.order
+    some = scores[order[:: max(1, -(-scores.size // BLOCK))]].ravel()
+    finite = some[np.isfinite(some)] if np.isfinite(some).any() else np.zeros(1)
+    quarter = np.quantile(finite / 4, np.arange(1, STEPS + 1) / 100)  # differences are numbers
+    return np.unique(4 * quarter).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -299,8 +378,8 @@ class Sweep:
     def curve(self, average: str) -> Curve:
         """Precision, recall and F1: "sample", means over rows as CAFA has them, or "micro"."""
         parts = _PARTS[average]
-        above, predicted, found, present = (self.sums[:, part] for part in parts)
-        precision, recall = _divided(above, predicted), _divided(found, present)
+        above, predicted, hits, present = (self.sums[:, part] for part in parts)
+        precision, recall = _divided(above, predicted), _divided(hits, present)
         f1 = _divided(2 * precision * recall, precision + recall)
         errors = [self._error(slope) for slope in self.slopes(average)]
         return Curve(self.thresholds, precision, recall, f1, *errors)
@@ -308,8 +387,8 @@ class Sweep:
     def slopes(self, average: str) -> tuple[Floats, Floats, Floats]:
         """The derivatives of precision, recall and F1 by the sums; (T, 7) each."""
         parts = _PARTS[average]
-        above, predicted, found, present = (self.sums[:, part] for part in parts)
-        precision, recall = _divided(above, predicted), _divided(found, present)
+        above, predicted, hits, present = (self.sums[:, part] for part in parts)
+        precision, recall = _divided(above, predicted), _divided(hits, present)
         both = precision + recall
         by_precision, by_recall = np.zeros(self.sums.shape), np.zeros(self.sums.shape)
         by_precision[:, parts[0]] += _divided(np.ones_like(above), predicted)
@@ -330,7 +409,7 @@ class Sweep:
         """What every row adds to the F1 of means over rows at one threshold."""
         again = _swept(rows, self.thresholds[step : step + 1], corrected)
         one = Sweep(self.thresholds[step : step + 1], self.rows, again[0], again[1])
-        return np.asarray(again[2] @ one.slopes("sample")[2][0])
+        return rows.put_back(np.asarray(again[2] @ one.slopes("sample")[2][0]))
 
 
 def sweep(rows: Scored, thresholds: Floats, *, corrected: bool) -> Sweep:
@@ -352,11 +431,14 @@ def sweep(rows: Scored, thresholds: Floats, *, corrected: bool) -> Sweep:
 
 
 def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, Floats, Floats]:
-    """Sums and products at every threshold, and the components of every row at the first."""
-    labels, n = rows.labels, rows.scores.shape[0]
-    inverse = rows.inverse if corrected else np.ones(labels.nnz)
-    shares = normalized_weights(labels.indptr, inverse)
-    indptr = labels.indptr.astype(np.int64)
+    """Sums and products at every threshold, and the components of every row at the first.
+
+    Rows stand in their order.
+    """
+    n = rows.scores.shape[0]
+    indptr, labels, own = rows.ordered
+    inverse = own if corrected else np.ones(own.size)
+    shares = normalized_weights(indptr, inverse)
     present = _chance_of_labels(indptr, inverse)
     per_row = np.empty((n, columns.COMPONENTS))
 
@@ -364,7 +446,7 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
         sums = np.zeros((thresholds.size, columns.COMPONENTS))
         products = np.zeros((thresholds.size, columns.COMPONENTS, columns.COMPONENTS))
         columns.sweep(
-            rows.scores[first:last], indptr[first : last + 1], labels.indices, inverse, shares,
+            rows.block(first, last), indptr[first : last + 1], labels, inverse, shares,
             present[first:last], thresholds, sums, products, per_row[first:last],
         )  # fmt: skip
         return sums, products
@@ -374,6 +456,64 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
     sums = sum((each[0] for each in parts), empty)
     products = sum((each[1] for each in parts), np.zeros((*empty.shape, columns.COMPONENTS)))
     return sums, products, per_row
+
+
+def least_information(rows: Scored, information: Floats | None, *, corrected: bool) -> Linearized:
+    """Smin: the smallest √(ru² + mi²) over thresholds that some label reaches.
+
+    Parameters
+    ----------
+    rows : Scored
+    information : (L,) floats, or None
+        What every label counts; None: 1.
+    corrected : bool
+        Whether missing labels are allowed for.
+
+    Returns
+    -------
+    Linearized
+        With the threshold, `missed` (ru) and `wrong` (mi) in its details.
+    """
+    n, n_labels = rows.scores.shape
+    content = np.ones(n_labels) if information is None else information
+    tried = grid(rows)
+    reached = tried[tried <= rows.scores.max()] if rows.scores.size else tried[:0]
+    thresholds = reached if reached.size else tried[:1]
+    means, _ = _weighed(rows, thresholds, content, corrected)
+    sizes = np.hypot(means[:, 0], means[:, 1])
+    best = int(np.argmin(sizes))
+    value = float(sizes[best])
+    _, per_row = _weighed(rows, thresholds[best : best + 1], content, corrected)
+    slope = means[best] / value if value else np.zeros(2)
+    influence = (per_row @ slope - value) / max(n, 1)
+    error = _error_of(influence)
+    details = {
+        "threshold": float(thresholds[best]),
+        "missed": float(means[best, 0]),
+        "wrong": float(means[best, 1]),
+    }
+    return Linearized(value, error, rows.put_back(influence), details)
+
+
+def _weighed(
+    rows: Scored, thresholds: Floats, information: Floats, corrected: bool
+) -> tuple[Floats, Floats]:
+    """The mean information of missed and wrong labels by threshold; of rows at the first."""
+    n = rows.scores.shape[0]
+    indptr, labels, own = rows.ordered
+    inverse = own if corrected else np.ones(own.size)
+    per_row = np.empty((n, 2))
+
+    def part(first: int, last: int) -> Floats:
+        sums = np.zeros((thresholds.size, 2))
+        columns.weigh(
+            rows.block(first, last), indptr[first : last + 1], labels, inverse,
+            information, thresholds, sums, per_row[first:last],
+        )  # fmt: skip
+        return sums
+
+    parts = in_chunks(_even_bounds(n, rows.scores.shape[1]), part)
+    return sum(parts, np.zeros((thresholds.size, 2))) / max(n, 1), per_row
 
 
 def _even_bounds(n: int, width: int) -> Ints:
@@ -409,7 +549,14 @@ class Reliability:
     error : float
         The expected calibration error: the mean over pairs of what predicted and true differ by.
     influence : (n,) floats
-        What every row adds to it.
+        What every row adds to it, in the order of rows.
+
+    Examples
+    --------
+    >>> from unmask.metrics import reliability
+    >>> table = reliability([[0.2, 0.9], [0.1, 0.7]], [[0, 1], [0, 1]], bins=2)
+    >>> table.pairs, table.true, round(table.error, 3)
+    (array([2., 2.]), array([0., 1.]), 0.175)
     """
 
     edges: Floats
@@ -419,6 +566,27 @@ class Reliability:
     true_error: Floats
     error: float
     influence: Floats
+
+    def __str__(self) -> str:
+        """A line for every bin, then the calibration error."""
+        return f"{report.text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_table(f"calibration error {self.error:.4f}", _BINS, self._lines())
+
+    def _lines(self) -> list[list[str]]:
+        return [
+            [f"{low:.3g} to {high:.3g}", f"{pairs:,.0f}", f"{predicted:.3f}",
+             f"{true:.3f} ± {error:.3f}"]
+            for low, high, pairs, predicted, true, error in zip(
+                self.edges[:-1], self.edges[1:], self.pairs, self.predicted, self.true,
+                self.true_error, strict=True,
+            )
+        ]  # fmt: skip
+
+
+_BINS = ["probability", "pairs", "mean", "true share ± its standard error"]
 
 
 def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
@@ -437,20 +605,22 @@ def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
     -------
     Reliability
     """
-    labels = rows.labels
-    inverse = rows.inverse if corrected else np.ones(labels.nnz)
+    indptr, labels, own = rows.ordered
+    inverse = own if corrected else np.ones(own.size)
     edges = np.linspace(0, 1, bins + 1)
     n, n_labels = rows.scores.shape
     per_row = np.zeros((n, bins, 3))
-    columns.fill_bins(
-        rows.scores, labels.indptr.astype(np.int64), labels.indices, inverse, edges[1:-1], per_row
-    )
+    for first, last in pairwise(_even_bounds(n, n_labels).tolist()):
+        columns.fill_bins(
+            rows.block(first, last), indptr[first : last + 1], labels, inverse, edges[1:-1],
+            per_row[first:last],
+        )  # fmt: skip
     pairs, predicted, true = per_row.sum(axis=0).T
     share = _divided(true, pairs)
     spread = (per_row[:, :, 2] - share * per_row[:, :, 0]) ** 2
     errors = _divided(np.sqrt(spread.sum(axis=0) * n / max(n - 1, 1)), pairs)
     signs = np.sign(predicted - true)
     error = float((np.abs(predicted - true)).sum()) / max(n * n_labels, 1)
-    own = (per_row[:, :, 1] - per_row[:, :, 2]) @ signs / max(n_labels, 1)
-    influence = (own - error) / max(n, 1)
+    added = (per_row[:, :, 1] - per_row[:, :, 2]) @ signs / max(n_labels, 1)
+    influence = (added - error) / max(n, 1)
     return Reliability(edges, pairs, _divided(predicted, pairs), share, errors, error, influence)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from unmask import _validation
 from unmask._typing import PropensityLike
-from unmask.metrics.evaluator import evaluate
+from unmask.metrics.evaluation import evaluate
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.registry import METRICS, split, supported
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,6 +80,7 @@ class State:
     hits: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     label_rows: list[LabelRows] = field(default_factory=list)
     tables: dict[int, CellCounts] = field(default_factory=dict)
+    set_tables: dict[tuple[int, int], CellCounts] = field(default_factory=dict)  # by k and size
     empty_rows: int = 0  # rows without an observed label
     lost: int = 0  # Σ over rows of Π (1 − p) of their observed labels, in units of 1/kernels.LOST
     inverse_sum: int = 0  # Σ 1/p of the labels in the tables, in units of 1/FIXED
@@ -107,9 +109,8 @@ class State:
         """Take in the count tables alone."""
         self.inverse_sum += other.inverse_sum
         self.inverse_squares += other.inverse_squares
-        for k, cells in other.tables.items():
-            before = self.tables.get(k)
-            self.tables[k] = cells if before is None else cell_counts.add(before, cells)
+        cell_counts.add_all(self.tables, other.tables)
+        cell_counts.add_all(self.set_tables, other.set_tables)
 
     @property
     def lost_share(self) -> float:
@@ -121,12 +122,17 @@ class State:
 
     def total(self, column: int, kind: int = exact.SUM) -> float:
         """Σx, Σx² or Σ|x| of a column, correctly rounded."""
-        return math.fsum(self.partials[column, kind])
+        return math.fsum(self.partials[column, kind].tolist())
+
+    def ratio(self, column: int, kind: int = exact.SUM) -> tuple[int, int]:
+        """The same without rounding: a whole number, and the power of two to divide it by."""
+        parts = [x.as_integer_ratio() for x in self.partials[column, kind].tolist() if x]
+        below = max((denominator for _, denominator in parts), default=1)  # all are powers of two
+        return sum(above * (below // denominator) for above, denominator in parts), below
 
     def exactly(self, column: int, kind: int = exact.SUM) -> Fraction:
-        """The same without rounding."""
-        parts = self.partials[column, kind]
-        return sum(map(Fraction, parts[parts != 0].tolist()), Fraction(0))
+        """That number."""
+        return Fraction(*self.ratio(column, kind))
 
     def per_group(self, columns: list[int]) -> tuple[Floats, Ints]:
         """Column sums and number of rows of every group that has rows."""
@@ -168,35 +174,37 @@ def accumulate(
     """One pass over rows: labels canonical CSR, top (n, width), inverse propensities, scores."""
     n, n_labels = labels.shape
     indptr = labels.indptr.astype(np.int64, copy=False)
+    lengths = np.diff(indptr)
     state = empty(plan, n_labels if per_label else 0, groups=groups)
     kept = np.empty((n, len(kept_columns)))
     cut_offs = plan.cut_offs(top.shape[1])
     is_hit = np.zeros((n if per_label else 0, int(cut_offs[-1])), np.bool_)
     read = scores if scores is not None and plan.reads_scores else np.empty((0, 0))
     rows = Rows(indptr, labels.indices, top, inverse, per_entry, first_row, read)
-    program, tables = plan.program(cut_offs), _tables(plan, rows, cut_offs, n_labels)
-    draws = Draws(*SUBSAMPLING, seed)
+    program, tables = plan.program(cut_offs), _tables(plan, lengths, top, cut_offs, n_labels)
+    draws, longest = Draws(*SUBSAMPLING, seed), int(lengths.max(initial=1))
 
     def chunk(start: int, stop: int) -> State:
         part = empty(plan, 0, groups=groups)
         sinks = kernels.Sinks(np.array(kept_columns, np.int64), kept, is_hit, part.groups)
-        counts = cell_counts.Sink(plan, indptr[start : stop + 1])
+        counts = cell_counts.Sink(plan, indptr[start : stop + 1], start)
         part.partials, part.largest, part.lost = kernels.score_rows(
-            start, stop, rows, program, tables, draws, sinks, counts.tables
+            start, stop, rows, program, tables, draws, sinks, counts.tables, longest
         )
-        part.tables = counts.counts()
+        part.tables, part.set_tables = counts.counts(), counts.set_counts()
         return part
 
     size = (int(indptr[-1]) + n) // (8 if groups else 64)
     for part in in_chunks(row_bounds(indptr, max(1 << 18, size)), chunk):
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
-    state.empty_rows = int((np.diff(indptr) == 0).sum())
+    state.empty_rows = n - int(np.count_nonzero(lengths))
     entries = range(inverse.size) if per_entry else labels.indices
     if scores is not None and plan.keeps_scores:
         state.scored.append(Scored(scores, labels, inverse[entries]))
-    state.inverse_sum = cell_counts.inverse_sum(inverse, entries, state.tables)
-    state.inverse_squares = cell_counts.inverse_squares(inverse, entries, state.tables)
+    if state.tables or state.set_tables:
+        state.inverse_sum = cell_counts.inverse_sum(inverse, entries)
+        state.inverse_squares = cell_counts.inverse_squares(inverse, entries)
     if groups:
         state.group_rows += np.bincount((first_row + np.arange(n)) % GROUPS, minlength=GROUPS)
     if kept_columns:
@@ -210,13 +218,21 @@ def accumulate(
     return state
 
 
-def _tables(plan: Plan, rows: Rows, cut_offs: Ints, n_labels: int) -> Tables:
+def _tables(plan: Plan, lengths: Ints, top: Indices, cut_offs: Ints, n_labels: int) -> Tables:
     """Discounts 1/log2(1 + rank), 1/IDCG(0 … k), and the quadrature rules that rows need."""
     places = int(cut_offs[-1])
     discount = 1 / np.log2(np.arange(2, places + 2))
     inverse_ideal = np.r_[0.0, 1 / np.cumsum(discount)]
-    rules = quadrature(_degrees(plan.integrates, np.diff(rows.indptr), rows.top, cut_offs))
+    rules = _short_rules()
+    if plan.integrates:
+        rules = quadrature(_degrees(plan.integrates, lengths, top, cut_offs))
     return Tables(discount, inverse_ideal, *rules, n_labels)
+
+
+@cache
+def _short_rules() -> tuple[Floats, Floats, Ints]:
+    """For rows that the baseline thins to so many labels; all others are integrated if asked."""
+    return quadrature(np.arange(SUBSAMPLING[0] + 1))
 
 
 def _degrees(needs: set[Need], lengths: Ints, top: Indices, cut_offs: Ints) -> Ints:

@@ -84,8 +84,15 @@ class Estimate:
 
     @property
     def plus_minus(self) -> str:
-        """Value and half the interval, as in `0.4210 ± 0.0191`."""
-        half = (self.interval[1] - self.interval[0]) / 2
+        """Value and half the interval, as in `0.4210 ± 0.0191`.
+
+        The value alone where it is further from the interval, which stays within the range of the
+        metric, than that is wide.
+        """
+        low, high = self.interval
+        if self.value < 2 * low - high or self.value > 2 * high - low:
+            return self._written(self.value)
+        half = (high - low) / 2
         return f"{self._written(self.value)} ± {self._written(half)}"
 
     @property
@@ -225,14 +232,18 @@ class Table:
         return len({each.estimator for each in self.estimates})
 
 
+SHOWN = 40
+"""Groups that are printed; all are in `to_dicts` and in files."""
+
+
 @dataclass(frozen=True)
 class Tables:
-    """Several tables of the same estimates: one per system compared, or per propensity model.
+    """Several tables of the same estimates: per system compared, propensity model, or group.
 
     Parameters
     ----------
     axis : str
-        What the keys are: "system" or "propensity".
+        What the keys are: "system", "propensity" or "group" (of rows or labels).
     tables : mapping of str to Table
     parameters : mapping of str to mapping, optional
         The parameters of the propensity models, such as {"γ = 2": {"γ": 2.0}}.
@@ -284,22 +295,48 @@ class Tables:
         return len(self.tables)
 
     def __str__(self) -> str:
-        """Readable text: estimates down, tables across, then the verdicts."""
-        return _text(self._grid(str), self.notes)
+        """Readable text: estimates down, tables across, then the verdicts; groups stand below.
+
+        Of many groups the first are shown.
+        """
+        shown = SHOWN + 1 if self.axis == "group" else None
+        return _text(self._grid(str)[:shown], [*self._left_out, *self.notes])
 
     @property
     def notes(self) -> list[str]:
         """What to be careful about, or who is better: one sentence for all that share it."""
+        if self.axis == "group":
+            return [*self._marks, *notes.across(self.to_dicts(), "group")]
         return [
             f"{key}: {group}"
             for key, table in self.tables.items()
             for group in notes.grouped(table.to_dicts())
         ]
 
+    @property
+    def _marks(self) -> list[str]:
+        """What marks of groups mean, and which groups are small."""
+        every = [each for table in self.tables.values() for each in table]
+        small = [key for key, table in self.tables.items()
+                 if any(each.details.get("small") for each in table)]  # fmt: skip
+        differs = any(each.details.get("differs") for each in every)
+        return [
+            *(["* differs from all others (false-discovery rate 5 %)"] if differs else []),
+            *([f"too few rows or observed labels to say much: {notes.some(small)}"]
+              if small else []),
+        ]  # fmt: skip
+
+    @property
+    def _left_out(self) -> list[str]:
+        more = len(self.tables) - SHOWN if self.axis == "group" else 0
+        return [f'and {more:,} more groups: `to("csv")` has all'] if more > 0 else []
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         header, *body = self._grid(str)
-        return html_table("estimates side by side", header, body, self.notes)
+        caption = "estimates by group" if self.axis == "group" else "estimates side by side"
+        shown = SHOWN if self.axis == "group" else None
+        return html_table(caption, header, body[:shown], [*self._left_out, *self.notes])
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
@@ -326,16 +363,38 @@ class Tables:
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {
             (each.metric, each.estimator, key): write(each)
+            + (" *" if each.details.get("differs") and self.axis == "group" else "")
             for key, table in self.tables.items()
             for each in table
         }
         names = list(dict.fromkeys((metric, estimator) for metric, estimator, _ in cells))
+        if self.axis == "group":
+            counts = {key: _counts(table) for key, table in self.tables.items()}
+            counted = list(dict.fromkeys(name for count in counts.values() for name in count))
+            if all(count.get("labels") == 1 for count in counts.values()):
+                counted.remove("labels")
+            return [
+                ["group", *counted, *(f"{metric} {estimator}" for metric, estimator in names)],
+                *(
+                    [key, *(f"{counts[key].get(name, 0):,}" for name in counted),
+                     *(cells.get((*name, key), "") for name in names)]
+                    for key in self.tables
+                ),
+            ]  # fmt: skip
         body = [[*name, *(cells.get((*name, key), "") for key in self.tables)] for name in names]
         return [["metric", "estimator", *self.tables], *body]
 
     @property
     def _number_columns(self) -> int:
-        return len(self.tables)
+        return len(self.tables) if self.axis != "group" else len(self._grid(str)[0]) - 1
+
+
+def _counts(table: Table) -> dict[str, int]:
+    """What a group is counted by: its rows, or its labels and how often they are observed."""
+    about = next(iter(table)).details
+    if "labels_in_group" in about:
+        return {"labels": about["labels_in_group"], "observed": about["observed"]}
+    return {"rows": about["rows"]} if "rows" in about else {}
 
 
 def _text(grid: list[list[str]], below: list[str]) -> str:

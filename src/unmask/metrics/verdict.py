@@ -47,7 +47,7 @@ class Level(StrEnum):
     @property
     def rank(self) -> int:
         """Position in the order, 0 for `measured`."""
-        return list(Level).index(self)
+        return _RANKS[self]
 
     def __lt__(self, other: str) -> bool:
         """Whether this level claims more."""
@@ -66,13 +66,16 @@ class Level(StrEnum):
         return self.rank >= Level(other).rank
 
 
+_RANKS = {level: rank for rank, level in enumerate(Level)}
+
+
 class Reason(StrEnum):
     """Why an estimate has its level; what the numbers in `Verdict.details` are about.
 
     Examples
     --------
     >>> from unmask import TopK, evaluate
-    >>> top, labels = TopK([[0]] * 100, [[1.0]] * 100), [[1, 0]] * 40 + [[0, 1]] * 60
+    >>> top, labels = TopK([[0]] * 500, [[1.0]] * 500), [[1, 0]] * 200 + [[0, 1]] * 300
     >>> evaluate(top, labels, metrics=["P@1"])["P@1", "vanilla"].verdict.reason
     <Reason.OBSERVED_LABELS: 'observed-labels'>
     """
@@ -93,6 +96,8 @@ class Reason(StrEnum):
     TOO_MANY_COUNTS = "too-many-counts"
     PROPENSITIES_TOO_LOW = "propensities-too-low"
     DEPENDENT_LABELS = "dependent-labels"
+    CLOSED = "closed"
+    """Labels of a hierarchy imply one another, so that those of a row are lost together."""
     DRAWS_REFUSED = "draws-refused"
     LEFT_OUT = "left-out"
     """Rows that lost all their labels are not in the file, and the estimator needs them."""
@@ -100,6 +105,8 @@ class Reason(StrEnum):
     """Something else in this run refutes the assumptions; `details["evidence"]` says what."""
     DISJOINT = "disjoint"
     """Another estimator of the same metric has an interval that does not meet this one."""
+    ROW_EFFORT = "row-effort"
+    """The mask model says that labels of a row are lost together; the estimator assumes not."""
     SCORE_SLOPE = "score-slope"
     """Labels are kept by their score, for which corrections of recall do not allow."""
     SPURIOUS = "spurious"
@@ -108,6 +115,8 @@ class Reason(StrEnum):
     """From judgements with known inclusion probabilities."""
     NOT_JUDGED = "not-judged"
     """The audit did not judge what the metric needs."""
+    LABELS_NOT_JUDGED = "labels-not-judged"
+    """A mean over labels was measured on some of them: the others are in no judged row."""
 
 
 class Advice(StrEnum):
@@ -123,6 +132,7 @@ class Advice(StrEnum):
     USE_DECONVOLVED = "use-deconvolved"
     RAISE_PROPENSITIES = "raise-propensities"
     SMALLER_K = "smaller-k"
+    OTHER_ESTIMATOR = "other-estimator"
     AUDIT = "audit"
     MORE_ROWS = "more-rows"
     LARGER_AUDIT = "larger-audit"
@@ -187,7 +197,8 @@ class Verdict:
     @property
     def condition(self) -> str:
         """What a conditional number is conditional on, in English; "" for other levels."""
-        conditional = self.level in (Level.CONDITIONAL, Level.WIDE)
+        audited = self.reason is Reason.AUDITED
+        conditional = self.level in (Level.CONDITIONAL, Level.WIDE) and not audited
         return _condition(self.details) if conditional else ""
 
     @property
@@ -223,6 +234,11 @@ class Verdict:
         }
 
 
+WIDE = 0.05
+"""The half-width beyond which a number is too wide to use, relative to the range of its metric: an
+error of that size misleads, so an interval has to exclude it (decision 14)."""
+WIDE_OF_VALUE = 0.1
+"""The same of a metric without a largest value, relative to the number itself."""
 MEASURED = Verdict(Level.MEASURED, Reason.OBSERVED_LABELS)
 CONDITIONAL = Verdict(Level.CONDITIONAL, Reason.STATED_PROPENSITIES)
 
@@ -273,7 +289,8 @@ def judge(
 
     Unusable: a handful of rows (at most 16, and fewer than one in 50) carry half of it, or the
     interval is as wide as the range of the metric or lies outside it. Wide: the interval's
-    half-width exceeds a tenth of that range or half of the value.
+    half-width exceeds a twentieth of that range (a tenth of the value where there is none) or half
+    of the value.
 
     Parameters
     ----------
@@ -316,7 +333,8 @@ def judge(
         return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, {"value": value})
     if not half < scale / 2 and at_most is not None:
         return Verdict(Level.UNUSABLE, Reason.AS_WIDE_AS_RANGE, advice, {"half_width": half})
-    if half > scale / 10 or half > abs(value) / 2 > 0:
+    limit = WIDE * at_most if at_most is not None else WIDE_OF_VALUE * scale
+    if half > limit or half > abs(value) / 2 > 0:
         if claimed.level > Level.WIDE:
             return replace(claimed, details={**claimed.details, "half_width": half})
         return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": half})
@@ -503,7 +521,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     ),
     Reason.TOO_MANY_COUNTS: lambda details: (
         f"{format_value(details['counts'])} different counts of observed labels are too many to "
-        f"deconvolve at k = {details['k']}"
+        f"deconvolve {'for sets of up to' if details.get('sets') else 'at k ='} {details['k']}"
     ),
     Reason.PROPENSITIES_TOO_LOW: lambda _: (
         "propensities are so low that label counts say nothing of the true ones (Σ 1/p of the "
@@ -513,6 +531,15 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         "labels of a row are kept or lost together (design effect "
         f"{format_value(details['design_effect'], '.1f')}), and corrections assume that they are "
         "not"
+    ),
+    Reason.LABELS_NOT_JUDGED: lambda details: (
+        f"measured on {format_value(details['labels_judged'])} of "
+        f"{format_value(details['labels_observed'])} labels: the others are in no judged row, "
+        "and rare labels are not like frequent ones"
+    ),
+    Reason.CLOSED: lambda _: (
+        "labels of a hierarchy imply one another: those of a row are kept or lost together, and "
+        "corrections assume that they are not"
     ),
     Reason.DRAWS_REFUSED: lambda details: (
         f"the data contradict {_percent(details['refused'])} of the propensities that the "
@@ -524,6 +551,10 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         "corrections row by row need them"
     ),
     Reason.REFUTED: lambda details: f"this run contradicts the assumptions: {details['evidence']}",
+    Reason.ROW_EFFORT: lambda _: (
+        "by the mask model labels of a row are kept or lost together, and corrections row by row "
+        "assume that they are not"
+    ),
     Reason.SCORE_SLOPE: lambda details: (
         "labels are kept by the model's score (slope "
         f"{format_value(details['slope'], '.2g')}), which makes corrected recall overshoot"
@@ -545,6 +576,7 @@ _ADVICE: dict[Advice, str] = {
     Advice.USE_DECONVOLVED: "use deconvolved",
     Advice.RAISE_PROPENSITIES: "raise them with {clip}",
     Advice.SMALLER_K: "use a smaller k, or another estimator",
+    Advice.OTHER_ESTIMATOR: "use another estimator",
     Advice.AUDIT: "audit some hundred rows",
     Advice.MORE_ROWS: "more rows narrow it",
     Advice.LARGER_AUDIT: "a larger audit narrows it",

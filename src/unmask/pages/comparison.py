@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unmask import report
-from unmask.metrics import Ranking
+from unmask.metrics import Level, Ranking, charts
 from unmask.pages.stored import DifferenceRow, EstimateRow, MoveRow
-from unmask.pages.verdicts import LEVELS, verdict_cell, verdict_list
+from unmask.pages.verdicts import LEVELS, verdict_cell, verdict_level, verdict_list
 
 
 def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()) -> report.Section:
@@ -39,13 +39,43 @@ def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()
         report.Column("p", ".2g"),
     ]  # fmt: skip
     text = report.Text("Differences to the first system, paired over rows; positive is better.")
-    parts: list[report.Part] = [text, report.Table(columns, body)]
+    parts: list[report.Part] = [text, *_difference_charts(rows), report.Table(columns, body)]
     for system in dict.fromkeys(row["system"] for row in rows):
         parts.append(verdict_list(row for row in rows if row["system"] == system))
-    for row in moves:
-        name = f"{row['system']}, {row['metric']} {row['estimator']}"
-        parts.append(report.Text(f"{name}: {row['text']}."))
+    if moves:
+        named = [f"{row['system']}, {row['metric']} {row['estimator']}" for row in moves]
+        words = [[name, row["text"]] for name, row in zip(named, moves, strict=True)]
+        title = "How far each difference moves"
+        parts.append(report.Table(["difference", "how far it moves"], words, title=title))
     return report.Section("Compared with the first system", parts)
+
+
+def _difference_charts(rows: list[DifferenceRow]) -> list[report.Chart]:
+    """One chart per system: the differences of every metric by estimator, beside no difference."""
+    drawn = []
+    for system in dict.fromkeys(row["system"] for row in rows):
+        by_estimator: dict[str, dict[str, report.Estimate]] = {}
+        for row in rows:
+            usable = verdict_level(row["verdict"]) < Level.UNUSABLE
+            cell = estimate_cell(row)
+            if row["system"] == system and usable and cell.low is not None:
+                by_estimator.setdefault(row["estimator"], {})[row["metric"]] = cell
+        series = [
+            report.Series(
+                estimator, list(cells), *([getattr(cell, name) for cell in cells.values()]
+                                          for name in ("value", "low", "high")),
+                style=charts.STYLES.get(estimator),
+            )
+            for estimator, cells in by_estimator.items()
+        ]  # fmt: skip
+        if series:
+            drawn.append(
+                report.Chart(
+                    "dots", series, title=f"{system}: differences to the first system",
+                    y="difference", rules=[report.Rule("no difference", 0.0)],
+                )
+            )  # fmt: skip
+    return drawn
 
 
 def ranking_section(ranking: Ranking) -> report.Section:
@@ -59,7 +89,7 @@ def ranking_section(ranking: Ranking) -> report.Section:
     -------
     Section
     """
-    charts = [
+    drawn = [
         report.Chart(
             "dots",
             [
@@ -92,12 +122,19 @@ def ranking_section(ranking: Ranking) -> report.Section:
     ]
     return report.Section(
         f"Does the order in {ranking.metric} survive other propensities?",
-        [report.Verdicts(verdicts), *charts, report.Table(columns, body)],
+        [report.Verdicts(verdicts), *drawn, report.Table(columns, body)],
     )
 
 
 def estimate_cell(row: EstimateRow) -> report.Estimate:
-    """A stored estimate as a cell; empty where the data refused it."""
-    if row["value"] is None or row["value"] != row["value"]:
+    """A stored estimate as a cell; empty where the data refused it.
+
+    A value that is further from its interval, which stays within the range of the metric, than that
+    is wide stands alone.
+    """
+    value, low, high = row["value"], row["low"], row["high"]
+    if value is None or value != value:
         return report.Estimate(None)
+    if low is not None and high is not None and not 2 * low - high <= value <= 2 * high - low:
+        return report.Estimate(value)
     return report.Estimate(row["value"], row["low"], row["high"])

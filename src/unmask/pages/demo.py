@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import report
-from unmask.metrics import Table, Tables, charts
+from unmask.metrics import Estimate, Table, Tables, charts
 from unmask.metrics.charts import STYLES
 from unmask.pages import label_figures
 from unmask.pages.verdicts import verdict_cell
@@ -76,39 +76,53 @@ class Demo:
 
 
 def summary(demo: Demo) -> list[str]:
-    """What happened, in six sentences."""
-    frequent, rare = demo.bands[0], demo.bands[-1]
+    """What happened, in three sentences: measuring, training, and when an audit is needed."""
     truth = demo.scores["unbiased"]["R@5", "vanilla"].value
     observed = demo.estimates["R@5", "vanilla"].value
     corrected = demo.estimates["R@5", "deconvolved"]
     return [
-        f"{demo.total.lost:.0%} of all labels were hidden: a label of the {frequent.name} is "
-        f"still seen in {1 - frequent.lost:.0%} of its rows, one of the {rare.name} in "
-        f"{1 - rare.lost:.0%}; {demo.empty_rows:,} training rows lost all their labels.",
-        "Nothing in the observed data marks the gaps: a model trained on them as they are finds "
-        f"{_percent(demo, 'vanilla')} of the true labels in its top five, one trained on complete "
-        f"labels {_percent(demo, 'complete')} (C = 1 for both).",
-        f"With the regularisation that suits it best (C = {demo.tuned_C:g}, chosen on the true "
-        f"labels in its favour) the former finds {_percent(demo, 'vanilla, tuned')}; training with "
-        f"unbiased weights finds {_percent(demo, 'unbiased')}: {demo.recovered('R@5'):.0%} of what "
-        "is still lost is back.",
-        f"Scored on hidden labels as if they were complete, that model has R@5 = {observed:.3f}; "
-        f"the truth is {truth:.3f}.",
-        f"The deconvolved estimate from the same hidden labels is {corrected.value:.3f}, "
-        f"95 % interval {corrected.interval[0]:.3f} to {corrected.interval[1]:.3f}.",
-        _audit_sentence(demo, truth),
+        f"{demo.total.lost:.0%} of all labels were hidden. The true R@5 of a model is {truth:.3f}; "
+        f"the recorded labels say {observed:.3f}, corrected for missing labels it is "
+        f"{_in_words(corrected)}.",
+        f"Trained on what is left, a model finds {_percent(demo, 'vanilla, tuned')} of the true "
+        f"labels in its top five, with unbiased weights {_percent(demo, 'unbiased')}, on complete "
+        f"labels {_percent(demo, 'complete')}.",
+        _audit_sentence(demo),
     ]
 
 
-def _audit_sentence(demo: Demo, truth: float) -> str:
+def _lost_text(demo: Demo) -> report.Text:
+    frequent, rare = demo.bands[0], demo.bands[-1]
+    return report.Text(
+        f"A label of the {frequent.name} is still seen in {1 - frequent.lost:.0%} of its rows, one "
+        f"of the {rare.name} in {1 - rare.lost:.0%}; {demo.empty_rows:,} training rows lost all "
+        "their labels. Nothing in the observed data marks the gaps."
+    )
+
+
+def _training_text(demo: Demo) -> report.Text:
+    return report.Text(
+        "Trained on the observed labels as they are, a model finds "
+        f"{_percent(demo, 'vanilla')} of the true labels in its top five, one trained on complete "
+        f"labels {_percent(demo, 'complete')} (C = 1 for both). With the regularisation that suits "
+        f"it best (C = {demo.tuned_C:g}, chosen on the true labels in its favour) the former finds "
+        f"{_percent(demo, 'vanilla, tuned')}; training with unbiased weights finds "
+        f"{_percent(demo, 'unbiased')}: {demo.recovered('R@5'):.0%} of what is still lost is back."
+    )
+
+
+def _audit_sentence(demo: Demo) -> str:
     measured, stated = (demo.audited["R@5", name] for name in ("measured", "deconvolved"))
     return (
-        "If rows differ in effort, so that labels of a row are kept or lost together, it is "
-        f"{stated.value:.3f}, {stated.interval[0]:.3f} to {stated.interval[1]:.3f}; "
-        f"{demo.judged} rows judged at random measure {measured.value:.3f}, "
-        f"{measured.interval[0]:.3f} to {measured.interval[1]:.3f} (truth {truth:.3f}), whatever "
-        "hid the labels."
+        "If rows differ in effort, so that labels of a row are kept or lost together, the "
+        f"correction says {_in_words(stated)}; {demo.judged} rows judged at random measure "
+        f"{_in_words(measured)}, whatever hid the labels."
     )
+
+
+def _in_words(estimate: Estimate) -> str:
+    low, high = estimate.interval
+    return f"{estimate.value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _percent(demo: Demo, model: str) -> str:
@@ -121,9 +135,12 @@ def page(demo: Demo) -> report.Page:
         "What missing labels do, and what can be done about it",
         summary=summary(demo),
         sections=[
-            report.Section("What is lost", [_bands_table(demo), _curves(demo)]),
+            report.Section("One model, five answers", [_answers(demo)]),
+            report.Section("What is lost", [_lost_text(demo), _bands_table(demo), _curves(demo)]),
             report.Section("How many labels rows have", [_counts(demo)]),
-            report.Section("Training", [_models_table(demo), _models_chart(demo)]),
+            report.Section(
+                "Training", [_training_text(demo), _models_table(demo), _models_chart(demo)]
+            ),
             report.Section("Evaluation without the truth", [_estimates_table(demo), _dots(demo)]),
             report.Section("If the propensities were wrong", [*_sensitivity(demo)]),
             report.Section(f"{demo.judged} judged rows", [*_audit(demo)]),
@@ -132,6 +149,31 @@ def page(demo: Demo) -> report.Page:
             ),
         ],
     )
+
+
+def _answers(demo: Demo) -> report.Chart:
+    """The R@5 of one model as it is said and as it is."""
+    said = {
+        "as recorded": demo.estimates["R@5", "vanilla"],
+        "corrected": demo.estimates["R@5", "deconvolved"],
+        "as recorded, uneven effort": demo.audited["R@5", "vanilla"],
+        "corrected, uneven effort": demo.audited["R@5", "deconvolved"],
+        f"{demo.judged} judged rows, uneven effort": demo.audited["R@5", "measured"],
+    }
+    truth = demo.scores["unbiased"]["R@5", "vanilla"].value
+    return report.Chart(
+        "dots",
+        [
+            report.Series(name, [name], [e.value], [e.interval[0]], [e.interval[1]],
+                          style=STYLES[e.estimator])
+            for name, e in said.items()
+        ],
+        y=report.Axis("R@5", low=0, high=1),
+        rules=[report.Rule("truth", truth, style=STYLES["truth"])],
+        title="R@5 of one model: what is said of it, and the truth",
+        caption="Uneven effort: the labels of a row are kept or lost together, which no correction "
+        "by labels alone can see.",
+    )  # fmt: skip
 
 
 def _bands_table(demo: Demo) -> report.Table:

@@ -9,7 +9,8 @@ from typing import cast
 from unmask import report
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
 from unmask.metrics.registry import split
-from unmask.pages import audit, comparison, label_figures, label_tables
+from unmask.metrics.run import Standing
+from unmask.pages import audit, comparison, label_figures, label_tables, slices
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
 from unmask.pages.verdicts import (
@@ -37,7 +38,8 @@ def summary(record: EvaluationRecord) -> list[str]:
     sentences = [
         sentence
         for kind, metric in _representatives(rows).items()
-        if (sentence := _face_value(kind, metric, cells, bare=not opening)) is not None
+        if compared is None
+        and (sentence := _face_value(kind, metric, cells, bare=not opening)) is not None
     ]
     unusable = [row for row in rows if is_unusable(row["verdict"])]
     if unusable:
@@ -46,13 +48,19 @@ def summary(record: EvaluationRecord) -> list[str]:
             f"{len(unusable)} of {len(rows)} estimates cannot be used ({some}"
             f"{' …' if len(unusable) > 4 else ''}); the verdicts say why."
         )
-    if labels := record.get("labels"):
+    labels = record.get("labels")
+    if labels and not _refuted(record):
         sentences.insert(
             0,
             f"{labels['entries']:,} labels are recorded in {labels['rows']:,} rows; by these "
             f"propensities that is {labels['seen']:.0%} of the true ones.",
         )
     return [*opening, *sentences]
+
+
+def _refuted(record: EvaluationRecord) -> bool:
+    """Whether the run refutes its propensities, so that nothing is to be said by them."""
+    return (record.get("run") or {}).get("standing") == Standing.REFUTED
 
 
 def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
@@ -92,7 +100,8 @@ def _face_value(
     value = f"{best['value']:.3f}, interval {best['low']:.3f} to {best['high']:.3f}"
     if best["estimator"] == "measured":
         return f"{metric} is {value}, measured by an audit; {head[0].lower()}{head[1:-2]}."
-    return f"{head}corrected for missing labels ({best['estimator']}) it is {value} ({verdict})."
+    condition = f" ({verdict})" if bare else ""  # a headline has said it
+    return f"{head}corrected for missing labels ({best['estimator']}) it is {value}{condition}."
 
 
 def sections(record: EvaluationRecord) -> list[report.Section]:
@@ -100,26 +109,86 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     rows = record["estimates"]
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     meanings = "\n\n".join(f"`{name}`: {meaning(name)}." for name in estimators)
+    glance = at_a_glance(rows)
     estimates: list[report.Part] = [
-        _estimates_table(rows), verdict_list(rows), charts.estimates(rows)
+        *([glance] if glance else []), _estimates_table(rows), verdict_list(rows),
+        charts.estimates(rows),
     ]  # fmt: skip
-    sections = [report.Section("Estimates", estimates)]
+    differences = record.get("differences")
+    moved = [row for row in record.get("moves", []) if row["system"]]
+    sections = [comparison.differences_section(differences, moved)] if differences else []
+    sections.append(report.Section("Estimates", estimates))
+    if groups := record.get("groups"):
+        sections.append(slices.groups_section(groups))
+    if curves := record.get("curves"):
+        sections.append(slices.curves_section(curves))
     if moves := [row for row in record.get("moves", []) if not row["system"]]:
         sections.append(_moves_section(moves))
     if audited := record.get("audit"):
         sections.append(audit.section(audited, record.get("stopping")))
     if sensitivity := record.get("sensitivity"):
         sections.append(_sensitivity_section(sensitivity))
-    if differences := record.get("differences"):
-        moved = [row for row in record.get("moves", []) if row["system"]]
-        sections.append(comparison.differences_section(differences, moved))
     for ranking in record.get("rankings", ()):
         sections.append(comparison.ranking_section(Ranking(**ranking)))
     if labels := record.get("labels"):
         sections.append(label_figures.section(labels))
     if named := record.get("per_label"):
-        sections.append(label_tables.section(named, record.get("places", 0)))
+        places = record.get("places", 0)
+        sections.append(label_tables.section(named, places, refuted=_refuted(record)))
+    if rankings := record.get("label_rankings"):
+        sections.append(label_tables.ranking_section(rankings))
     return [*sections, report.Section("What the estimators mean", [report.Text(meanings)])]
+
+
+def at_a_glance(rows: list[EstimateRow]) -> report.Chart | None:
+    """Every metric as recorded beside the best number that there is of it.
+
+    Parameters
+    ----------
+    rows : list of EstimateRow
+
+    Returns
+    -------
+    Chart or None
+        None where no metric has both.
+    """
+    recorded, best = {}, {}
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        own = {row["estimator"]: row for row in rows if row["metric"] == metric}
+        usable = [
+            own[name] for name in BEST_ESTIMATORS["R"]  # those that stay in the range come first
+            if name in own and verdict_level(own[name]["verdict"]) < Level.DOUBTFUL
+        ]  # fmt: skip
+        vanilla = own.get("vanilla")
+        if usable and vanilla is not None and vanilla["value"] is not None:
+            recorded[metric], best[metric] = vanilla, usable[0]
+    measured = {m: row for m, row in best.items() if row["estimator"] == "measured"}
+    corrected = {m: row for m, row in best.items() if row["estimator"] != "measured"}
+    series = [
+        _glance_series(name, chosen, charts.STYLES[estimator])
+        for name, estimator, chosen in (
+            ("as recorded", "vanilla", recorded),
+            ("corrected", "deconvolved", corrected),
+            ("measured", "measured", measured),
+        )
+        if chosen
+    ]
+    if not best:
+        return None
+    axis = charts.scale(row["value"] for row in [*recorded.values(), *best.values()])
+    return report.Chart(
+        "dots", series, title="As recorded, and what is claimed instead", y=axis,
+        rules=charts.most(axis),
+    )  # fmt: skip
+
+
+def _glance_series(
+    name: str, rows: Mapping[str, EstimateRow], style: report.Style
+) -> report.Series:
+    cells = [estimate_cell(row) for row in rows.values()]
+    ends = [[cell.value if end is None else end for cell in cells
+             for end in [getattr(cell, side)]] for side in ("low", "high")]  # fmt: skip
+    return report.Series(name, list(rows), [cell.value for cell in cells], *ends, style=style)
 
 
 def meaning(estimator: str) -> str:
@@ -164,10 +233,12 @@ def _moves_section(rows: list[MoveRow]) -> report.Section:
         "lower or higher than stated, hits and misses in opposite directions; and labels of a row "
         "may be kept or lost together."
     )
-    lines = "\n\n".join(f"{row['metric']} {row['estimator']}: {row['text']}." for row in rows)
-    return report.Section(
-        "How far the numbers move", [text, charts.moves(rows), report.Text(lines)]
+    words = report.Table(
+        ["number", "how far it moves"],
+        [[f"{row['metric']} {row['estimator']}", row["text"]] for row in rows],
+        title="How far each number moves",
     )
+    return report.Section("How far the numbers move", [text, charts.moves(rows), words])
 
 
 def _sensitivity_section(rows: list[SensitivityRow]) -> report.Section:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from unmask import __version__, _io, report
 from unmask._typing import Record
-from unmask.pages import diagnosis, evaluation
+from unmask.pages import diagnosis, evaluation, tuning
 from unmask.pages.stored import EvaluationRecord
 
 
@@ -37,7 +37,7 @@ class PageKind:
     --------
     >>> from unmask.pages import KINDS
     >>> sorted(KINDS), KINDS["diagnosis"].recognise(Path("empty.json"), {})
-    (['diagnosis', 'evaluation'], [])
+    (['diagnosis', 'evaluation', 'tuning'], [])
     """
 
     summary: Callable[[Any], list[str]]
@@ -264,5 +264,6 @@ KINDS: dict[str, PageKind] = {
         evaluation.summary, evaluation.sections, evaluation.recognise, title=evaluation.title
     ),
     "diagnosis": PageKind(diagnosis.summary, diagnosis.sections, diagnosis.recognise),
+    "tuning": PageKind(tuning.summary, tuning.sections, tuning.recognise),
 }
 """The kinds of record that the library stores; `unmask_studies.KINDS` has those of studies too."""

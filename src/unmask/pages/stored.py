@@ -82,6 +82,37 @@ class DifferenceRow(EstimateRow):
     details: DifferenceDetails
 
 
+class GroupDetails(TypedDict):
+    """What else is known of a group of rows."""
+
+    rows: int
+    small: bool
+    adjusted_p: float | None
+    differs: bool
+
+
+class GroupRow(EstimateRow):
+    """The same for a group of rows."""
+
+    group: str
+    details: GroupDetails
+
+
+class CurveRow(TypedDict):
+    """Precision, recall and F1 at one threshold, with the ends of their bands."""
+
+    threshold: float
+    precision: float
+    precision_low: float
+    precision_high: float
+    recall: float
+    recall_low: float
+    recall_high: float
+    f1: float
+    f1_low: float
+    f1_high: float
+
+
 class LabelFacts(TypedDict):
     """Labels in few numbers (`label_figures.label_facts`)."""
 
@@ -111,6 +142,20 @@ class LabelRow(TypedDict):
     precision_low: float | None
     precision_high: float | None
     train_rows: NotRequired[int]
+
+
+class LabelRankingRow(TypedDict):
+    """How one label ranks the rows: an entry of `LabelRankings.to_dicts`."""
+
+    label: str
+    rows: int
+    propensity: float
+    average_precision: float | None
+    average_precision_low: float | None
+    average_precision_high: float | None
+    AUC: float | None
+    AUC_low: float | None
+    AUC_high: float | None
 
 
 class ExpectedRow(TypedDict):
@@ -225,6 +270,9 @@ class EvaluationRecord(TypedDict):
     labels: NotRequired[LabelFacts]
     per_label: NotRequired[list[LabelRow]]
     places: NotRequired[int]
+    label_rankings: NotRequired[list[LabelRankingRow]]
+    groups: NotRequired[list[GroupRow]]
+    curves: NotRequired[Mapping[str, list[CurveRow]]]
     audit: NotRequired[AuditFacts]
     stopping: NotRequired[StoppingFacts]
 

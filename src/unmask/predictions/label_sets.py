@@ -70,20 +70,23 @@ class LabelSets:
         ids: Sequence[str] | None = None,
     ) -> None:
         """Bring lists and matrices to one form, and check it."""
-        known = None if names is None else tuple(names)
+        label_names = None if names is None else tuple(names)
         if _is_matrix(indicator):
             matrix = _validation.labels(indicator, name="predicted sets")
         else:
             rows = cast("Iterable[Iterable[int | str]]", indicator)
-            matrix, known = _of_lists([list(row) for row in rows], n_labels, known)
+            matrix, label_names = _of_lists([list(row) for row in rows], n_labels, label_names)
         if n_labels is not None and n_labels != matrix.shape[1]:
             raise ValueError(f"predicted sets have {matrix.shape[1]} labels, not {n_labels}.")
-        if known is not None and len(known) != matrix.shape[1]:
+        if label_names is not None and len(label_names) != matrix.shape[1]:
             raise ValueError(
-                f"{len(known)} names for {matrix.shape[1]} labels; give one for each label."
+                f"{len(label_names)} names for {matrix.shape[1]} labels; give one for each label."
             )
+        matrix = matrix.copy()
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
         object.__setattr__(self, "indicator", matrix)
-        object.__setattr__(self, "names", known)
+        object.__setattr__(self, "names", label_names)
         object.__setattr__(self, "ids", _row_ids(ids, matrix.shape[0]))
 
     @property
@@ -121,10 +124,11 @@ class LabelSets:
         >>> LabelSets([[2, 0], []], n_labels=3).as_top().labels
         array([[ 0, 2], [-1, -1]], dtype=int32)
         """
-        n, sizes = len(self), self.sizes
+        sets = _validation.labels(self.indicator, name="predicted sets")
+        n, sizes = sets.shape[0], np.diff(sets.indptr)
         labels = np.full((n, max(1, int(sizes.max(initial=0)))), -1, dtype=np.int32)
         is_used = np.arange(labels.shape[1]) < sizes[:, None]
-        labels[is_used] = self.indicator.indices
+        labels[is_used] = sets.indices
         scores = np.where(is_used, np.float32(0), np.float32(-np.inf))
         return TopK(labels, scores, self.ids, self.names)
 

@@ -11,7 +11,9 @@ has gets the curve, with the scatter of labels around it.
 
 Each k_j is binomial also where some rows lose more labels than others, but then the labels err
 together. If a row's sum varies D times as much as it should (the design effect), all logits get one
-common error of variance (D − 1) / Σ_j K_j p_j (1 − p_j), which makes up for it.
+common error of variance (D − 1) / Σ_j K_j p_j (1 − p_j), which makes up for it. Where the observed
+labels of all rows are at hand, they correct the level of all propensities, and that error is
+smaller (`level`).
 
 What was judged matters as much (`judged`): complete rows, a pool of pairs, or pairs with known
 probabilities. The rows to audit may be chosen by anything except the observed labels: picking rows
@@ -31,7 +33,7 @@ from scipy.stats import beta, chi2
 from unmask import _validation
 from unmask._settings import setting
 from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
-from unmask.data.judgements import Judgements
+from unmask.data.judgements import Design, Judgements
 from unmask.predictions import TopK
 from unmask.propensity import frequency_curve as curves
 from unmask.propensity import judged
@@ -39,6 +41,7 @@ from unmask.propensity.effort_estimate import estimate_effort
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit, Evidence
 from unmask.propensity.grouped import GroupedPropensities, fit_groups
+from unmask.propensity.level import Level, level_of, odds_shift
 from unmask.propensity.mask_model import MOST_SPURIOUS, MaskModel
 from unmask.propensity.score_slope import fit_slope, scores_of
 
@@ -50,6 +53,7 @@ class AuditOptions(TypedDict, total=False):
     """Choices that every kind of audit takes."""
 
     pool: TopK | LabelsLike | None
+    all_rows: LabelsLike | None
     counts: ArrayLike | None
     n: int | None
     curve: str
@@ -106,6 +110,7 @@ def audit(
     scores: TopK | ScoresLike | None = None,
     groups: ArrayLike | None = None,
     pool: TopK | LabelsLike | None = None,
+    all_rows: LabelsLike | None = None,
     counts: ArrayLike | None = None,
     n: int | None = None,
     curve: str = "jain",
@@ -139,6 +144,10 @@ def audit(
         What was judged, if not everything: predictions, or pairs chosen without looking at the
         observed labels. Observed and complete labels outside it are left out; a matrix to which
         the observed labels were added is refused.
+    all_rows : matrix of shape (n, L), optional
+        Observed labels of all rows, of which the audited ones are a random part: how many labels
+        they show corrects the level of all propensities (`level`). Judgements of a simple sample
+        bring them along.
     counts : array of shape (L,), optional
         Label counts of the observed *training* labels, of which the Jain model is a function. By
         default the curve runs over the counts of the complete labels of the audit, and its a and b
@@ -196,25 +205,74 @@ def audit(
     labels = _judged(observed, complete, pool)
     effect = design_effect(labels.kept, labels.true)
     kept, total = labels.counts()
-    estimate = from_counts(
+    posterior = fit_posterior(
         kept,
         total,
-        counts=total + 0.5 if counts is None else counts,
-        n=labels.true.shape[0] + 1 if n is None else n,
+        total + 0.5 if counts is None else counts,
+        labels.true.shape[0] + 1 if n is None else n,
         sampled=counts is None,
         effect=effect,
         curve=curve,
         confidence=confidence,
         seed=seed,
-        method="audit",
-        notes=_notes(labels.spurious, labels.observed, effect),
     )
+    posterior = _at_level(posterior, _level(labels, observed, complete, all_rows, pool))
+    notes = _notes(labels.spurious, labels.observed, effect)
+    estimate = _described(posterior, confidence, "audit", notes, effect)
     estimate = replace(estimate, rows=labels.true.shape[0])
     if groups is not None:
         return fit_groups(was_kept(labels.kept, labels.true), labels.true, groups, estimate)
     if scores is not None:
         return _with_slope(estimate, labels, scores)
     return estimate if mask == "independent" else _with_effort(estimate, labels)
+
+
+def _level(
+    labels: judged.JudgedLabels,
+    observed: LabelsLike,
+    complete: LabelsLike | Judgements,
+    all_rows: LabelsLike | None,
+    pool: TopK | LabelsLike | None,
+) -> Level | None:
+    """What all rows say of the level; None if they are not at hand, or say nothing."""
+    if isinstance(complete, Judgements):
+        if all_rows is not None:
+            raise ValueError("judgements go with the observed labels of all rows; leave all_rows.")
+        if complete.sample.design is not Design.SIMPLE:
+            return None
+        everywhere = _validation.labels(observed, name="observed")
+        shown = np.diff(everywhere.indptr)[complete.sample.rows]
+    elif all_rows is None:
+        return None
+    else:
+        everywhere = _validation.labels(all_rows, name="all_rows")
+        audited = _validation.labels(observed, name="observed")
+        if pool is not None:
+            raise ValueError("a pool says nothing of labels outside it; leave all_rows out.")
+        _refuse_other_rows(everywhere, audited)
+        shown = np.diff(audited.indptr)
+    kept, true = (np.diff(each.indptr).astype(np.float64) for each in (labels.kept, labels.true))
+    n = everywhere.shape[0]
+    return level_of(kept, true, shown.astype(np.float64), everywhere.nnz / max(n, 1), n)
+
+
+def _refuse_other_rows(everywhere: sp.csr_array, audited: sp.csr_array) -> None:
+    fewer = everywhere.shape[0] < audited.shape[0]
+    if fewer or everywhere.shape[1] != audited.shape[1]:
+        raise ValueError(
+            f"all_rows are the observed labels of all rows, the {audited.shape[0]} audited ones "
+            f"included, with {audited.shape[1]} labels; got shape {everywhere.shape}."
+        )
+
+
+def _at_level(posterior: Posterior, level: Level | None) -> Posterior:
+    """The posterior with all logits moved, and with the error that is then left in common."""
+    if level is None:
+        return posterior
+    values, _, _ = posterior.summary(0.95)
+    alone = 1 / max(float((posterior.of * values * (1 - values)).sum()), 1e-12)
+    shift, variance = odds_shift(level, posterior.of, np.clip(values, 1e-9, 1 - 1e-9))
+    return replace(posterior, offset=shift, common=float(np.sqrt(max(variance - alone, 0.0))))
 
 
 def _with_slope(
@@ -318,6 +376,12 @@ def from_counts(
         kept, of, counts, n, sampled=sampled, effect=effect, curve=curve, confidence=confidence,
         seed=seed,
     )  # fmt: skip
+    return _described(posterior, confidence, method, notes, effect)
+
+
+def _described(
+    posterior: Posterior, confidence: float, method: str, notes: tuple[str, ...], effect: float
+) -> PropensityEstimate:
     value, low, high = posterior.summary(confidence)
     return PropensityEstimate(
         value, low, high, confidence, method, posterior.of, posterior, posterior.curve,
@@ -397,6 +461,8 @@ class Posterior:
     sampled: bool
     common: float
     """Standard deviation of the error of all logits together."""
+    offset: float = 0.0
+    """What is added to all logits: what rows say that were not audited."""
 
     def betas(self, draw: Floats) -> tuple[Floats, Floats]:
         """The two parameters of the Beta distributions given (a, b, κ, C)."""
@@ -422,7 +488,7 @@ class Posterior:
 
     def shift(self, rng: np.random.Generator, size: int) -> Floats:
         """Factors for the odds of all labels."""
-        return np.exp(self.common * rng.standard_normal(size))
+        return np.exp(self.offset + self.common * rng.standard_normal(size))
 
     def summary(self, confidence: float) -> tuple[Floats, Floats, Floats]:
         """Mean and interval of p_j over all curves, from a Beta with the mixture's moments."""
@@ -437,7 +503,12 @@ class Posterior:
                 / (hit_count + miss_count + 1)
             )
         mean, square = mean / len(self.curve.draws), square / len(self.curve.draws)
-        variance = square - mean**2 + (self.common * mean * (1 - mean)) ** 2
+        variance = square - mean**2
+        if self.offset:
+            odds = np.exp(self.offset)
+            below = 1 - mean + odds * mean
+            mean, variance = odds * mean / below, variance * (odds / below**2) ** 2
+        variance += (self.common * mean * (1 - mean)) ** 2
         size = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-15) - 1, 1e-3)
         tails = [[(1 - confidence) / 2], [(1 + confidence) / 2]]
         low, high = beta.ppf(tails, mean * size, (1 - mean) * size)

@@ -91,9 +91,9 @@ class GroupedPropensities:
         """
         matrix = _validation.labels(labels)
         names, group = _groups(groups, matrix.shape[0])
-        known = np.array([self.of_group(name) for name in names])
+        by_group = np.array([self.of_group(name) for name in names])
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        chance = known[group[rows], matrix.indices]
+        chance = by_group[group[rows], matrix.indices]
         return sp.csr_array((chance, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 

@@ -76,11 +76,11 @@ def complete_rows(observed: LabelsLike, complete: LabelsLike) -> JudgedLabels:
     -------
     JudgedLabels
     """
-    seen = _validation.labels(observed, name="observed")
+    labels = _validation.labels(observed, name="observed")
     true = _validation.labels(complete, name="complete")
-    _validation.audited_pair(seen, true)
-    kept = sp.csr_array(seen.multiply(true))
-    return JudgedLabels(true, kept, np.ones(true.nnz), seen.nnz - kept.nnz, seen.nnz)
+    _validation.audited_pair(labels, true)
+    kept = sp.csr_array(labels.multiply(true))
+    return JudgedLabels(true, kept, np.ones(true.nnz), labels.nnz - kept.nnz, labels.nnz)
 
 
 def pooled_rows(
@@ -104,12 +104,12 @@ def pooled_rows(
     ValueError
         If the pool has another shape, or holds every observed label without being everything.
     """
-    seen = _validation.labels(observed, name="observed")
-    judged = _predicted(pool, seen.shape) if isinstance(pool, TopK) else _validation.labels(pool)
-    _validation.same_shape(judged, seen, "the pool", "observed")
-    inside = sp.csr_array(seen.multiply(judged))
-    whole = judged.nnz == seen.shape[0] * seen.shape[1]
-    if not isinstance(pool, TopK) and seen.nnz and inside.nnz == seen.nnz and not whole:
+    labels = _validation.labels(observed, name="observed")
+    judged = _predicted(pool, labels.shape) if isinstance(pool, TopK) else _validation.labels(pool)
+    _validation.same_shape(judged, labels, "the pool", "observed")
+    inside = sp.csr_array(labels.multiply(judged))
+    whole = judged.nnz == labels.shape[0] * labels.shape[1]
+    if not isinstance(pool, TopK) and labels.nnz and inside.nnz == labels.nnz and not whole:
         raise ValueError(
             "the pool holds every observed label, as if those had been added to it; propensities "
             "would come out too high. Give the pool without them, or the predictions (a TopK) "
@@ -137,13 +137,14 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     ValueError
         If pairs were drawn over all rows, which meet each label too seldom.
     """
-    seen, sample = _validation.labels(observed, name="observed"), judgements.sample
-    if seen.shape != sample.shape:
+    labels, sample = _validation.labels(observed, name="observed"), judgements.sample
+    if labels.shape != sample.shape:
         raise ValueError(
-            f"the judgements belong to labels of shape {sample.shape}; observed have {seen.shape}."
+            f"the judgements belong to labels of shape {sample.shape}; "
+            f"observed have {labels.shape}."
         )
     if sample.unit == "rows":
-        return complete_rows(seen[sample.rows], judgements.true_labels)
+        return complete_rows(labels[sample.rows], judgements.true_labels)
     if sample.within is None:
         raise ValueError(
             "pairs that are scattered over all rows meet each label too seldom to tell its "
@@ -153,20 +154,20 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     chosen = sample.within.chosen
     position = np.empty(sample.shape[0], dtype=np.int64)
     position[chosen] = np.arange(chosen.size)
-    shown = np.asarray(seen[sample.rows, sample.pair_labels]).ravel() > 0
+    shown = np.asarray(labels[sample.rows, sample.pair_labels]).ravel() > 0
     yes = judgements.answers == 1
     row, label = position[sample.rows[yes]], sample.pair_labels[yes]
     weight = 1 / sample.within.probability[yes]
-    wrong, known = int((shown & ~yes).sum()), int(shown.sum())
+    wrong, n_shown = int((shown & ~yes).sum()), int(shown.sum())
     if sample.observed_free:
-        free = seen[chosen].tocoo()
+        free = labels[chosen].tocoo()
         row, label = np.r_[row, free.row], np.r_[label, free.col]
         weight = np.r_[weight, np.ones(free.nnz)]
     shape = (chosen.size, sample.shape[1])
     true = sp.csr_array(sp.coo_array((weight, (row, label)), shape=shape))
     weights = true.data.copy()
     true = sp.csr_array((np.ones(true.nnz, np.float32), true.indices, true.indptr), shape=shape)
-    return JudgedLabels(true, sp.csr_array(seen[chosen].multiply(true)), weights, wrong, known)
+    return JudgedLabels(true, sp.csr_array(labels[chosen].multiply(true)), weights, wrong, n_shown)
 
 
 def _predicted(top: TopK, shape: tuple[int, int]) -> sp.csr_array:

@@ -313,20 +313,52 @@ def kinds_of(drawing: Drawing, name: str) -> frozenset[str]:
 
 
 def legend_names(drawing: Drawing) -> tuple[str, ...]:
-    """The names that need a legend: those of series and rules that the axes do not already show.
+    """The names that need a legend: of series and rules that nothing in the chart names already.
 
     >>> legend_names(Chart("dots", [Series("a", ["a"], [1.0]), Series("b", ["b"], [2.0])]))
+    ()
+    >>> legend_names(Chart("dots", [Series("a", ["x"], [1.0]), Series("b", ["x"], [2.0])]))
     ()
     >>> legend_names(Chart("lines", [Series("a", [0], [1.0]), Series("b", [0], [2.0])]))
     ('a', 'b')
     """
     names: dict[str, None] = {}
+    if direct_names(drawing):
+        return ()
     for chart in charts_of(drawing):
         if chart.kind != "heat":
-            series = (s.name for s in chart.series if not _is_its_own_category(chart, s))
-            names.update(dict.fromkeys([*series, *(rule.name for rule in chart.rules)]))
-    has_rules = any(chart.rules for chart in charts_of(drawing))
+            own = {s.name for s in chart.series if _is_its_own_category(chart, s)}
+            every = [*(s.name for s in chart.series), *(rule.name for rule in chart.rules)]
+            names.update(dict.fromkeys(name for name in every if name not in own))
+    has_rules = any(rule.name in names for chart in charts_of(drawing) for rule in chart.rules)
     return () if len(names) == 1 and not has_rules else tuple(names)
+
+
+DIRECT = 4
+"""So many names may stand beside their dots; more are easier to find in a legend."""
+
+
+def direct_names(drawing: Drawing) -> tuple[str, ...]:
+    """The names that are written beside the dots of the first row, so that no legend is needed.
+
+    That is where a chart of dots stands alone, without rules, and each of its few series has a dot
+    there, within the axis.
+
+    >>> direct_names(Chart("dots", [Series("a", ["x"], [1.0]), Series("b", ["x"], [2.0])]))
+    ('a', 'b')
+    >>> direct_names(Chart("dots", [Series("a", ["x"], [1.0]), Series("b", ["y"], [2.0])]))
+    ()
+    """
+    if isinstance(drawing, Panels) or drawing.kind != "dots" or drawing.rules:
+        return ()
+    first, axis = categories(drawing)[0], axes_of(drawing)[1]
+    firsts = [s.y[s.x.index(first)] if first in s.x else None for s in drawing.series]
+    low, high = (
+        -math.inf if axis.low is None else axis.low,
+        math.inf if axis.high is None else axis.high,
+    )
+    beside = all(y is not None and low <= y <= high for y in firsts)
+    return tuple(s.name for s in drawing.series) if beside and 1 < len(firsts) <= DIRECT else ()
 
 
 def _is_its_own_category(chart: Chart, series: Series) -> bool:

@@ -31,6 +31,7 @@ from unmask.report.charts import (
     axes_of,
     categories,
     charts_of,
+    direct_names,
     kinds_of,
     legend_names,
     numeric_x,
@@ -147,7 +148,9 @@ def panels_as_svg(drawing: Drawing, styles: Styles) -> list[str]:
         return [_saved(figure, "svg").decode() for figure in figures]
 
 
-def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
+def picture(
+    drawing: Drawing, styles: Styles, file_format: str, width: float | None = None
+) -> bytes:
     """The whole drawing with title and legend as one file.
 
     Parameters
@@ -156,6 +159,8 @@ def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
     styles : mapping of str to Style
         The style of every series and rule by name (`charts.styles_of`).
     file_format : "png" or "svg"
+    width : float, optional
+        Inches of a chart; by default by the number of columns.
 
     Returns
     -------
@@ -163,16 +168,18 @@ def picture(drawing: Drawing, styles: Styles, file_format: str) -> bytes:
         The contents of the file.
     """
     with _settings():
-        return _saved(figure_of(drawing, styles), file_format)
+        return _saved(figure_of(drawing, styles, width), file_format)
 
 
-def figure_of(drawing: Drawing, styles: Styles) -> Figure:
+def figure_of(drawing: Drawing, styles: Styles, width: float | None = None) -> Figure:
     """The whole drawing with title and legend as a matplotlib figure.
 
     Parameters
     ----------
     drawing : Chart or Panels
     styles : mapping of str to Style
+    width : float, optional
+        Inches of a chart; by default by the number of columns.
 
     Returns
     -------
@@ -182,9 +189,10 @@ def figure_of(drawing: Drawing, styles: Styles) -> Figure:
 
     charts, columns = charts_of(drawing), columns_of(drawing)
     rows = math.ceil(len(charts) / columns)
-    height = 0.25 * (columns > 1) + max(_height(chart, WIDTHS[columns]) for chart in charts)
+    inches = width or WIDTHS[columns]
+    height = 0.25 * (columns > 1) + max(_height(chart, inches) for chart in charts)
     with _settings():
-        figure = Figure((columns * WIDTHS[columns], rows * height + 0.7), layout="constrained")
+        figure = Figure((columns * inches, rows * height + 0.7), layout="constrained")
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
         axes = [cell.subplots() for cell in cells[: len(charts)]]
         _draw_all(drawing, axes, styles)
@@ -221,6 +229,8 @@ def _height(chart: Chart, width: float) -> float:
 def _draw_all(drawing: Drawing, axes: Sequence[Axes], styles: Styles) -> None:
     for ax, chart in zip(axes, charts_of(drawing), strict=True):
         DRAW[chart.kind](ax, chart, styles)
+        if direct_names(drawing):
+            _write_names(ax, chart)
     if isinstance(drawing, Panels):
         if drawing.share_x:
             _share_ends(axes, "x")
@@ -374,6 +384,25 @@ def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
         ax.axhline(border - 0.5, color=LINE, linewidth=0.6, zorder=0)
     _finish_axes(ax, chart, styles, horizontal=True)
     _add_arrows(ax, chart, groups, styles)
+
+
+def _write_names(ax: Axes, chart: Chart) -> None:
+    """Names beside the dots of the first row, on the side that has more room."""
+    left, right = ax.get_xlim()
+    for series, places, _ in _placed(chart, categories(chart)):
+        place = series.x.index(categories(chart)[0])
+        ends = [series.y[place], *(end[place] for end in (series.low, series.high) if end)]
+        low, high = min(_floats(ends)), max(_floats(ends))
+        room = right - high > low - left
+        ax.annotate(
+            _fit(ax, series.name, 0.3),
+            (min(high, right) if room else max(low, left), places[place]),
+            (7 if room else -7, 0),
+            textcoords="offset points",
+            ha="left" if room else "right",
+            va="center",
+            fontsize=8,
+        )
 
 
 def _placed(

@@ -47,7 +47,7 @@ def write(page: Page, path: PathLike) -> Path:
     return _write_bytes(path, html.render(page).encode())
 
 
-def save(part: Chart | Panels | Table, path: PathLike) -> Path:
+def save(part: Chart | Panels | Table, path: PathLike, *, width: float | None = None) -> Path:
     """Save a drawing or a table in the format that the suffix says.
 
     Parameters
@@ -55,6 +55,9 @@ def save(part: Chart | Panels | Table, path: PathLike) -> Path:
     part : Chart, Panels or Table
     path : str or path
         Ends in .csv, .json, .png or .svg; a table in .csv or .json.
+    width : float, optional
+        Inches of one chart in a picture, 3.4 for a phone; by default by how many stand side by
+        side.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def save(part: Chart | Panels | Table, path: PathLike) -> Path:
     if suffix not in formats:
         kind = type(part).__name__.lower()
         raise ValueError(f"a {kind} is saved as {', '.join(formats)}; got the file name {path}.")
-    return _write_bytes(path, formats[suffix](part))
+    return _write_bytes(path, formats[suffix](part, width))
 
 
 def figure(part: Drawing) -> Figure:
@@ -118,20 +121,20 @@ def _write_bytes(path: PathLike, contents: bytes) -> Path:
     return Path(path)
 
 
-def _csv(part: tables.Data) -> bytes:
+def _csv(part: tables.Data, _: float | None) -> bytes:
     return tables.as_csv(part).encode()
 
 
-def _json(part: tables.Data) -> bytes:
+def _json(part: tables.Data, _: float | None) -> bytes:
     return tables.as_json(part).encode()
 
 
-def _png(part: Drawing) -> bytes:
-    return drawing.picture(part, styles_of(part), "png")
+def _png(part: Drawing, width: float | None) -> bytes:
+    return drawing.picture(part, styles_of(part), "png", width)
 
 
-def _svg(part: Drawing) -> bytes:
-    picture = drawing.picture(part, styles_of(part), "svg").decode()
+def _svg(part: Drawing, width: float | None) -> bytes:
+    picture = drawing.picture(part, styles_of(part), "svg", width).decode()
     title = part.title or "Chart"
     return svg.standalone(picture, title=title, description=alt_text(part)).encode()
 

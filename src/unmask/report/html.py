@@ -178,7 +178,7 @@ def _sections(page: Page) -> Iterator[View]:
             number += 1
             views.append(VIEWS[type(part)](part, f"p{number}", styles))
         anchor = f"s{position}-{slug(section.title)}"
-        yield {"title": section.title, "anchor": anchor, "parts": views}
+        yield {"title": section.title, "anchor": anchor, "parts": views, "folded": section.folded}
 
 
 def slug(title: str) -> str:

@@ -1,13 +1,16 @@
 """A page as Markdown, for documentation: the text in one file, its drawings in a folder beside it.
 
-`results/recall.md` comes with `results/recall/1.svg` and `1.csv` for its first drawing, and so on.
+`results/recall.md` comes with `results/recall/1.svg` for its first drawing, and so on, and with
+`results/recall/numbers.zip`, which holds what they show as `1.csv` …
 Text from data is escaped, so that a name cannot become markup.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,10 +19,12 @@ from unmask.report.charts import Chart, Drawing, Panels
 from unmask.report.files import save
 from unmask.report.html import cell_view
 from unmask.report.page import LEVELS, Cell, Commands, Facts, Page, Table, Text, Verdicts
-from unmask.report.tables import markdown_of
+from unmask.report.tables import as_csv, markdown_of
 
-SUFFIXES = ("svg", "csv")
+PICTURES = ("svg",)
 """The files that are written for one drawing."""
+NUMBERS = "numbers.zip"
+"""The file that holds the numbers of all drawings."""
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|])")
 
@@ -50,7 +55,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     >>> import tempfile
     >>> path = write_markdown(Page("Study", ["It holds."]), tempfile.mkdtemp() + "/study.md")
     >>> path.read_text()
-    '# Study\\n\\n- It holds.\\n'
+    '# Study\\n\\nIt holds.\\n'
     """
     from unmask._io import atomic_write
 
@@ -63,23 +68,44 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
 
 
 def _save_drawings(page: Page, folder: Path) -> None:
-    for number, drawing in enumerate(page.drawings, start=1):
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix in SUFFIXES:
-            save(drawing, folder / f"{number}.{suffix}")
+    from unmask._io import atomic_write
+
+    if not page.drawings:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as numbers:
+        for number, drawing in enumerate(page.drawings, start=1):
+            for suffix in PICTURES:
+                save(drawing, folder / f"{number}.{suffix}")
+            # an entry without a date: the same numbers are the same file
+            numbers.writestr(_dateless(f"{number}.csv"), as_csv(drawing))
+    with atomic_write(folder / NUMBERS) as file:
+        file.write(packed.getvalue())
+
+
+def _dateless(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
 
 
 def _blocks(page: Page, folder: str) -> Iterator[str]:
     """Headings and parts, in order, each a block of lines."""
     yield f"# {_plain(page.title)}"
     if page.summary:
-        yield "\n".join(f"- {_prose(sentence)}" for sentence in page.summary)
+        yield "\n\n".join(_prose(sentence) for sentence in page.summary)
     number = 0
     for section in page.sections:
-        yield f"## {_plain(section.title)}"
+        title = _plain(section.title)
+        yield (
+            f'<details markdown="1"><summary>{title}</summary>' if section.folded else f"## {title}"
+        )
         for part in section.parts:
             number += isinstance(part, Chart | Panels)
             yield BLOCKS[type(part)](part, f"{folder}/{number}")
+        if section.folded:
+            yield "</details>"
     if page.footer:
         yield f"*{_plain(page.footer)}*"
 
@@ -128,11 +154,33 @@ def _cell(cell: Cell, spec: str = "") -> str:
 
 
 def _verdicts(part: Verdicts, _: str) -> str:
-    return "\n".join(
-        f"- {LEVELS[v.level]} **{_prose(v.words)}.** {_prose(' '.join((v.evidence, v.advice)))}"
-        .rstrip()
+    if any(v.effect for v in part.verdicts):
+        return _effects(part)
+    rows = [
+        [f"{LEVELS[v.level]} {_plain(v.badge or v.level)}", _prose(v.words),
+         _prose(" ".join((v.evidence, v.advice))).strip()]
         for v in part.verdicts
-    )  # fmt: skip
+    ]  # fmt: skip
+    return markdown_of([["", "claim", "what was measured"], *rows])
+
+
+def _effects(part: Verdicts) -> str:
+    """Claims with their outcome and effect; what else was measured, folded below."""
+    rows = [
+        [_prose(v.words), f"{LEVELS[v.level]} {_plain(v.badge or v.level)}",
+         _prose(v.effect or v.evidence)]
+        for v in part.verdicts
+    ]  # fmt: skip
+    details = [
+        f"- **{_prose(v.words)}**: {_prose(' '.join((v.evidence, v.advice))).strip()}"
+        for v in part.verdicts
+        if v.effect and (v.evidence or v.advice)
+    ]
+    blocks = [markdown_of([["claim", "outcome", "effect"], *rows])]
+    if details:
+        summary = '<details markdown="1"><summary>All numbers behind these claims</summary>'
+        blocks += [summary, "\n".join(details), "</details>"]
+    return "\n\n".join(blocks)
 
 
 def _commands(part: Commands, _: str) -> str:
@@ -141,11 +189,9 @@ def _commands(part: Commands, _: str) -> str:
 
 def _drawing(part: Drawing, file: str) -> str:
     picture = f"![{_plain(alt_text(part))}]({file}.svg)"
-    files = f"[numbers]({file}.csv)"
-    return "\n\n".join(
-        block for block in (_strong(part.title), picture, f"{_plain(part.caption)} {files}".strip())
-        if block
-    )  # fmt: skip
+    folder, _, number = file.rpartition("/")
+    files = f"[numbers]({folder}/{NUMBERS}) ({number}.csv)"
+    return "\n\n".join((picture, f"{_plain(part.caption)} {files}".strip()))  # with its title
 
 
 BLOCKS: dict[type, Callable[..., str]] = {

@@ -67,6 +67,8 @@ class Verdict:
     advice : str, default ""
     badge : str, default ""
         What stands in the coloured badge of a list; by default the level.
+    effect : str, default ""
+        What was measured, in a few words; the evidence is then folded.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Verdict:
     evidence: str = ""
     advice: str = ""
     badge: str = ""
+    effect: str = ""
 
     def __post_init__(self) -> None:
         """Refuse unknown levels and judgements without words."""
@@ -287,6 +290,8 @@ class Section:
     title : str
         Not empty.
     parts : sequence of Text, Facts, Table, Verdicts, Commands, Chart or Panels
+    folded : bool, default False
+        Whether it is closed until a reader opens it: details.
 
     Examples
     --------
@@ -296,6 +301,7 @@ class Section:
 
     title: str
     parts: Sequence[Part]
+    folded: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty heading and what is no part of a page."""

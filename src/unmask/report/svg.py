@@ -3,7 +3,8 @@
 matplotlib writes fixed colours, its own fonts, names (`id`) that repeat from chart to chart, a
 style sheet that would reach the whole page, and metadata. Here colours of the theme and the palette
 become CSS variables with the colour as fallback, text inherits the page's font, every name gets the
-chart's own prefix, styles that repeat are stated once, and the rest goes.
+chart's own prefix and a number, styles that repeat are stated once, coordinates are as short as
+they can be, and the rest goes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from unmask.report.styles import PALETTE, THEME
 
 _VARIABLES = {light: f"var(--{name}, {light})" for name, (light, _) in {**PALETTE, **THEME}.items()}
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
-_LONG = re.compile(r"-?\d+\.\d{3,}(?![\de])")
+_NUMBER = re.compile(r"-?\d+\.\d+(?![\de])")
 _ZOOM = 1.65  # CSS pixels per point: text of 8.5 points reads like the page's
 _UNUSED = {"metadata", "style"}
 _NO_ROTATION = ("rotate(0 ", "rotate(-0 ")
@@ -61,7 +62,9 @@ def variables(theme: int) -> str:
 def _root(drawn: str, prefix: str, title: str, description: str) -> ElementTree.Element:
     root = ElementTree.fromstring(drawn)  # noqa: S314 (our own drawing, made a moment ago)
     _tidy(root, prefix)
+    _number_names(root, prefix)
     _state_styles_once(root, prefix)
+    _state_classes_of_markers_once(root)
     names = {"title": f"{prefix}-title", "desc": f"{prefix}-desc"}
     for position, (tag, text) in enumerate((("title", title), ("desc", description))):
         element = ElementTree.Element(tag, {"id": names[tag]})
@@ -96,6 +99,28 @@ def _tidy(element: ElementTree.Element, prefix: str) -> None:
     for child in children:
         _tidy(child, prefix)
     element[:] = [part for child in children for part in _without_bare_groups(child)]
+
+
+def _number_names(root: ElementTree.Element, prefix: str) -> None:
+    """Names that others refer to, numbered in their order; matplotlib's are hashes."""
+    ids = [name for element in root.iter() if (name := element.get("id"))]
+    numbers = {name: f"{prefix}-n{number}" for number, name in enumerate(ids)}
+    for element in root.iter():
+        for key, before, after in (("id", "", ""), ("href", "#", ""), ("clip-path", "url(#", ")")):
+            name = element.get(key, "").removeprefix(before).removesuffix(after)
+            if name in numbers:
+                element.set(key, before + numbers[name] + after)
+
+
+def _state_classes_of_markers_once(root: ElementTree.Element) -> None:
+    """A group that holds nothing but markers of one class has that class itself."""
+    for group in root.iter("g"):
+        kinds = {(child.tag, child.get("class", "")) for child in group}
+        tag, name = kinds.pop() if len(kinds) == 1 else ("", "")
+        if tag == "use" and name and "class" not in group.attrib:
+            group.set("class", name)
+            for child in group:
+                del child.attrib["class"]
 
 
 def _state_styles_once(root: ElementTree.Element, prefix: str) -> None:
@@ -136,5 +161,25 @@ def _attribute(key: str, value: str, prefix: str) -> str:
         kept = "; ".join(entry for entry in entries if not entry.startswith("font-family"))
         value = _COLOR.sub(lambda match: _VARIABLES.get(match[0], match[0]), kept)
     elif key in ("d", "x", "y", "transform"):
-        value = _LONG.sub(lambda match: f"{float(match[0]):.2f}", " ".join(value.split()))
+        value = _path(value) if key == "d" else _rounded(value)
     return value.replace("url(#", f"url(#{prefix}-")
+
+
+def _path(commands: str) -> str:
+    """A path without what may be left out: spaces at letters, zeros, a letter that repeats."""
+    words, last = [], ""
+    for word in _rounded(commands).split():
+        if not (word == "L" == last):
+            words.append(word)
+        last = word if word.isalpha() else last
+    return re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(words))
+
+
+def _rounded(numbers: str) -> str:
+    """Numbers to a tenth of a point, below 10 (the outlines of markers) to a hundredth."""
+    short = _NUMBER.sub(lambda match: _short(float(match[0])), numbers)
+    return " ".join(short.split())
+
+
+def _short(x: float) -> str:
+    return f"{round(x, 2 if abs(x) < 10 else 1) + 0.0:g}"  # 0, not −0

@@ -1,14 +1,15 @@
-"""Ranking metrics in a torch loop: update with batches, compute over all of them and all ranks.
+"""Metrics in a torch loop: update with batches, compute over all of them and all ranks.
 
-The interface of a torchmetrics metric (`update`, `compute`, `reset`, and a call that updates and
-returns the value of the batch), without depending on that package. The state is an
+The classes are metrics of torchmetrics where that package is installed, so that Lightning logs them
+and a `MetricCollection` holds them; without it they have the same interface (`update`, `compute`,
+`reset`, and a call that updates and returns the value of the batch). The state is an
 `unmask.Evaluator`, whose sums are exact: what several ranks add up to is what one would compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,19 +18,110 @@ from torch import Tensor, distributed, nn
 
 from unmask._typing import PropensityLike
 from unmask.metrics import Evaluator, Table
+from unmask.metrics.inputs import Predictions
 from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.registry import split
-from unmask.predictions import TopK
-from unmask.torch.targets import label_index
+from unmask.predictions import LabelSets, TopK
+from unmask.torch.targets import Targets, label_index
+from unmask.torch.top import largest
+
+if TYPE_CHECKING:
+    _Base = nn.Module
+else:
+    try:
+        from torchmetrics import Metric as _Base
+    except ImportError:
+        _Base = nn.Module
+
+Value: TypeAlias = "Tensor | dict[str, Tensor]"
+"""One number where one metric by one estimator was asked for, else a dict of them by name."""
 
 
-class RankingMetrics(nn.Module):
+class _EvaluatorMetric(_Base):
+    """An evaluator that is fed with batches of logits; subclasses say what is predicted."""
+
+    is_differentiable = False
+    higher_is_better = None
+    full_state_update = False
+
+    def __init__(
+        self,
+        propensity: PropensityLike | None,
+        metrics: Sequence[str],
+        estimators: Sequence[str],
+        options: EvaluatorOptions,
+    ) -> None:
+        super().__init__()
+        self._metrics, self._estimators = list(metrics), list(estimators)
+        self._options = options
+        self._propensity = propensity
+        self._evaluator = self._empty()
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        if _Base is not nn.Module:
+            super().reset()  # type: ignore[misc]
+        self._evaluator = self._empty()
+
+    def update(self, logits: Tensor, targets: Targets) -> None:
+        """Take in the rows of a batch: logits (n, L), and targets as in `MissingLabelLoss`."""
+        self._evaluator.update(*self._rows(logits, targets))
+
+    def forward(self, logits: Tensor, targets: Targets) -> Value:
+        """Take in a batch and return the estimates of that batch alone."""
+        rows = self._rows(logits, targets)
+        self._evaluator.update(*rows)
+        value = _as_value(self._empty().update(*rows).compute())
+        # what torchmetrics keeps of a call
+        self._update_count, self._computed = getattr(self, "_update_count", 0) + 1, None
+        self._forward_cache = value
+        return value
+
+    def compute(self) -> Value:
+        """The estimates over all rows of all ranks, as tensors."""
+        return _as_value(self.table())
+
+    def table(self) -> Table:
+        """The estimates over all rows of all ranks, with intervals and verdicts."""
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return self._evaluator.compute()
+        states: list[Evaluator] = [self._evaluator] * distributed.get_world_size()
+        distributed.all_gather_object(states, self._evaluator)  # each rank's takes its place
+        merged = self._empty()
+        for state in states:
+            merged.merge(state)
+        return merged.compute()
+
+    def values(self) -> dict[str, float]:
+        """The estimates over all rows of all ranks, as `metric/estimator` → value."""
+        return _by_name(self.table())
+
+    def _empty(self) -> Evaluator:
+        return Evaluator(
+            self._propensity,
+            metrics=self._metrics,
+            estimators=self._estimators,
+            **self._options,
+        )
+
+    def _rows(self, logits: Tensor, targets: Targets) -> tuple[Predictions, sp.csr_array]:
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
+            raise ValueError("logits must be a tensor of real numbers, rows × labels.")
+        return self._predictions(logits.detach().float()), _labels(targets, logits.shape)
+
+    def _predictions(self, logits: Tensor) -> Predictions:
+        raise NotImplementedError
+
+
+class RankingMetrics(_EvaluatorMetric):
     """P@k, R@k, nDCG@k … of logits, estimated from incomplete targets.
 
     Targets are as in `MissingLabelLoss`. The top `k` logits are found on their own device, equal
     ones by smaller label; −inf is never predicted, NaN and +inf are refused. `compute` gathers over
-    the process group where there is one, and returns the table of estimates; `values` the same as
-    a flat dict of numbers for a logger.
+    the process group where there is one. It returns one number for one metric by one estimator,
+    which Lightning's `self.log` takes, and else a dict of them; `table` returns the table of
+    estimates with intervals and verdicts, `values` a dict of floats. A `torchmetrics.Metric` where
+    torchmetrics is installed.
 
     Parameters
     ----------
@@ -59,73 +151,109 @@ class RankingMetrics(nn.Module):
         **options: Unpack[EvaluatorOptions],
     ) -> None:
         """See the class."""
-        super().__init__()
-        self._metrics, self._estimators = list(metrics), list(estimators)
-        self._options = options
-        self._propensity = propensity
-        self.reset()
+        super().__init__(propensity, metrics, estimators, options)
         cut_offs = [split(name)[1] for name in metrics]
         numbers = [cut_off for cut_off in cut_offs if cut_off is not None]
         self._longest = max(numbers) if len(numbers) == len(cut_offs) else None
 
-    def reset(self) -> None:
-        """Forget all rows."""
-        self._state = self._empty()
-
-    def _empty(self) -> Evaluator:
-        return Evaluator(
-            self._propensity,
-            metrics=self._metrics,
-            estimators=self._estimators,
-            **self._options,
-        )
-
-    def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in the rows of a batch: logits (n, L), and targets as in `MissingLabelLoss`."""
-        self._state.update(self._top(logits), _labels(targets, logits.shape))
-
-    def forward(self, logits: Tensor, targets: Tensor) -> Table:
-        """Take in a batch and return the estimates of that batch alone."""
-        top, labels = self._top(logits), _labels(targets, logits.shape)
-        self._state.update(top, labels)
-        return self._empty().update(top, labels).compute()
-
-    def compute(self) -> Table:
-        """The estimates over all rows of all ranks."""
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return self._state.compute()
-        states: list[Evaluator] = [self._state] * distributed.get_world_size()
-        distributed.all_gather_object(states, self._state)  # every rank's state takes its place
-        merged = self._empty()
-        for state in states:
-            merged.merge(state)
-        return merged.compute()
-
-    def values(self) -> dict[str, float]:
-        """`compute` as `metric/estimator` → value."""
-        return {f"{each.metric}/{each.estimator}": each.value for each in self.compute()}
-
-    def _top(self, logits: Tensor) -> TopK:
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
-            raise ValueError("logits must be a tensor of real numbers, rows × labels.")
+    def _predictions(self, logits: Tensor) -> TopK:
         n_labels = logits.shape[1]
         k = n_labels if self._longest is None else min(self._longest, n_labels)
-        scores, labels = _best(logits.detach().float(), k)
+        scores, labels = largest(logits, k)
         labels = labels.where(scores != -torch.inf, -1)
         return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())
 
 
-def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of every row; where more are equal to the last of them, the smaller labels."""
-    best, labels = scores.topk(k, dim=1)
-    tied = ((scores >= best[:, -1:]).sum(1) > k).nonzero()[:, 0] if k else ()
-    if len(tied):
-        ordered = scores[tied].sort(dim=1, descending=True, stable=True)
-        best[tied], labels[tied] = ordered.values[:, :k], ordered.indices[:, :k]
-    return best, labels
+class SetMetrics(_EvaluatorMetric):
+    """Sample, micro and macro F1 … of the labels above a threshold, from incomplete targets.
+
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        Needed by all estimators but vanilla.
+    metrics : sequence of str
+        Such as "sample-F1" and "micro-R"; see the guide on sets.
+    estimators : sequence of str, default ("vanilla",)
+    threshold : float or (L,) floats, default 0.0
+        The logits from which on a label is predicted; 0 is a probability of one half.
+    **options : EvaluatorOptions
+        As in `unmask.Evaluator`.
+
+    Examples
+    --------
+    >>> metric = SetMetrics([0.5, 0.5], metrics=["micro-P"], estimators=["unbiased"])
+    >>> metric(torch.tensor([[2.0, -1.0], [1.0, 3.0]]), [[0], []])
+    tensor(0.6667, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        propensity: PropensityLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        threshold: float | Sequence[float] | Tensor = 0.0,
+        **options: Unpack[EvaluatorOptions],
+    ) -> None:
+        """See the class."""
+        super().__init__(propensity, metrics, estimators, options)
+        self._threshold = np.asarray(threshold, dtype=np.float64)
+
+    def _predictions(self, logits: Tensor) -> LabelSets:
+        return LabelSets.from_scores(logits.cpu().numpy(), self._threshold)
 
 
-def _labels(targets: Tensor, shape: tuple[int, ...]) -> sp.csr_array:
+class ScoreMetrics(_EvaluatorMetric):
+    """mAP, AUC, Brier, log-loss … of all scores, from incomplete targets.
+
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        Needed by all estimators but vanilla.
+    metrics : sequence of str
+        Such as "mAP" and "Brier".
+    estimators : sequence of str, default ("vanilla",)
+    probabilities : bool, default True
+        Whether the metrics read σ(logits); ranks are the same either way.
+    **options : EvaluatorOptions
+        As in `unmask.Evaluator`.
+
+    Examples
+    --------
+    >>> metric = ScoreMetrics(metrics=["Brier"])
+    >>> metric(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), [[0], []])
+    tensor(0.2500, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        propensity: PropensityLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        probabilities: bool = True,
+        **options: Unpack[EvaluatorOptions],
+    ) -> None:
+        """See the class."""
+        super().__init__(propensity, metrics, estimators, options)
+        self._probabilities = probabilities
+
+    def _predictions(self, logits: Tensor) -> Any:
+        return (logits.double().sigmoid() if self._probabilities else logits).cpu().numpy()
+
+
+def _by_name(table: Table) -> dict[str, float]:
+    return {f"{each.metric}/{each.estimator}": each.value for each in table}
+
+
+def _as_value(table: Table) -> Value:
+    values = {
+        name: torch.tensor(value, dtype=torch.float64) for name, value in _by_name(table).items()
+    }
+    return next(iter(values.values())) if len(values) == 1 else values
+
+
+def _labels(targets: Targets, shape: tuple[int, ...]) -> sp.csr_array:
     index = label_index(targets, shape).cpu().numpy()
     kept = index >= 0
     indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unmask import _validation, losses
+from unmask._kernels import batches, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
-from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
+from unmask._validation import is_tensor
 from unmask.losses import Loss, Observed, _loss
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.propensity.models import reciprocal
-from unmask.torch.targets import invalid_rows, label_index
+from unmask.torch import shortlist
+from unmask.torch.targets import (
+    Targets,
+    as_tensor,
+    cannot_stop,
+    invalid_rows,
+    is_transformed,
+    label_index,
+)
 from unmask.weights import CORRECTIONS, Weights, count_distribution, formulas
+from unmask.weights._arrays import Array
 from unmask.weights.formulas import Rectangle
 
 _USUAL = {"ova": "logistic", "pal": "softmax", "pairwise": "pairwise_logistic"}
 _OVER_BATCH = ("mean", "sum", "none")
+_CHUNK = 1 << 20  # logits that one thread takes at a time
+_FEW_LABELS = 256  # up to which a compiled graph may spend O(L²) on the exact normalised weights
 
 
 class MissingLabelLoss(nn.Module):
@@ -27,9 +41,15 @@ class MissingLabelLoss(nn.Module):
 
     The value of a row is Σ over its labels (or pairs) of the loss, weighted as in `unmask.weights`.
 
-    Targets are dense 0/1, a sparse COO or CSR tensor, or label numbers (n, m) filled up with −1. A
-    label that a row names twice, or that does not exist, is refused; inside a compiled graph, which
-    cannot stop, it makes the loss of its row NaN.
+    Targets are dense 0/1 (a tensor or an array), a sparse COO or CSR tensor, a scipy matrix, label
+    numbers (n, m) filled up with −1, or a list of lists of label numbers. A label that a row names
+    twice, or that does not exist, is refused; inside a compiled graph and under `torch.func`, which
+    cannot stop, it makes the loss of its row NaN. One compiled graph (`fullgraph=True`) takes label
+    numbers, and dense targets except for normalised unbiased and tempered losses of more than 256
+    labels; other targets make a break in it.
+
+    With `candidates` the logits are those of a shortlist, and no tensor has rows × L entries. See
+    `forward`.
 
     Logits of half precision are computed in float32. A logit of −inf ("never predict this") adds
     the limit of the loss, which is 0 for unobserved labels and all losses but the squared error;
@@ -71,7 +91,8 @@ class MissingLabelLoss(nn.Module):
     References
     ----------
     Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*
-    (2021).
+    (2021). Sampled softmax: Bengio & Senécal, *Adaptive importance sampling to accelerate training
+    of a neural probabilistic language model* (2008).
 
     Examples
     --------
@@ -79,6 +100,8 @@ class MissingLabelLoss(nn.Module):
     >>> logits = torch.zeros(2, 3, requires_grad=True)
     >>> loss(logits, torch.tensor([[0, 2], [1, -1]]))  # rows with labels {0, 2} and {1}
     tensor(2.3956, grad_fn=<_BatchLossBackward>)
+    >>> loss(logits[:, :2], [[0], [1]], candidates=torch.tensor([0, 1]))  # of two labels alone
+    tensor(1.1264, grad_fn=<_BatchLossBackward>)
     """
 
     inverse_propensity: Tensor
@@ -109,23 +132,49 @@ class MissingLabelLoss(nn.Module):
         refuse_for_weights(propensity, normalized=normalized)
         values = _validation.propensity(propensity)
         inverse = np.append(reciprocal(values), 0)
+        if correction == "tempered":  # once for all, label by label
+            inverse = formulas.tempered_inverse(inverse, np.sign(inverse), self.tau)
         self.register_buffer("inverse_propensity", torch.as_tensor(inverse))
         self.register_buffer("share", _share(correction, labels, values))
+        self._exact = {name: buffer.detach() for name, buffer in self.named_buffers()}
         if (values < 1).any():
             losses.warn_if_unbounded(self.loss, correction, normalized=normalized)
 
     def forward(
-        self, logits: Tensor, targets: Tensor | None = None, *, weights: Weights | None = None
+        self,
+        logits: Tensor,
+        targets: Targets | None = None,
+        *,
+        weights: Weights | None = None,
+        candidates: Tensor | Ints | None = None,
+        sampling: PropensityLike | Tensor | None = None,
     ) -> Tensor:
         """The loss of a batch.
 
+        With `candidates` and no `sampling` it is the loss of the labels listed; observed labels
+        that are not in the list take no part. With `sampling` it is an estimate of the loss over
+        all L labels, for which the observed labels of a row must be among its candidates:
+
+        - one-vs-all and pairwise losses: value and gradient are unbiased, with any correction,
+          plain or normalised. Their variance grows with 1/q.
+        - softmax: Σ_j eˢʲ is estimated without bias (the log-q correction); its logarithm, hence
+          the loss, is too low on average, by about Var / 2 of Σ̂/Σ, and right in the limit of many
+          candidates. The gradient is right in that limit, too, and not unbiased.
+
         Parameters
         ----------
-        logits : (n, L) tensor
-        targets : tensor, optional
-            Observed labels; see the class.
+        logits : (n, L) tensor, or (n, c) with candidates
+        targets : tensor, scipy matrix or lists, optional
+            Observed labels, numbered from 0 to L − 1 also with candidates; see the class.
         weights : Weights, optional
             Precomputed label weights of the batch's rows, instead of targets.
+        candidates : (c,) or (n, c) integers, tensor or array, optional
+            The labels that the columns of the logits stand for, for all rows or row by row; −1 for
+            none. A label that is listed twice counts twice, unless it is observed.
+        sampling : numbers in the shape of candidates, or (L,) by label, or one number, optional
+            The probability that a label is among the candidates; where it can be drawn more than
+            once, how often it is expected there. `samplers` returns it. No effect on observed
+            labels.
 
         Returns
         -------
@@ -135,60 +184,159 @@ class MissingLabelLoss(nn.Module):
         Raises
         ------
         ValueError
-            If shapes do not fit, or targets are not 0/1 or no label numbers.
+            If shapes do not fit, targets are not 0/1 or no label numbers, `sampling` is not above
+            0, or an observed label is not among sampled candidates.
+
+        Examples
+        --------
+        >>> loss = MissingLabelLoss([0.5, 0.8, 0.9, 0.9], correction="bound")
+        >>> logits = torch.zeros(1, 2)
+        >>> loss(logits, [[0]], candidates=torch.tensor([0, 3]), sampling=1 / 3)
+        tensor(4.1589)
+        >>> loss(torch.zeros(1, 4), [[0]])
+        tensor(4.1589)
         """
         _refuse_logits(logits)
-        observed = self._observe(logits, targets, weights)
         dtype = torch.promote_types(logits.dtype, torch.float32)
+        observed = self._observe(logits, targets, weights, short=candidates is not None)
+        if candidates is not None:
+            ids, q = self._candidates(candidates, sampling, logits.shape)
+            if is_compiled(self.loss, logits):
+                short: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
+                    logits.to(dtype), ids, q, observed.index, observed.pos, observed.cut,
+                    self.over_batch,
+                )  # fmt: skip
+                return short
+            observed = shortlist.place(observed, ids, tuple(logits.shape), q, dtype)
+        elif sampling is not None:
+            raise ValueError("sampling is about candidates: pass candidates= with it.")
+        if is_compiled(self.loss, logits):
+            whole: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
+                logits.to(dtype), observed.index, observed.pos, observed.cut, self.over_batch
+            )
+            return whole
         pos = observed.pos.to(dtype)
         cut = None if observed.cut is observed.pos else observed.cut.to(dtype)
         value: Tensor = _BatchLoss.apply(  # type: ignore[no-untyped-call]
-            logits.to(dtype), observed.index, pos, cut, self.loss, self.over_batch
-        )
+            logits.to(dtype), observed.index.clamp(min=0), pos, cut, observed.background, self.loss,
+            self.over_batch,
+        )  # fmt: skip
         return value
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MissingLabelLoss:
+        """Move to a device; the precision of propensities stays, whatever that of the model."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._restore()
+        self._exact = {name: buffer.detach() for name, buffer in self.named_buffers()}
+        return self
+
+    def _restore(self) -> None:
+        """Give buffers that were cast their precision back: by `half`, or by FSDP's buffer_dtype.
+
+        Whoever casts puts another storage into a buffer; `_exact` has kept the first one, without a
+        copy. FSDP casts once, before the first batch.
+        """
+        for name, exact in self._exact.items():
+            buffer = self.get_buffer(name)
+            if buffer.dtype is not exact.dtype:
+                buffer.data = exact.to(buffer.device)
 
     def extra_repr(self) -> str:
         """What `print(module)` shows."""
         kind = "normalised" if self.normalized else "plain"
         return f"{self.loss.name}, {self.loss.reduction}, {kind}, {self.correction}"
 
-    def _observe(self, logits: Tensor, targets: Tensor | None, weights: Weights | None) -> Observed:
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return len(self.inverse_propensity) - 1
+
+    def _observe(
+        self, logits: Tensor, targets: Targets | None, weights: Weights | None, *, short: bool
+    ) -> Observed:
+        """Label numbers, −1 where there is none, and their weights."""
         if (targets is None) == (weights is None):
             raise ValueError("give either targets or weights; got both or neither.")
         if weights is not None:
-            return _precomputed(weights, logits)
+            shape = (logits.shape[0], self.n_labels if short else logits.shape[1])
+            return _precomputed(weights, shape, logits.device)
         assert targets is not None  # noqa: S101 - checked above
-        n_labels = len(self.inverse_propensity) - 1
-        if logits.shape[1:] != (n_labels,):
+        if not short and logits.shape[1] != self.n_labels:
             raise ValueError(
-                f"logits of shape {tuple(logits.shape)} for {n_labels} propensities; "
-                "give logits of rows × labels and one propensity per label."
+                f"logits of shape {tuple(logits.shape)} for {self.n_labels} propensities; give "
+                "logits of rows × labels and one propensity per label, or say which labels the "
+                "columns are: candidates=."
             )
-        index = label_index(targets, logits.shape)
+        return self.observe(targets, logits.shape[0], logits.device)
+
+    def observe(self, targets: Targets, n_rows: int, device: torch.device) -> Observed:
+        """The observed labels of a batch and their weights, which is all that is known of labels.
+
+        Parameters
+        ----------
+        targets : as in `forward`
+        n_rows : int
+            The rows of the batch.
+        device : torch.device
+            Where the logits are.
+
+        Returns
+        -------
+        Observed
+            Label numbers (n, m), −1 where there is none, and float64 weights.
+
+        Raises
+        ------
+        ValueError
+            If targets are none.
+
+        Examples
+        --------
+        >>> loss = MissingLabelLoss([0.5, 0.25], correction="bound")
+        >>> loss.observe([[1], []], 2, torch.device("cpu")).pos
+        tensor([[7.],
+                [0.]], dtype=torch.float64)
+        """
+        if self.inverse_propensity.dtype is not torch.float64:
+            self._restore()
+        quadratic = self.normalized and self.correction in ("unbiased", "tempered")
+        by_column = not quadratic or self.n_labels <= _FEW_LABELS
+        index = label_index(targets, (n_rows, self.n_labels), by_column=by_column).to(device)
         invalid = None
-        if torch.compiler.is_compiling():
-            invalid = invalid_rows(index, n_labels)[:, None]
-            index = index.clamp(max=n_labels - 1)
-        inverse = self.inverse_propensity.take(index)  # −1 is the last entry, 0
-        pos, cut = self._weigh(inverse)
+        if cannot_stop():
+            invalid = invalid_rows(index, self.n_labels)[:, None]
+            index = index.clamp(max=self.n_labels - 1)
+        if invalid is None and index.device.type == "cpu":
+            # numpy computes the same formulas, and its calls cost less than those of torch
+            pair = self._weigh(self.inverse_propensity.numpy()[index.numpy()])
+            pos, cut = (torch.from_numpy(np.ascontiguousarray(each)) for each in pair)
+            return Observed(index, pos, pos if pair[0] is pair[1] else cut)
+        pos, cut = self._weigh(self.inverse_propensity[index])  # −1 is the last entry, 0
         if invalid is not None:
             marked = pos.masked_fill(invalid, torch.nan)
             pos, cut = marked, marked if cut is pos else cut
-        return Observed(index.clamp(min=0), pos, cut)
+        return Observed(index, pos, cut)
 
-    def _weigh(self, inverse: Tensor) -> tuple[Tensor, Tensor]:
-        entries = Rectangle(inverse, _rule)
-        if self.correction == "tempered":
-            tempered = formulas.tempered_inverse(inverse, entries.ones(), self.tau)
-            entries = Rectangle(tempered, _rule)
-        weights: tuple[Tensor, Tensor] = formulas.weigh(
+    def _candidates(
+        self, candidates: Tensor | Ints, sampling: PropensityLike | Tensor | None, shape: torch.Size
+    ) -> tuple[Tensor, Tensor | None]:
+        """Label numbers of the columns and their expected counts."""
+        if self.loss.keep is not None or self.loss.per_label:
+            raise ValueError(f"{self.loss.name} must see all labels; leave out candidates.")
+        ids = shortlist.candidate_numbers(as_tensor(candidates), tuple(shape), self.n_labels)
+        q = None if sampling is None else shortlist.expected_counts(sampling, ids, self.n_labels)
+        return ids, q
+
+    def _weigh(self, inverse: Array) -> tuple[Array, Array]:
+        layout = Rectangle if is_tensor(inverse) else _CompiledRectangle
+        entries = layout(inverse, _rule)
+        return formulas.weigh(
             self.correction,
             entries,
             normalized=self.normalized,
             reduction=self.loss.reduction,
-            share=self.share,
+            share=self.share if is_tensor(inverse) else self.share.numpy(),
         )
-        return weights
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -197,12 +345,25 @@ def _rule(count: int) -> tuple[Floats, Floats]:
     return gauss_legendre(count)
 
 
+class _CompiledRectangle(Rectangle):
+    """A rectangle of numpy numbers whose sums are compiled loops, for the sake of small batches."""
+
+    def counts(self) -> Array:
+        return batches.row_counts(self.inverse)
+
+    def one_plus_others(self) -> Array:
+        return batches.one_plus_others(self.inverse)
+
+    def shares(self) -> Array:
+        return batches.shares(self.inverse, *self.rule(max(1, (self.inverse.shape[1] + 1) // 2)))
+
+
 class Context(Protocol):
     """What forward leaves for backward."""
 
     loss: Loss
     over_batch: str
-    saved_tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
+    saved_tensors: tuple[Any, ...]
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors."""
@@ -212,33 +373,149 @@ class Context(Protocol):
 class _BatchLoss(torch.autograd.Function):
     """`losses` with its own gradient as backward: no intermediate of the logits' size is kept."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
-        ctx: Context,
         scores: Tensor,
         index: Tensor,
         pos: Tensor,
         cut: Tensor | None,
+        background: Tensor | None,
         loss: Loss,
         over_batch: str,
     ) -> Tensor:
         """`cut` is None where it equals `pos`."""
-        ctx.save_for_backward(scores, index, pos, cut)
-        ctx.loss, ctx.over_batch = loss, over_batch
-        rows: Tensor = _loss.rows(loss, scores, Observed(index, pos, pos if cut is None else cut))
+        observed = Observed(index, pos, pos if cut is None else cut, background)
+        rows: Tensor = _loss.rows(loss, scores, observed)
         if over_batch == "none":
             return rows
-        return rows.sum() / _divisor(over_batch, scores)
+        return rows.sum() / divisor(over_batch, scores)
+
+    @staticmethod
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:5])
+        ctx.loss, ctx.over_batch = inputs[5:]
 
     @staticmethod
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        scores, index, pos, cut = ctx.saved_tensors
-        observed = Observed(index, pos, pos if cut is None else cut)
+        scores, index, pos, cut, background = ctx.saved_tensors
+        observed = Observed(index, pos, pos if cut is None else cut, background)
         slope: Tensor = _loss.gradient(ctx.loss, scores, observed)
         by_row = (
-            grad[:, None] if ctx.over_batch == "none" else grad / _divisor(ctx.over_batch, scores)
+            grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, scores)
         )
-        return slope.mul_(by_row), None, None, None, None, None
+        scaled = slope * by_row if is_transformed() else slope.mul_(by_row)
+        return scaled, None, None, None, None, None, None
+
+
+def is_compiled(loss: Loss, logits: Tensor) -> bool:
+    """Whether compiled loops serve: for the logistic loss of float32 on the processor."""
+    return (
+        loss is losses.logistic
+        and logits.dtype is not torch.float64
+        and logits.device.type == "cpu"
+        and not cannot_stop()
+    )
+
+
+def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[Floats, Tensor]:
+    """The one-vs-all logistic loss of every row, (n,), and its slope, (n, L).
+
+    `index` is −1 where there is no label; weights are float64.
+    """
+    slope, rows = _room(scores)
+    logits = scores.detach().contiguous()
+    arrays = [each.numpy() for each in (logits, index, pos, cut)]
+    arrays += [rows, slope.numpy()]
+    _by_rows(scores, lambda part: batches.logistic(*(each[part] for each in arrays)))
+    return rows, slope
+
+
+class _CompiledLogistic(torch.autograd.Function):
+    """The one-vs-all logistic loss: value and gradient in one pass, forwards."""
+
+    @staticmethod
+    def forward(
+        ctx: Context, scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
+    ) -> Tensor:
+        rows, slope = logistic(scores, index, pos, cut)
+        return _kept(ctx, slope, rows, over_batch)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _scaled(ctx, grad), None, None, None, None
+
+
+class _CompiledShortlist(torch.autograd.Function):
+    """The same for the logits of candidates."""
+
+    @staticmethod
+    def forward(
+        ctx: Context,
+        scores: Tensor,
+        ids: Tensor,
+        q: Tensor | None,
+        index: Tensor,
+        pos: Tensor,
+        cut: Tensor,
+        over_batch: str,
+    ) -> Tensor:
+        slope, rows = _room(scores)
+        column = torch.empty_like(index)
+        weights = shortlist.candidate_weights(ids, q, scores.dtype)
+        lists, counts = (
+            each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
+        )
+        logits = scores.detach().contiguous()
+        arrays = [each.numpy() for each in (index, pos, cut, column)]
+        arrays += [rows, slope.numpy()]
+
+        def work(part: slice) -> None:
+            own = slice(None) if len(lists) == 1 else part
+            labels = (each[part] for each in arrays)
+            batches.shortlist(logits.numpy()[part], lists[own], counts[own], *labels)
+
+        _by_rows(scores, work)
+        if q is not None:
+            shortlist.refuse_missing(index, column >= 0)
+        return _kept(ctx, slope, rows, over_batch)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _scaled(ctx, grad), None, None, None, None, None, None
+
+
+def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
+    """`work` on all rows, some at a time where they are many, on as many threads as torch uses."""
+    n, width = scores.shape
+    if scores.numel() <= _CHUNK:
+        work(slice(0, n))
+        return
+    bounds = np.append(np.arange(0, n, max(1, _CHUNK // width)), n)
+    with using_threads(torch.get_num_threads()):
+        in_chunks(bounds, lambda start, stop: work(slice(start, stop)))
+
+
+def _room(scores: Tensor) -> tuple[Tensor, Floats]:
+    """For the slope of every logit and the loss of every row."""
+    return torch.empty_like(scores, memory_format=torch.contiguous_format), np.empty(len(scores))
+
+
+def _kept(ctx: Context, slope: Tensor, rows: Floats, over_batch: str) -> Tensor:
+    ctx.over_batch = over_batch
+    ctx.save_for_backward(slope)
+    if over_batch == "none":
+        return torch.from_numpy(rows.astype(np.float32))
+    return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
+
+
+def _scaled(ctx: Context, grad: Tensor) -> Tensor:
+    slope: Tensor = ctx.saved_tensors[0]
+    by_row = grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, slope)
+    return slope * by_row
 
 
 def _refuse_logits(logits: Tensor) -> None:
@@ -248,7 +525,8 @@ def _refuse_logits(logits: Tensor) -> None:
         raise ValueError(f"logits must be a dense tensor of real numbers, n × L; got {kind}.")
 
 
-def _divisor(over_batch: str, scores: Tensor) -> int:
+def divisor(over_batch: str, scores: Tensor) -> int:
+    """What the sum over rows is divided by."""
     return max(1, scores.shape[0]) if over_batch == "mean" else 1
 
 
@@ -267,7 +545,7 @@ def _choose(loss: Loss | str | None, reduction: str | None) -> Loss:
 def _refuse(loss: Loss, correction: str, normalized: bool, labels: LabelsLike | None) -> None:
     if loss.slope is None:
         raise ValueError(f"{loss.name} is for evaluation only; train with logistic or hinge.")
-    formulas.refuse_combination(correction, normalized, loss.reduction)
+    formulas.refuse_combination(correction, normalized, loss.reduction, of="MissingLabelLoss")
     if (correction == "empirical_bayes") != (labels is not None):
         raise ValueError(
             "empirical_bayes learns the distribution of label counts from the training labels: "
@@ -286,11 +564,16 @@ def _share(correction: str, labels: LabelsLike | None, propensity: Floats) -> Te
     return torch.as_tensor(np.interp(counts, occurring, fit.share[occurring]))
 
 
-def _precomputed(weights: Weights, logits: Tensor) -> Observed:
-    if weights.pos.shape != tuple(logits.shape):
+def _precomputed(weights: Weights, shape: tuple[int, int], device: torch.device) -> Observed:
+    if weights.pos.shape != shape:
         raise ValueError(
-            f"weights of shape {weights.pos.shape} for logits of shape {tuple(logits.shape)}; "
+            f"weights of shape {weights.pos.shape} for {shape[0]} rows and {shape[1]} labels; "
             "take the rows of the batch, weights[rows]."
         )
-    arrays = vars(losses.observed(weights)).values()
-    return Observed(*(torch.as_tensor(array, device=logits.device) for array in arrays))
+    dense = losses.observed(weights)
+    index, pos, cut = (
+        torch.as_tensor(array, device=device) for array in (dense.index, dense.pos, dense.cut)
+    )
+    return Observed(
+        index.where((pos != 0) | (cut != 0), -1), pos, pos if dense.cut is dense.pos else cut
+    )

@@ -1,50 +1,101 @@
 """Targets of any kind → the labels of each row as a rectangle (n, m), short rows filled with −1.
 
-Three kinds are understood: dense 0/1 of the logits' shape; sparse COO or CSR of that shape, with
-ones for observed labels; label numbers (n, m), distinct in a row, negative for no label. Integers
-of the logits' own shape are taken for 0/1.
+Four kinds are understood: dense 0/1 of the shape rows × labels; sparse of that shape (torch COO or
+CSR, any scipy matrix), with ones for observed labels; label numbers (n, m), distinct in a row,
+negative for no label; a list of lists of label numbers. Integers of the shape rows × labels are
+taken for 0/1, lists never.
 
 Nothing is taken on trust: torch checks the indices of sparse tensors only when asked to, and adds
 repeated entries up. Label numbers that repeat or do not exist are refused as well, except inside a
-compiled graph, which cannot stop: there `invalid_rows` marks their rows.
+compiled graph or a functional transform (`torch.func`), which cannot stop: there `invalid_rows`
+marks their rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from unmask import _validation
+from unmask._kernels import batches
+from unmask._typing import Array, Ints
 
+Targets: TypeAlias = Tensor | Array | sp.sparray | sp.spmatrix | Sequence[Sequence[int]]
+"""Observed labels, in any of the kinds that this module understands."""
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-def label_index(targets: Tensor, shape: tuple[int, ...]) -> Tensor:
+def label_index(targets: Targets, shape: tuple[int, ...], *, by_column: bool = True) -> Tensor:
     """(n, m) label numbers, −1 where a row has fewer than m labels.
+
+    A graph cannot know m of dense targets: there m = L and column j has j or −1, if `by_column`.
 
     >>> label_index(torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), (2, 3))
     tensor([[ 1,  2],
             [ 0, -1]])
+    >>> label_index([[2, 0], []], (2, 3))
+    tensor([[ 2,  0],
+            [-1, -1]])
     """
+    if isinstance(targets, list | tuple):
+        return _checked_numbers(_of_lists(targets, shape[0]), shape[1])
+    if _validation.is_sparse(targets):
+        return _of_scipy(targets, shape)
+    targets = as_tensor(targets)
     if not isinstance(targets, Tensor) or targets.is_complex() or targets.ndim != 2:
         raise ValueError(
-            "targets must be a tensor of rows × labels or rows × label numbers, not complex; got "
-            f"{_described(targets)}."
+            "targets must be a tensor of rows × labels or rows × label numbers, not complex, a "
+            f"scipy.sparse matrix or a list of lists of label numbers; got {_described(targets)}."
         )
-    same = tuple(targets.shape) == tuple(shape)
+    same = targets.shape == shape
     numbers = targets.layout is torch.strided and targets.dtype in _INTEGERS and not same
     if len(targets) != shape[0] or not (numbers or same):
-        raise ValueError(
-            f"targets of shape {tuple(targets.shape)} for logits of shape {tuple(shape)}; give 0/1 "
-            "of the same shape, or integer label numbers with one row for each row of the logits."
-        )
+        _refuse_shape(tuple(targets.shape), shape)
+    if not numbers and by_column and cannot_stop() and targets.layout is torch.strided:
+        columns = torch.arange(shape[1], device=targets.device)
+        return columns.where(targets == 1, -1).where((targets == 0) | (targets == 1), shape[1])
     if not numbers:
-        index: Tensor = _observed_index(targets)
+        usual = None if cannot_stop() else _of_usual(targets)
+        index: Tensor = _observed_index(targets) if usual is None else usual
         return index
-    index = targets.long().clamp(min=-1)
-    if not torch.compiler.is_compiling():
-        _refuse_numbers(index, shape[1])
-    return index
+    return _checked_numbers(targets.long().clamp(min=-1), shape[1])
+
+
+def row_count(targets: Targets) -> int:
+    """The number of rows that targets are about.
+
+    >>> row_count([[2, 0], []])
+    2
+    """
+    return len(targets) if isinstance(targets, Sequence) else targets.shape[0]
+
+
+def cannot_stop() -> bool:
+    """Whether values cannot be looked at: in a compiled graph, or under vmap or torch.func.grad."""
+    return torch.compiler.is_compiling() or is_transformed()
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func is active, under which tensors may hide a dimension."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def as_tensor(values: Any) -> Any:
+    """An array of numbers as a tensor that shares its memory; anything else as it is.
+
+    >>> as_tensor(np.array([[1, -1]]))
+    tensor([[ 1, -1]])
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        return values
+    return torch.as_tensor(values.astype(np.int64) if values.dtype.kind == "u" else values)
 
 
 def invalid_rows(index: Tensor, n_labels: int) -> Tensor:
@@ -58,10 +109,18 @@ def invalid_rows(index: Tensor, n_labels: int) -> Tensor:
     return again.any(1) | (index >= n_labels).any(1)
 
 
-def _refuse_numbers(index: Tensor, n_labels: int) -> None:
+def _checked_numbers(index: Tensor, n_labels: int) -> Tensor:
+    if cannot_stop():
+        return index
+    if index.device.type == "cpu" and batches.first_invalid_row(index.numpy(), n_labels) < 0:
+        return index
     bad = invalid_rows(index, n_labels)
-    if not bad.any():
-        return
+    if bad.any():
+        _refuse_numbers(index, bad, n_labels)
+    return index
+
+
+def _refuse_numbers(index: Tensor, bad: Tensor, n_labels: int) -> None:
     row = int(bad.nonzero()[0])
     largest = int(index[row].max())
     if largest >= n_labels:
@@ -73,6 +132,43 @@ def _refuse_numbers(index: Tensor, n_labels: int) -> None:
     raise ValueError(f"targets name label {label} twice in row {row}; keep one of them.")
 
 
+def _of_lists(rows: Sequence[Any], n_rows: int) -> Tensor:
+    if len(rows) != n_rows:
+        raise ValueError(
+            f"targets list the labels of {len(rows)} rows for {n_rows} rows of logits."
+        )
+    plain = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
+    for number, row in enumerate(plain):
+        if not isinstance(row, list | tuple | set | frozenset):
+            raise ValueError(
+                f"targets: row {number} is {_described(row)}; give a list of label numbers per row."
+            )
+    flat = list(chain.from_iterable(plain))
+    wrong = [each for each in flat if not isinstance(each, Integral) or isinstance(each, bool)]
+    if wrong:
+        raise ValueError(
+            f"targets: lists hold label numbers (integers); got {wrong[0]!r}. Give 0/1 as a "
+            "tensor or a scipy.sparse matrix."
+        )
+    counts = torch.tensor([len(row) for row in plain], dtype=torch.long)
+    return _rectangle(torch.tensor(flat, dtype=torch.long), counts).clamp(min=-1)
+
+
+def _of_scipy(targets: sp.sparray, shape: tuple[int, ...]) -> Tensor:
+    if targets.shape != tuple(shape):
+        _refuse_shape(targets.shape, shape)
+    labels = _validation.labels(targets, name="targets")
+    columns = torch.from_numpy(labels.indices.astype(np.int64))
+    return _rectangle(columns, torch.from_numpy(np.diff(labels.indptr).astype(np.int64)))
+
+
+def _refuse_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    raise ValueError(
+        f"targets of shape {tuple(shape)} for {expected[0]} rows and {expected[1]} labels; give "
+        "0/1 of rows × labels, or integer label numbers with one row for each row of the logits."
+    )
+
+
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _observed_index(targets: Tensor) -> Tensor:
     """The width m depends on the values, which no compiled graph can know."""
@@ -82,6 +178,55 @@ def _observed_index(targets: Tensor) -> Tensor:
     else:
         rows, columns, values = _in_order(*_entries(targets), tuple(targets.shape))
     return _rectangle(_as_observed(values, columns), torch.bincount(rows, minlength=len(targets)))
+
+
+def _of_usual(targets: Tensor) -> Tensor | None:
+    """The label numbers of ones in order, by a few calls of numpy; None for anything else.
+
+    What is None here is looked at again with more care, and refused with a reason.
+    """
+    if targets.device.type != "cpu" or targets.dtype is torch.bfloat16 or targets.is_neg():
+        return None
+    if targets.layout is torch.sparse_csr:
+        starts, columns = targets.crow_indices().numpy(), targets.col_indices().numpy()
+        return _of_ones(targets.values(), starts, columns, targets.shape[1])
+    if targets.layout is torch.sparse_coo and targets.is_coalesced() and not targets.dense_dim():
+        rows, columns = targets._indices().numpy()
+        if not _rising(rows, targets.shape[0]):
+            return None
+        starts = np.searchsorted(rows, np.arange(targets.shape[0] + 1))
+        return _of_ones(targets._values(), starts, columns, targets.shape[1])
+    if targets.layout is torch.strided and targets.is_contiguous():
+        values = targets.detach().numpy().ravel()
+        places = np.flatnonzero(values != 0)
+        rows, columns = np.divmod(places, max(1, targets.shape[1]))
+        starts = np.searchsorted(rows, np.arange(targets.shape[0] + 1))
+        return _of_ones(torch.from_numpy(values[places]), starts, columns, targets.shape[1])
+    return None
+
+
+def _rising(rows: Ints, n: int) -> bool:
+    """Whether entries are in order of their rows, of which there are n."""
+    if not rows.size:
+        return True
+    return bool(rows[0] >= 0 and rows[-1] < n and (rows[1:] >= rows[:-1]).all())
+
+
+def _of_ones(values: Tensor, starts: Ints, columns: Ints, n_labels: int) -> Tensor | None:
+    """The label numbers of a matrix of ones in compressed rows; None for anything else."""
+    if values.ndim != 1 or len(columns) != len(values):
+        return None
+    if not (values.detach().numpy() == 1).all():
+        return None
+    width = batches.widest(starts, columns, n_labels)
+    if width < 0:
+        return None
+    n = len(starts) - 1
+    if n * width == len(columns):  # all rows are of the same length
+        return torch.from_numpy(columns.astype(np.int64).reshape(n, width))
+    index = np.empty((n, width), dtype=np.int64)
+    batches.unpack(starts, columns, index)
+    return torch.from_numpy(index)
 
 
 def _entries(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

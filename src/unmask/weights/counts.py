@@ -132,6 +132,9 @@ def count_distribution(
     >>> fit = count_distribution(labels[:75], [0.5, 0.5])
     >>> fit.probability.round(2), fit.without_empty
     (array([0., 0., 1.]), True)
+
+    (The likelihood has its maximum at the border and is flat there: with a share ε of rows that had
+    one label it is ε²/2 lower, so that a tolerance of 1e-6 leaves up to 0.0014 of them.)
     """
     matrix = _validation.labels(labels)
     entries = stored_entries(matrix, propensity)

@@ -92,17 +92,21 @@ def weigh(
     return weight, weight
 
 
-def refuse_combination(correction: str, normalized: bool, reduction: str) -> None:
-    """A ValueError for empirical Bayes without, and pairwise losses with, normalisation."""
+def refuse_combination(
+    correction: str, normalized: bool, reduction: str, *, of: str = "linear.train"
+) -> None:
+    """A ValueError for empirical Bayes without, and pairwise losses with, normalisation.
+
+    `of` is whose argument the message names.
+    """
     if normalized and reduction == "pairwise":
         raise ValueError(
-            "pairwise losses have no normalised form; leave out "
-            f"{setting('normalized', of='linear.train')}."
+            f"pairwise losses have no normalised form; leave out {setting('normalized', of=of)}."
         )
     if correction == "empirical_bayes" and not normalized:
         raise ValueError(
             "empirical_bayes estimates the 1/N* of normalised losses and has no plain form; "
-            f"pass {setting('normalized', True, of='linear.train')}, or use `unbiased` for a plain "
+            f"pass {setting('normalized', True, of=of)}, or use `unbiased` for a plain "
             "loss."
         )
 
@@ -187,7 +191,7 @@ def _vanilla(entries: Entries, reduction: str) -> Pair:
 
 def _vanilla_normalized(entries: Entries, share: Array | None) -> Array:
     counts = entries.counts()
-    return entries.ones() / namespace(counts).clip(counts, 1, None)
+    return entries.ones() / (counts + (counts == 0))
 
 
 def _unbiased(entries: Entries, reduction: str) -> Pair:

@@ -15,6 +15,10 @@ from unmask_studies.training.protocol import PROBLEMS
 from unmask_studies.training.study import measure, units
 
 STUDY = Study("training", "every loss, reduction and correction on real text", units, measure, draw)
+SECOND = "truth/rcv1-topics-30k"
+"""The second text collection: news, and far denser features than package descriptions."""
+ON_SECOND = ("ova-bce", "pal-n-cce")
+"""The losses that lead on the first."""
 LOSSES = (*PROBLEMS, "related")
 """What `only` can choose from."""
 
@@ -34,4 +38,21 @@ def only(losses: list[str]) -> Study:
     return replace(STUDY, units=some)
 
 
-__all__ = ["LOSSES", "STUDY", "only"]
+def _second(size: str, seed: int, data: DataSets | None) -> list[Unit]:
+    """The converged runs of `ON_SECOND` on the second collection; tiny: of the first, planted."""
+    losses = ON_SECOND[:1] if size == "tiny" else ON_SECOND
+    some = [
+        unit
+        for unit in units(size, seed, None)
+        if unit["problem"] in losses and unit["optimizer"] == "converged"
+    ]
+    if data is None or size == "tiny":
+        return some
+    name = SECOND.rpartition("/")[2]
+    folder = data.path(name if name in data.names else SECOND)
+    return [{**unit, "folder": folder} for unit in some]
+
+
+ON_NEWS = Study("training-news", "the same on news: a stand-in for RCV1-2K", _second, measure, draw)
+
+__all__ = ["LOSSES", "ON_NEWS", "STUDY", "only"]

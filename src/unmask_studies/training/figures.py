@@ -13,12 +13,61 @@ SHOWN = ("clean", "vanilla", "unbiased", "pretrained", "bound", "empirical_bayes
          "halved")  # fmt: skip
 """Settings in figures, in the order of their legend."""
 
+FAMILIES = {"ova-bce": "one label at a time (OvA BCE)",
+            "pal-n-cce": "all labels at once (PAL-N CCE)"}  # fmt: skip
+"""The losses of the first picture: one per reduction."""
+NAMED = {
+    "clean": "complete labels",
+    "vanilla": "as they are",
+    "unbiased": "unbiased",
+    "bound": "bound",
+    "empirical_bayes": "empirical Bayes",
+    "halved": "halved",
+    "vanilla, ranked by probability / propensity": "ranked by P / p",
+}
+"""What the first picture calls the ways to train on what is left of the labels."""
+
 WHERE = {
     "observed labels, training rows": "train/seen/loss",
     "true labels, training rows": "train/true/loss",
     "true labels, test rows": "test/true/loss",
 }
 L2 = report.Axis("regularisation (l2)", log=True)
+
+
+def recovered(results: Results) -> report.Panels | None:
+    """True R@5 of every way to train, between labels as they are and complete labels."""
+    charts = [
+        _recovered_chart(results, problem, title)
+        for problem, title in FAMILIES.items()
+        if ("converged", problem, "clean") in results.paths
+    ]
+    return report.Panels(
+        charts,
+        share_x=True,
+        title="What training gets back of the recall",
+        caption="True R@5 on test rows, in percent: means and standard deviations over "
+        "repetitions; converged, each at the l2 that honest validation chooses. Dashed: training "
+        "on the labels as they are.",
+    ) if charts else None  # fmt: skip
+
+
+def _recovered_chart(results: Results, problem: str, title: str) -> report.Chart:
+    series, level = [], 0.0
+    for setting, name in NAMED.items():
+        path = ("converged", problem, setting)
+        if path in results.paths:
+            values = 100 * results.values(path, "recall", "test/true/R@5")
+            middle, spread = (float(each[0]) for each in over_repetitions(values[:, None]))
+            style = STYLES.get(_setting_name(setting))
+            ends = [middle - spread], [middle + spread]
+            series.append(report.Series(name, [name], [middle], *ends, style=style))
+            level = middle if setting == "vanilla" else level
+    lowest = min(s.low[0] or 0.0 for s in series)
+    return report.Chart(
+        "dots", series, title=title, y=report.Axis("true R@5, %", low=min(lowest, level) - 1),
+        rules=[report.Rule(NAMED["vanilla"], level, style=STYLES["vanilla"])] if level else [],
+    )  # fmt: skip
 
 
 def gaps(results: Results, problem: str, settings: tuple[str, ...]) -> report.Panels | None:

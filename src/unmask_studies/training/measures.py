@@ -1,8 +1,9 @@
-"""What is measured of a trained model: losses, P@k and R@k, on true and on observed labels.
+"""What is measured of a trained model: its losses, what it is chosen by, and what it achieves.
 
-On true labels the vanilla formulas are the truth. On observed labels every quantity comes as the
-vanilla and as the unbiased estimate (recall and normalised losses with their exact weights, so
-really unbiased), recall on validation rows also deconvolved. A row of the study is flat:
+Losses come on true labels and as unbiased estimates from observed ones (normalised losses with
+their exact weights, so really unbiased). A model is chosen by R@5 of validation rows, deconvolved
+or on true labels, and judged by P@k and R@k on the true labels of test rows, where the vanilla
+formulas are the truth. A row of the study is flat:
 
     test/true/R@5       valid/seen/R@5/deconvolved       train/seen/loss       …
 """
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import losses
-from unmask._typing import Bools, Floats
+from unmask._typing import Bools
 from unmask.losses import Observed
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
@@ -28,7 +29,8 @@ from unmask_studies.training.protocol import METRICS, PARTS, PROBLEMS, TOP, Tria
 if TYPE_CHECKING:
     from torch import Tensor
 
-RECALLS = METRICS[3:]
+CHOSEN_BY = "R@5"
+"""The metric of validation rows by which a model is chosen."""
 
 
 def judge(trial: Trial, problem: str, scores: dict[str, Tensor], ranking: dict[str, Tensor]) -> Row:
@@ -36,26 +38,19 @@ def judge(trial: Trial, problem: str, scores: dict[str, Tensor], ranking: dict[s
     row: Row = {}
     loss = losses.get(PROBLEMS[problem].loss)
     for part in PARTS:
-        of = trial.parts[part]
         for_true, for_observed = _observed(trial, problem, part)
         row[f"{part}/true/loss"] = adam.mean_loss(loss, scores[part], for_true)
         row[f"{part}/seen/loss"] = adam.mean_loss(loss, scores[part], for_observed)
-        top = TopK.from_scores(ranking[part].numpy(), TOP)
-        for each in evaluate(top, of.true, metrics=METRICS):
+    top = {part: TopK.from_scores(ranking[part].numpy(), TOP) for part in ("valid", "test")}
+    for part, metrics in (("valid", [CHOSEN_BY]), ("test", METRICS)):
+        for each in evaluate(top[part], trial.parts[part].true, metrics=metrics):
             row[f"{part}/true/{each.metric}"] = each.value
-        estimators = ["vanilla", "unbiased"]
-        for each in evaluate(
-            top, of.observed, trial.propensity, metrics=METRICS, estimators=estimators
-        ):
-            row[f"{part}/seen/{each.metric}/{each.estimator}"] = each.value
-        if part == "valid":
-            row |= _deconvolved(top, of.observed, trial.propensity)
+    table = evaluate(
+        top["valid"], trial.parts["valid"].observed, trial.propensity,
+        metrics=[CHOSEN_BY], estimators=["deconvolved"],
+    )  # fmt: skip
+    row[f"valid/seen/{CHOSEN_BY}/deconvolved"] = table[CHOSEN_BY, "deconvolved"].value
     return row
-
-
-def _deconvolved(top: TopK, observed: sp.csr_array, p: Floats) -> Row:
-    table = evaluate(top, observed, p, metrics=RECALLS, estimators=["deconvolved"])
-    return {f"valid/seen/{each.metric}/deconvolved": each.value for each in table}
 
 
 @lru_cache(maxsize=16)

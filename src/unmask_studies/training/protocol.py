@@ -164,7 +164,15 @@ class Trial:
 
 
 @lru_cache(maxsize=2)
-def trial(folder: Path | None, repetition: int, seed: int, n: int | None) -> Trial:
+def trial(
+    folder: Path | None,
+    repetition: int,
+    seed: int,
+    n: int | None,
+    labels: int = LABELS,
+    head: float = 2.0,
+    tail: float = 20.0,
+) -> Trial:
     """The data of one repetition: at most n training rows of a folder or, without one, planted.
 
     Repetitions differ in split and masks; every run of a repetition sees the same ones, so that
@@ -172,9 +180,9 @@ def trial(folder: Path | None, repetition: int, seed: int, n: int | None) -> Tri
     """
     rows = _rows(folder, seed, n)
     counts = np.bincount(rows.train_labels.indices, minlength=rows.train_labels.shape[1])
-    frequent = np.argsort(-counts, kind="stable")[:LABELS]
+    frequent = np.argsort(-counts, kind="stable")[:labels]
     true_labels, fresh = rows.train_labels[:, frequent], rows.test_labels[:, frequent]
-    p = propensity.inverse_linear(true_labels)
+    p = propensity.inverse_linear(true_labels, head=head, tail=tail)
     own = [seed, repetition]
     masks = [int(s) for s in np.random.default_rng([*own, 1]).integers(2**31, size=2)]
     order = np.random.default_rng([*own, 2]).permutation(true_labels.shape[0])[:n]

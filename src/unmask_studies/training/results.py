@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from unmask_studies.runs import Row, group_rows
 
@@ -138,6 +139,20 @@ def gain_text(gain: np.ndarray) -> str:
     spread = 100 * gain.std(ddof=1)
     positive = int((gain > 0).sum())
     return f"{100 * gain.mean():+.2f} ± {spread:.2f} points, positive in {positive} of {len(gain)}"
+
+
+def effect_text(gain: np.ndarray) -> str:
+    """The mean of paired differences of shares with its 95 % interval, by Student's t.
+
+    >>> effect_text(np.array([0.011, 0.009, -0.002]))
+    '+0.60 points (-1.14 to +2.34)'
+    """
+    points = 100 * gain
+    if len(gain) < 2:
+        return f"{points.mean():+.2f} points" if len(gain) else ""
+    half = float(stdtrit(len(gain) - 1, 0.975)) * points.std(ddof=1) / np.sqrt(len(gain))
+    middle = points.mean()
+    return f"{middle:+.2f} points ({middle - half:+.2f} to {middle + half:+.2f})"
 
 
 def mean(values: ArrayLike) -> float:

@@ -14,18 +14,21 @@ import numpy as np
 
 from unmask import report
 from unmask_studies.runs import Row, statement
-from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED, SETTINGS
+from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED
 from unmask_studies.training.results import (
     Path,
     Results,
     beyond_spread,
     collect,
+    effect_text,
     gain_text,
     mean,
     over_repetitions,
 )
 
 R5, P5 = "test/true/R@5", "test/true/P@5"
+OPTIMIZERS = {"adam": "Adam", "converged": "converged"}
+"""What claims call the optimisers."""
 ALIKE = 2.0
 """Percent points within which results are called roughly equal."""
 
@@ -47,6 +50,7 @@ def _unbiased_like_bound(results: Results) -> Iterable[report.Verdict]:
             bool(abs(gains[worst].mean()) <= ALIKE),
             f"largest difference of the six metrics {gains[worst].mean():+.2f} points ({worst}); "
             + _both(results, "ova-bce", "unbiased", "bound"),
+            f"{worst} {effect_text(gains[worst] / 100)}, the largest of six metrics",
         )
     ]
 
@@ -74,7 +78,7 @@ def _noise_needs_regularisation(results: Results) -> Iterable[report.Verdict]:
             ("vanilla", "clean", "The best l2 is larger under noise than on clean labels"),
             ("unbiased", "vanilla", "The best l2 is larger for unbiased than for vanilla training"),
         ):
-            yield _larger_l2(results, f"{claim} ({optimizer})", noisy, other, optimizer)
+            yield _larger_l2(results, f"{claim} ({OPTIMIZERS[optimizer]})", noisy, other, optimizer)
 
 
 def _larger_l2(
@@ -88,8 +92,10 @@ def _larger_l2(
         high, low = (best_l2(results, path) for path in paths)
         holds.append(high > low)
         compared.append(f"{PROBLEMS[problem].title} {high:.0e} against {low:.0e}")
+    if not holds:
+        return _untested(claim)
     evidence = "; ".join(compared) + " (smallest true test loss)"
-    return statement(claim, all(holds), evidence) if holds else _untested(claim)
+    return statement(claim, all(holds), evidence, f"in {sum(holds)} of {len(holds)} comparisons")
 
 
 def best_l2(results: Results, path: Path) -> float:
@@ -100,7 +106,7 @@ def best_l2(results: Results, path: Path) -> float:
 
 def _noise_gap_dominates(results: Results) -> Iterable[report.Verdict]:
     claim = "OvA BCE: the noise-pattern gap is much larger than the sample gap"
-    evidence, holds = [], []
+    evidence, holds, noise_gaps, sample_gaps = [], [], [], []
     for setting in ("vanilla", "unbiased", "bound"):
         path = ("adam", "ova-bce", setting)
         if path not in results.paths:
@@ -110,9 +116,18 @@ def _noise_gap_dominates(results: Results) -> Iterable[report.Verdict]:
             mean(results.over_l2(path, key)[1][:, best])
             for key in ("test/true/loss", "train/true/loss", "train/seen/loss")
         )
-        holds.append(pattern - observed > 2 * (test - pattern))
-        evidence.append(f"{setting}: noise {pattern - observed:.2f}, sample {test - pattern:.2f}")
-    yield statement(claim, all(holds), "; ".join(evidence)) if holds else _untested(claim)
+        noise, sample = pattern - observed, test - pattern
+        noise_gaps.append(noise)
+        sample_gaps.append(sample)
+        holds.append(noise > 2 * sample)
+        evidence.append(f"{setting}: noise {noise:.2f}, sample {sample:.2f}")
+    if not holds:
+        return [_untested(claim)]
+    effect = (
+        f"loss per row: noise {min(noise_gaps):.2f} to {max(noise_gaps):.2f}, "
+        f"sample {min(sample_gaps):.2f} to {max(sample_gaps):.2f}"
+    )
+    return [statement(claim, all(holds), "; ".join(evidence), effect)]
 
 
 def _normalised_recalls_better(results: Results) -> Iterable[report.Verdict]:
@@ -123,7 +138,7 @@ def _normalised_recalls_better(results: Results) -> Iterable[report.Verdict]:
         gain = results.gain(*pair, "loss", R5)
         evidence = f"R@5 {_gain_text(gain)}; converged, l2 by recall: "
         evidence += _gain_text(results.gain(*solved, "recall", R5))
-        yield statement(claim, beyond_spread(gain), evidence)
+        yield statement(claim, beyond_spread(gain), evidence, _effect("R@5", gain))
 
 
 def _better(
@@ -133,7 +148,13 @@ def _better(
     holds = beyond_spread(gain)
     if holds is not None:
         holds = holds and bool(100 * gain.mean() >= at_least)
-    return statement(claim, holds, _both(results, problem, better, worse))
+    effect = _effect(f"{better} − {worse}: R@5", gain)
+    return statement(claim, holds, _both(results, problem, better, worse), effect)
+
+
+def _effect(metric: str, gain: np.ndarray) -> str:
+    """The paired difference with its interval, if there is one."""
+    return f"{metric} {effect_text(gain)}" if len(gain) else ""
 
 
 def _both(results: Results, problem: str, better: str, worse: str) -> str:
@@ -185,18 +206,21 @@ def local_minima(results: Results, rows: list[Row]) -> list[report.Verdict]:
             "the objective is convex in every repetition, and the solver reaches "
             f"objectives within {spread:.1e} of each other (relative) from zero and from the "
             "vanilla optimum, wherever it converges from both",
+            f"two starts end within {spread:.1e} of each other",
         ),
         statement(
             "OvA-N BCE: with a bias outside the penalty the unbiased objective has no minimum",
             min(runaway) > 0,
             f"the bias alone drives {min(runaway)} to {max(runaway)} of 100 labels to minus "
             "infinity",
+            f"{min(runaway)} to {max(runaway)} of 100 labels run away",
         ),
         statement(
             "OvA-N BCE: Adam does not reach the minimum of its objective",
             None if np.isnan(missed) else missed > 0,
             f"its objective is above the converged one, which also penalises the bias, by "
             f"{missed:.3g} in the median",
+            "" if np.isnan(missed) else f"{missed:.3g} above it in the median",
         ),
     ]
 
@@ -215,25 +239,6 @@ def _missed_by_adam(results: Results) -> float:
     shared = results.shared(first, second, "objective")
     missed = [a - b for pairs in shared.values() for a, b in pairs]
     return float(np.median(missed)) if missed else float("nan")
-
-
-def in_short(results: Results) -> str:
-    """True test R@3 and R@5 of the main settings, by the converged solver."""
-    parts = []
-    for problem in ("pal-n-cce", "ova-n-bce", "pal-cce", "ova-bce"):
-        values = []
-        for setting in results.settings("converged", problem):
-            if setting in SETTINGS:
-                r3, r5 = (
-                    100 * mean(results.values(("converged", problem, setting), "recall", key))
-                    for key in ("test/true/R@3", R5)
-                )
-                values.append(f"{setting.replace('_', ' ')} {r3:.1f} / {r5:.1f}")
-        if values:
-            parts.append(f"{PROBLEMS[problem].title}: {', '.join(values)}.")
-    if not parts:
-        return ""
-    return "True test R@3 / R@5 in percent, converged, l2 by deconvolved R@5. " + " ".join(parts)
 
 
 def ours(results: Results) -> list[report.Verdict]:
@@ -255,16 +260,25 @@ def _beats(
     results: Results, problem: str, better: str, others: tuple[str, ...], k: int
 ) -> report.Verdict:
     key = f"test/true/R@{k}"
-    holds, gains = [], []
+    holds, gains, texts = [], {}, []
     for other in others:
         # where the solver cannot vouch for a minimum, Adam stands in for both
         optimizer = "converged" if ("converged", problem, other) in results.paths else "adam"
         pair = (optimizer, problem, better), (optimizer, problem, other)
         gain = results.gain(*pair, "recall", key)
         holds.append(beyond_spread(gain))
-        gains.append(f"{other} ({optimizer}) {_gain_text(gain)}")
-    claim = f"{PROBLEMS[problem].title}: {better} beats {', '.join(others)} in R@{k}"
+        gains[other] = gain
+        texts.append(f"{other} ({optimizer}) {_gain_text(gain)}")
+    claim = _named(f"{PROBLEMS[problem].title}: {better} beats {', '.join(others)} in R@{k}")
     verdict = None if None in holds else all(holds)
     value = mean(results.values(("converged", problem, better), "recall", key))
-    evidence = f"R@{k} {100 * value:.1f}; over {'; over '.join(gains)}".replace("_", " ")
-    return statement(claim.replace("_", " "), verdict, evidence)
+    evidence = f"R@{k} {100 * value:.1f}; over {'; over '.join(texts)}"
+    run = {other: gain for other, gain in gains.items() if len(gain)}
+    rival = min(run, key=lambda other: float(run[other].mean()), default="")
+    effect = f"{_effect(f'R@{k}', run[rival])} over {rival}, the closest" if rival else ""
+    return statement(claim, verdict, _named(evidence), _named(effect))
+
+
+def _named(text: str) -> str:
+    """Names of settings as people write them."""
+    return text.replace("empirical_bayes", "empirical Bayes")

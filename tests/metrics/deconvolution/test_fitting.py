@@ -169,12 +169,12 @@ def test_a_refusal_tells_the_variance_and_what_it_would_be() -> None:
 
 @pytest.mark.parametrize(
     ("empty", "hits", "wide"),
-    [(50, 50, False), (47, 47, True), (833, 17, False), (686, 14, True), (600, 600, False)],
+    [(192, 192, False), (190, 190, True), (833, 17, False), (686, 14, True), (600, 600, False)],
 )
-def test_an_estimate_is_wide_beyond_a_fifth_or_its_own_value(
+def test_an_estimate_is_wide_beyond_a_tenth_or_its_own_value(
     empty: int, hits: int, wide: bool
 ) -> None:
-    """p = 1: a binomial share. Its 95 % interval is 0.195 wide at 50 of 100, 0.201 at 47 of 94."""
+    """p = 1: a binomial share. Its interval is 0.0998 wide at 192 of 384, 0.1004 at 190 of 380."""
     n, share = empty + hits, hits / (empty + hits)
     ends = intervals.wilson(share, n, intervals.t_quantile(0.95, n))
     half = (ends[1] - ends[0]) / 2

@@ -32,7 +32,7 @@ def test_hits_earn_the_metric_together(k: int) -> None:
             if metric.at_place is None:
                 assert s * worth == pytest.approx(defined[name])
             else:
-                placed = [float(metric.at_place(r, true, k)[0]) for r in range(s)]
+                placed = [float(metric.at_place(r, one, true - one, k)[0]) for r in range(s)]
                 assert sum(placed) == pytest.approx(defined[name])
                 assert worth == placed[0]  # what ignores the place takes every one for the first
 
@@ -40,7 +40,8 @@ def test_hits_earn_the_metric_together(k: int) -> None:
 def test_late_places_earn_nothing_where_few_labels_are_true() -> None:
     at_place = METRICS["R-precision"].at_place
     assert at_place is not None
-    assert [float(at_place(r, np.array([2.0]), 4)[0]) for r in range(4)] == [0.5, 0.5, 0, 0]
+    one = np.ones(1)
+    assert [float(at_place(r, one, one, 4)[0]) for r in range(4)] == [0.5, 0.5, 0, 0]
 
 
 def test_rows_without_true_labels_earn_a_finite_nothing() -> None:
@@ -48,7 +49,7 @@ def test_rows_without_true_labels_earn_a_finite_nothing() -> None:
     for metric in METRICS.values():
         assert np.isfinite(metric.hit_value(none, none, 3)).all()
         if metric.at_place is not None:
-            assert np.isfinite(metric.at_place(0, none, 3)).all()
+            assert np.isfinite(metric.at_place(0, none, none, 3)).all()
 
 
 @pytest.mark.parametrize("empty", [True, False])

@@ -8,13 +8,14 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import kurtosis, t
 
 from unmask import audit, compare, data, evaluate
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics import contributions
 from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
 from unmask.metrics.measured.control import RowSample, controlled, variance
-from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.estimating import largest_spread, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.predictions import TopK
 
@@ -408,3 +409,71 @@ def test_the_variance_of_a_simple_sample_without_covariates_is_the_textbook_form
     made = controlled(sample, None, (0, 1))
     expected = (1 - 0.4) * (39 * values.var(ddof=1) + 0.25) / 40 / 40
     assert variance(sample, made.residuals[:, 0]) == pytest.approx(expected)
+
+
+def ratio_sample(m: int = 40, seed: int = 0) -> RowSample:
+    """Hits of at most three, and labels of which a few rows have many."""
+    rng = np.random.default_rng(seed)
+    below = 1 + rng.geometric(0.3, m) + 12.0 * (rng.random(m) < 0.1)
+    above = rng.binomial(np.minimum(below, 3).astype(int), 0.6)
+    values = np.column_stack([above, below]).astype(float)
+    return RowSample(np.arange(m), np.zeros(m, int), np.array([200]), values)
+
+
+REACH = np.zeros(2), np.array([3.0, np.inf])
+
+
+def test_a_ratio_has_an_interval_of_wilson() -> None:
+    """By hand: linearised residuals, one more row of the largest variance, 2m/(κ − 1) degrees."""
+    sample = ratio_sample()
+    made = row_mean(sample, None, REACH, (0.0, 1.0), ratio=True, confidence=0.9)
+    above, below = sample.values.T
+    value = above.sum() / below.sum()
+    left = (above - value * below) / below.mean()
+    mean = (40 * above.mean() + 1.5) / 41
+    largest = mean * (3 - mean) / below.mean() ** 2
+    spread = ((left**2).sum() + largest) / 40
+    error = np.sqrt((1 - 40 / 200) * spread / 40)
+    degrees = 2 * 40 / (kurtosis(left, fisher=False) - 1)
+    assert degrees < 39
+    z2, rows = t.ppf(0.95, degrees) ** 2, value * (1 - value) / error**2
+    half = np.sqrt(z2 * (value * (1 - value) / rows + z2 / (4 * rows**2)))
+    ends = (value + z2 / (2 * rows) + np.array([-half, half])) / (1 + z2 / rows)
+    assert (made.value, made.error) == pytest.approx((value, error), rel=1e-12)
+    assert made.degrees == pytest.approx(degrees, rel=1e-12)
+    assert made.interval == pytest.approx(ends, rel=1e-9)
+    assert largest_spread(sample, above.mean(), below.mean(), REACH) == pytest.approx(largest)
+
+
+def test_a_share_of_places_has_the_largest_spread_of_a_share() -> None:
+    """Micro-precision divides by k: θ (1 − θ), as P@k has it, and never more degrees than rows."""
+    values = np.column_stack([np.repeat([0.0, 3.0], 20), np.full(40, 3.0)])
+    sample = RowSample(np.arange(40), np.zeros(40, int), np.array([200]), values)
+    assert largest_spread(sample, 1.5, 3.0, REACH) == pytest.approx(0.25)
+    assert largest_spread(sample, 9.0, 3.0, REACH) == pytest.approx(120 / 41 * 3 / 82 / 9, rel=0.02)
+    made = row_mean(sample, None, REACH, (0.0, 1.0), ratio=True)
+    assert made.degrees == 39  # two values, equally often: κ = 1
+
+
+@pytest.mark.parametrize("hits", [0.0, 1.0])
+def test_a_ratio_at_the_end_of_its_range_still_has_width(hits: float) -> None:
+    values = np.column_stack([np.full(30, hits), np.ones(30)])
+    sample = RowSample(np.arange(30), np.zeros(30, int), np.array([300]), values)
+    low, high = row_mean(sample, None, (np.zeros(2), np.ones(2)), (0.0, 1.0), ratio=True).interval
+    assert 0 <= low <= hits <= high <= 1
+    assert 0.01 < high - low < 0.2
+
+
+def test_observed_labels_are_doubtful_beside_an_audit_however_wide_the_interval() -> None:
+    rng = np.random.default_rng(0)
+    true = (rng.random((60, 6)) < 0.4).astype(float)
+    observed = true * (rng.random(true.shape) < 0.6)
+    top = TopK.from_scores(rng.random(true.shape), 3)
+    for rows, wide in ((1, True), (20, False)):
+        labels, truth = (np.tile(each, (rows, 1)) for each in (observed, true))
+        many = TopK(np.tile(top.labels, (rows, 1)), np.tile(top.scores, (rows, 1)))
+        plan = audit.plan(many, labels, budget=20, seed=0)
+        judged = audit.from_rows(plan, truth[plan.rows])
+        verdict = evaluate(many, labels, metrics=["P@3"], audit=judged)["P@3", "vanilla"].verdict
+        assert verdict.level == "doubtful"
+        assert ("wide" in str(verdict)) == wide

@@ -8,6 +8,7 @@ epoch or depends on the batch is an explicit argument: make a new loss when it c
 from collections.abc import Callable
 
 from unmask.losses._loss import Loss
+from unmask.losses.related_work.likelihood import observed_likelihood
 from unmask.losses.related_work.robust import asymmetric, hill, self_paced, sigmoid, unhinged
 from unmask.losses.related_work.wrappers import (
     class_conditional,
@@ -24,6 +25,7 @@ __all__ = [
     "label_smoothing",
     "large_loss_rejection",
     "non_negative",
+    "observed_likelihood",
     "self_paced",
     "sigmoid",
     "unhinged",
@@ -41,5 +43,6 @@ RELATED_WORK: dict[str, Callable[..., Loss]] = {
         class_conditional,
         non_negative,
         large_loss_rejection,
+        observed_likelihood,
     )
 }

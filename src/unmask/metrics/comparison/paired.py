@@ -27,6 +27,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import NamedTuple, Unpack, cast
 
 import numpy as np
@@ -36,30 +37,36 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
-from unmask.data import Dataset
+from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements
-from unmask.metrics import estimates, intervals, propensity_uncertainty
-from unmask.metrics.evaluator import (
+from unmask.metrics import closure, estimates, intervals, propensity_uncertainty
+from unmask.metrics.evaluator import evaluate_once, run_of
+from unmask.metrics.inputs import (
     Predictions,
     as_top,
     default_estimators,
     default_metrics,
-    evaluate_once,
     of_scores,
     refuse_ignored,
-    run_of,
 )
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.mask_tables import refuse_slope
 from unmask.metrics.measured import MEASURED, measure_differences
+from unmask.metrics.measured.by_influence import Signed, difference
 from unmask.metrics.measured.covariates import CovariatesLike
-from unmask.metrics.measured.evaluation import observed_only, run_of_audit, with_spurious_rate
+from unmask.metrics.measured.estimating import checked_audit
+from unmask.metrics.measured.evaluation import (
+    adds_rows_up,
+    observed_only,
+    run_of_audit,
+    with_spurious_rate,
+)
 from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
 from unmask.metrics.propensity_uncertainty import Drawn
-from unmask.metrics.registry import METRICS, split, split_measured
+from unmask.metrics.registry import METRICS, split
 from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
@@ -85,6 +92,7 @@ def compare(
     draws: int = propensity_uncertainty.DRAWS,
     audit: Judgements | None = None,
     covariates: CovariatesLike | None = None,
+    hierarchy: Hierarchy | None = None,
     **options: Unpack[SharedOptions],
 ) -> Tables:
     """How much better every system is than the first one, on the same rows.
@@ -111,8 +119,11 @@ def compare(
         difference, with an interval and p-value of Student's t.
     covariates : CovariatesLike, optional
         As in `evaluate`.
+    hierarchy : Hierarchy, optional
+        Labels and the predictions of all systems (sets or scores) are compared with all their
+        ancestors, as in `evaluate`; corrected differences are then doubtful.
     **options : SharedOptions
-        confidence (0.95), replicates (2000), seed (0), tau and clip.
+        confidence (0.95), replicates (2000), seed (0), tau, clip and information.
 
     Returns
     -------
@@ -124,7 +135,8 @@ def compare(
     Raises
     ------
     ValueError
-        If there are fewer than two systems or rows, or an estimate has no value per row.
+        If there are fewer than two systems or rows, or an estimate has no value per row; or, with a
+        hierarchy, as `evaluate`.
 
     Examples
     --------
@@ -140,6 +152,14 @@ def compare(
         metrics = default_metrics(next(iter(systems.values())))
     estimators = estimators or default_estimators(propensity)
     refuse_slope(tuple(systems), propensity)
+    if hierarchy is not None:
+        closure.refuse_audit(audit)
+        return closure.doubted(
+            compare(
+                *closure.closed_systems(hierarchy, systems, labels, propensity), metrics=metrics,
+                estimators=estimators, draws=draws, **options,
+            )
+        )  # fmt: skip
     if (pairs := judged_pairs(labels)) is not None:
         refuse_ignored(metrics, pairs.pairs.ignored.nnz)
         tops = {name: pairs.predictions(top) for name, top in systems.items()}
@@ -210,12 +230,19 @@ def _measured(
     confidence: float,
 ) -> dict[str, list[Estimate]]:
     """Measured differences to the first system, each with its outcome."""
-    tops = {name: as_top(top, metrics) for name, top in systems.items()}
-    first = next(iter(tops))
-    measured = measure_differences(
-        tops, labels, audit, metrics=metrics, confidence=confidence, covariates=covariates
-    )
+    first, *others = systems
     observed = _validation.labels(labels)
+    by_rows = [name for name in metrics if adds_rows_up(name)]
+    measured: dict[str, list[Estimate]] = {name: [] for name in others}
+    if by_rows:
+        tops = {name: as_top(top, by_rows) for name, top in systems.items()}
+        measured = measure_differences(
+            tops, labels, audit, metrics=by_rows, confidence=confidence, covariates=covariates
+        )
+    about = checked_audit(audit, labels, confidence, covariates)
+    for name, metric in product(others, [each for each in metrics if not adds_rows_up(each)]):
+        both = Signed(systems[name], 1.0), Signed(systems[first], -1.0)
+        measured[name].append(difference(about, metric, *both))
     return {
         name: [
             replace(each, verdict=_measured_outcome(each, (name, first)))
@@ -226,7 +253,7 @@ def _measured(
 
 
 def _measured_outcome(each: Estimate, names: tuple[str, str]) -> Verdict:
-    metric = split_measured(each.metric)[0]
+    metric = split(each.metric)[0]
     higher = METRICS[metric].higher_is_better
     return outcome(
         each.verdict, each.value, each.interval, each.details["p_value"],
@@ -608,7 +635,7 @@ class _Twentieths:
     def values(self, name: str, cell: Cell) -> Floats:
         if name not in self._summaries:
             self._summaries[name] = self._without_each(name)
-        each = [s.fits[cell.k].value(cell.metric) for s in self._summaries[name]]
+        each = [s.fit(cell).value(cell.metric) for s in self._summaries[name]]
         return np.array(each)
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
@@ -639,7 +666,7 @@ class _Twentieths:
 
 def _added(parts: list[State]) -> State:
     """The count tables of several states, added."""
-    total = replace(parts[0], tables=dict(parts[0].tables))
+    total = replace(parts[0], tables=dict(parts[0].tables), set_tables=dict(parts[0].set_tables))
     for part in parts[1:]:
         total.add_tables(part)
     return total

@@ -22,7 +22,7 @@ from unmask._settings import function
 from unmask._text import visible
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.comparison.paired import compare
-from unmask.metrics.evaluator import evaluate
+from unmask.metrics.evaluation import evaluate
 from unmask.metrics.options import CompareOptions, EvaluateOptions
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Tables

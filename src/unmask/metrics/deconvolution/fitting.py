@@ -1,7 +1,8 @@
 """Metrics from the distribution of true label counts, where row-by-row estimates are too noisy.
 
 No unbiased estimate *per row* is better than the exact one, but a data set knows more than a row.
-Per row let s be the observed hits in the top k and t the observed labels outside; the truth has s*
+Per row let s be the observed hits in the top k (or in the predicted set) and t the observed labels
+outside; the truth has s*
 and t*. Missing labels thin the counts (`thinning`), so the table of (s, t) over all rows is a
 mixture of known distributions, one for every (s*, t*). The weights π(s*, t*) of maximal likelihood
 come from EM on that small table (`_mixture`), at a cost that does not depend on the number of rows.
@@ -42,7 +43,13 @@ from unmask import _validation
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution.metric_values import METRICS, Part
+from unmask.metrics.deconvolution.metric_values import (
+    METRICS,
+    SET_METRICS,
+    Metric,
+    Part,
+    of_sizes,
+)
 from unmask.metrics.deconvolution.stratum import (
     Counts,
     Stratum,
@@ -53,6 +60,7 @@ from unmask.metrics.deconvolution.stratum import (
 from unmask.metrics.deconvolution.thinning import MOST_ENTRIES
 from unmask.metrics.verdict import (
     CONDITIONAL,
+    WIDE,
     Advice,
     Level,
     Reason,
@@ -126,11 +134,11 @@ def fit(
     strata = []
     for group in groups:
         stratum = fit_stratum(
-            *occupied_cells(counts, group), counts.k, without_empty=left_out,
+            *occupied_cells(counts, group), counts.most_hits, without_empty=left_out,
             entries=MOST_ENTRIES / len(groups), effort=effort,
         )  # fmt: skip
         if stratum is None:
-            return Deconvolution(counts, (), (), _too_many(cells.rows.size, counts.k), effort)
+            return Deconvolution(counts, (), (), _too_many(counts), effort)
         strata.append(stratum)
     return Deconvolution(counts, groups, tuple(strata), effort=effort)
 
@@ -179,9 +187,11 @@ def under_effort(
     return {rho: fit(counts, row_effort=rho) for rho in correlations}
 
 
-def _too_many(cells: int, k: int) -> Verdict:
-    details = {"counts": cells, "k": k}
-    return Verdict(Level.UNUSABLE, Reason.TOO_MANY_COUNTS, Advice.SMALLER_K, details)
+def _too_many(counts: Counts) -> Verdict:
+    sets = counts.sizes is not None
+    details = {"counts": counts.occupied.rows.size, "k": counts.most_hits, "sets": sets}
+    advice = Advice.OTHER_ESTIMATOR if sets else Advice.SMALLER_K
+    return Verdict(Level.UNUSABLE, Reason.TOO_MANY_COUNTS, advice, details)
 
 
 class Deconvolved(NamedTuple):
@@ -213,14 +223,14 @@ class Deconvolution:
     where `not_fitted` says why, and every number is then NaN. `effort` is the row effort that was
     assumed; None: labels go missing independently.
 
-    Of 900 rows, 300 show their one label, which was predicted; all labels have p = 1/2:
+    Of 1,800 rows, 600 show their one label, which was predicted; all labels have p = 1/2:
 
-    >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 600, 300
-    >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 300 / 0.5
+    >>> rows = np.zeros((10, 2, 1)); rows[0, :, 0] = 1200, 600
+    >>> hits = np.zeros((1, 10, 2, 1)); hits[0, 0, 1, 0] = 600 / 0.5
     >>> fitted = fit(Counts(rows, hits, np.zeros_like(rows)))
     >>> value, error, interval, verdict = fitted.estimate("R")
     >>> round(value, 3), round(error, 3), verdict.level.value
-    (0.667, 0.031, 'conditional')
+    (0.667, 0.022, 'conditional')
     >>> fitted.misfit, fitted.refusal, fitted.goodness().p_value > 0.5
     (0.0, None, True)
     """
@@ -314,16 +324,22 @@ class Deconvolution:
         if not values:
             return 0.0
         differing = math.sqrt(max(squares * hits / values**2 - 1.0, 0.0))
-        factor = _MARGIN * (1 + 0.5 / self.counts.k)
+        factor = _MARGIN * (1 + 0.5 / self.counts.predictions)
         return float(factor * self.counts.spread**2 * differing * self.value(metric))
 
     def _parts(self, metric: str) -> list[Part]:
         if metric not in self._parts_by_metric:
-            about = METRICS[_validation.one_of(metric, METRICS, "deconvolved metric")]
+            about = self._about(metric)
             self._parts_by_metric[metric] = [
                 Part(each, about, self.counts.k) for each in self.strata
             ]
         return self._parts_by_metric[metric]
+
+    def _about(self, metric: str) -> Metric:
+        if self.counts.sizes is None:
+            return METRICS[_validation.one_of(metric, METRICS, "deconvolved metric")]
+        value = SET_METRICS[_validation.one_of(metric, SET_METRICS, "deconvolved metric of sets")]
+        return of_sizes(value, self.counts.sizes)
 
     @cached_property
     def _parts_by_metric(self) -> dict[str, list[Part]]:
@@ -370,9 +386,9 @@ class Deconvolution:
             return _doubtful(Reason.MISFIT, misfit=self.misfit)
         if abs(value - pooled) > max(0.02, 4 * error):
             return _doubtful(Reason.UNEQUAL_ROWS, pooled=pooled)
-        if METRICS[metric].sharp and observed < 0.5:
+        if self._about(metric).sharp and observed < 0.5:
             return _doubtful(Reason.FEW_OBSERVED, metric=metric, observed=observed)
-        if width > min(0.2, max(value, 1e-300)):
+        if width > min(2 * WIDE, max(value, 1e-300)):
             return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": width / 2})
         return CONDITIONAL
 

@@ -3,6 +3,9 @@
 Every metric here is Σ_hits W_r(s*, t*) over the hits of a row, r the place of the hit. Summed over
 rows it is (number of hits, unbiased: Σ 1/p) × (mean value of a hit under the fit, for a weight that
 ignores r) × (the effect of places: Σ_hits E[W_r | cell, r]/p over the same sum without r).
+
+Of predicted sets, r is the size of the set: a hit of a set of size z is worth 2/(z + s* + t*) to
+F1, and rows with large sets have other true labels than those with small ones, as late places have.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.metrics.deconvolution.stratum import Stratum
+from unmask.metrics.deconvolution.stratum import SetSizes, Stratum
 
 Floats = NDArray[np.float64]
 
@@ -25,12 +28,12 @@ _TINY = 1e-300
 class Metric(NamedTuple):
     """The value of one hit in a row with s* hits and t* misses; and, if it matters, at place r.
 
-    `hit_value(s, t, k)` ignores the place, `at_place(r, N, k)` depends on it (r = 0 is the first).
+    `hit_value(s, t, k)` ignores the place, `at_place(r, s, t, k)` depends on it (first: r = 0).
     `sharp`: it jumps with N, which few observed labels cannot locate.
     """
 
     hit_value: Callable[[Floats, Floats, int], Floats]
-    at_place: Callable[[int, Floats, int], Floats] | None = None
+    at_place: Callable[[int, Floats, Floats, int], Floats] | None = None
     sharp: bool = False
 
 
@@ -101,8 +104,9 @@ class Part:
         if self.metric.at_place is None or not self._earned.any():
             return nothing, nothing
         atoms = self.stratum.atoms
-        true_labels = atoms.hits + atoms.misses
-        placed = np.array([self.metric.at_place(r, true_labels, self.k) for r in range(self.k)])
+        placed = np.array(
+            [self.metric.at_place(r, atoms.hits, atoms.misses, self.k) for r in range(self.k)]
+        )
         unplaced = np.broadcast_to(
             self.metric.hit_value(atoms.hits, atoms.misses, self.k), placed.shape
         )
@@ -128,11 +132,49 @@ METRICS: dict[str, Metric] = {
     "hit": Metric(lambda s, t, k: 1 / np.maximum(s, 1)),
     "nDCG": Metric(
         lambda s, t, k: _inverse_ideal(s + t, k),
-        lambda r, true_labels, k: _inverse_ideal(true_labels, k) / np.log2(r + 2),
+        lambda r, s, t, k: _inverse_ideal(s + t, k) / np.log2(r + 2),
     ),
     "R-precision": Metric(
         lambda s, t, k: 1 / np.clip(s + t, 1, k),
-        lambda r, true_labels, k: (r < true_labels) / np.clip(true_labels, 1, k),
+        lambda r, s, t, k: (r < s + t) / np.clip(s + t, 1, k),
         sharp=True,
     ),
 }
+
+HitOfSet: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
+"""The value of one hit of a set of some size in a row with s* hits and t* misses."""
+
+SET_METRICS: dict[str, HitOfSet] = {
+    "sample-P": lambda size, s, t: 1 / size + 0 * s,
+    "sample-R": lambda size, s, t: 1 / np.maximum(s + t, 1) + 0 * size,
+    "sample-F1": lambda size, s, t: 2 / (size + s + t),
+    "sample-F0.5": lambda size, s, t: 5 / (4 * size + s + t),
+    "sample-F2": lambda size, s, t: 5 / (size + 4 * (s + t)),
+    "sample-Jaccard": lambda size, s, t: 1 / (size + t) + 0 * s,
+}
+"""Metrics of predicted sets, as means over rows."""
+
+
+def of_sizes(value: HitOfSet, sizes: tuple[SetSizes, ...]) -> Metric:
+    """A metric of sets of these sizes, the sizes in the role of places.
+
+    Where sizes share a place, a hit is worth the mean over them; without its place, over all.
+
+    >>> one, more = SetSizes(np.ones(1), np.ones(1)), SetSizes(np.array([2.0, 4.0]), np.ones(2))
+    >>> metric = of_sizes(SET_METRICS["sample-P"], (one, more))
+    >>> [float(metric.at_place(r, np.ones(1), np.zeros(1), 2)[0]) for r in (0, 1)]
+    [1.0, 0.375]
+    >>> float(round(metric.hit_value(np.ones(1), np.zeros(1), 2)[0], 6))
+    0.583333
+    """
+    joined = SetSizes(*(np.concatenate(column) for column in zip(*sizes, strict=True)))
+
+    def mean(of: SetSizes, s: Floats, t: Floats) -> Floats:
+        used = of.sizes > 0
+        hits, z = of.hits[used], of.sizes[used]
+        if not hits.sum():
+            return np.zeros(s.shape)
+        values = value(z[:, None], s, t)
+        return np.asarray(hits @ values / hits.sum())
+
+    return Metric(lambda s, t, k: mean(joined, s, t), lambda r, s, t, k: mean(sizes[r], s, t))

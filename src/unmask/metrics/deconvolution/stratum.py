@@ -29,6 +29,13 @@ _NEGLIGIBLE = 1e-7
 _TINY = 1e-300
 
 
+class SetSizes(NamedTuple):
+    """Set sizes that are fitted together, and Σ 1/p of the hits of rows of each size."""
+
+    sizes: Floats
+    hits: Floats
+
+
 @dataclass(frozen=True)
 class Counts:
     """What deconvolution needs to know of the rows, for one k; counts of shards simply add.
@@ -42,6 +49,9 @@ class Counts:
     its predicted labels. `spread` and `hit_spread` are coefficients of variation of 1/p, over
     observed labels and over hits: the more propensities differ, the less a binomial law of counts
     is right, and the more Σ 1/p varies beside the counts.
+
+    Of predicted sets, whose sizes differ from row to row, `sizes` says which sizes stand in the
+    role of each place: `hits[r]` are the hits of rows with a set of such a size.
     """
 
     rows: Floats
@@ -50,11 +60,26 @@ class Counts:
     cells: Ints | None = None
     spread: float = 0.0
     hit_spread: float = 0.0
+    sizes: tuple[SetSizes, ...] | None = None
 
     @property
     def k(self) -> int:
         """The number of places."""
         return len(self.hits)
+
+    @property
+    def most_hits(self) -> int:
+        """How many predictions of a row can be right: k, of sets the largest size."""
+        return self.k if self.sizes is None else int(max(each.sizes.max() for each in self.sizes))
+
+    @property
+    def predictions(self) -> float:
+        """How many predictions a row has: k, of sets the mean over hits."""
+        if self.sizes is None:
+            return float(self.k)
+        sizes, hits = (np.concatenate(column) for column in zip(*self.sizes, strict=True))
+        total = float(hits.sum())
+        return max(1.0, float(sizes @ hits) / total) if total else 1.0
 
     @cached_property
     def occupied(self) -> Occupied:

@@ -13,7 +13,8 @@ random part of the rows that are *not* in the other folds T, and exactly unbiase
 
 which differs from the above by O(1/n). In a stratified sample the last mean is taken by stratum.
 With s² the variance of the cross-fitted residuals, drawn as if by one more row towards θ (1 − θ),
-the largest that values in [0, 1] can have (¼ for ratios and differences),
+the largest that values in [0, 1] can have (¼ for differences; of ratios see
+`estimating.largest_spread`),
 
     Var(θ̂) = Σ_h W_h² [ (1 − m_h/n_h) s_h²/m_h + V̄_h/n_h ]
 

@@ -1,10 +1,11 @@
 """Covariates: what is known of every row before anything is judged.
 
-Five numbers predict the metric of a row: the metric on its observed labels, observed hits,
-observed misses, whether nothing is observed, and the share of its first k in what its predictions
-promise (the sum of the chances of all listed ones; of a list of k, their mean chance). More can be
-handed in, such as the answers of another judge: it cannot bias a measured estimate, it can only
-fail to narrow it.
+Seven numbers predict the metric of a row: the metric on its observed labels, observed hits,
+observed misses, whether nothing is observed, the recall to expect if the predictions are as good as
+their scores (hits and the chances of the first k, over observed labels and the chances of all that
+are listed), and the mean scores of the first k and of those after them. Few and strong ones: a
+regression on 200 judged rows pays for each. More can be handed in, such as the answers of another
+judge: it cannot bias a measured estimate, it can only fail to narrow it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CovariatesLike: TypeAlias = "MatrixLike | Mapping[str, MatrixLike]"
 
 
 def of_rows(top: TopK, labels: sp.csr_array, name: str, k: int) -> Floats:
-    """The five covariates of a metric, (n, 5) floats.
+    """The seven covariates of a metric.
 
     Parameters
     ----------
@@ -40,23 +41,42 @@ def of_rows(top: TopK, labels: sp.csr_array, name: str, k: int) -> Floats:
 
     Returns
     -------
-    floats of shape (n, 5)
+    floats of shape (n, 7)
 
     Examples
     --------
-    >>> top = TopK([[0, 1], [1, 0]], [[0.9, 0.5], [0.8, 0.2]])
-    >>> of_rows(top, _validation.labels([[1, 0], [0, 0]]), "P@1", 1)[:, :4]
-    array([[1., 1., 0., 0.], [0., 0., 0., 1.]])
+    >>> top = TopK([[0, 1], [1, 0]], [[0.75, 0.5], [0.5, 0.25]])
+    >>> of_rows(top, _validation.labels([[1, 0], [0, 0]]), "P@1", 1)[:, [0, 1, 2, 3, 5, 6]]
+    array([[1.  , 1.  , 0.  , 0.  , 0.75, 0.5 ],
+           [0.  , 0.  , 0.  , 1.  , 0.5 , 0.25]])
     """
     hits = contributions(top, labels, metrics=[f"P@{k}"])[f"P@{k}", "vanilla"] * k
     vanilla = contributions(top, labels, metrics=[name])[name, "vanilla"]
     size = np.diff(labels.indptr).astype(np.float64)
+    of_first, promised = _promises(top, labels, k)
+    recall = (hits + of_first) / np.maximum(size + promised, 1e-9)
+    scores = (_mean_scores(top, slice(0, k)), _mean_scores(top, slice(k, None)))
+    empty = (size == 0).astype(np.float64)
+    return np.stack([vanilla, hits, size - hits, empty, recall, *scores], axis=1)
+
+
+def _promises(top: TopK, labels: sp.csr_array, k: int) -> tuple[Floats, Floats]:
+    """Sums of the chances of predictions that are not observed: of the first k, of all listed."""
     chance = calibration.chances(top, labels)
-    first = calibration.chances(TopK(top.labels[:, :k], top.scores[:, :k]), labels)
-    promised = np.asarray(chance.sum(axis=1)).ravel()
-    of_first = np.asarray(_only(chance, first).sum(axis=1)).ravel()
-    share = of_first / np.maximum(promised, 1e-9) if top.k > k else of_first / k
-    return np.stack([vanilla, hits, size - hits, (size == 0).astype(float), share], axis=1)
+    hidden = sp.csr_array(chance - chance.multiply(labels))
+    row, place = np.nonzero(top.labels[:, :k] >= 0)
+    first = np.asarray(hidden[row, top.labels[row, place]], dtype=np.float64).ravel()
+    of_first = np.bincount(row, first, minlength=len(top.labels)).astype(np.float64)
+    return of_first, np.asarray(hidden.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _mean_scores(top: TopK, places: slice) -> Floats:
+    """The mean score of every row over some places; of a row without any, that of all rows."""
+    listed = top.labels[:, places] >= 0
+    scores = np.where(listed, top.scores[:, places], 0.0).astype(np.float64)
+    count = listed.sum(axis=1)
+    overall = float(scores.sum()) / max(int(count.sum()), 1)
+    return np.where(count > 0, scores.sum(axis=1) / np.maximum(count, 1), overall)
 
 
 def handed_in(
@@ -190,9 +210,3 @@ def _of_pairs(pairs: sp.csr_array, top: TopK, shape: tuple[int, int], k: int) ->
     total = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
     share = np.where(total > 0, hits / np.where(total > 0, total, 1), 0.0)
     return np.stack([hits, total, share], axis=1)
-
-
-def _only(values: sp.csr_array, pattern: sp.csr_array) -> sp.csr_array:
-    """The entries of `values` that `pattern` stores, too."""
-    ones = sp.csr_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), pattern.shape)
-    return sp.csr_array(values.multiply(ones))

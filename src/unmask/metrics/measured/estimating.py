@@ -2,7 +2,10 @@
 
 Where rows were chosen (whole rows, two-phase), a metric is the mean of the values of rows, with
 control variates (`control`) and an interval of Student's t; micro metrics are ratios of two such
-means. Where pairs were chosen over all rows, metrics are sums over pairs (`pair_totals`).
+means, whose interval is Wilson's with a quantile of t. A few rows with many labels decide them, so
+that the variance of their residuals is itself uncertain: with kurtosis κ as uncertain as that of
+2m/(κ − 1) normal ones, which are then the degrees of freedom. Where pairs were chosen over all
+rows, metrics are sums over pairs (`pair_totals`).
 """
 
 from __future__ import annotations
@@ -18,24 +21,32 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._typing import Floats, Integers, Ints, LabelsLike
-from unmask.data.judgements import Design, Judgements
+from unmask.data.judgements import IN_TOP, Design, Judgements
+from unmask.metrics.intervals import wilson
 from unmask.metrics.measured import covariates as covariates_
 from unmask.metrics.measured import pair_control, pair_totals
-from unmask.metrics.measured.control import SPREAD, Limits, RowSample, controlled, variance
+from unmask.metrics.measured.control import (
+    SPREAD,
+    Controlled,
+    Limits,
+    RowSample,
+    controlled,
+    variance,
+)
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
 from unmask.metrics.registry import LINEAR, METRICS, MICRO, split_measured
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Level, Reason, Verdict
+from unmask.metrics.verdict import WIDE, Advice, Level, Reason, Verdict
 from unmask.predictions import TopK, fingerprint
 
 MEASURED = "measured"
 """The name of the estimator."""
-WIDE = 0.25
-"""A half-width beyond which an interval is called wide, relative to the range of the metric."""
 NONE = math.nan
 RECALLS = ("micro-R", "micro-F1")
 """Metrics that count relevant pairs wherever they are."""
+BY_PREDICTIONS = ("micro-P", "micro-F1")
+"""Metrics that divide by how many predictions there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +131,7 @@ def measure(
     >>> bool(recall.interval[0] < exact < recall.interval[1])
     True
     """
-    about = _audit(judged, labels, confidence, covariates)
+    about = checked_audit(judged, labels, confidence, covariates)
     return [_estimate(about, name, [_Term(_checked(top, about), 1.0)]) for name in metrics]
 
 
@@ -148,7 +159,7 @@ def measure_differences(
         Differences by name of system; `details["p_value"]` and `details["values"]` (this system,
         first system).
     """
-    about = _audit(judged, labels, confidence, covariates)
+    about = checked_audit(judged, labels, confidence, covariates)
     first, *others = (_checked(top, about) for top in systems.values())
     _, *names = systems
     result = {}
@@ -157,15 +168,16 @@ def measure_differences(
         for metric in metrics:
             made = _estimate(about, metric, [_Term(other, 1.0), _Term(first, -1.0)])
             values = [_estimate(about, metric, [_Term(t, 1.0)]).value for t in (other, first)]
-            details = {**made.details, "p_value": _p_value(made), "values": values}
+            details = {**made.details, "p_value": difference_p_value(made), "values": values}
             rows.append(replace(made, details=details))
         result[name] = rows
     return result
 
 
-def _audit(
+def checked_audit(
     judged: Judgements, labels: LabelsLike, confidence: float, covariates: CovariatesLike | None
 ) -> Audit:
+    """Judgements with the labels they belong to, checked."""
     observed = _validation.labels(labels)
     if observed.shape != judged.sample.shape:
         raise ValueError(
@@ -181,7 +193,8 @@ def _checked(top: TopK, about: Audit) -> TopK:
     return top
 
 
-def _p_value(made: Estimate) -> float:
+def difference_p_value(made: Estimate) -> float:
+    """Of Student's t, two-sided."""
     if not made.standard_error > 0:
         return float(made.value == 0)
     degrees = max(made.details.get("degrees", 1000), 1)
@@ -190,6 +203,8 @@ def _p_value(made: Estimate) -> float:
 
 def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
     metric, k = split_measured(name)
+    if k is None and METRICS[metric].of_sets:
+        terms = _as_wide(terms)
     longest = min(term.top.k for term in terms)
     k = longest if k is None else k
     if k > longest and longest < about.labels.shape[1]:
@@ -199,8 +214,22 @@ def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
     return _of_pairs(about, name, metric, k, terms)
 
 
+def _as_wide(terms: list[_Term]) -> list[_Term]:
+    """All lists with as many places as the longest: a set is read whole, whatever beside it is."""
+    width = max(term.top.k for term in terms)
+    made = []
+    for term in terms:
+        more = ((0, 0), (0, width - term.top.k))
+        labels = np.pad(term.top.labels, more, constant_values=-1)
+        scores = np.pad(term.top.scores, more, constant_values=-np.inf)
+        made.append(replace(term, top=TopK(labels, scores)))
+    return made
+
+
 def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
     rows = judged_rows(about.judged, about.labels)
+    if metric in BY_PREDICTIONS and _differ_in_size(terms, k):
+        return _of_two_ratios(about, rows, name, metric, k, terms)
     if metric in MICRO:
         sample, ratio = _micro_sample(about, rows, metric, k, terms), True
     else:
@@ -214,7 +243,54 @@ def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -
     details = {"degrees": made.degrees, "alone": [alone.value, *alone.interval]}
     size = np.abs(made.residuals)
     largest = float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
-    return _finished(about, name, made.value, made.error, made.interval, details, largest)
+    return finished(about, name, made.value, made.error, made.interval, details, largest)
+
+
+def _differ_in_size(terms: list[_Term], k: int) -> bool:
+    """Whether systems predict more or fewer labels for some row."""
+    first, *others = ((term.top.labels[:, :k] >= 0).sum(axis=1) for term in terms)
+    return any((first != other).any() for other in others)
+
+
+def _of_two_ratios(
+    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[_Term]
+) -> Estimate:
+    """The difference of two ratios that have each their own denominator, the predictions.
+
+    Both are estimated by themselves, with what is known of both systems; residuals subtract.
+    """
+    predicted = _covariates(about, metric, k, terms)
+    samples = [_micro_sample(about, rows, metric, k, [replace(t, sign=1.0)]) for t in terms]
+    within, limits = _prediction_limits(metric, k, terms[:1]), _limits(metric, k, 1)
+    made, alone = (
+        [row_mean(sample, each, within, limits, ratio=True, confidence=about.confidence)
+         for sample in samples]
+        for each in (predicted, None)
+    )  # fmt: skip
+    signs = [term.sign for term in terms]
+    difference, plain = (_subtracted(samples, means, signs, about) for means in (made, alone))
+    size = np.abs(difference.residuals)
+    largest = float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
+    details = {"degrees": difference.degrees, "alone": [plain.value, *plain.interval]}
+    return finished(
+        about, name, difference.value, difference.error, difference.interval, details, largest
+    )
+
+
+def _subtracted(
+    samples: list[RowSample], means: list[RowMean], signs: list[float], about: Audit
+) -> RowMean:
+    """Σ sign · ratio: rows add what the residuals of all ratios come to."""
+    value = sum(sign * mean.value for sign, mean in zip(signs, means, strict=True))
+    residuals = np.sum([s * mean.residuals for s, mean in zip(signs, means, strict=True)], axis=0)
+    inner = [sample.variances for sample in samples if sample.variances is not None]
+    most = len(inner) * np.sum(inner, axis=0) if inner else None  # whatever they have in common
+    joint = replace(samples[0], variances=most)
+    error = math.sqrt(variance(joint, residuals, SPREAD))
+    degrees = min(float(_degrees(joint)), normal_worth(residuals))
+    half = float(student.ppf((1 + about.confidence) / 2, degrees)) * error
+    ends = max(-1.0, value - half), min(1.0, value + half)
+    return RowMean(value, error, ends, degrees, residuals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +303,7 @@ class RowMean:
         The estimate and its standard error.
     interval : pair of float
         Of Student's t.
-    degrees : int
+    degrees : float
         Its degrees of freedom.
     residuals : floats of shape (m,)
         What covariates leave of every judged row.
@@ -236,7 +312,7 @@ class RowMean:
     value: float
     error: float
     interval: tuple[float, float]
-    degrees: int
+    degrees: float
     residuals: Floats
 
 
@@ -269,23 +345,113 @@ def row_mean(
     RowMean
     """
     made = controlled(sample, covariates, prediction_limits)
-    residuals, value = made.residuals[:, 0], float(made.means[0])
     if ratio:
-        above, below = made.means
-        value = float(above / below) if below > 0 else 0.0
-        residuals = (made.residuals @ [1.0, -value]) / max(float(below), 1e-300)
-    bounded = not ratio and limits == (0.0, 1.0)
+        return _ratio(sample, made, prediction_limits, limits, confidence)
+    residuals, value = made.residuals[:, 0], float(made.means[0])
+    bounded = limits == (0.0, 1.0)
     shrunk = (sample.rows.size * min(max(value, 0.0), 1.0) + 1) / (sample.rows.size + 2)
     largest = shrunk * (1 - shrunk) if bounded else SPREAD
     error = math.sqrt(variance(sample, residuals, largest))
-    degrees = max(sample.rows.size - int((sample.drawn > 0).sum()), 1)
+    degrees = _degrees(sample)
     half = float(student.ppf((1 + confidence) / 2, degrees)) * error
     ends = max(limits[0], value - half), min(limits[1], value + half)
     if bounded and value in limits and not np.ptp(sample.values):
-        drawn, size = sample.rows.size, int(sample.sizes.sum())
-        low, high = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
-        ends = float(low), float(high)
+        ends = _at_the_end(sample, value, confidence)
     return RowMean(value, error, ends, degrees, residuals)
+
+
+def _at_the_end(sample: RowSample, value: float, confidence: float) -> tuple[float, float]:
+    """Of a mean of 0 or 1 over rows that all say the same."""
+    drawn, size = sample.rows.size, int(sample.sizes.sum())
+    low, high = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
+    return float(low), float(high)
+
+
+def _degrees(sample: RowSample) -> int:
+    return max(sample.rows.size - int((sample.drawn > 0).sum()), 1)
+
+
+def _ratio(
+    sample: RowSample,
+    made: Controlled,
+    prediction_limits: Limits,
+    limits: tuple[float, float],
+    confidence: float,
+) -> RowMean:
+    """The ratio of two means; see the module."""
+    above, below = (float(mean) for mean in made.means)
+    value = above / below if below > 0 else 0.0
+    residuals = (made.residuals @ [1.0, -value]) / max(below, 1e-300)
+    largest = largest_spread(sample, above, below, prediction_limits)
+    error = math.sqrt(variance(sample, residuals, largest))
+    degrees = min(float(_degrees(sample)), normal_worth(residuals))
+    quantile = float(student.ppf((1 + confidence) / 2, degrees))
+    if limits == (0.0, 1.0) and value in limits:
+        low, high = _at_the_end(sample, value, confidence)
+    elif limits == (0.0, 1.0) and 0 < value < 1 and error > 0:
+        ends = wilson(value, value * (1 - value) / error**2, quantile)
+        low, high = (float(end) for end in ends)
+    else:
+        low, high = (
+            max(limits[0], value - quantile * error),
+            min(limits[1], value + quantile * error),
+        )
+    return RowMean(value, error, (low, high), degrees, residuals)
+
+
+def largest_spread(
+    sample: RowSample, above: float, below: float, prediction_limits: Limits
+) -> float:
+    """The largest variance that a linearised ratio can have by what is above the line.
+
+    Values between l and h with the mean a vary by (a − l)(h − a) at most; a is drawn as if by one
+    more row towards the middle. Of the share of relevant pairs among k places that is θ (1 − θ).
+
+    Parameters
+    ----------
+    sample : RowSample
+    above, below : float
+        The two means.
+    prediction_limits : pair of floats
+        Between which the values above (first entry) lie.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> rows = RowSample(np.arange(9), np.zeros(9, int), np.array([99]), np.zeros((9, 2)))
+    >>> largest_spread(rows, 2.5, 5.0, (np.zeros(2), np.array([5.0, np.inf])))
+    0.25
+    """
+    low, high = (float(np.ravel(end)[0]) for end in prediction_limits)
+    m = sample.rows.size
+    mean = (m * min(max(above, low), high) + (low + high) / 2) / (m + 1)
+    return (mean - low) * (high - mean) / max(below, 1e-300) ** 2
+
+
+def normal_worth(residuals: Floats) -> float:
+    """How many normal residuals have a variance that is as uncertain: 2m/(κ − 1).
+
+    Parameters
+    ----------
+    residuals : floats of shape (m,)
+
+    Returns
+    -------
+    float
+        Infinite where residuals do not vary.
+
+    Examples
+    --------
+    >>> round(normal_worth(np.array([0.0, 0.0, 0.0, 4.0])), 9)  # κ = (3 + 81) / 4 / 9
+    6.0
+    """
+    squares = (residuals - residuals.mean()) ** 2
+    spread = float(squares.mean())
+    uncertain = float((squares**2).mean()) / spread**2 - 1 if spread else 0.0
+    return 2 * residuals.size / uncertain if uncertain > 0 else math.inf
 
 
 def _row_sample(
@@ -363,7 +529,10 @@ def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
 
 def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
     if metric not in LINEAR or not _covered(about, metric, k, terms):
-        return _not_judged(about, name)
+        return not_judged(about, name)
+    if metric == "micro-F1" and _differ_in_size(terms, k):  # two ratios, not one
+        return not_judged(about, name)
+    terms = _shares(terms, metric, k)
     above, below, free = _pair_weights(about, metric, k, terms)
     twice = 2.0 if metric == "micro-F1" else 1.0  # 2 · hits / (…), of which hits / (…) is estimated
     low, high = (end / twice for end in _limits(metric, k, len(terms)))
@@ -381,7 +550,18 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
         fraction = pair_control.controlled(fraction, about.judged, kinds, handed_in)
         value, *ends = (twice * float(number) for number in (fraction.value, *fraction.interval()))
     error = twice * float(fraction.standard_error)
-    return _finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE)
+    return finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE)
+
+
+def _shares(terms: list[_Term], metric: str, k: int) -> list[_Term]:
+    """Terms that may be divided by the predictions of the first, whatever each predicts."""
+    if metric != "micro-P":
+        return terms
+    counts = [float((term.top.labels[:, :k] >= 0).sum()) for term in terms]
+    return [
+        replace(term, sign=term.sign * counts[0] / max(count, 1.0))
+        for term, count in zip(terms, counts, strict=True)
+    ]
 
 
 def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
@@ -390,7 +570,7 @@ def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
     empty = [s for s in sample.strata if s.size and not s.drawn]
     if not empty:
         return True
-    if metric in RECALLS or any(s.kind.endswith("top") for s in empty):
+    if metric in RECALLS or any(s.kind in IN_TOP for s in empty):
         return False
     planned = k <= sample.k
     return planned and all(fingerprint(t.top, sample.k) in sample.systems for t in terms)
@@ -429,7 +609,7 @@ def _worth(k: int, metric: str) -> Floats:
     return 1 / np.log2(2 + np.arange(k)) if metric == "DCG" else np.ones(k)
 
 
-def _finished(
+def finished(
     about: Audit,
     name: str,
     value: float,
@@ -438,6 +618,7 @@ def _finished(
     details: dict[str, Any],
     largest: float,
 ) -> Estimate:
+    """A measured estimate with its verdict."""
     sample = about.judged.sample
     judged = {
         "unit": sample.unit,
@@ -447,15 +628,21 @@ def _finished(
     }
     rows = len(np.unique(sample.first_phase[0]))
     half = (ends[1] - ends[0]) / 2
-    level = Level.WIDE if half > WIDE * max(1.0, abs(value)) else Level.MEASURED
-    verdict = Verdict(level, Reason.AUDITED, details={**judged, "half_width": half})
+    wide = half > WIDE * max(1.0, abs(value))
+    verdict = Verdict(
+        Level.WIDE if wide else Level.MEASURED,
+        Reason.AUDITED,
+        Advice.LARGER_AUDIT if wide else Advice.NONE,
+        {**judged, "half_width": half},
+    )
     return Estimate(
         name, MEASURED, value, error, ends, float(rows), largest, rows, verdict,
         {"design": sample.design.value, **judged, **details},
     )  # fmt: skip
 
 
-def _not_judged(about: Audit, name: str) -> Estimate:
+def not_judged(about: Audit, name: str) -> Estimate:
+    """No number: the audit did not judge what the metric needs."""
     sample = about.judged.sample
     details = {"metric": name, "design": sample.design.value}
     verdict = Verdict(Level.UNUSABLE, Reason.NOT_JUDGED, details=details)

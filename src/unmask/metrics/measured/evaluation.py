@@ -10,20 +10,21 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import LabelsLike
 from unmask.data.judgements import Judgements
+from unmask.metrics.inputs import Predictions, as_top
 from unmask.metrics.judgement import judge_run
+from unmask.metrics.measured.by_influence import Signed, by_influence
 from unmask.metrics.measured.covariates import CovariatesLike
-from unmask.metrics.measured.estimating import MEASURED, measure
+from unmask.metrics.measured.estimating import MEASURED, checked_audit, measure
 from unmask.metrics.measured.spurious import spurious
-from unmask.metrics.registry import METRICS, MICRO
+from unmask.metrics.registry import METRICS, MICRO, split
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import Reason, claim
-from unmask.predictions import TopK
 from unmask.propensity.source import Source
 
 
 def beside_measured(
-    top: TopK,
+    top: Predictions,
     labels: LabelsLike,
     audit: Judgements,
     metrics: Sequence[str],
@@ -37,14 +38,14 @@ def beside_measured(
 
     Parameters
     ----------
-    top : TopK
+    top : TopK, LabelSets or (n, L) scores
         Predictions.
     labels : (n, L) matrix of 0 and 1
         The observed labels.
     audit : Judgements
         What was judged.
     metrics : sequence of str
-        Metrics over rows and micro metrics are measured, all are stated.
+        All are measured, as far as the audit judged what they need, and stated.
     stated : function of metrics and estimators
         Makes the table of stated estimates.
     estimators : sequence of str, optional
@@ -59,13 +60,19 @@ def beside_measured(
     Table
     """
     observed = _validation.labels(labels)
-    measured = with_spurious_rate(
-        measure(
-            top, observed, audit, metrics=[m for m in metrics if _is_measured(m)],
-            confidence=confidence, covariates=covariates,
-        ),
-        audit, observed, confidence,
-    )  # fmt: skip
+    about = checked_audit(audit, observed, confidence, covariates)
+    by_rows = [name for name in metrics if adds_rows_up(name)]
+    made = {}
+    if by_rows:
+        tops = as_top(top, by_rows)
+        for each in measure(
+            tops, observed, audit, metrics=by_rows, confidence=confidence, covariates=covariates
+        ):
+            made[each.metric] = each
+    for name in metrics:
+        if name not in made:
+            made[name] = by_influence(about, name, [Signed(top, 1.0)])
+    measured = with_spurious_rate([made[name] for name in metrics], audit, observed, confidence)
     others = None if estimators is None else [e for e in estimators if e != MEASURED]
     names = list(metrics)
     run = run_of_audit(observed, confidence)
@@ -76,10 +83,15 @@ def beside_measured(
     return judge_run(Table((*measured, *map(observed_only, table)), replace(run, evidence=())))
 
 
-def _is_measured(name: str) -> bool:
-    """Metrics per label and ratios are stated only."""
-    metric = name.partition("@")[0]
-    return METRICS[metric].over == "rows" or metric in MICRO
+def adds_rows_up(name: str) -> bool:
+    """Whether judged rows or pairs add up to a metric; others are measured by influences.
+
+    >>> adds_rows_up("R@5"), adds_rows_up("micro-F1"), adds_rows_up("mAP"), adds_rows_up("LRAP")
+    (True, True, False, False)
+    """
+    metric = split(name)[0]
+    about = METRICS[metric]
+    return about.reads == "list" and (about.over == "rows" or metric in MICRO)
 
 
 def with_spurious_rate(
@@ -108,9 +120,13 @@ def with_spurious_rate(
 
 def observed_only(each: Estimate) -> Estimate:
     """Observed labels are not complete where an audit was thought worth its cost."""
+    claimed = claim(each.estimator, complete=False)
+    if each.verdict.reason is Reason.WIDE and claimed.level > each.verdict.level:
+        about = {**claimed.details, **each.verdict.details}
+        return replace(each, verdict=replace(claimed, details=about))
     if each.verdict.reason is not Reason.OBSERVED_LABELS:
         return each
-    return replace(each, verdict=claim(each.estimator, complete=False))
+    return replace(each, verdict=claimed)
 
 
 def run_of_audit(labels: sp.csr_array, confidence: float) -> Run:

@@ -1,0 +1,186 @@
+"""Loops that train one node of a label tree: its rows and their children, its solution, packed.
+
+A node is a range of labels in the order of the tree, cut into children. Its problem has the rows
+with a label in the range, on the features that they touch; every child is one label of it. The
+solver is that of `linear`, begun, swept and advanced here without coming back to Python.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unmask._kernels.compiling import njit
+from unmask._kernels.linear import advance, begin, interleave, sweep
+from unmask._kernels.linear_state import BLOCK, CONVERGED
+
+
+@njit(cache=True, nogil=True)
+def entries(starts, rows, weight, order, bounds, everything, counting, place):
+    """Rows of a node, what each counts, and the entries of its children: starts, rows, weights.
+
+    Labels have their rows in `rows` with weights, by `starts`; the node has the labels `order`, its
+    child c those from bounds[c] to before bounds[c + 1]. `counting` sums weights; otherwise every
+    row and every child of a row counts 1. `everything` takes all rows, whatever their labels are.
+    `place` has one −1 per row, which it has again afterwards.
+    """
+    stored = 0
+    for q in range(len(order)):
+        stored += starts[order[q] + 1] - starts[order[q]]
+    if everything:
+        own = np.arange(len(place)).astype(np.int32)
+    else:
+        own = np.empty(min(stored, len(place)), dtype=np.int32)
+        count = 0
+        for q in range(len(order)):
+            for e in range(starts[order[q]], starts[order[q] + 1]):
+                if place[rows[e]] < 0:
+                    place[rows[e]] = 0
+                    own[count] = rows[e]
+                    count += 1
+        own = np.sort(own[:count])
+    for i in range(len(own)):
+        place[own[i]] = i
+
+    by_row = np.zeros(len(own) + 1, dtype=np.int64)
+    for q in range(len(order)):
+        for e in range(starts[order[q]], starts[order[q] + 1]):
+            by_row[place[rows[e]] + 1] += 1
+    by_row = np.cumsum(by_row)
+    child = np.empty(stored, dtype=np.int32)  # by row, children in order
+    value = np.empty(stored)
+    following = by_row[:-1].copy()
+    for c in range(len(bounds) - 1):
+        for q in range(bounds[c], bounds[c + 1]):
+            for e in range(starts[order[q]], starts[order[q] + 1]):
+                i = place[rows[e]]
+                child[following[i]] = c
+                value[following[i]] = weight[e]
+                following[i] += 1
+    for i in range(len(own)):
+        place[own[i]] = -1
+
+    counts = np.ones(len(own))
+    by_child = np.zeros(len(bounds), dtype=np.int64)
+    for i in range(len(own)):
+        total = 0.0
+        for k in range(by_row[i], by_row[i + 1]):
+            total += value[k]
+            if k == by_row[i] or child[k] != child[k - 1]:
+                by_child[child[k] + 1] += 1
+        if counting:
+            counts[i] = total
+    by_child = np.cumsum(by_child)
+    of_row = np.empty(by_child[-1], dtype=np.int32)
+    amount = np.zeros(by_child[-1])
+    following = by_child[:-1].copy()
+    for i in range(len(own)):
+        for k in range(by_row[i], by_row[i + 1]):
+            c = child[k]
+            if k == by_row[i] or c != child[k - 1]:
+                of_row[following[c]] = i
+                following[c] += 1
+            if counting:
+                amount[following[c] - 1] += value[k]
+            else:
+                amount[following[c] - 1] = 1.0
+    return own, counts, by_child, of_row, amount
+
+
+@njit(cache=True, nogil=True)
+def gather(x, rows, place):
+    """Rows on the features that they touch: CSR, the features by name, and Σ x² of each.
+
+    `place` has one −1 per feature, which it has again afterwards.
+    """
+    indptr, indices, data = x
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    for i in range(len(rows)):
+        starts[i + 1] = starts[i] + indptr[rows[i] + 1] - indptr[rows[i]]
+    index = np.empty(starts[-1], dtype=np.uint32)
+    value = np.empty(starts[-1], dtype=np.float32)
+    names = np.empty(min(starts[-1], len(place)), dtype=np.int32)
+    squares = np.zeros(len(names))
+    count = end = 0
+    for i in range(len(rows)):
+        for k in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            f = indices[k]
+            if place[f] < 0:
+                place[f] = count
+                names[count] = f
+                count += 1
+            slot = place[f]
+            index[end] = slot
+            value[end] = data[k]
+            squares[slot] += np.float64(data[k]) * data[k]
+            end += 1
+    for slot in range(count):
+        place[names[slot]] = -1
+    return starts, index, value, names[:count], squares[:count]
+
+
+@njit(cache=True, nogil=True)
+def solve(x, y, settings, scale, start, block, scratch, weights, objective, iterations, status):
+    """The optimum of every child, as `linear.ova.solve_hinge` finds it."""
+    count = len(y.start) - 1
+    place = np.full(BLOCK, -1, dtype=np.int64)
+    waiting = 0
+    for lane in range(BLOCK):
+        label = waiting if waiting < count else -1
+        waiting += 1
+        place[lane] = label
+        begin(x, y, block, scale, start, lane, label)
+    while place.max() >= 0:
+        interleave(block)
+        sweep(x, block)
+        advance(x, y, settings, block, scratch)
+        for lane in range(BLOCK):
+            if block.status[lane] >= CONVERGED:
+                label = place[lane]
+                for f in range(weights.shape[1]):
+                    weights[label, f] = block.weights[lane, f]
+                objective[label] = block.objective[lane]
+                iterations[label] = block.iterations[lane]
+                status[label] = block.status[lane]
+                label = waiting if waiting < count else -1
+                waiting += 1
+                place[lane] = label
+                begin(x, y, block, scale, start, lane, label)
+
+
+@njit(cache=True, nogil=True)
+def pack(weights, names, prune_below):
+    """Weights (children, features + 1) by feature: features, where each begins, children, values.
+
+    Sizes below `prune_below` are left out, and zeros; features without weights too.
+    """
+    children, d = weights.shape[0], weights.shape[1] - 1
+    per_feature = np.zeros(d, dtype=np.int64)
+    for c in range(children):
+        for f in range(d):
+            w = abs(weights[c, f])
+            per_feature[f] += w >= prune_below and w > 0.0
+    used = 0
+    place = np.full(d, -1, dtype=np.int64)
+    for f in range(d):
+        if per_feature[f]:
+            place[f] = used
+            used += 1
+    features = np.empty(used, dtype=np.int32)
+    starts = np.zeros(used + 1, dtype=np.int64)
+    for f in range(d):
+        if place[f] >= 0:
+            features[place[f]] = names[f]
+            starts[place[f] + 1] = per_feature[f]
+    starts = np.cumsum(starts)
+    child = np.empty(starts[-1], dtype=np.uint16)
+    value = np.empty(starts[-1], dtype=np.float32)
+    following = starts[:-1].copy()
+    for c in range(children):
+        for f in range(d):
+            w = abs(weights[c, f])
+            if w >= prune_below and w > 0.0:
+                k = following[place[f]]
+                child[k] = c
+                value[k] = weights[c, f]
+                following[place[f]] = k + 1
+    return features, starts, child, value

@@ -1,0 +1,431 @@
+"""Hierarchies of labels: which label implies which, read from a file, and what follows from it.
+
+A label implies its parents: a row about *optics* is about *physics*. *Closing* labels adds all
+ancestors, closing scores gives an ancestor at least the score of every descendant. The information
+content of a label (Clark & Radivojac 2013) is what it says beyond its parents,
+−log2 of its rows among the rows that have all its parents.
+
+A file is OBO (`id:`, `is_a:`, `relationship: part_of`; obsolete terms are left out), Turtle with
+`skos:broader` or `skos:narrower`, or lines `child tab parent`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _validation
+from unmask._names import Strings, some, unique_index
+from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
+from unmask.data.subjects import SKOS, statements, text_of
+
+RELATIONS = ("is_a", "part_of")
+"""Of OBO: what makes a term a parent."""
+_LEAST, _MOST = 1e-100, 1e200
+"""Smaller propensities and larger products are taken as these, whose products are numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """Labels and their parents.
+
+    Parameters
+    ----------
+    names : tuple of L str
+        In the order of the columns of labels and scores.
+    parents : matrix of shape (L, L) of 0 and 1
+        1 where the label of a column is a parent of the label of a row; kept as a csr_array.
+
+    Raises
+    ------
+    ValueError
+        If a label is its own ancestor, parents are no matrix of 0 and 1, or names are not as many
+        as labels.
+
+    Examples
+    --------
+    >>> tree = hierarchy({"optics": ["physics"], "physics": ["science"], "law": []})
+    >>> tree.names
+    ('law', 'optics', 'physics', 'science')
+    >>> tree.close_labels([[0, 1, 0, 0]]).toarray()
+    array([[0., 1., 1., 1.]], dtype=float32)
+    >>> tree.levels
+    array([0, 2, 1, 0])
+    """
+
+    names: tuple[str, ...]
+    parents: sp.csr_array
+
+    def __post_init__(self) -> None:
+        """Refuse what is no hierarchy; parents are a copy that cannot be changed."""
+        parents = _validation.labels(self.parents, name="parents").copy()
+        if parents.shape != (len(self.names), len(self.names)):
+            raise ValueError(f"{len(self.names)} names for parents of shape {parents.shape}.")
+        for array in (parents.data, parents.indices, parents.indptr):
+            array.flags.writeable = False
+        object.__setattr__(self, "parents", parents)
+        _ = self._order
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """Labels such that children stand before their parents."""
+        waiting = np.bincount(self.parents.indices, minlength=len(self.names))
+        ready = np.flatnonzero(waiting == 0).tolist()
+        order = []
+        while ready:
+            child = ready.pop()
+            order.append(child)
+            for parent in self._parents_of(child):
+                waiting[parent] -= 1
+                if waiting[parent] == 0:
+                    ready.append(parent)
+        if len(order) < len(self.names):
+            raise ValueError(f"labels are their own ancestors: {self._cycle(waiting)}.")
+        return order
+
+    def _parents_of(self, label: int) -> Ints:
+        start, stop = self.parents.indptr[label : label + 2]
+        return np.asarray(self.parents.indices[start:stop])
+
+    def _cycle(self, waiting: Ints) -> str:
+        """A way around: every label that is left has a child that is left."""
+        children = sp.csr_array(self.parents.T)
+        left = waiting > 0
+        label, way = int(np.argmax(left)), list[int]()
+        while label not in way:
+            way.append(label)
+            below = children.indices[children.indptr[label] : children.indptr[label + 1]]
+            label = int(below[left[below]].min())
+        around = [label, *reversed(way[way.index(label) :])]
+        shown = " → ".join(self.names[j] for j in around[:6])
+        return shown if len(around) <= 6 else f"{shown} → …"
+
+    @cached_property
+    def ancestors(self) -> sp.csr_array:
+        """(L, L): 1 where the label of a column is that of the row, or one of its ancestors."""
+        size, rows = len(self.names), [np.zeros(0, np.int64)] * len(self.names)
+        for label in reversed(self._order):
+            above = [rows[parent] for parent in self._parents_of(label).tolist()]
+            rows[label] = np.unique(np.concatenate([np.array([label]), *above]))
+        indptr = np.r_[0, np.cumsum([row.size for row in rows])]
+        indices = np.concatenate([np.zeros(0, np.int64), *rows])
+        ones = np.ones(indices.size, dtype=np.float32)
+        return sp.csr_array((ones, indices, indptr), shape=(size, size))
+
+    @property
+    def levels(self) -> Ints:
+        """How far every label is below the tops, by its longest way up; (L,) integers."""
+        levels = np.zeros(len(self.names), dtype=np.int64)
+        for label in reversed(self._order):
+            parents = self._parents_of(label)
+            levels[label] = 1 + levels[parents].max() if parents.size else 0
+        return levels
+
+    def close_labels(self, labels: LabelsLike) -> sp.csr_array:
+        """Labels with all their ancestors.
+
+        Parameters
+        ----------
+        labels : (n, L) matrix of 0 and 1
+
+        Returns
+        -------
+        csr_array of shape (n, L)
+        """
+        observed = _validation.labels(labels)
+        self._refuse_other_width(observed.shape[1], "labels")
+        closed = sp.csr_array(observed @ self.ancestors)
+        closed.data = np.ones_like(closed.data, dtype=np.float32)
+        closed.sort_indices()
+        return closed
+
+    def close_scores(self, scores: ScoresLike) -> Array:
+        """Every label with the largest score of itself and its descendants.
+
+        Parameters
+        ----------
+        scores : (n, L) matrix
+            Dense.
+
+        Returns
+        -------
+        (n, L) floats
+        """
+        closed = np.array(_validation.dense(scores, "scores", "label"))
+        self._refuse_other_width(closed.shape[1], "scores")
+        if np.isnan(closed).any():
+            raise ValueError("scores must be numbers; got NaN.")
+        for label in self._order:
+            for parent in self._parents_of(label).tolist():
+                np.maximum(closed[:, parent], closed[:, label], out=closed[:, parent])
+        return closed
+
+    def information_content(self, labels: LabelsLike) -> Floats:
+        """−log2 of the share of rows with a label among those with all its parents.
+
+        Parameters
+        ----------
+        labels : (n, L) matrix of 0 and 1
+            Of a reference corpus; they are closed first.
+
+        Returns
+        -------
+        (L,) floats
+            One row is added to both counts of a label that no row has.
+        """
+        closed = self.close_labels(labels).tocsc()
+        n = closed.shape[0]
+        content = np.zeros(len(self.names))
+        for label in range(len(self.names)):
+            parents = self._parents_of(label).tolist()
+            having = np.bincount(
+                np.concatenate([np.zeros(0, np.int64), *(_rows(closed, p) for p in parents)]),
+                minlength=n,
+            )
+            base = int((having == len(parents)).sum()) if parents else n
+            own = _rows(closed, label).size
+            share = own / base if own else 1 / (base + 1)
+            content[label] = -np.log2(share) + 0.0
+        return content
+
+    def propensity(self, labels: LabelsLike, propensity: Floats) -> Floats:
+        """How likely a closed label is observed, if labels go missing before they are closed.
+
+        Parameters
+        ----------
+        labels : (n, L) matrix of 0 and 1
+            As observed, not closed.
+        propensity : (L,) floats in (0, 1]
+            Of labels as annotated.
+
+        Returns
+        -------
+        (L,) floats in (0, 1]
+            Rows in which the closed label is observed, over an unbiased number of those in which it
+            is true: Σ 1 − Π (1 − 1/p) over the observed labels that imply it. 1 where that is none,
+            or fewer than are observed.
+        """
+        observed = _validation.labels(labels)
+        self._refuse_other_width(observed.shape[1], "labels")
+        q = 1 / np.maximum(_validation.propensity(propensity, len(self.names)), _LEAST)
+        recorded = np.bincount(self.close_labels(observed).indices, minlength=q.size)
+        true = np.zeros(q.size)
+        sizes, above = np.diff(observed.indptr), self.ancestors
+        for row in np.flatnonzero(sizes):
+            own = observed.indices[observed.indptr[row] : observed.indptr[row + 1]]
+            product: dict[int, float] = {}
+            for label in own.tolist():
+                start, stop = above.indptr[label : label + 2]
+                for ancestor in above.indices[start:stop].tolist():
+                    left = product.get(ancestor, 1.0) * (1 - q[label])
+                    product[ancestor] = min(max(left, -_MOST), _MOST)
+            for ancestor, left in product.items():
+                true[ancestor] = min(max(true[ancestor] + 1 - left, -_MOST), _MOST)
+        return np.where(true > recorded, recorded / np.where(true > recorded, true, 1.0), 1.0)
+
+    def aligned(self, names: Sequence[str]) -> Hierarchy:
+        """The same hierarchy over the labels of a data set, in their order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of the labels of the data set. Labels that the hierarchy does not have stand alone.
+
+        Returns
+        -------
+        Hierarchy
+            Over these names, and after them the ancestors that the data set does not name.
+        """
+        index = unique_index(Strings.of(names), "label names")
+        own = {name: j for j, name in enumerate(self.names)}
+        reached = {
+            ancestor
+            for name in names
+            if name in own
+            for ancestor in self.ancestors.indices[
+                self.ancestors.indptr[own[name]] : self.ancestors.indptr[own[name] + 1]
+            ].tolist()
+        }
+        new = [self.names[j] for j in sorted(reached)]
+        fresh = np.flatnonzero(index.find(Strings.of(new)) < 0) if new else np.zeros(0, int)
+        every = (*names, *(new[j] for j in fresh.tolist()))
+        return hierarchy(
+            {
+                name: [self.names[p] for p in self._parents_of(own[name]).tolist()]
+                if name in own
+                else []
+                for name in every
+            },
+            names=every,
+        )
+
+    def _refuse_other_width(self, width: int, what: str) -> None:
+        if width != len(self.names):
+            raise ValueError(
+                f"{what} have {width} columns, the hierarchy {len(self.names)} labels; align it "
+                "with the names of the labels (`hierarchy.aligned(names)`)."
+            )
+
+
+def _rows(closed: sp.csc_array, label: int) -> Ints:
+    return np.asarray(closed.indices[closed.indptr[label] : closed.indptr[label + 1]])
+
+
+def hierarchy(
+    parents: Mapping[str, Iterable[str]], *, names: Sequence[str] | None = None
+) -> Hierarchy:
+    """A hierarchy from the parents of every label.
+
+    Parameters
+    ----------
+    parents : mapping of str to strings
+        By label; labels that occur only as parents have none.
+    names : sequence of str, optional
+        The order of labels; by default that of their characters.
+
+    Returns
+    -------
+    Hierarchy
+
+    Raises
+    ------
+    ValueError
+        If a label is its own ancestor, a parent is not among `names`, or a name is no text.
+
+    Examples
+    --------
+    >>> hierarchy({"a": ["b"], "b": ["a"]})
+    Traceback (most recent call last):
+    ValueError: labels are their own ancestors: a → b → a.
+    """
+    if any(isinstance(above, str) for above in parents.values()):
+        raise ValueError("give the parents of a label as a list of names, not as one text.")
+    listed = {child: list(dict.fromkeys(above)) for child, above in parents.items()}
+    every = {*listed, *(parent for above in listed.values() for parent in above)}
+    wrong = [name for name in every if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"the names of labels are texts; got {wrong[0]!r:.60}.")
+    ordered = tuple(sorted(every)) if names is None else tuple(names)
+    number = {name: j for j, name in enumerate(ordered)}
+    if len(number) < len(ordered):
+        raise ValueError("the names of a hierarchy must all be different.")
+    unknown = sorted(every - number.keys())
+    if unknown:
+        raise ValueError(f"labels are not among the names: {some(unknown, len(unknown))}.")
+    pairs = [(number[child], number[parent]) for child, above in listed.items() for parent in above]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    ones = np.ones(rows.size, dtype=np.float32)
+    shape = (len(ordered), len(ordered))
+    return Hierarchy(ordered, sp.csr_array((ones, (rows, columns)), shape=shape))
+
+
+def read_hierarchy(path: PathLike) -> Hierarchy:
+    """A hierarchy of labels from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        OBO (`.obo`), Turtle with SKOS (`.ttl`, `.nt`), or lines `child tab parent`; plain or
+        compressed.
+
+    Returns
+    -------
+    Hierarchy
+        Align it with the labels of a data set by `aligned`.
+
+    Raises
+    ------
+    ValueError
+        If a line is none of a hierarchy, a parent is not defined in the file (OBO), or a label is
+        its own ancestor.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "parents.tsv"
+    >>> _ = file.write_text("optics\\tphysics\\nphysics\\tscience\\n")
+    >>> read_hierarchy(file).levels
+    array([2, 1, 0])
+    """
+    file = Path(os.fspath(path))
+    plain = file.name.removesuffix(".gz").removesuffix(".zst")
+    if plain.endswith(".obo"):
+        parents = _obo(file)
+    elif plain.endswith((".ttl", ".nt")):
+        parents = _skos(file)
+    else:
+        parents = _pairs(file)
+    if not any(parents.values()):
+        raise ValueError(f"{file}: no label has a parent; expected OBO, SKOS or child tab parent.")
+    try:
+        return hierarchy(parents)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _pairs(path: Path) -> dict[str, list[str]]:
+    parents: dict[str, list[str]] = {}
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 2 or not all(cells):
+            raise ValueError(
+                f"{path}, line {number}: expected child, tab, parent; got {line!r:.60}."
+            )
+        parents.setdefault(cells[0], []).append(cells[1])
+    return parents
+
+
+def _skos(path: Path) -> dict[str, list[str]]:
+    parents: dict[str, list[str]] = {}
+    for subject, predicate, target, is_text in statements(path):
+        if is_text or predicate not in (SKOS + "broader", SKOS + "narrower"):
+            continue
+        child, parent = (subject, target) if predicate.endswith("broader") else (target, subject)
+        parents.setdefault(child, []).append(parent)
+    return parents
+
+
+def _obo(path: Path) -> dict[str, list[str]]:
+    """`[Term]` stanzas; parents that are no term of the file are refused."""
+    parents: dict[str, list[str]] = {}
+    obsolete: set[str] = set()
+    lines_of: dict[tuple[str, str], int] = {}
+    term, in_term = "", False
+    for number, raw in enumerate(text_of(path).splitlines(), start=1):
+        line = raw.split(" ! ")[0].strip()
+        if line.startswith("["):
+            in_term, term = line == "[Term]", ""
+            continue
+        key, colon, value = line.partition(":")
+        value = value.partition("{")[0].strip()
+        if not in_term or not colon:
+            continue
+        if key == "id":
+            term = value
+            parents.setdefault(term, [])
+        elif not term:
+            raise ValueError(f"{path}, line {number}: a term begins with its id; got {line!r:.60}.")
+        elif key == "is_obsolete" and value == "true":
+            obsolete.add(term)
+        elif key in ("is_a", "relationship"):
+            relation, _, target = ("is_a", "", value) if key == "is_a" else value.partition(" ")
+            if relation in RELATIONS:
+                parents[term].append(target.strip())
+                lines_of[term, target.strip()] = number
+    kept = {term: above for term, above in parents.items() if term not in obsolete}
+    for term, above in kept.items():
+        for parent in above:
+            if parent not in kept:
+                raise ValueError(
+                    f"{path}, line {lines_of[term, parent]}: {term} has the parent {parent!r:.60}, "
+                    "which is no term of this file (or obsolete)."
+                )
+    return kept

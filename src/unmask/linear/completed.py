@@ -1,0 +1,290 @@
+"""Completed training: soft targets for labels that are probably missing, then a plain training.
+
+The observed labels of a row say something about those that are missing, which no correction by 1/p
+uses. In four steps:
+
+1. a corrected model (unbiased logistic one-vs-all, regularised ten times as strongly) is trained on
+   two thirds of the rows and scores the best `POOL` labels of the others, for every third;
+2. `missing.join` makes of score and other observed labels q = P(Y* = 1 | x, other labels), its
+   strength chosen by held-out likelihood;
+3. targets are t = 1 where a label is observed, else P(missing) = q (1 − p)/(1 − p q); those below
+   `LEAST` are dropped;
+4. the model minimises the logistic loss of t: label weights pos = cut = t, all in [0, 1], so that
+   the problem is convex and bounded.
+
+Normalised, a label counts E[Y*/N*] where labels are true independently with probability t: the
+integral of `weights.normalized` with t in place of 1/p. A second round takes the scores of step 1
+from completed models; it finds more missing labels and does not train better. Each of these models
+is trained on targets that were made without the rows it scores, by a first round of its own: were
+targets shared, an observed label would reach, through rows like it, the score of its own pair, and
+what is observed would look likelier than what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _validation
+from unmask._settings import setting
+from unmask._typing import (
+    BackendLike,
+    FeaturesLike,
+    Floats,
+    Ints,
+    LabelsLike,
+    Progress,
+    PropensityLike,
+)
+from unmask.data import Dataset
+from unmask.data.pairs import pair_keys
+from unmask.linear.prediction import predict_top
+from unmask.linear.problem import COMPLETED, Problem, Recipe, arrange, prepare, weigh
+from unmask.linear.solving import counter, solve
+from unmask.missing.bayes import unobserved
+from unmask.missing.other_labels import JoinedProbabilities, join
+from unmask.predictions import TopK
+from unmask.weights import Weights
+from unmask.weights.normalized import StoredEntries
+
+FOLDS = 3
+POOL = 100
+"""Labels of a row that are considered."""
+LEAST = 0.03
+STRONGER = 10.0
+"""The corrected model's l2 over that of the completed one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """What the missing labels of training rows probably are.
+
+    Parameters
+    ----------
+    weights : Weights
+        Of completed training: for `linear.train`, torch, and every export of `unmask.weights`.
+    probabilities : csr_array of shape (n, L)
+        P(Y* = 1 | x, the other observed labels) of the pairs that were considered, out of fold: for
+        `missing.find`.
+    stage : str
+        What the held-out likelihood chose: "score", "calibrated" or "other labels".
+    penalty : float
+        λ of the ridge on other labels; inf where they are not used.
+    surprise : dict of str to float
+        −ln likelihood per 1,000 held-out pairs of every stage, less that of the score alone.
+
+    Examples
+    --------
+    >>> from unmask import data, weights
+    >>> rows = data.synthetic.planted(300, n_features=60, n_labels=8, seed=0)
+    >>> observed = data.hide(rows.labels, [0.5] * 8, seed=1)
+    >>> made = completion(rows.features, observed, [0.5] * 8)
+    >>> weights.to_soft_targets(made.weights).shape
+    (300, 8)
+    """
+
+    weights: Weights
+    probabilities: sp.csr_array
+    stage: str
+    penalty: float
+    surprise: dict[str, float]
+
+
+def completion(
+    features: FeaturesLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike,
+    recipe: Recipe | None = None,
+    *,
+    rounds: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+    backend: BackendLike = None,
+) -> Completion:
+    """Probabilities of true labels given features and other labels, and weights made of them.
+
+    Parameters
+    ----------
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels; what the judgements of a data set say takes the place of probabilities.
+    propensity : (L,) numbers in (0, 1]
+        How likely a true label is observed.
+    recipe : Recipe, optional
+        Of the completed training; the loss is logistic. The corrected model before it has a tenth
+        of its C (ten times its l2).
+    rounds : int, default 1
+        How often scores are made; 2 for findings. A second round costs twelve trainings of parts
+        of the rows in place of three.
+    seed : int, default 0
+        Of the folds.
+    progress : function (done, total), optional
+        Called after every training.
+    backend : optional
+        Where blocks of labels are solved (`unmask.parallel`).
+
+    Returns
+    -------
+    Completion
+
+    Raises
+    ------
+    ValueError
+        If features, labels and propensities do not fit each other, or no label is observed.
+
+    Examples
+    --------
+    >>> from unmask import data, missing
+    >>> rows = data.synthetic.planted(600, n_features=60, n_labels=8, seed=0)
+    >>> observed = data.hide(rows.labels, [0.5] * 8, seed=1)
+    >>> made = completion(rows.features, observed, [0.5] * 8)
+    >>> made.weights.pos.nnz > observed.nnz
+    True
+    >>> findings = missing.find(made.probabilities, observed, [0.5] * 8, top=20)
+    >>> bool(rows.labels.toarray()[findings.rows, findings.labels].mean() > 0.7)
+    True
+    """
+    recipe = replace(recipe or Recipe("logistic"), correction=None)
+    if recipe.loss != "logistic":
+        raise ValueError(f"completed training is for the loss logistic; got {recipe.loss}.")
+    _validation.positive_int(rounds, "rounds")
+    x = _validation.narrow(_validation.columns(features))
+    dataset = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
+    y = _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
+    _validation.same_rows(x, y, "features", "labels")
+    p = _validation.propensity(propensity, y.shape[1])
+    if x.shape[0] < FOLDS:
+        raise ValueError(f"completed training needs at least {FOLDS} rows; got {x.shape[0]}.")
+    rows: sp.csr_array | Dataset = y if dataset is None else replace(dataset, features=None)
+    note = counter(progress, _trainings(rounds))
+    joined, weights = _Rounds(propensity, p, recipe, seed, backend, note).joined(x, rows, rounds)
+    return Completion(weights, joined.probabilities, joined.stage, joined.penalty, joined.surprise)
+
+
+def _trainings(rounds: int) -> int:
+    """How many models so many rounds train: every fold's own, and those its targets need."""
+    return FOLDS * (_trainings(rounds - 1) + 1) if rounds else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounds:
+    """What all rounds share; `note` is told of every model that is trained."""
+
+    stated: PropensityLike
+    p: Floats
+    recipe: Recipe
+    seed: int
+    backend: BackendLike
+    note: Callable[[int], None]
+
+    def joined(
+        self, x: sp.csr_array, rows: sp.csr_array | Dataset, rounds: int
+    ) -> tuple[JoinedProbabilities, Weights]:
+        """Probabilities of true labels of these rows, and the weights made of them."""
+        dataset = rows if isinstance(rows, Dataset) else None
+        y: sp.csr_array = rows.labels if isinstance(rows, Dataset) else rows
+        fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=x.shape[0])
+        made = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
+        after = y if dataset is None else dataset.obeyed.labels
+        return made, _weights(made, after, self.p, self.recipe.normalized, dataset)
+
+    def _scores(
+        self,
+        x: sp.csr_array,
+        rows: sp.csr_array | Dataset,
+        y: sp.csr_array,
+        fold: Ints,
+        rounds: int,
+    ) -> TopK:
+        """The best labels of every row, by a model that depends on rows of other folds alone."""
+        if rounds > 1:
+
+            def completed(others: Ints) -> Weights:
+                part = rows.take(others) if isinstance(rows, Dataset) else rows[others]
+                return self.joined(x[others], part, rounds - 1)[1]
+
+            return self._held_out(x, completed, self.recipe, fold)
+        first = _corrected(self.recipe)
+        weights = weigh(y, first, self.stated)  # as observed: judged pairs count in targets
+        return self._held_out(x, weights.__getitem__, first, fold)
+
+    def _held_out(
+        self, x: sp.csr_array, weights: Callable[[Ints], Weights], recipe: Recipe, fold: Ints
+    ) -> TopK:
+        """The best labels of every row, by a model of the rows of other folds."""
+        k = min(POOL, self.p.size)
+        labels = np.full((x.shape[0], k), -1, dtype=np.int32)
+        scores = np.full((x.shape[0], k), -np.inf, dtype=np.float32)
+        plain = replace(recipe, correction=None)
+        for number in range(FOLDS):
+            others, own = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            if own.size and others.size:
+                problem = arrange(x[others], weights(others), plain)
+                model, _ = solve(problem, backend=self.backend)
+                top = predict_top(model, x[own], k)
+                labels[own], scores[own] = top.labels, top.scores
+            self.note(1)
+        return TopK(labels, scores)
+
+
+def _corrected(recipe: Recipe) -> Recipe:
+    """The training of the first scores."""
+    l2 = None if recipe.l2 is None else recipe.l2 * STRONGER
+    return replace(recipe, correction="unbiased", normalized=False, C=recipe.C / STRONGER, l2=l2)
+
+
+def prepared(
+    features: FeaturesLike,
+    labels: LabelsLike | Dataset,
+    recipe: Recipe,
+    propensity: PropensityLike | None,
+    weights: Weights | None,
+    backend: BackendLike,
+) -> Problem:
+    """The problem of a training (`prepare`); of completed training, with its weights."""
+    if recipe.correction != COMPLETED or weights is not None:
+        return prepare(features, labels, recipe, propensity, weights)
+    if propensity is None:
+        raise ValueError(
+            "completed weights need propensities, one per label; give them with "
+            f"{setting('propensity', of='linear.train')}."
+        )
+    made = completion(features, labels, propensity, recipe, backend=backend).weights
+    return replace(prepare(features, labels, recipe, None, made), recipe=recipe)
+
+
+def _weights(
+    joined: JoinedProbabilities,
+    y: sp.csr_array,
+    p: Floats,
+    normalized: bool,
+    dataset: Dataset | None,
+) -> Weights:
+    """Soft targets as label weights; judged pairs keep what was judged."""
+    q = joined.probabilities
+    target, keys = unobserved(q.data, p[q.indices]), pair_keys(q)
+    own = pair_keys(y)
+    judged = own if dataset is None else np.r_[own, pair_keys(dataset.judgements)]
+    kept = (target >= LEAST) & ~np.isin(keys, judged)
+    entries = np.r_[own, keys[kept]]
+    targets = _matrix(entries, np.r_[np.ones(own.size), target[kept]], y.shape)
+    if normalized:
+        targets.data = StoredEntries(targets.indptr, targets.data).shares()
+    ignored = np.zeros(0, np.int64) if dataset is None else pair_keys(dataset.obeyed.ignored)
+    if not ignored.size:
+        return Weights(targets, targets)
+    entries = np.r_[pair_keys(targets), ignored]
+    pos = _matrix(entries, np.r_[targets.data, np.zeros(ignored.size)], y.shape)
+    return Weights(pos, _matrix(entries, np.r_[targets.data, np.ones(ignored.size)], y.shape))
+
+
+def _matrix(keys: Ints, values: Floats, shape: tuple[int, int]) -> sp.csr_array:
+    """A matrix of the pairs row · L + label."""
+    order = np.argsort(keys)
+    rows, columns = keys[order] // shape[1], keys[order] % shape[1]
+    starts = np.searchsorted(rows, np.arange(shape[0] + 1))
+    return sp.csr_array((values[order], columns, starts), shape=shape)

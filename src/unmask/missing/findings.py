@@ -1,0 +1,525 @@
+"""Findings: pairs of a row and a label that are probably missing, or probably wrong.
+
+`find` ranks the pairs that are not observed by P(missing) (`bayes`), and adds up how many are
+to be expected, per row, per label and in all. `suspicious` ranks observed pairs by P(wrong).
+
+Probabilities are those of *true* labels, of a model that was not trained on the row itself
+(cross-fitted), and calibrated: a model that has learnt a row's labels by heart finds nothing in it.
+Sparse probabilities and lists name the pairs that are considered; all others are taken as
+impossible. Rows are taken block by block, so that nothing larger than the probabilities is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtri
+
+from unmask import _validation
+from unmask._names import Strings
+from unmask._settings import setting
+from unmask._tables.writing import write_columns
+from unmask._text import html_table
+from unmask._typing import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    LabelsLike,
+    PathLike,
+    PropensityLike,
+    ScoresLike,
+)
+from unmask.data import Dataset
+from unmask.missing import bayes
+from unmask.predictions import TopK
+from unmask.propensity.mask_model import MaskModel
+from unmask.propensity.source import Source
+
+TOP = 1000
+BLOCK = 1 << 21
+"""Pairs of a block of rows."""
+SPURIOUS = 0.02
+"""The share of observed labels that `suspicious` takes to be wrong unless it is stated."""
+DRAWS = 20
+"""How often propensities that are not certain are drawn."""
+FORMATS = ("csv", "tsv", "jsonl", "parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Pairs of row and label, likeliest first, and how many are to be expected.
+
+    Parameters
+    ----------
+    kind : {"missing", "wrong"}
+        Whether labels that are not observed are true, or observed ones are not.
+    rows, labels : (m,) integers
+        The pairs.
+    probability : (m,) floats
+        P(missing) or P(wrong), falling.
+    shape : (int, int)
+        Rows n and labels L of the data.
+    by_row, by_label : (n,) and (L,) floats
+        Expected numbers, over all pairs that were considered, not only those listed.
+    variance : float
+        Of the number in all, were the probabilities exact and pairs independent; with what is not
+        known of estimated propensities.
+    considered : int
+        How many pairs have a probability.
+    clipped : int, default 0
+        How many probabilities of being observed were larger than the propensity, and r was set
+        to 1.
+    implied : float, default nan
+        How many are missing by the propensities alone: Σ (1 − p)/p over observed labels. A
+        calibrated model agrees with it.
+    implied_variance : float, default nan
+        Its variance, Σ (1 − p)/p².
+    source : Source, default stated
+        Where the propensities come from.
+    ids : n strings, optional
+    names : L strings, optional
+
+    Examples
+    --------
+    >>> found = find([[0.9, 0.5]], [[1, 0]], [0.5, 0.5])
+    >>> found.rows, found.labels, found.probability.round(3)
+    (array([0]), array([1]), array([0.333]))
+    """
+
+    kind: str
+    rows: Ints
+    labels: Ints
+    probability: Floats
+    shape: tuple[int, int]
+    by_row: Floats
+    by_label: Floats
+    variance: float
+    considered: int
+    clipped: int = 0
+    implied: float = float("nan")
+    implied_variance: float = float("nan")
+    source: Source = field(default_factory=Source)
+    ids: Strings | None = None
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        """How many pairs are listed."""
+        return self.rows.size
+
+    @property
+    def expected(self) -> float:
+        """How many are to be expected in all."""
+        return float(self.by_row.sum())
+
+    @property
+    def expected_interval(self) -> tuple[float, float]:
+        """The 95 % interval of that number, were the probabilities exact; see `implied_interval`.
+
+        Returns
+        -------
+        pair of floats, none below 0
+        """
+        return _interval(self.expected, self.variance)
+
+    @property
+    def implied_interval(self) -> tuple[float, float]:
+        """The 95 % interval of the number missing by the propensities alone."""
+        return _interval(self.implied, self.implied_variance)
+
+    def first(self, count: int) -> Findings:
+        """The likeliest `count` of the pairs; expected numbers stay those of all."""
+        kept = slice(0, _validation.positive_int(count, "count"))
+        return replace(
+            self,
+            rows=self.rows[kept],
+            labels=self.labels[kept],
+            probability=self.probability[kept],
+        )
+
+    def row_name(self, row: int) -> str:
+        """The id of a row, or its number."""
+        return str(row) if self.ids is None else self.ids[row]
+
+    def label_name(self, label: int) -> str:
+        """The name of a label, or its number."""
+        return str(label) if self.names is None else self.names[label]
+
+    def table(self) -> dict[str, list[str | float]]:
+        """Columns `id`, `label` and `probability`, by name where there are names."""
+        return {
+            "id": [self.row_name(row) for row in self.rows.tolist()],
+            "label": [self.label_name(label) for label in self.labels.tolist()],
+            "probability": self.probability.round(6).tolist(),
+        }
+
+    def write(self, path: PathLike, *, format: str | None = None) -> None:
+        """Write the pairs as a table.
+
+        Parameters
+        ----------
+        path : str or path
+            Ending in .csv, .tsv, .jsonl or .parquet.
+        format : str, optional
+            One of these, where the ending does not say it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such format.
+        """
+        ending = str(path).rpartition(".")[2].lower() if format is None else format
+        write_columns(path, _validation.one_of(ending, FORMATS, "format"), self.table())
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON: the numbers in all, and the listed pairs."""
+        low, high = self.expected_interval
+        return {
+            "kind": self.kind,
+            "rows": self.shape[0],
+            "labels": self.shape[1],
+            "considered": self.considered,
+            "expected": self.expected,
+            "expected_interval": [low, high],
+            "implied": self.implied,
+            "implied_interval": list(self.implied_interval),
+            "clipped": self.clipped,
+            "propensities": self.source.to_dict(),
+            "pairs": [
+                {"id": id, "label": label, "probability": chance}
+                for id, label, chance in zip(*self.table().values(), strict=True)
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the number expected, and the likeliest pairs."""
+        low, high = self.expected_interval
+        caption = f"{self.expected:,.0f} labels are probably {self.kind} ({low:,.0f} to {high:,.0f}"
+        caption += f", if {self.source.assumption})"
+        columns = self.first(20).table() if len(self) else self.table()
+        cells = [list(row) for row in zip(*columns.values(), strict=True)]
+        return html_table(caption, list(columns), cells)
+
+
+def find(
+    probabilities: TopK | ScoresLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike,
+    *,
+    observed: bool = False,
+    top: int = TOP,
+    scores: TopK | ScoresLike | None = None,
+) -> Findings:
+    """The labels that are probably missing.
+
+    Parameters
+    ----------
+    probabilities : (n, L) dense or sparse floats in [0, 1], or TopK
+        Of true labels given the features, out of fold and calibrated. Pairs that are not stored or
+        not listed are taken as impossible.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels. Of a data set, ids and names go with the findings, and pairs that are
+        judged or ignored are not asked about.
+    propensity : (L,) floats in (0, 1], or MaskModel
+        How likely a true label is observed. Row effort, unannotated rows, wrong labels and a slope
+        on the score are obeyed.
+    observed : bool, default False
+        Whether `probabilities` are of being *observed*; then r = q/p, at most 1.
+    top : int, default 1000
+        How many pairs to list.
+    scores : TopK or (n, L) dense or sparse, optional
+        The model's scores, which a mask model with a slope on them needs.
+
+    Returns
+    -------
+    Findings
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a number is no probability, or a slope lacks its scores.
+
+    References
+    ----------
+    Elkan & Noto, *Learning classifiers from only positive and unlabeled data* (2008).
+
+    Examples
+    --------
+    >>> found = find([[0.9, 0.5], [0.2, 0.8]], [[1, 0], [0, 0]], [0.5, 0.25], top=2)
+    >>> found.rows, found.labels, found.probability.round(3), round(found.expected, 3)
+    (array([1, 0]), array([1, 1]), array([0.75 , 0.429]), 1.29)
+    """
+    found = _gather("missing", probabilities, labels, propensity, observed, top, scores)
+    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
+    if mask.certain:
+        return found
+    totals = [
+        _gather("missing", probabilities, labels, drawn, observed, 1, scores).expected
+        for drawn in mask.draw(0, DRAWS)
+    ]
+    return replace(found, variance=found.variance + float(np.var(totals, ddof=1)))
+
+
+def suspicious(
+    probabilities: TopK | ScoresLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike,
+    *,
+    spurious: float | None = None,
+    top: int = TOP,
+) -> Findings:
+    """The observed labels that are probably wrong.
+
+    Parameters
+    ----------
+    probabilities : (n, L) dense or sparse floats in [0, 1], or TopK
+        As in `find`; an observed pair that is not listed has the smallest probability of all that
+        are.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels.
+    propensity : (L,) floats in (0, 1], or MaskModel
+        How likely a true label is observed.
+    spurious : float in (0, 0.5], optional
+        The share of the observed labels that are wrong; by default what the mask model says, else
+        0.02. The order within a label does not depend on it.
+    top : int, default 1000
+        How many pairs to list.
+
+    Returns
+    -------
+    Findings
+        Of the kind "wrong".
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a number is out of its range.
+
+    Examples
+    --------
+    >>> found = suspicious([[0.9, 0.01], [0.8, 0.3]], [[1, 1], [1, 1]], [0.5, 0.5], top=1)
+    >>> found.rows, found.labels
+    (array([0]), array([1]))
+    """
+    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
+    share = spurious if spurious is not None else mask.spurious or SPURIOUS
+    _validation.in_range(share, "spurious", np.finfo(float).tiny, 0.5)
+    mask = replace(mask, spurious=share)
+    return _gather("wrong", probabilities, labels, mask, False, top, None)
+
+
+class _Pairs(NamedTuple):
+    """Pairs of a block of rows: row, label, probability, and whether they are observed."""
+
+    rows: Ints
+    labels: Ints
+    chance: Floats
+    observed: Bools
+
+
+def _gather(
+    kind: str,
+    probabilities: TopK | ScoresLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike,
+    observed: bool,
+    top: int,
+    scores: TopK | ScoresLike | None,
+) -> Findings:
+    dataset = labels if isinstance(labels, Dataset) else None
+    matrix = _labels_of(labels)
+    count = _validation.positive_int(top, "top")
+    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
+    p = _validation.propensity(mask.value, matrix.shape[1])
+    rate = mask.false_rate(matrix) if mask.spurious else np.zeros(p.size)
+    judged = None if dataset is None or dataset.judgements is None else dataset.judgements
+    chances = _checked(probabilities, matrix)
+    slope = mask.score_slope
+    if slope is not None and scores is None and kind == "missing":
+        raise ValueError(
+            f"the mask depends on the model's scores; give {setting('scores', of='missing.find')}, "
+            "or `mask.value` in place of the mask."
+        )
+    own_scores = None if slope is None or scores is None else _checked(scores, matrix, "scores")
+    by_row, by_label = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
+    best = _Pairs(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float64, bool)))
+    variance, considered, clipped = 0.0, 0, 0
+    for start, stop in _blocks(chances, matrix.shape):
+        pairs = _pairs(chances, matrix, start, stop)
+        r, chance = pairs.chance, p[pairs.labels]
+        if observed:
+            clipped += int((r > chance).sum())
+            r = np.minimum(r / chance, 1.0)
+        if slope is not None and own_scores is not None:
+            scored = _score_of(own_scores, pairs, matrix, start, stop)
+            chance = slope.at(mask.value, pairs.labels, scored)
+        if kind == "wrong":
+            value, wanted = bayes.wrong(r, chance, rate[pairs.labels]), pairs.observed
+        else:
+            value = _missing(r, chance, pairs, start, mask, rate)
+            wanted = ~pairs.observed
+        if judged is not None:
+            wanted &= ~_inside(judged, pairs.rows, pairs.labels)
+        value, rows, columns = value[wanted], pairs.rows[wanted], pairs.labels[wanted]
+        by_row += np.bincount(rows, value, by_row.size)
+        by_label += np.bincount(columns, value, by_label.size)
+        variance += float((value * (1.0 - value)).sum())
+        considered += value.size
+        best = _best(best, _Pairs(rows, columns, value, np.zeros(value.size, bool)), count)
+    own = mask.value[matrix.indices]
+    return Findings(
+        kind, best.rows, best.labels, best.chance, matrix.shape, by_row, by_label, variance,
+        considered, clipped, float(((1 - own) / own).sum()), float(((1 - own) / own**2).sum()),
+        mask.source, None if dataset is None else dataset.ids,
+        _names(dataset, probabilities),
+    )  # fmt: skip
+
+
+def _missing(
+    r: Floats, p: Floats, pairs: _Pairs, start: int, mask: MaskModel, rate: Floats
+) -> Floats:
+    effort, of_pairs = mask.effort, rate[pairs.labels]
+    if effort is None:
+        return bayes.unobserved(r, p, of_pairs)
+    return bayes.by_effort(
+        r, p, pairs.rows - start, pairs.observed.astype(np.float64), effort, of_pairs
+    )
+
+
+def _labels_of(labels: LabelsLike | Dataset) -> sp.csr_array:
+    if not isinstance(labels, Dataset):
+        return _validation.labels(labels)
+    if labels.labels is None:
+        raise ValueError("the data set has no labels.")
+    return _validation.labels(labels.labels)
+
+
+def _names(dataset: Dataset | None, probabilities: TopK | ScoresLike) -> tuple[str, ...] | None:
+    if dataset is not None and dataset.label_names is not None:
+        return dataset.label_names
+    return probabilities.names if isinstance(probabilities, TopK) else None
+
+
+def _checked(
+    values: TopK | ScoresLike, labels: sp.csr_array, name: str = "probabilities"
+) -> TopK | Floats | sp.csr_array:
+    """Checked, in the form they came in: probabilities in [0, 1], of the same rows and labels."""
+    if isinstance(values, TopK):
+        if values.labels.shape[0] != labels.shape[0]:
+            raise ValueError(
+                f"{name} of {values.labels.shape[0]} rows for {labels.shape[0]} rows of labels; "
+                "give those of the same rows, in their order."
+            )
+        if values.labels.max(initial=-1) >= labels.shape[1]:
+            raise ValueError(
+                f"{name} name label {values.labels.max()}, but there are {labels.shape[1]} labels."
+            )
+        checked: TopK | Floats | sp.csr_array = values
+        numbers: Array = values.scores[values.labels >= 0]
+    elif _validation.is_sparse(values):
+        checked = _validation.matrix(values, name=name, column="label")
+        _validation.same_shape(checked, labels, name, "labels")
+        numbers = _validation.finite(checked.data, name)
+    else:
+        checked = _validation.finite(_validation.dense(values, name, "label"), name)
+        _validation.same_shape(checked, labels, name, "labels")
+        numbers = checked
+    if name == "probabilities" and numbers.size and not 0 <= numbers.min() <= numbers.max() <= 1:
+        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+        raise ValueError(
+            f"probabilities must lie in [0, 1]; got {wrong:g}. Scores become probabilities by "
+            "`thresholds.calibrate`, or `linear.probabilities`."
+        )
+    return checked
+
+
+def _blocks(
+    chances: TopK | Floats | sp.csr_array, shape: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    width = chances.k if isinstance(chances, TopK) else shape[1]
+    if _validation.is_sparse(chances):
+        width = max(1, chances.nnz // max(1, shape[0]))
+    height = max(1, BLOCK // max(1, width))
+    for start in range(0, shape[0], height):
+        yield start, min(start + height, shape[0])
+
+
+def _pairs(
+    chances: TopK | Floats | sp.csr_array, labels: sp.csr_array, start: int, stop: int
+) -> _Pairs:
+    """All pairs of the block with a probability, and the observed ones, row by row."""
+    own = labels[start:stop].tocoo()
+    rows, columns, values = _listed(chances, start, stop)
+    width = labels.shape[1]
+    keys = (rows - start) * width + columns
+    shown = np.sort(own.row.astype(np.int64) * width + own.col)
+    place = np.minimum(np.searchsorted(shown, keys), max(shown.size - 1, 0))
+    is_observed = shown[place] == keys if shown.size else np.zeros(keys.size, bool)
+    absent = np.setdiff1d(shown, keys[is_observed], assume_unique=True)
+    lowest = float(values.min(initial=1.0)) if values.size else 0.0
+    return _Pairs(
+        np.r_[rows, absent // width + start],
+        np.r_[columns, absent % width],
+        np.r_[values, np.full(absent.size, lowest)],
+        np.r_[is_observed, np.ones(absent.size, bool)],
+    )
+
+
+def _listed(
+    chances: TopK | Floats | sp.csr_array, start: int, stop: int
+) -> tuple[Ints, Ints, Floats]:
+    if isinstance(chances, TopK):
+        row, place = np.nonzero(chances.labels[start:stop] >= 0)
+        labels, scores = chances.labels[start:stop], chances.scores[start:stop]
+        return row + start, labels[row, place].astype(np.int64), scores[row, place].astype(float)
+    if _validation.is_sparse(chances):
+        part = chances[start:stop].tocoo()
+        values = part.data.astype(np.float64)
+        return part.row.astype(np.int64) + start, part.col.astype(np.int64), values
+    block = np.asarray(chances[start:stop], dtype=np.float64)
+    height, width = block.shape
+    rows = np.repeat(np.arange(start, start + height), width)
+    return rows, np.tile(np.arange(width), height), block.ravel()
+
+
+def _score_of(
+    scores: TopK | Floats | sp.csr_array, pairs: _Pairs, labels: sp.csr_array, start: int, stop: int
+) -> Floats:
+    """The score of every pair; what has none stands 1 below the smallest, as in an audit."""
+    rows, columns, values = _listed(scores, start, stop)
+    width = labels.shape[1]
+    keys, wanted = rows * width + columns, pairs.rows * width + pairs.labels
+    order = np.argsort(keys)
+    place = np.minimum(np.searchsorted(keys[order], wanted), max(keys.size - 1, 0))
+    listed = keys[order][place] == wanted if keys.size else np.zeros(wanted.size, bool)
+    scored = np.full(wanted.size, values.min() - 1.0 if values.size else 0.0)
+    scored[listed] = values[order][place[listed]]
+    return scored
+
+
+def _inside(matrix: sp.csr_array, rows: Ints, columns: Ints) -> Bools:
+    """Whether pairs are stored in a matrix."""
+    entries = matrix.tocoo()
+    stored = entries.row.astype(np.int64) * matrix.shape[1] + entries.col
+    return np.isin(rows * matrix.shape[1] + columns, stored)
+
+
+def _best(first: _Pairs, second: _Pairs, count: int) -> _Pairs:
+    """The likeliest `count` of both; equal ones by row, then by label."""
+    chance = np.r_[first.chance, second.chance]
+    kept: Ints = np.arange(chance.size)
+    if chance.size > count:
+        least = np.partition(chance, chance.size - count)[chance.size - count]
+        kept = np.flatnonzero(chance >= least)
+    rows, labels = np.r_[first.rows, second.rows], np.r_[first.labels, second.labels]
+    kept = kept[np.lexsort((labels[kept], rows[kept], -chance[kept]))[:count]]
+    return _Pairs(rows[kept], labels[kept], chance[kept], np.zeros(kept.size, bool))
+
+
+def _interval(value: float, variance: float) -> tuple[float, float]:
+    reach = float(ndtri(0.975)) * float(np.sqrt(variance))
+    return max(0.0, value - reach), value + reach

@@ -1,0 +1,293 @@
+"""Samplers: candidate labels drawn with known probabilities, for the shortlist of a batch.
+
+Every function returns a `Sample`: label numbers, and for each how often its label is expected in
+the list, which is what `MissingLabelLoss(…)(…, sampling=…)` divides by. Where a label can be drawn
+once, that is its probability. Draws do not depend on the labels of the rows that they are for,
+except `in_batch`, whose docstring says what holds; `with_observed` then puts the observed labels
+in, which every row needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask import _validation
+from unmask._typing import PropensityLike
+from unmask.torch.targets import Targets, label_index, row_count
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Candidate labels and how often each is expected among them.
+
+    Attributes
+    ----------
+    ids : (c,) or (n, c) integers
+        Label numbers; −1 for none.
+    expected : floats in the shape of `ids`
+        For `sampling=`.
+
+    Examples
+    --------
+    >>> ids, expected = uniform(10, 4, generator=torch.Generator().manual_seed(0))
+    >>> expected
+    tensor([0.4000, 0.4000, 0.4000, 0.4000], dtype=torch.float64)
+    """
+
+    ids: Tensor
+    expected: Tensor
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """`ids, expected = sample`."""
+        return iter((self.ids, self.expected))
+
+
+def uniform(n_labels: int, size: int, *, generator: torch.Generator | None = None) -> Sample:
+    """`size` distinct labels, every set of them with the same probability.
+
+    Parameters
+    ----------
+    n_labels : int
+        L.
+    size : int, at most L
+        c.
+    generator : torch.Generator, optional
+        The source of random numbers; torch's own by default.
+
+    Returns
+    -------
+    Sample
+        `expected` is c / L.
+
+    Raises
+    ------
+    ValueError
+        If `size` is larger than `n_labels`, or one of them is not positive.
+
+    Examples
+    --------
+    >>> uniform(5, 5).ids.sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
+    n_labels = _validation.positive_int(n_labels, "n_labels")
+    size = _validation.positive_int(size, "size")
+    if size > n_labels:
+        raise ValueError(f"size: {size} distinct labels of {n_labels}; take at most {n_labels}.")
+    if 4 * size > n_labels:
+        ids = torch.randperm(n_labels, generator=generator)[:size]
+    else:
+        ids = _distinct(n_labels, size, generator)
+    return Sample(ids, torch.full((size,), size / n_labels, dtype=torch.float64))
+
+
+def _distinct(n_labels: int, size: int, generator: torch.Generator | None) -> Tensor:
+    """Draw one after another and pass over repetitions, without a permutation of all L labels."""
+    ids = np.empty(0, dtype=np.int64)
+    while len(ids) < size:
+        more = torch.randint(n_labels, (size + size // 2 + 8,), generator=generator).numpy()
+        drawn = np.concatenate([ids, more])
+        _, first = np.unique(drawn, return_index=True)
+        ids = drawn[np.sort(first)]
+    return torch.from_numpy(ids[:size])
+
+
+def log_uniform(n_labels: int, size: int, *, generator: torch.Generator | None = None) -> Sample:
+    """Draws with replacement, P(label j) = log((j + 2) / (j + 1)) / log(L + 1).
+
+    For labels that are numbered by falling frequency, which is then roughly Zipf's law.
+
+    Parameters
+    ----------
+    n_labels : int
+        L.
+    size : int
+        c, the number of draws.
+    generator : torch.Generator, optional
+        The source of random numbers; torch's own by default.
+
+    Returns
+    -------
+    Sample
+        `expected` is c · P(label).
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive.
+
+    Examples
+    --------
+    >>> log_uniform(1, 2).expected
+    tensor([2., 2.], dtype=torch.float64)
+    """
+    n_labels = _validation.positive_int(n_labels, "n_labels")
+    size = _validation.positive_int(size, "size")
+    uniforms = torch.rand(size, dtype=torch.float64, generator=generator)
+    ids = ((uniforms * math.log(n_labels + 1)).exp().long() - 1).clamp(0, n_labels - 1)
+    probability = (1 / (ids + 1.0).double()).log1p() / math.log(n_labels + 1)
+    return Sample(ids, size * probability)
+
+
+class ByFrequency:
+    """Draws with replacement, P(label j) ∝ (number of rows with label j)^α.
+
+    The cumulated probabilities are made once; a draw is a binary search.
+
+    Parameters
+    ----------
+    counts : (L,) numbers of 0 or more
+        Rows of every label in the training data. A label of count 0 is never drawn: the loss is
+        then estimated over the others alone, so give it a small count instead.
+    alpha : float in [0, 1], default 0.75
+        1 draws by frequency, 0 uniformly among labels that occur.
+
+    Raises
+    ------
+    ValueError
+        If counts are negative, not finite or all 0.
+
+    Examples
+    --------
+    >>> sampler = ByFrequency([16, 1, 0], alpha=0.5)
+    >>> sampler.probability
+    tensor([0.8000, 0.2000, 0.0000], dtype=torch.float64)
+    >>> sampler.draw(5).ids.max() < 2
+    tensor(True)
+    """
+
+    def __init__(self, counts: PropensityLike, *, alpha: float = 0.75) -> None:
+        """See the class."""
+        numbers = _validation.numbers(counts, "counts").astype(np.float64)
+        _validation.finite(numbers, "counts")
+        _validation.in_range(alpha, "alpha", 0, 1)
+        if numbers.ndim != 1 or (numbers < 0).any() or not numbers.any():
+            raise ValueError("counts must be one number of 0 or more per label, not all 0.")
+        powers = np.where(numbers > 0, numbers**alpha, 0.0)
+        self._cumulated = torch.from_numpy(np.cumsum(powers / powers.sum()))
+        self.probability = torch.from_numpy(powers / powers.sum())
+
+    def draw(self, size: int, *, generator: torch.Generator | None = None) -> Sample:
+        """Draw labels.
+
+        Parameters
+        ----------
+        size : int
+            c, the number of draws.
+        generator : torch.Generator, optional
+            The source of random numbers; torch's own by default.
+
+        Returns
+        -------
+        Sample
+            `expected` is c · P(label).
+        """
+        size = _validation.positive_int(size, "size")
+        uniforms = torch.rand(size, dtype=torch.float64, generator=generator)
+        ids = torch.searchsorted(self._cumulated, uniforms * self._cumulated[-1], right=True)
+        return Sample(ids, size * self.probability[ids])
+
+
+def in_batch(targets: Targets, counts: PropensityLike, n_rows: int) -> Sample:
+    """The observed labels of all rows of the batch, with multiplicity, as candidates of every row.
+
+    For a row, the labels of the *other* rows are the sample: a label that the row does not have is
+    expected (n − 1) · count / (N − 1) times among them, if the n rows of a batch are drawn without
+    replacement from the N rows of the training data. The loss of every row is then unbiased over
+    batches that hold it, for the loss over all labels of count 1 and more. The observed labels of
+    every row are in the list already. Rows of one batch share their candidates, so their losses are
+    correlated.
+
+    Parameters
+    ----------
+    targets : as in `MissingLabelLoss`
+        The observed labels of the batch, (n, L).
+    counts : (L,) integers
+        Rows of every label in the training data.
+    n_rows : int
+        N, the rows of the training data.
+
+    Returns
+    -------
+    Sample
+        As many candidates as the batch has labels.
+
+    Raises
+    ------
+    ValueError
+        If targets are none, or name a label whose count is 0, or the batch is larger than N.
+
+    Examples
+    --------
+    >>> in_batch([[0, 1], [1]], counts=[10, 50, 40], n_rows=101)
+    Sample(ids=tensor([0, 1, 1]), expected=tensor([0.1000, 0.5000, 0.5000], dtype=torch.float64))
+    """
+    numbers = torch.as_tensor(_validation.numbers(counts, "counts"), dtype=torch.float64)
+    n = row_count(targets)
+    if not 2 <= n <= n_rows:
+        raise ValueError(f"a batch of {n} rows of {n_rows}: in-batch sampling needs two or more.")
+    index = label_index(targets, (n, len(numbers)))
+    ids = index[index >= 0]
+    expected = (n - 1) / (n_rows - 1) * numbers[ids.cpu()]
+    if (expected <= 0).any():
+        label = int(ids[expected <= 0][0])
+        raise ValueError(f"counts: label {label} is observed in the batch and has the count 0.")
+    return Sample(ids, expected.to(ids.device))
+
+
+def with_observed(
+    sample: Sample, targets: Targets, n_labels: int, *, per_row: bool = False
+) -> Sample:
+    """A sample of candidates and the observed labels of the rows, which are there with certainty.
+
+    Shared candidates: the labels that any row of the batch has come first, once each and with the
+    probability 1, then the draws of other labels. Candidates per row: the row's own labels come
+    first (−1 where a row has fewer than others), then the draws.
+
+    Parameters
+    ----------
+    sample : Sample
+        Draws that do not depend on the labels of the batch; shared by its rows, (c,).
+    targets : as in `MissingLabelLoss`
+        The observed labels of the batch, (n, L).
+    n_labels : int
+        L.
+    per_row : bool, default False
+        Whether to return candidates per row, (n, m + c).
+
+    Returns
+    -------
+    Sample
+        (c',) candidates for all rows, or (n, m + c).
+
+    Raises
+    ------
+    ValueError
+        If targets are none, or the sample is not shared.
+
+    Examples
+    --------
+    >>> drawn = Sample(torch.tensor([3, 0]), torch.tensor([0.5, 0.5]))
+    >>> with_observed(drawn, [[0, 1], [1]], 4)
+    Sample(ids=tensor([0, 1, 3]), expected=tensor([1.0000, 1.0000, 0.5000]))
+    >>> with_observed(drawn, [[0, 1], [1]], 4, per_row=True).ids
+    tensor([[ 0,  1,  3,  0],
+            [ 1, -1,  3,  0]])
+    """
+    if sample.ids.ndim != 1:
+        raise ValueError("with_observed takes a sample that the rows share, of shape (c,).")
+    n = row_count(targets)
+    index = label_index(targets, (n, n_labels)).to(sample.ids.device)
+    if per_row:
+        ids = torch.cat([index, sample.ids.expand(n, -1)], dim=1)
+        ones = torch.ones(index.shape, dtype=sample.expected.dtype, device=index.device)
+        return Sample(ids, torch.cat([ones, sample.expected.expand(n, -1)], dim=1))
+    union: Tensor = torch.unique(index[index >= 0])
+    other = ~torch.isin(sample.ids, union)
+    ones = torch.ones(len(union), dtype=sample.expected.dtype, device=index.device)
+    return Sample(torch.cat([union, sample.ids[other]]), torch.cat([ones, sample.expected[other]]))

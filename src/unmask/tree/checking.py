@@ -1,0 +1,91 @@
+"""What kernels may trust of a label tree: looked at whenever one is read or predicts.
+
+Trees are values that anybody can build or change, and their kernels follow every index. A pass over
+the weights takes a fraction of a second where reading them from a file takes seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unmask import _validation
+from unmask._kernels import tree_predict as kernels
+from unmask._typing import Array
+from unmask.tree.model import LINKS, TreeModel
+from unmask.tree.nodes import Nodes, Part
+from unmask.tree.shape import Shape
+
+TYPES = {
+    "feature_starts": np.int64, "features": np.int32, "entry_starts": np.int64,
+    "children": np.uint16, "values": np.float32, "child_starts": np.int64, "bias": np.float32,
+}  # fmt: skip
+"""Of the arrays of nodes, in files and for kernels."""
+MOST_LEVELS = 30
+_FAULTS = {
+    kernels.FEATURE: "a feature lies outside 0 … {last}",
+    kernels.CHILD: "a weight belongs to no child",
+    kernels.WEIGHT: "weights must be finite",
+    kernels.BIAS: "biases must be finite",
+}
+
+
+def refuse_bad_model(model: TreeModel) -> None:
+    """ValueError if trees do not fit each other, or a kernel would follow an index astray."""
+    _validation.one_of(model.loss, LINKS, "loss")
+    if not model.trees:
+        raise ValueError("the model has no trees; give it at least one.")
+    names = model.label_names
+    if names is not None and len(names) != model.n_labels:
+        raise ValueError(f"{len(names)} label names for a model of {model.n_labels} labels.")
+    for number, tree in enumerate(model.trees):
+        try:
+            refuse_bad_shape(tree.shape, model.n_labels)
+            _refuse_other_parts(tree.shape, tree.parts, model.n_features)
+        except ValueError as error:
+            raise ValueError(f"tree {number} of the model is damaged: {error}.") from None
+
+
+def refuse_bad_shape(shape: Shape, n_labels: int) -> None:
+    """ValueError unless the ranges of leaf nodes hold every label once."""
+    order, bounds, bits = shape.order, shape.bounds, shape.bits
+    if not all(isinstance(b, int) and 0 < b <= 16 for b in bits) or sum(bits) > MOST_LEVELS:
+        raise ValueError(f"its levels are {list(bits)!r:.60}")
+    if order.dtype != np.int32 or not np.array_equal(np.sort(order), np.arange(n_labels)):
+        raise ValueError(f"its order is none of {n_labels} labels")
+    ends = bounds.shape == ((1 << sum(bits)) + 1,) and (bounds[0], bounds[-1]) == (0, n_labels)
+    if bounds.dtype != np.int64 or not ends or (np.diff(bounds) < 1).any():
+        raise ValueError("its leaf nodes are no ranges of the order")
+
+
+def _refuse_other_parts(shape: Shape, parts: tuple[Part, ...], n_features: int) -> None:
+    if len(parts) != shape.n_parts:
+        raise ValueError(f"it has {len(parts)} parts, its shape {shape.n_parts}")
+    for number, part in enumerate(parts):
+        spans = shape.part(number)
+        if len(part) != len(spans):
+            raise ValueError(f"part {number} has {len(part)} levels, its shape {len(spans)}")
+        for nodes, span in zip(part, spans, strict=True):
+            starts = shape.child_starts(span.level)[span.start : span.stop + 1]
+            refuse_bad_nodes(nodes, np.diff(starts), n_features)
+
+
+def refuse_bad_nodes(nodes: Nodes, children: Array, n_features: int) -> None:
+    """ValueError unless nodes have these numbers of children, and no index leads elsewhere."""
+    for name, array in nodes._asdict().items():
+        if array.ndim != 1 or array.dtype != TYPES[name]:
+            raise ValueError(f"{name} are {array.dtype} of shape {array.shape}")
+    for starts, size, count in (
+        (nodes.feature_starts, len(nodes.features), len(children)),
+        (nodes.entry_starts, len(nodes.values), len(nodes.features)),
+        (nodes.child_starts, len(nodes.bias), len(children)),
+    ):
+        rising = len(starts) == count + 1 and (starts[1:] >= starts[:-1]).all()
+        if not rising or starts[0] != 0 or starts[-1] != size:
+            raise ValueError("starts do not fit what they divide")
+    if not np.array_equal(np.diff(nodes.child_starts), children):
+        raise ValueError("nodes have other children than their tree says")
+    if len(nodes.children) != len(nodes.values):
+        raise ValueError("a weight belongs to no child")
+    fault = kernels.fault(nodes, n_features)
+    if fault:
+        raise ValueError(_FAULTS[fault].format(last=n_features - 1))

@@ -1,0 +1,299 @@
+"""What a search returns: the recipe and why it was chosen, the model, and all that was tried."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from unmask import linear, report
+from unmask._text import html_table
+from unmask._typing import FeaturesLike, Floats, Record
+from unmask.linear import LinearModel, Recipe
+from unmask.predictions import TopK
+from unmask.propensity.source import Source
+from unmask.report import format_value
+from unmask.tuning.judging import OF_COUNTS, Trust
+from unmask.tuning.search import Tried, worth
+
+
+class Because(StrEnum):
+    """Why a candidate was chosen.
+
+    Examples
+    --------
+    >>> Because("best").value
+    'best'
+    """
+
+    BEST = "best"
+    """Its value is the largest, and no vanilla training is within half a standard error of it."""
+    PLAINER = "plainer"
+    """It needs no propensities, and is within half a standard error of the best."""
+    ALONE = "alone"
+    """It is the only family, or no other has a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The chosen training, its model, and everything that was tried.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The chosen training; `linear.train` takes it.
+    tau : float
+        How much of the correction it applies: propensities are tempered by it.
+    rank_by : str
+        How its predictions are ranked; `predict_top` does.
+    propensity : (L,) floats or None
+        The tempered propensities that training (or ranking) uses; None for plain vanilla.
+    model : LinearModel or None
+        Trained on all rows; None if that was not asked for.
+    table : tuple of Tried
+        Every family, C and rung with its value, in the order of the search.
+    metric : str
+        What was asked for.
+    judged_by, labels, estimator : str, int and str
+        What was maximised: this metric of so many of the labels, whose true value was estimated
+        so on held-out rows. Where labels are few, it is the metric itself.
+    because : Because
+    chosen, best : Tried
+        On the last rung: what was chosen, and what had the largest value.
+    error : float
+        The standard error of their difference; 0 if they are the same.
+    trust : Trust
+        Whether predictions refute the propensities.
+    source : Source
+        Where the propensities come from.
+
+    Examples
+    --------
+    >>> import unmask
+    >>> rows = unmask.data.synthetic.planted(300, n_features=40, n_labels=8, seed=0)
+    >>> best = unmask.tune(rows.features, rows.labels, metric="P@1", losses=["logistic"])
+    >>> best.recipe.correction, best.estimator, best.model.n_labels
+    ('vanilla', 'vanilla', 8)
+    """
+
+    recipe: Recipe
+    tau: float
+    rank_by: str
+    propensity: Floats | None
+    model: LinearModel | None
+    table: tuple[Tried, ...]
+    metric: str
+    judged_by: str
+    labels: int
+    estimator: str
+    because: Because
+    chosen: Tried
+    best: Tried
+    error: float
+    trust: Trust
+    source: Source = field(default_factory=Source)
+
+    @property
+    def reason(self) -> str:
+        """Why this training, in a sentence or two."""
+        return " ".join([_choice(self), *_refutation(self.trust)])
+
+    def predict_top(self, features: FeaturesLike, k: int) -> TopK:
+        """The best k labels of every row, ranked as was chosen.
+
+        Parameters
+        ----------
+        features : (n, d) matrix
+        k : int
+
+        Returns
+        -------
+        TopK
+
+        Raises
+        ------
+        ValueError
+            If no model was trained, or features do not fit it.
+        """
+        if self.model is None:
+            raise ValueError("only the recipe was asked for, no model; train one with it.")
+        p = None if self.rank_by == "score" else self.propensity
+        return linear.predict_top(self.model, features, k, rank_by=self.rank_by, propensity=p)
+
+    def __str__(self) -> str:
+        """The choice, its reason, and the best of every family."""
+        return f"{self.headline}\n{self.reason}\n\n{report.text_of(self._grid())}"
+
+    def _grid(self) -> list[list[str]]:
+        """The header and the rows of what a terminal and a notebook show."""
+        table = summary_table(self.to_dict())
+        formats = [getattr(column, "format", "") for column in table.columns]
+        body = [[format_value(v, f) for v, f in zip(row, formats, strict=True)]
+                for row in table.rows]  # fmt: skip
+        return [[getattr(column, "name", "") for column in table.columns], *body]
+
+    @property
+    def headline(self) -> str:
+        """The chosen training with the value it is expected to have."""
+        value = format_value(abs(self.chosen.judged.value), ".3f")
+        training = f"{self.chosen.family.name}, C = {self.recipe.C:g}"
+        return f"{training}: {self.measure} about {value} ({self.estimator}, held-out rows)"
+
+    @property
+    def measure(self) -> str:
+        """What was maximised; where that is a part of the labels, it says what it stands for."""
+        words = self.judged_by
+        if self.judged_by != self.metric or (
+            self.model is not None and self.labels < self.model.n_labels
+        ):
+            words += f" of {self.labels} of the labels"
+        return words if self.judged_by == self.metric else f"{words} (for {self.metric})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        header, *body = self._grid()
+        return html_table(self.headline, header, body, [self.reason])
+
+    def chart(self) -> report.Panels:
+        """The value over C, a line per family, a panel per rung."""
+        return chart(self.to_dict())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the chart: a matplotlib figure, or with `path` a file, by its ending."""
+        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+
+    def to_dict(self) -> Record:
+        """Plain values, for JSON: what a page is made of."""
+        return {
+            "kind": "tuning",
+            "metric": self.metric,
+            "judged_by": self.judged_by,
+            "labels": self.labels,
+            "estimator": self.estimator,
+            "recipe": asdict(self.recipe),
+            "tau": self.tau,
+            "rank_by": self.rank_by,
+            "headline": self.headline,
+            "reason": self.reason,
+            "because": self.because.value,
+            "error": self.error,
+            "trusted": self.trust.tau,
+            "evidence": [each.to_dict() for each in self.trust.evidence],
+            "source": self.source.to_dict(),
+            "chosen": named(self.chosen),
+            "best": named(self.best),
+            "tried": [named(each) for each in self.table],
+        }
+
+
+def named(tried: Tried) -> Record:
+    """What was tried as plain values, with the name of its family."""
+    plain = tried.to_dict()
+    value = None if plain["value"] is None else abs(plain["value"])
+    return {"family": tried.family.name, **plain, "value": value}
+
+
+def summary_table(record: Record) -> report.Table:
+    """The best C of every family on the last rung that it reached, best families first."""
+    last: dict[str, list[Record]] = {}
+    for each in record["tried"]:
+        group = last.setdefault(each["family"], [])
+        if group and group[0]["rung"] < each["rung"]:
+            group.clear()
+        group.append(each)
+    sign = _sign(record)
+    best = [max(group, key=lambda each: sign * _number(each, sign)) for group in last.values()]
+    best.sort(key=lambda each: (-each["rung"], -sign * _number(each, sign)))
+    chosen = record["chosen"]["family"]
+    rows = [
+        ["→" if each["family"] == chosen else "", each["family"], each["C"], each["value"],
+         each["rows"], each["rung"] + 1]
+        for each in best
+    ]  # fmt: skip
+    return report.Table(
+        ["", "training", report.Column("C", "g"), report.Column(record["judged_by"], ".4f"),
+         "rows", "rung"],
+        rows,
+        title="What was tried",
+        caption="The best C of every training, on the largest sample that it reached: training "
+        "rows, and the value on rows that training had not seen.",
+    )  # fmt: skip
+
+
+def chart(record: Record) -> report.Panels:
+    """The value over C of all that was tried, from plain values."""
+    rungs = sorted({each["rung"] for each in record["tried"]})
+    charts = []
+    for rung in rungs:
+        mine = [each for each in record["tried"] if each["rung"] == rung]
+        names = list(dict.fromkeys(each["family"] for each in mine))
+        series = [
+            report.Series(name, *zip(*sorted(_points(mine, name)), strict=True)) for name in names
+        ]
+        title = f"trained on {mine[0]['rows']:,} rows"
+        x, y = (
+            report.Axis("C", log=True),
+            report.Axis(f"{record['judged_by']} ({record['estimator']})"),
+        )
+        charts.append(report.Chart("lines", series, title=title, x=x, y=y))
+    return report.Panels(charts, columns=min(3, len(charts)), title="What was tried")
+
+
+def _points(tried: Iterable[Record], family: str) -> list[tuple[float, float]]:
+    return [(each["C"], each["value"]) for each in tried if each["family"] == family]
+
+
+def _sign(record: Record) -> float:
+    from unmask.metrics import METRICS
+
+    return 1.0 if METRICS[record["judged_by"].partition("@")[0]].higher_is_better else -1.0
+
+
+def _number(each: Record, sign: float) -> float:
+    value = each["value"]
+    return value if value is not None and math.isfinite(value) else -sign * math.inf
+
+
+def _choice(tuned: Tuned) -> str:
+    value, best = (
+        format_value(abs(each.judged.value), ".4f") for each in (tuned.chosen, tuned.best)
+    )
+    if tuned.because is Because.ALONE:
+        return f"No other training could be compared by {tuned.judged_by}."
+    if tuned.because is Because.BEST:
+        return f"It has the best {tuned.measure} of all that was tried: {best}."
+    error = format_value(tuned.error, ".4f")
+    return (
+        f"It needs no propensities and is within half a standard error ({error}) of the best, "
+        f"{tuned.best.family.name} with {best}; it has {value}."
+    )
+
+
+def _refutation(trust: Trust) -> list[str]:
+    doubts = [each.sentence for each in trust.evidence if each.kind in OF_COUNTS]
+    doubted = [] if trust.independent else [
+        f"Labels of a row seem to be lost together ({'; '.join(doubts)}), so trainings were judged "
+        "by unbiased precision, which holds then, too."
+    ]  # fmt: skip
+    if trust.tau == 1:
+        return doubted
+    said = [each.sentence for each in trust.evidence if each.kind not in OF_COUNTS]
+    if trust.test is not None:
+        about = trust.test.values
+        share, p = (format_value(about[name], ".0%") for name in ("observed_share", "propensity"))
+        said.append(
+            f"label {about['label']:.0f} is observed in {share} of the rows it is predicted for, "
+            f"and its propensity is {p}"
+        )
+    then = (
+        f"corrections use {trust.tau:.0%} of 1/p − 1" if trust.tau
+        else "no correction was tried, and trainings were judged by the recall of observed labels, "
+        "rare ones counting for more than their number"
+    )  # fmt: skip
+    return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]
+
+
+__all__ = ["Because", "Tuned", "chart", "named", "summary_table", "worth"]

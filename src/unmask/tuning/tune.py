@@ -1,0 +1,449 @@
+"""`tune`: search, choose a family and its C, train the chosen recipe on all rows.
+
+Of the last candidates the best is chosen, unless one that needs no propensities is within `MARGIN`
+standard errors of it, that of their difference on the same rows: a correction has to earn its
+place. A whole standard error, as usual, would be too much here: few candidates are left, so that
+the best is hardly best by luck, while the estimates of recall from noisy rows are less certain than
+the differences that count.
+
+Every family that is left has been tried with the best C of the first rung and its neighbours, on
+both rungs. A parabola over log C through these values, those of a rung counting by the rows it was
+judged on, has its top at the C that is trained with, kept between the costs that were tried, and
+families are compared by their values there: a family whose best C lies between two that were tried
+is not worse for that. (Values that an audit measured, and costs that the caller names, are taken as
+they are.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from unmask import _io, _validation, linear, parallel
+from unmask._typing import (
+    BackendLike,
+    FeaturesLike,
+    Ints,
+    LabelsLike,
+    PathLike,
+    Progress,
+    PropensityLike,
+)
+from unmask.data import Dataset
+from unmask.data.judgements import Judgements
+from unmask.linear import Recipe, UnconvergedWarning
+from unmask.linear.model import RANKINGS
+from unmask.propensity import temper
+from unmask.propensity.source import source_of
+from unmask.tuning.candidates import CORRECTIONS, TAUS, Family, families, path, plainness
+from unmask.tuning.judging import (
+    BALANCED,
+    Judge,
+    Trust,
+    difference_error,
+    doubted_fit,
+    judge_of,
+    matrix_of,
+    of_labels,
+    rows_of,
+    tempered,
+    trust,
+)
+from unmask.tuning.result import Because, Tuned
+from unmask.tuning.search import (
+    Records,
+    Rows,
+    Task,
+    Tried,
+    arrange,
+    sample_labels,
+    walk,
+    worth,
+)
+
+LOSSES = ("logistic", "squared_hinge")
+MARGIN = 0.5
+"""How many standard errors worse a family may be that needs no propensities."""
+
+
+def tune(
+    features: FeaturesLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | None = None,
+    metric: str = "R@5",
+    *,
+    losses: Sequence[str] = LOSSES,
+    tau: Sequence[float] = TAUS,
+    rank_by: Sequence[str] = RANKINGS,
+    costs: Sequence[float] | None = None,
+    audit: Judgements | None = None,
+    recipe: Recipe | None = None,
+    refit: bool = True,
+    store: PathLike | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    backend: BackendLike = None,
+) -> Tuned:
+    """Choose loss, correction, its strength τ, ranking and C for a metric on true labels.
+
+    Candidates are trained on parts of the rows and judged on others by an estimate of the *true*
+    metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `measured` with an
+    audit, `vanilla` without propensities. Most are given up on small samples (successive halving);
+    the last ones are cross-validated on two halves, and the best is chosen, with C between those
+    tried, or vanilla training if it is within half a standard error. Propensities that held-out
+    predictions refute are tempered until they are no longer, or not corrected with at all. See
+    `unmask.tuning`.
+
+    Parameters
+    ----------
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels; judgements of a data set are obeyed.
+    propensity : (L,) numbers in (0, 1], PropensityEstimate or MaskModel, optional
+        Without it only vanilla training is tried, for which C is chosen.
+    metric : str, default "R@5"
+        A metric of the first k labels, such as "R@5", "P@3" or "nDCG@5".
+    losses : sequence of str, default ("logistic", "squared_hinge")
+        Also "squared_error" and "softmax".
+    tau : sequence of float in (0, 1], default (0.5, 1.0)
+        Strengths of the unbiased correction.
+    rank_by : sequence of str, default ("score", "probability/propensity")
+        Ways to rank labels; the second for logistic and softmax losses.
+    costs : sequence of float, optional
+        Values of C; by default six that are usual for the loss, and what lies between the best.
+    audit : Judgements, optional
+        Of these rows (`unmask.audit`): the last candidates are judged by the measured metric.
+    recipe : Recipe, optional
+        What is not chosen: bias, tol, max_iter and prune_below of the model.
+    refit : bool, default True
+        Whether to train the chosen recipe on all rows.
+    store : path, optional
+        A file `NAME.jsonl.zst` that keeps what was tried; the same call then goes on after it.
+    seed : int, default 0
+        Of the halves and samples; the same seed gives the same choice.
+    progress : function (done, total), optional
+        Called as paths are finished.
+    backend : optional
+        Where paths are trained (`unmask.parallel`), which does not change the choice.
+
+    Returns
+    -------
+    Tuned
+        `recipe`, `model`, `table`, `reason`, and `predict_top`.
+
+    Raises
+    ------
+    ValueError
+        If data do not fit each other, there are fewer than 4 rows, a name is unknown, or the
+        metric cannot be estimated from the best labels.
+
+    References
+    ----------
+    Jamieson & Talwalkar, *Non-stochastic best arm identification and hyperparameter optimization*
+    (2016), for successive halving; Breiman et al., *Classification and regression trees* (1984),
+    for the one-standard-error rule.
+
+    Examples
+    --------
+    >>> from unmask import data, propensity
+    >>> rows = data.synthetic.planted(400, n_features=60, n_labels=12, seed=0)
+    >>> p = propensity.constant(12, 0.5)
+    >>> best = tune(rows.features, data.hide(rows.labels, p, seed=1), p, "R@3", tau=[1.0])
+    >>> best.metric, best.estimator, len(best.table) > 10
+    ('R@3', 'deconvolved', True)
+    >>> best.predict_top(rows.features, 3).labels.shape
+    (400, 3)
+    """
+    x = _validation.narrow(_validation.columns(features))
+    y = _labels(labels)
+    _validation.same_rows(x, matrix_of(y), "features", "labels")
+    if x.shape[0] < 4:
+        raise ValueError(f"tuning needs at least 4 rows to hold some out; got {x.shape[0]}.")
+    judged_by = None if propensity is None else tempered(propensity, 1.0)
+    p = None if judged_by is None else _validation.propensity(judged_by, matrix_of(y).shape[1])
+    for loss in losses:
+        _validation.one_of(loss, CORRECTIONS, "loss")
+    if not losses:
+        raise ValueError("losses is empty; name at least one, such as 'logistic'.")
+    for strength in tau:
+        _validation.in_range(strength, "tau", np.finfo(float).tiny, 1)
+    for ranking in rank_by:
+        _validation.one_of(ranking, RANKINGS, "ranking")
+    for cost in costs if costs is not None else ():
+        _validation.in_range(cost, "costs", np.finfo(float).tiny, np.finfo(float).max)
+    if costs is not None and not len(costs):
+        raise ValueError("costs is empty; name at least one, such as 1.0.")
+    judge = judge_of(metric, judged_by, audit)
+    some, judge = _sampled(y, judge, seed)
+    rows = arrange(x, labels_of(y, some), None if p is None else p[some], judge, recipe or Recipe(),
+                   seed)  # fmt: skip
+    tried_by = families(losses, tau, rank_by, judged_by)
+    with warnings.catch_warnings(), parallel.connect(backend) as runner:
+        warnings.simplefilter("ignore", UnconvergedWarning)  # of models that only compete
+        standing = Trust(1.0) if p is None else _standing(rows, tried_by[0], costs)
+        rows, tried_by = _trusting(rows, tried_by, standing)
+        tried = _search(runner, rows, tried_by, costs, Records(store, rows), standing, progress)
+    if store is not None:
+        _io.pack_records(store)
+    finalists = [each for each in tried if each.judged.without or each.judged.error is not None]
+    if costs is None and audit is None:
+        finalists = [_raised(each, tried) for each in finalists]
+    because, chosen, best, error = choose(finalists)
+    family = chosen.family
+    standing_p = None if p is None or not standing.tau else temper(p, standing.tau)
+    trained_on = family.propensity(standing_p)
+    named_costs = costs is not None or audit is not None  # measured and estimated values differ
+    final = family.recipe(chosen.cost if named_costs else between(chosen, tried), recipe)
+    model = linear.train(x, y, final, propensity=trained_on, backend=backend)[0] if refit else None
+    names = labels.label_names if isinstance(labels, Dataset) else None
+    return Tuned(
+        recipe=final,
+        tau=standing.tau * family.tau if family.corrected else 0.0,
+        rank_by=family.rank_by,
+        propensity=standing_p if family.rank_by != "score" else trained_on,
+        model=model if model is None or names is None else replace(model, label_names=names),
+        table=tuple(tried),
+        metric=metric,
+        judged_by=metric if audit is not None else rows.judge.metric,
+        labels=len(some),
+        estimator="measured" if audit is not None else rows.judge.estimator,
+        because=because,
+        chosen=chosen,
+        best=best,
+        error=error,
+        trust=standing,
+        source=source_of(propensity),
+    )
+
+
+def choose(finalists: Sequence[Tried]) -> tuple[Because, Tried, Tried, float]:
+    """The best family, or one that needs no propensities within `MARGIN` standard errors of it.
+
+    Returns why, the chosen one, the best one, and the standard error of their difference.
+    """
+    best = max(finalists, key=worth)
+    if not np.isfinite(worth(best)):
+        plainest = min(finalists, key=lambda each: plainness(each.family))
+        return Because.ALONE, plainest, plainest, 0.0
+    plain = [each for each in finalists if not each.family.corrected]
+    if best.family.corrected and plain:
+        second = max(plain, key=worth)
+        error = difference_error(best.judged, second.judged)
+        if best.judged.value - second.judged.value <= MARGIN * error:
+            return Because.PLAINER, second, best, error
+    return Because.BEST if len(finalists) > 1 else Because.ALONE, best, best, 0.0
+
+
+def between(chosen: Tried, tried: Sequence[Tried]) -> float:
+    """C at the top of the parabola; the chosen one where no parabola has a top.
+
+    Parameters
+    ----------
+    chosen : Tried
+        On the last rung.
+    tried : sequence of Tried
+        On all rungs, of all families.
+
+    Returns
+    -------
+    float
+        Of two digits.
+    """
+    return _top(_both_rungs(chosen, tried))[0]
+
+
+def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
+    """A finalist with the value at the top of the parabola, where its C will lie."""
+    values = _both_rungs(each, tried)
+    rise = _top(values)[1] - values[each.cost]
+    if not rise > 0:
+        return each
+    judged = each.judged
+    without = tuple(value + rise for value in judged.without)
+    return each._replace(judged=judged._replace(value=judged.value + rise, without=without))
+
+
+def _both_rungs(finalist: Tried, tried: Sequence[Tried]) -> dict[float, float]:
+    """How the value of a family changes with C: both rungs, by the rows each was judged on."""
+    family = [each for each in tried if each.family == finalist.family]
+    last = {each.cost: worth(each) for each in family if each.rung == finalist.rung}
+    before = [each for each in family if each.rung < finalist.rung and each.cost in last]
+    if len(before) < len(last) or not np.isfinite([*map(worth, before), *last.values()]).all():
+        return last
+    share = before[0].rows / (before[0].rows + finalist.rows)
+    centre = float(np.mean([*last.values()]) - np.mean([worth(each) for each in before]))
+    return {
+        each.cost: (1 - share) * last[each.cost] + share * (worth(each) + centre) for each in before
+    }
+
+
+def _top(values: Mapping[float, float]) -> tuple[float, float]:
+    """C and value at the top of the parabola through the best value and those beside it."""
+    costs = sorted(values)
+    best = max(costs, key=lambda cost: values[cost])
+    if len(costs) < 3:
+        return best, values[best]
+    middle = min(max(costs.index(best), 1), len(costs) - 2)
+    near = costs[middle - 1 : middle + 2]
+    below, centre, above = (values[cost] for cost in near)
+    curvature = 2 * centre - below - above
+    if not np.isfinite(curvature) or curvature <= 0:
+        return best, values[best]
+    steps = min(max((above - below) / (2 * curvature), -1.0), 1.0)
+    cost = near[1] * (near[1] / near[0] if steps < 0 else near[2] / near[1]) ** steps
+    value = centre + (above - below) / 2 * steps - curvature / 2 * steps**2
+    return float(f"{cost:.2g}"), max(value, values[best])
+
+
+def _labels(labels: LabelsLike | Dataset) -> sp.csr_array | Dataset:
+    """Checked labels; a data set without judgements is its matrix."""
+    if isinstance(labels, Dataset) and labels.judgements is not None:
+        return replace(labels, features=None)
+    matrix = labels.labels if isinstance(labels, Dataset) else labels
+    return _validation.narrow(_validation.labels(matrix))
+
+
+def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[Ints, Judge]:
+    """The labels to train in the search, and the judge of these: k falls as their number does.
+
+    With an audit all labels are trained, since whole rows were judged.
+    """
+    matrix = matrix_of(labels)
+    if judge.audit is not None:
+        return np.arange(matrix.shape[1]), judge
+    some = sample_labels(matrix, seed)
+    k = max(1, round(judge.places * len(some) / max(1, matrix.shape[1])))
+    p = None if judge.propensity is None else of_labels(judge.propensity, some)
+    name = judge.metric.partition("@")[0]
+    return some, replace(judge, metric=f"{name}@{k}", propensity=p)
+
+
+def labels_of(labels: sp.csr_array | Dataset, some: Ints) -> sp.csr_array | Dataset:
+    """Some columns of the labels, in either form."""
+    if not isinstance(labels, Dataset):
+        return labels[:, some] if len(some) < labels.shape[1] else labels
+    judged = labels.judgements
+    some_judged = None if judged is None else judged[:, some]
+    return Dataset(None, matrix_of(labels)[:, some], judgements=some_judged)
+
+
+def _standing(rows: Rows, family: Family, costs: Sequence[float] | None) -> Trust:
+    """What the predictions of two vanilla models say of the propensities."""
+    whole = path(family, costs)
+    observed = replace(rows, judge=Judge(rows.judge.metric, "vanilla"))
+    tops = [
+        walk(observed, Task(0, family, ("score",), (cost,)), last=False)[1][0]
+        for cost in {whole[len(whole) // 2], whole[-1]}
+    ]
+    labels = rows_of(rows.labels, rows.judged_on(0))
+    standing = trust(tops, labels, np.asarray(rows.propensity))
+    if not standing.tau or rows.judge.propensity is None:
+        return standing
+    stated = tempered(rows.judge.propensity, standing.tau)
+    doubts = doubted_fit(tops, labels, replace(rows.judge, propensity=stated))
+    return replace(standing, independent=not doubts, evidence=(*standing.evidence, *doubts))
+
+
+def _trusting(
+    rows: Rows, tried_by: tuple[Family, ...], standing: Trust
+) -> tuple[Rows, tuple[Family, ...]]:
+    """Rows and families with the propensities that are left standing."""
+    if rows.judge.propensity is None:
+        return rows, tried_by
+    if standing.tau == 0:
+        judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=BALANCED,
+                        propensity=None)  # fmt: skip
+        plain = tuple(family for family in tried_by if not family.corrected)
+        return replace(rows, propensity=None, judge=judge), plain
+    judge = replace(rows.judge, propensity=tempered(rows.judge.propensity, standing.tau))
+    if not standing.independent:
+        judge = replace(judge, metric=f"P@{judge.places}", estimator="unbiased")
+        tried_by = tuple(family for family in tried_by if not family.normalized)
+    p = temper(np.asarray(rows.propensity), standing.tau)
+    return replace(rows, propensity=p, judge=judge), tried_by
+
+
+def _search(
+    runner: parallel.Runner,
+    rows: Rows,
+    tried_by: Sequence[Family],
+    costs: Sequence[float] | None,
+    records: Records,
+    standing: Trust,
+    progress: Progress | None,
+) -> list[Tried]:
+    """All rungs, each with the paths that the one before it left."""
+    tasks = _first(tried_by, costs)
+    total = sum(_expected(len(tasks), rows))
+    done = 0
+
+    def note() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(min(done, total), total)
+
+    tried: list[Tried] = []
+    for number, rung in enumerate(rows.rungs):
+        measured = records.run(runner, rows, tasks, standing.tau, note)
+        tried += measured
+        last = number + 2 == len(rows.rungs)
+        tasks = _next(measured, rung.keep, number + 1, costs, last=last)
+    if progress is not None:
+        progress(total, total)
+    return tried
+
+
+def _expected(first: int, rows: Rows) -> list[int]:
+    """How many paths every rung has, at most."""
+    kept = [min(first, rung.keep + 1) for rung in rows.rungs[:-1]]
+    return [first, *kept]
+
+
+def _first(tried_by: Sequence[Family], costs: Sequence[float] | None) -> list[Task]:
+    """A path for every training, with all its rankings and costs."""
+    rankings: dict[Family, list[str]] = {}
+    for family in tried_by:
+        rankings.setdefault(family.trained, []).append(family.rank_by)
+    return [Task(0, family, tuple(own), path(family, costs)) for family, own in rankings.items()]
+
+
+def _next(
+    measured: Sequence[Tried], keep: int, rung: int, costs: Sequence[float] | None, *, last: bool
+) -> list[Task]:
+    """The best trainings and the best plain one, with the costs beside their best."""
+    best: dict[Family, Tried] = {}
+    for each in measured:
+        known = best.get(each.family.trained)
+        if known is None or worth(each) > worth(known):
+            best[each.family.trained] = each
+    order = sorted(best, key=lambda family: -worth(best[family]))
+    plain = [each for each in measured if not each.family.corrected]
+    kept = [*order[:keep], max(plain, key=worth).family.trained]
+    tasks = []
+    for family in dict.fromkeys(kept):
+        mine = [each for each in measured if each.family.trained == family]
+        rankings = tuple(dict.fromkeys(each.family.rank_by for each in mine))
+        if last:
+            rankings = _finalists(mine, rankings)
+        beside = _beside(best[family].cost, path(family, costs))
+        tasks.append(Task(rung, family, rankings, beside))
+    return tasks
+
+
+def _finalists(measured: Sequence[Tried], rankings: tuple[str, ...]) -> tuple[str, ...]:
+    """The better ranking; plain vanilla keeps its own."""
+    better = max(measured, key=worth).family
+    plain = ("score",) if better.correction == "vanilla" else ()
+    return tuple(dict.fromkeys((*plain, better.rank_by)))
+
+
+def _beside(cost: float, whole: Sequence[float]) -> tuple[float, ...]:
+    """The best cost and its neighbours."""
+    position = whole.index(cost)
+    return tuple(whole[max(0, position - 1) : position + 2])

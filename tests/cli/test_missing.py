@@ -1,0 +1,119 @@
+"""`unmask missing` and `unmask complete`: from a table of texts to a repaired one."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import tagged
+from tests.helpers.command import run
+from unmask import missing
+
+STATED = ("--propensity", "constant:0.7", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of tagged texts and a model of it."""
+    place = tmp_path_factory.mktemp("missing")
+    tagged.write_csv(place / "tags.csv", tagged.rows(200, seed=1))
+    made = run(
+        "train", place / "tags.csv", "--text", "text", "--loss", "logistic", "--correction",
+        "unbiased", "-o", place / "model", *STATED,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return place
+
+
+def test_from_model_to_repaired_data(folder: Path) -> None:
+    found = run(
+        "missing", folder / "model", folder / "tags.csv", "--text", "text", "-o",
+        folder / "findings.csv", "--top", 20, "--page", folder / "judge.html", "--label-studio",
+        folder / "tasks.json", "--argilla", folder / "records.json", "--check", "--json", *STATED,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    said = json.loads(found.stdout)
+    with open(folder / "findings.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["id"] for row in table] == [pair["id"] for pair in said["pairs"]]
+    assert len(table) == 20
+    assert said["expected_interval"][0] < said["expected"] < said["expected_interval"][1]
+    assert said["check"]["way"] == "rehearsed"
+    assert {Path(path).name for path in said["written"]} == {
+        "findings.csv", "findings.review.json", "judge.html", "tasks.json", "tasks.xml",
+        "records.json",
+    }  # fmt: skip
+    review = missing.read_review(folder / "findings.review.json")
+    assert review.sheet.key in (folder / "judge.html").read_text()
+    answers = [
+        {"question": question.id, "answer": "yes" if place % 2 else "no"}
+        for place, question in enumerate(review.sheet.questions[:10])
+    ]
+    (folder / "ann.json").write_text(json.dumps(answers))
+    repaired = run(
+        "complete", folder / "tags.csv", folder / "findings.review.json", "--text", "text",
+        "--answers", folder / "ann.json", "-o", folder / "repaired.csv", "--json", "--quiet",
+    )  # fmt: skip
+    assert repaired.returncode == 0, repaired.stderr
+    counts = json.loads(repaired.stdout)
+    assert (counts["confirmed"], counts["refuted"], counts["imputed"]) == (5, 5, 0)
+    assert counts["share of the findings that is right"].startswith("50% (")
+    with open(folder / "repaired-provenance.csv", newline="") as file:
+        origins = [row["origin"] for row in csv.DictReader(file)]
+    assert origins.count("confirmed") == 5
+    filled = run(
+        "complete", folder / "tags.csv", folder / "findings.review.json", "--text", "text",
+        "--threshold", "0.5", "-o", folder / "filled.csv",
+    )  # fmt: skip
+    assert "nobody confirmed" in filled.stderr
+    assert "20" in filled.stdout
+
+
+def test_the_model_as_it_is_and_suspicious_labels(folder: Path) -> None:
+    for more in ((), ("--suspicious",)):
+        found = run(
+            "missing", folder / "model", folder / "tags.csv", "--text", "text", "--rounds", 0, "-o",
+            folder / "other.csv", "--top", 3, *more, *STATED,
+        )  # fmt: skip
+        assert found.returncode == 0, found.stderr
+        assert f"labels probably {'wrong' if more else 'missing'}" in found.stdout
+        assert len((folder / "other.csv").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing", "model", "tags.csv", "--rounds", -1), "--rounds must be 0 or more; got -1"),
+        (("missing", "model", "tags.csv", "--top", 0), "top must be"),
+        (("complete", "tags.csv", "tags.csv"), "tags.csv"),
+        (("complete", "tags.csv", "findings.review.json"), "nothing to repair with"),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path, arguments: tuple[object, ...], message: str, tmp_path: Path
+) -> None:
+    command, *rest = arguments
+    paths = [folder / str(each) if "." in str(each) or each == "model" else each for each in rest]
+    text = ("--text", "text")
+    result = run(command, *paths, *text, "-o", tmp_path / "out.csv", "--quiet")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_next_command_is_one_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    found = run("missing", "model", "tags.csv", "--text", "text", "-o", "few.csv", "--top", 3,
+                "--rounds", 0, *STATED)  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    words = " ".join(found.stdout.split()).partition("then unmask ")[2].split()
+    assert words[:3] == ["complete", "tags.csv", "few.review.json"]
+    asked = missing.read_review("few.review.json").sheet.questions
+    Path("answers.json").write_text(json.dumps([{"question": asked[0].id, "answer": "yes"}]))
+    words[words.index("FILE")] = "done.csv"
+    repaired = run(*words, "--text", "text", "--json")
+    assert repaired.returncode == 0, repaired.stderr
+    assert json.loads(repaired.stdout)["confirmed"] == 1

@@ -1,0 +1,179 @@
+"""Completed training: targets are probabilities, the model is that of its weights."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+
+from unmask import LinearClassifier, data, linear, weights
+from unmask.data import Dataset
+from unmask.linear.completed import LEAST, _weights
+from unmask.missing import find, posterior
+from unmask.missing.other_labels import JoinedProbabilities
+from unmask.predictions import TopK
+
+ROWS = data.synthetic.planted(500, n_features=60, n_labels=8, seed=0)
+P = np.linspace(0.3, 0.9, 8)
+OBSERVED = data.hide(ROWS.labels, P, seed=1)
+RECIPE = linear.Recipe("logistic", l2=1e-3)
+
+
+@pytest.fixture(scope="module")
+def made() -> linear.Completion:
+    return linear.completion(ROWS.features, OBSERVED, P, RECIPE)
+
+
+def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: linear.Completion) -> None:
+    targets = weights.to_soft_targets(made.weights).toarray()
+    q = made.probabilities.toarray()
+    own = OBSERVED.toarray() == 1
+    exact = np.where(own, 1.0, posterior(q, P))
+    exact[exact < LEAST] = 0
+    np.testing.assert_allclose(targets, exact, rtol=1e-12)
+    assert made.weights.cut is made.weights.pos
+    assert made.weights.pos.nnz > OBSERVED.nnz
+
+
+def test_probabilities_tell_missing_labels_from_others(made: linear.Completion) -> None:
+    hidden = OBSERVED.toarray() == 0
+    true = ROWS.labels.toarray() == 1
+    q = made.probabilities.toarray()
+    assert roc_auc_score(true[hidden], q[hidden]) > 0.89
+    assert made.stage in ("score", "calibrated", "other labels")
+
+
+def test_a_second_round_tells_more_and_adds_up_to_what_is_missing() -> None:
+    """Within what chance leaves: the sum of independent findings varies by the root of it."""
+    hidden = OBSERVED.toarray() == 0
+    true = ROWS.labels.toarray() == 1
+    calls: list[tuple[int, int]] = []
+    made = linear.completion(
+        ROWS.features, OBSERVED, P, RECIPE, rounds=2, progress=lambda *at: calls.append(at)
+    )
+    q = made.probabilities.toarray()
+    assert roc_auc_score(true[hidden], q[hidden]) > 0.91
+    missing = int((hidden & true).sum())
+    assert abs(find(made.probabilities, OBSERVED, P).expected - missing) < 2 * missing**0.5
+    assert calls == [(done, 12) for done in range(1, 13)]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_no_score_depends_on_the_labels_of_its_row(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unmask.linear import completed
+
+    scores = []
+    join = completed.join
+
+    def noted(top: TopK, *args: object, **options: object) -> JoinedProbabilities:
+        scores.append(top)
+        return join(top, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(completed, "join", noted)
+    row, other = OBSERVED.toarray(), OBSERVED.toarray()
+    other[0] = 1 - other[0]
+    last = []
+    for labels in (row, other):
+        linear.completion(ROWS.features, labels, P, RECIPE, rounds=rounds)
+        last.append(scores[-1])
+    before, after = last
+    np.testing.assert_array_equal(before.scores[0], after.scores[0])
+    assert (before.scores != after.scores).any()
+
+
+def test_the_model_is_that_of_the_weights(made: linear.Completion) -> None:
+    recipe = linear.Recipe("logistic", correction="completed", l2=1e-3)
+    one, _ = linear.train(ROWS.features, OBSERVED, recipe, propensity=P)
+    two, _ = linear.train(ROWS.features, OBSERVED, RECIPE, weights=made.weights)
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert one.parameters["correction"] == "completed"
+    classifier = LinearClassifier("logistic", correction="completed", propensity=P, l2=1e-3)
+    np.testing.assert_array_equal(classifier.fit(ROWS.features, OBSERVED).coef_, one.weights)
+
+
+def test_the_corrected_model_is_regularised_ten_times_as_strongly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from unmask.linear import completed
+
+    costs = []
+    solve = completed.solve
+
+    def noted(problem: object, **options: object) -> object:
+        costs.append((problem.cost * problem.shape[0], problem.entries.pos.max()))  # type: ignore[attr-defined]
+        return solve(problem, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(completed, "solve", noted)
+    linear.completion(ROWS.features, OBSERVED, P, RECIPE, rounds=2)
+    np.testing.assert_allclose([cost for cost, _ in costs], [100.0, 100.0, 100.0, 1000.0] * 3)
+    for place, (_, largest) in enumerate(costs):
+        assert largest == 1 if place % 4 == 3 else largest > 1  # targets, and weights 1/p
+
+
+def test_normalised_targets_are_expected_shares() -> None:
+    q, own = np.array([[0.9, 0.5, 0.2]]), np.array([[0, 1, 0]])
+    joined = JoinedProbabilities(sp.csr_array(q), "score", np.inf, {})
+    p = np.array([0.5, 0.5, 0.5])
+    t = np.where(own == 1, 1.0, posterior(q, p))[0]
+    shares = np.zeros(3)
+    for truth in product((0, 1), repeat=3):
+        true = np.array(truth)
+        chance = np.prod(np.where(true == 1, t, 1 - t))
+        shares += chance * true / max(true.sum(), 1)
+    got = _weights(joined, sp.csr_array(own.astype(float)), p, True, None)
+    np.testing.assert_allclose(got.pos.toarray()[0], shares, rtol=1e-12)
+
+
+def test_judged_pairs_keep_what_was_judged() -> None:
+    judged = sp.csr_array(([1.0, -1.0, 2.0], ([0, 1, 2], [1, 1, 1])), shape=(3, 2))
+    rows = Dataset(np.eye(3), [[0, 0], [0, 0], [1, 0]], judgements=judged)
+    joined = JoinedProbabilities(sp.csr_array(np.full((3, 2), 0.5)), "score", np.inf, {})
+    got = _weights(joined, rows.obeyed.labels, np.array([0.5, 0.5]), False, rows)
+    np.testing.assert_allclose(got.pos.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 0]])
+    np.testing.assert_allclose(got.cut.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 1]])
+
+
+def test_a_row_of_weight_zero_does_not_count() -> None:
+    rows = np.ones(500)
+    rows[:50] = 0
+    weighed = LinearClassifier("logistic", correction="completed", propensity=P, C=0.5, tol=1e-9)
+    weighed.fit(ROWS.features, OBSERVED, sample_weight=rows)
+    recipe = linear.Recipe("logistic", C=0.5, tol=1e-9)
+    made = linear.completion(ROWS.features, OBSERVED, P, recipe).weights
+    fewer, _ = linear.train(ROWS.features[50:], OBSERVED[50:], recipe, weights=made[50:])
+    np.testing.assert_allclose(weighed.coef_, fewer.weights, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: linear.Recipe(correction="completed"), "for the loss logistic; got squared_hinge"),
+        (
+            lambda: linear.train(
+                ROWS.features, OBSERVED, linear.Recipe("logistic", correction="completed")
+            ),
+            "completed weights need propensities",
+        ),
+        (
+            lambda: linear.plan(
+                ROWS.features, OBSERVED, linear.Recipe("logistic", correction="completed"),
+                propensity=P,
+            ),
+            "a plan of unbiased training",
+        ),
+        (lambda: linear.completion(ROWS.features[:9], OBSERVED, P), "must have the same rows"),
+        (lambda: linear.completion(ROWS.features[:2], OBSERVED[:2], P), "at least 3 rows; got 2"),
+        (
+            lambda: linear.completion(ROWS.features, OBSERVED, P, linear.Recipe()),
+            "for the loss logistic; got squared_hinge",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]

@@ -1,0 +1,65 @@
+"""Trees are chosen by what held-out rows say of the true metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unmask import data, propensity, tree
+from unmask.data import synthetic
+from unmask.metrics import evaluate
+from unmask.tuning import tune_tree
+from unmask.tuning.trees import HELD_OUT
+
+ROWS = synthetic.planted(240, n_features=60, n_labels=30, labels_per_row=3, seed=5)
+P = np.linspace(0.3, 0.9, 30)
+OBSERVED = data.hide(ROWS.labels, P, seed=1)
+RECIPE = tree.TreeRecipe(n_trees=2, arity=4, leaf=4)
+
+
+def test_values_are_those_of_one_tree_on_rows_that_it_has_not_seen() -> None:
+    best = tune_tree(ROWS.features, OBSERVED, P, "P@2", costs=[0.1, 3.0], recipe=RECIPE, seed=4)
+    assert best.estimator == "unbiased"
+    assert len(best.table) == 2 * (2 + 1) * 2  # losses × (both rankings of vanilla, counts) × C
+    order = np.random.default_rng(4).permutation(240)
+    held, kept = order[: 240 // HELD_OUT], order[240 // HELD_OUT :]
+    for tried in best.table[::5]:
+        assert (tried.recipe.n_trees, tried.recipe.leaf) == (2, 4)
+        one = tree.TreeRecipe(
+            tried.recipe.loss, tried.recipe.correction, 1, 4, 4, tried.recipe.C
+        )  # fmt: skip
+        model = tree.train(ROWS.features[kept], OBSERVED[kept], one, propensity=P)
+        top = tree.predict_top(
+            model, ROWS.features[held], 2, rank_by=tried.rank_by, propensity=P
+        )  # fmt: skip
+        table = evaluate(top, OBSERVED[held], P, metrics=["P@2"], estimators=["unbiased"])
+        assert tried.value == pytest.approx(table["P@2", "unbiased"].value)
+
+
+def test_the_best_is_trained_on_all_rows_and_predicts_as_it_was_judged() -> None:
+    best = tune_tree(ROWS.features, OBSERVED, P, "R@3", costs=[0.3], recipe=RECIPE)
+    value, index = max((tried.value, -i) for i, tried in enumerate(best.table))
+    assert (best.recipe, best.rank_by) == (
+        best.table[-index].recipe, best.table[-index].rank_by,
+    )  # fmt: skip
+    assert f"{value:.4f}" in best.reason
+    model = tree.train(ROWS.features, OBSERVED, best.recipe, propensity=P)
+    wanted = tree.predict_top(model, ROWS.features, 3, rank_by=best.rank_by, propensity=P)
+    np.testing.assert_array_equal(best.predict_top(ROWS.features, 3).labels, wanted.labels)
+
+
+def test_without_propensities_nothing_is_corrected() -> None:
+    best = tune_tree(ROWS.features, OBSERVED, metric="P@1", costs=[0.3], refit=False)
+    assert {tried.recipe.correction for tried in best.table} == {"vanilla"}
+    assert {tried.rank_by for tried in best.table} == {"score"}
+    with pytest.raises(ValueError, match="no model; train one"):
+        best.predict_top(ROWS.features, 3)
+
+
+def test_bad_calls_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 5 rows; got 4"):
+        tune_tree(ROWS.features[:4], OBSERVED[:4])
+    with pytest.raises(ValueError, match="nothing to try"):
+        tune_tree(ROWS.features, OBSERVED, costs=[])
+    with pytest.raises(ValueError, match="needs sets of labels"):
+        tune_tree(ROWS.features, OBSERVED, propensity.constant(30, 0.5), "micro-F1")

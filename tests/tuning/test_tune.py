@@ -1,0 +1,596 @@
+"""Tuning: what is tried, how it is judged, which candidate is chosen, and that it is repeatable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import unmask
+from unmask import TopK, audit, data, linear, metrics, propensity
+from unmask.data import Dataset
+from unmask.linear import Recipe
+from unmask.propensity import MaskModel, temper
+from unmask.tuning import Because, Family, Tried, recommended, search
+from unmask.tuning.candidates import COSTS, families, path, plainness
+from unmask.tuning.judging import (
+    Judge,
+    Judged,
+    balanced_recall,
+    difference_error,
+    judge_of,
+    tempered,
+    trust,
+)
+from unmask.tuning.tune import _raised, between, choose, tune
+
+RANKINGS = ("score", "probability/propensity")
+
+
+@cache
+def planted() -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, np.ndarray]:
+    rows = data.synthetic.planted(600, n_features=80, n_labels=16, seed=0)
+    p = np.asarray(propensity.inverse_linear(rows.labels, head=1.5, tail=6))
+    return rows.features, rows.labels, data.hide(rows.labels, p, seed=1), p
+
+
+@cache
+def tuned() -> unmask.tuning.Tuned:
+    x, _, observed, p = planted()
+    return tune(x, observed, p, "R@3", costs=(0.1, 1.0))
+
+
+# Candidates
+
+
+def test_without_propensities_only_vanilla_is_tried() -> None:
+    assert families(("logistic", "squared_hinge"), (0.5, 1.0), RANKINGS, None) == (
+        Family("logistic"), Family("squared_hinge"),
+    )  # fmt: skip
+
+
+def test_families_come_plainest_first_and_each_once() -> None:
+    made = families(("logistic",), (1.0, 0.5), RANKINGS, np.full(3, 0.5))
+    assert made == (
+        Family("logistic"),
+        Family("logistic", rank_by=RANKINGS[1]),
+        Family("logistic", "unbiased", tau=0.5),
+        Family("logistic", "unbiased"),
+        Family("logistic", "empirical_bayes", True),
+        Family("logistic", "empirical_bayes", True, rank_by=RANKINGS[1]),
+    )
+    assert [plainness(family) for family in made] == sorted(map(plainness, made))
+
+
+def test_a_mask_with_row_effort_allows_no_weights_that_divide_a_row() -> None:
+    mask = MaskModel([0.5, 0.5], row_effort=0.5)
+    made = families(("logistic", "softmax"), (1.0,), ("score",), mask)
+    assert {(family.loss, family.correction) for family in made} == {
+        ("logistic", "vanilla"), ("logistic", "unbiased"), ("softmax", "vanilla"),
+    }  # fmt: skip
+
+
+def test_costs_shift_with_loss_and_correction_and_those_named_are_taken() -> None:
+    assert path(Family("logistic"), None) == COSTS
+    assert path(Family("squared_hinge", "bound"), None)[0] == pytest.approx(0.1 * 0.03 * 0.3)
+    assert path(Family("logistic"), [3, 1, 3]) == (1.0, 3.0)
+
+
+def test_a_family_trains_on_tempered_propensities() -> None:
+    p = np.array([0.25, 1.0])
+    half = Family("logistic", "unbiased", tau=0.5)
+    assert np.array_equal(half.propensity(p), [0.4, 1.0])
+    assert Family("logistic").propensity(p) is None
+    recipe = half.recipe(3.0, Recipe(bias="none", l2=1e-3))
+    assert (recipe.loss, recipe.correction, recipe.C, recipe.l2, recipe.bias) == (
+        "logistic", "unbiased", 3.0, None, "none",
+    )  # fmt: skip
+    assert Family("softmax", "empirical_bayes", True).recipe(1.0).reduction == "pal"
+
+
+def test_the_recommended_correction_keeps_the_loss_convex() -> None:
+    assert recommended(Recipe("logistic")) == "unbiased"
+    assert recommended(Recipe("squared_error")) == "unbiased"
+    assert recommended(Recipe("squared_hinge")) == "bound"
+    assert recommended(Recipe("logistic", normalized=True)) == "empirical_bayes"
+
+
+# Judging
+
+
+@pytest.mark.parametrize(
+    ("metric", "p", "estimator"),
+    [("R@3", True, "deconvolved"), ("nDCG@3", True, "deconvolved"), ("P@3", True, "unbiased"),
+     ("R@3", False, "vanilla")],
+)  # fmt: skip
+def test_every_metric_is_judged_by_its_honest_estimate(
+    metric: str, p: bool, estimator: str
+) -> None:
+    x, _, observed, known = planted()
+    stated = known if p else None
+    judge = judge_of(metric, stated, None)
+    assert (judge.estimator, judge.places) == (estimator, 3)
+    top = TopK.from_scores(x[:, :16].toarray(), 3)
+    table = metrics.evaluate(top, observed, stated, metrics=[metric], estimators=[estimator])
+    assert judge.value(top, observed) == table[metric, estimator].value
+
+
+def test_a_loss_is_judged_with_the_other_sign() -> None:
+    top, labels = TopK([[0, 1]] * 2, [[2.0, 1.0]] * 2), sp.csr_array([[0, 1], [0, 1]])
+    judge = judge_of("Kendall-tau@2", None, None)
+    assert judge.value(top, labels) == -metrics.evaluate(
+        top, labels, metrics=["Kendall-tau@2"]
+    )["Kendall-tau@2", "vanilla"].value  # fmt: skip
+
+
+def test_the_error_of_a_difference_is_the_paired_jackknife() -> None:
+    x, _, observed, _ = planted()
+    judge = Judge("P@1", "vanilla")
+    tops = [TopK.from_scores(x[:, i : i + 16].toarray(), 1) for i in (0, 16)]
+    one, other = (judge.judged(top, observed) for top in tops)
+    hits = [np.asarray(observed[np.arange(600), top.labels[:, 0]]).ravel() for top in tops]
+    d = (hits[0] > 0).astype(float) - (hits[1] > 0)
+    groups = np.array([d[np.arange(600) % 10 == g].mean() for g in range(10)])
+    # of a mean over equal groups the jackknife is the standard error of the groups' means
+    assert difference_error(one, other) == pytest.approx(groups.std(ddof=1) / math.sqrt(10))
+    assert one.value - other.value == pytest.approx(d.mean())
+
+
+def test_of_measured_values_both_errors_count() -> None:
+    assert difference_error(Judged(0.5, error=0.03), Judged(0.4, error=0.04)) == pytest.approx(0.05)
+
+
+def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
+    """Labels recorded more rarely keep their recall; only √n of their weight falls."""
+    rng = np.random.default_rng(0)
+    true = rng.random((4000, 2)) < 0.5
+    top = TopK(rng.integers(0, 2, size=(4000, 1)), np.ones((4000, 1)))
+    recall = [true[top.labels[:, 0] == j, j].sum() / true[:, j].sum() for j in (0, 1)]
+    shown = true.copy()
+    shown[np.flatnonzero(true[:, 1])[: -(-true[:, 1].sum() // 4) * 3], 1] = False
+    n = shown.sum(axis=0)
+    own = shown[top.labels[:, 0] == 1, 1].sum() / n[1]
+    exact = (math.sqrt(n[0]) * recall[0] + math.sqrt(n[1]) * own) / np.sqrt(n).sum()
+    assert balanced_recall(top, sp.csr_array(shown.astype(np.float32))) == pytest.approx(exact)
+    assert own == pytest.approx(recall[1], abs=0.05)  # a quarter of its rows
+    assert math.isnan(balanced_recall(top, sp.csr_array((4000, 2), dtype=np.float32)))
+
+
+# Refuted propensities
+
+
+def predicted(p_of_labels: list[float], rows: int = 400) -> tuple[TopK, sp.csr_array]:
+    """Every label truly holds in its own rows and is predicted there; kept with these chances."""
+    count = len(p_of_labels)
+    rng = np.random.default_rng(0)
+    label = np.repeat(np.arange(count), rows)
+    kept = rng.random(label.size) < np.asarray(p_of_labels)[label]
+    matrix = sp.csr_array((kept.astype(np.float32), (np.arange(label.size), label)))
+    matrix.eliminate_zeros()
+    return TopK(label[:, None], np.ones((label.size, 1))), matrix
+
+
+def test_right_propensities_stand() -> None:
+    top, labels = predicted([0.2, 0.4, 0.6, 0.8])
+    assert trust([top], labels, np.array([0.2, 0.4, 0.6, 0.8])) == unmask.tuning.Trust(1.0)
+
+
+def test_propensities_that_are_too_low_are_tempered_until_nothing_refutes_them() -> None:
+    p = np.linspace(0.2, 0.8, 12)
+    top, labels = predicted(p.tolist())
+    standing = trust([top], labels, p / 2)
+    # half of p as 1/p: 2/p; τ (2/p − 1) + 1 = 1/p at τ = (1 − p)/(2 − p), at most 4/9
+    assert standing.tau == 0.25
+    assert standing.test is not None
+    assert standing.test.values["observed_share"] > standing.test.values["propensity"]
+    assert [each.kind.value for each in standing.evidence] == ["above-range"]
+
+
+def test_propensities_of_other_labels_are_not_corrected_with() -> None:
+    p = np.linspace(0.1, 0.9, 12)
+    top, labels = predicted(p.tolist())
+    standing = trust([top], labels, p[::-1].copy())
+    assert standing.tau == 0.0
+    assert standing.test is not None
+    assert standing.test.values["label"] == 11
+
+
+def test_where_all_is_refuted_only_vanilla_is_tried() -> None:
+    x, true_labels, _, _ = planted()
+    best = tune(x, true_labels, np.full(16, 0.02), "R@3", costs=(1.0,), refit=False)
+    assert best.trust.tau == 0
+    assert (best.judged_by, best.estimator) == ("R@3", "balanced")
+    assert {each.family.corrected for each in best.table} == {False}
+    assert "refuted" in best.reason
+    assert "no correction was tried" in best.reason
+
+
+def test_tempering_a_mask_model_keeps_its_other_parts() -> None:
+    mask: Any = tempered(MaskModel([0.25, 1.0], row_effort=0.3), 0.5)
+    assert (mask.row_effort, mask.value.tolist()) == (0.3, [0.4, 1.0])
+    assert np.array_equal(np.asarray(tempered([0.25, 1.0], 0.5)), temper([0.25, 1.0], 0.5))
+
+
+# The choice
+
+
+def finalist(family: Family, value: float, shift: float) -> Tried:
+    without = tuple(value + shift * sign for sign in (-1, 1) * 5)
+    return Tried(1, family, 1.0, 100, Judged(value, without))
+
+
+def test_vanilla_training_within_half_a_standard_error_is_chosen() -> None:
+    plain, better = Family("logistic"), Family("logistic", "unbiased")
+    # differences move by ±0.01 over ten groups: the error is 0.01 · √(9/10 · 10) = 0.03
+    best = finalist(better, 0.50, 0.01)
+    because, chosen, top, error = choose([best, finalist(plain, 0.4851, 0.0)])
+    assert (because, chosen.family, top, error) == (
+        Because.PLAINER, plain, best, pytest.approx(0.03),
+    )  # fmt: skip
+    because, chosen, _, error = choose([best, finalist(plain, 0.4849, 0.0)])
+    assert (because, chosen, error) == (Because.BEST, best, 0.0)
+    assert choose([best])[0] is Because.ALONE
+
+
+def test_a_plainer_family_that_is_best_needs_no_rule() -> None:
+    plain, other = Family("logistic"), Family("logistic", "unbiased")
+    because, chosen, _, _ = choose([finalist(other, 0.4, 0.0), finalist(plain, 0.5, 0.0)])
+    assert (because, chosen.family) == (Because.BEST, plain)
+
+
+def test_of_corrections_the_best_one_is_chosen() -> None:
+    best = finalist(Family("logistic", "unbiased"), 0.50, 0.01)
+    near = finalist(Family("logistic", rank_by=RANKINGS[1]), 0.499, 0.0)
+    assert choose([near, best, finalist(Family("logistic"), 0.2, 0.0)])[:2] == (Because.BEST, best)
+
+
+def test_of_equally_plain_families_the_better_one_is_chosen() -> None:
+    best = finalist(Family("logistic", "unbiased"), 0.50, 0.01)
+    plain = [finalist(Family("logistic"), 0.487, 0.0), finalist(Family("squared_hinge"), 0.49, 0.0)]
+    assert choose([*plain, best])[1] is plain[1]
+
+
+def rung(number: int, values: dict[float, float], family: Family | None = None) -> list[Tried]:
+    family = family or Family("logistic")
+    return [Tried(number, family, cost, 100, Judged(value)) for cost, value in values.items()]
+
+
+def test_c_is_the_top_of_a_parabola_through_the_best_and_its_neighbours() -> None:
+    """v = 0.5 − 0.02 (t − t₀)², t steps of the factor 4 from C = 1; others do not count."""
+    other = rung(1, {0.25: 0.1, 1.0: 0.9, 4.0: 0.1}, Family("squared_hinge"))
+    for top in (-1.0, -0.75, 0.0, 0.25, 1.0):
+        last = rung(1, {4.0**t: 0.5 - 0.02 * (t - top) ** 2 for t in (-1, 0, 1)})
+        chosen = max(last, key=lambda each: each.judged.value)
+        assert between(chosen, [*last, *other]) == float(f"{4**top:.2g}")
+    beyond = rung(1, {4.0**t: 0.5 - 0.02 * (t - 3) ** 2 for t in (-1, 0, 1)})
+    assert between(beyond[2], beyond) == 4.0  # not beyond what was tried
+
+
+def test_both_rungs_say_where_the_top_is_by_their_rows() -> None:
+    """Tops at 0 and ¾ of equal curvature, trained on 100 and 200 rows: (0 + 2 · ¾)/3 = ½."""
+    first = [each._replace(rows=100) for each in
+             rung(0, {4.0**t: 0.3 - 0.02 * t**2 for t in (-1, 0, 1, 2)})]  # fmt: skip
+    last = [each._replace(rows=200) for each in
+            rung(1, {4.0**t: 0.5 - 0.02 * (t - 0.75) ** 2 for t in (-1, 0, 1)})]  # fmt: skip
+    assert between(last[2], [*first, *last]) == 2.0
+    assert between(last[2], [*first[1:], *last]) == float(f"{4**0.75:.2g}")  # not all are there
+
+
+def test_families_are_compared_where_their_c_will_lie() -> None:
+    """Values ±½ step from the top show 0.005 less than the top has."""
+    values = {4.0**t: 0.5 - 0.02 * (t - 0.5) ** 2 for t in (-1, 0, 1)}
+    tried = rung(1, values)
+    best = finalist(Family("logistic"), values[1.0], 0.01)
+    raised = _raised(best, tried)
+    assert raised.judged.value == pytest.approx(0.5)
+    assert np.subtract(raised.judged.without, best.judged.without) == pytest.approx(0.005)
+    assert _raised(best, tried[1:2]) is best
+
+
+def test_c_is_one_of_those_tried_where_there_is_no_top() -> None:
+    bent = rung(1, {0.25: 0.5, 1.0: 0.4, 4.0: 0.6})
+    assert between(bent[2], bent) == 4.0
+    flat = rung(1, {0.25: 0.5, 1.0: 0.5, 4.0: 0.5})
+    assert between(flat[0], flat) == 0.25
+    unknown = rung(1, {0.25: math.nan, 1.0: 0.5, 4.0: 0.4})
+    assert between(unknown[1], unknown) == 1.0
+    two = rung(1, {1.0: 0.60, 4.0: 0.61})
+    assert between(two[1], two) == 4.0
+
+
+def test_of_a_sample_a_larger_c_is_worth_as_much() -> None:
+    """The best C falls as 1/√n: a quarter of the rows needs twice the C."""
+    assert search.scaled(3.0, 25, 100) == 6.0
+    assert search.scaled(3.0, 100, 100) == 3.0
+
+
+def test_without_any_value_the_plainest_is_taken() -> None:
+    none = [finalist(Family("logistic", "unbiased"), math.nan, 0.0),
+            finalist(Family("logistic"), math.nan, 0.0)]  # fmt: skip
+    because, chosen, _, _ = choose(none)
+    assert (because, chosen.family) == (Because.ALONE, Family("logistic"))
+
+
+# The search
+
+
+def test_every_value_is_that_of_a_model_that_has_not_seen_the_rows() -> None:
+    x, _, observed, p = planted()
+    order = np.random.default_rng(0).permutation(600)
+    halves = np.sort(order[:300]), np.sort(order[300:])
+    each = next(t for t in tuned().table if t.family == Family("logistic", "unbiased"))
+    # C on all rows is √(600/300) times as large on half of them
+    recipe = each.family.recipe(each.cost * math.sqrt(2), Recipe(tol=search.TOLERANCE))
+    labels, scores = np.zeros((600, 3), np.int32), np.zeros((600, 3), np.float32)
+    for own, other in (halves, halves[::-1]):
+        model, _ = linear.train(x[own], observed[own], recipe, propensity=p)
+        top = linear.predict_top(model, x[other], 3)
+        labels[other], scores[other] = top.labels, top.scores
+    table = metrics.evaluate(
+        TopK(labels, scores), observed, p, metrics=["R@3"], estimators=["deconvolved"]
+    )
+    assert each.judged.value == table["R@3", "deconvolved"].value
+
+
+def test_the_model_is_the_chosen_recipe_on_all_rows() -> None:
+    x, _, observed, _ = planted()
+    best = tuned()
+    model, _ = linear.train(x, observed, best.recipe, propensity=best.propensity)
+    assert best.model is not None
+    assert np.array_equal(best.model.weights, model.weights)
+    p = None if best.rank_by == "score" else best.propensity
+    top = linear.predict_top(model, x, 3, rank_by=best.rank_by, propensity=p)
+    assert np.array_equal(best.predict_top(x, 3).labels, top.labels)
+
+
+def test_the_same_seed_gives_the_same_search_anywhere() -> None:
+    x, _, observed, p = planted()
+    again = tune(x, Dataset(None, observed), p, "R@3", costs=(1.0, 0.1), backend=None)
+    assert again.table == tuned().table
+    other = tune(x, observed, p, "R@3", costs=(1.0,), seed=1, losses=["logistic"], refit=False)
+    mine = [t for t in tuned().table if t.family == Family("logistic") and t.cost == 1.0]
+    assert other.table[0].judged.value != mine[0].judged.value
+    with pytest.raises(ValueError, match="only the recipe was asked for"):
+        other.predict_top(x, 3)
+
+
+class Stopped(Exception):
+    """Something went wrong on the way."""
+
+
+def test_a_search_goes_on_after_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, _, observed, p = planted()
+    walked, expected = [], tuned().table
+    stored = tmp_path / "tried.jsonl.zst"  # of a search that was finished
+    original = search.walk
+
+    def counting(rows: search.Rows, task: search.Task, **more: Any) -> Any:
+        walked.append(task.family)
+        if len(walked) == 4 and not stored.exists():
+            raise Stopped
+        return original(rows, task, **more)
+
+    monkeypatch.setattr(search, "walk", counting)
+    calls: dict[str, Any] = {"costs": (0.1, 1.0), "store": stored, "refit": False}
+    with unmask._kernels.using_threads(1):
+        with pytest.raises(Stopped):
+            tune(x, observed, p, "R@3", **calls)
+        first = len(walked)
+        best = tune(x, observed, p, "R@3", **calls)
+    assert best.table == expected
+    assert len(walked) - first == 6 - (first - 1)  # of six trainings those before were stored
+    walked.clear()
+    tune(x, observed, p, "R@3", **calls)
+    assert walked == []
+    tune(x, observed, p, "R@2", **calls)  # another metric is another search
+    assert walked != []
+
+
+def test_stored_searches_belong_to_all_that_decides_them() -> None:
+    """An audit that went on, or row effort, is another search: its values would be others."""
+    x, true_labels, observed, p = planted()
+    top = TopK.from_scores(np.random.default_rng(0).random(observed.shape), 3)
+    sample = audit.plan(top, observed, budget=20, seed=0)
+    answers = true_labels[sample.rows].toarray()
+
+    def judges() -> dict[str, Judge]:
+        more = answers.copy()
+        more[3] = 1 - more[3]
+        return {
+            "p": judge_of("R@3", p, None),
+            "other p": judge_of("R@3", temper(p, 0.5), None),
+            "effort": judge_of("R@3", MaskModel(p, row_effort=0.5), None),
+            "audit": judge_of("R@3", None, audit.from_rows(sample, answers)),
+            "later audit": judge_of("R@3", None, audit.from_rows(sample, more)),
+            "other metric": judge_of("P@3", p, None),
+        }
+
+    def marks(features: sp.csr_array = x, labels: Any = observed) -> list[str]:
+        arranged = (
+            search.arrange(features, labels, p, judge, Recipe(), 0) for judge in judges().values()
+        )
+        return [search._mark(rows) for rows in arranged]
+
+    assert len(set(marks())) == len(judges())
+    assert marks() == marks(x.copy(), observed.copy())
+    other = x.copy()
+    other.data[-1] += 1
+    assert set(marks()).isdisjoint(marks(other))
+    judged = Dataset(None, observed, judgements=sp.csr_array(true_labels - observed))
+    assert set(marks()).isdisjoint(marks(labels=judged))
+
+
+@pytest.mark.parametrize("tried", [None, 7, "abc", [{"rung": 0}], [[1, 2]]])
+def test_stored_records_of_others_are_refused(tmp_path: Path, tried: Any) -> None:
+    x, _, observed, p = planted()
+    rows = search.arrange(x, observed, p, judge_of("R@3", p, None), Recipe(), 0)
+    stored = tmp_path / "tried.jsonl.zst"
+    task = search.Task(0, Family("logistic"), ("score",), (1.0,))
+    records = search.Records(stored, rows)
+    unmask._io.append_record(stored, {"key": records.key(task, 1.0), "tried": tried})
+    with pytest.raises(ValueError, match="a record that tuning did not write"):
+        search.Records(stored, rows)._read(unmask._io.key_text(records.key(task, 1.0)))
+    unmask._io.append_record(stored, {"key": 3})  # no business of ours
+    assert search.Records(stored, rows).kept["3"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"costs": []}, "costs is empty"),
+        ({"costs": [np.inf]}, "costs must lie in"),
+        ({"costs": [np.nan]}, "costs must lie in"),
+        ({"costs": [0.0]}, "costs must lie in"),
+        ({"losses": []}, "losses is empty"),
+        ({"tau": [0.0]}, "tau must lie in"),
+        ({"tau": [np.nan]}, "tau must lie in"),
+    ],
+)
+def test_nothing_to_try_is_refused(more: dict[str, Any], message: str) -> None:
+    x, _, observed, p = planted()
+    with pytest.raises(ValueError, match=message):
+        tune(x, observed, p, "R@3", **{"losses": ["logistic"], **more})
+
+
+def test_a_path_ends_where_the_value_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _, observed, p = planted()
+    values = iter([0.50, 0.51, 0.501, 0.4997, 0.9])
+    rows = search.arrange(x, observed, p, judge_of("R@3", p, None), Recipe(), 0)
+    monkeypatch.setattr(Judge, "value", lambda *_: next(values))
+    task = search.Task(0, Family("logistic"), ("score",), (0.1, 0.2, 0.3, 0.4, 0.5))
+    tried, tops = search.walk(rows, task, last=False)
+    assert [t.judged.value for t in tried] == [0.50, 0.51, 0.501, 0.4997]  # 2 % below 0.51
+    assert [top.labels.shape for top in tops] == [(600, 3)] * 4
+
+
+def test_with_rows_enough_a_first_rung_thins_the_trainings_out() -> None:
+    rows = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
+    p = np.full(10, 0.5)
+    best = tune(rows.features, data.hide(rows.labels, p, seed=1), p, "R@3", costs=(0.1, 1.0),
+                losses=["logistic"], refit=False)  # fmt: skip
+    sizes = {rung: {t.rows for t in best.table if t.rung == rung} for rung in (0, 1)}
+    assert sizes == {0: {1100}, 1: {2200}}
+    trainings = {rung: {t.family.trained for t in best.table if t.rung == rung} for rung in (0, 1)}
+    assert len(trainings[0]) == 4
+    assert len(trainings[1]) <= 4
+    assert Family("logistic") in trainings[1]  # the plain one is always among the last
+    order = np.random.default_rng(0).permutation(4400)
+    arranged = search.arrange(rows.features, rows.labels, p, judge_of("R@3", p, None), Recipe(), 0)
+    assert set(arranged.samples[0][0]) <= set(order[:2200])
+    assert np.array_equal(arranged.judged_on(0), np.sort(order[2200:]))
+    assert np.array_equal(arranged.judged_on(1), np.arange(4400))
+
+
+def test_of_many_labels_a_sample_from_frequent_to_rare_is_trained() -> None:
+    counts = np.arange(1, 601)
+    rows = np.concatenate([np.arange(count) for count in counts])
+    labels = sp.csr_array((np.ones(rows.size), (rows, np.repeat(np.arange(600), counts))))
+    some = search.sample_labels(labels, seed=0)
+    assert len(some) == 100
+    assert np.array_equal(np.diff(some), np.full(99, 6))  # frequency rises with the number
+    assert search.sample_labels(labels[:, :199], 0).size == 199
+    assert search.sample_labels(labels[:, :200], 0).size == 100
+
+
+def test_on_a_sample_of_labels_k_shrinks_and_the_model_has_all() -> None:
+    rows = data.synthetic.planted(500, n_features=50, n_labels=240, seed=2)
+    best = tune(rows.features, rows.labels, metric="R@5", costs=(1.0,), losses=["logistic"])
+    assert (best.judged_by, best.labels, best.metric) == ("R@2", 100, "R@5")
+    assert best.model is not None
+    assert best.model.n_labels == 240
+    assert f"R@2 of 100 of the labels (for {best.metric}) about" in best.headline
+    assert replace(best, model=None).headline == best.headline
+
+
+def test_with_an_audit_the_last_candidates_are_measured() -> None:
+    x, true_labels, observed, p = planted()
+    top = TopK.from_scores(x[:, :16].toarray(), 3)
+    sample = audit.plan(top, observed, budget=150, seed=0)
+    judged = audit.from_rows(sample, true_labels[sample.rows])
+    best = tune(x, observed, p, "R@3", costs=(1.0,), losses=["logistic"], audit=judged, refit=False)
+    assert best.estimator == "measured"
+    assert all(t.judged.error is not None and t.judged.error > 0 for t in best.table)
+    recipe = best.table[0].family.recipe(math.sqrt(2), Recipe(tol=search.TOLERANCE))
+    order = np.random.default_rng(0).permutation(600)
+    halves = np.sort(order[:300]), np.sort(order[300:])
+    labels, scores = np.zeros((600, 3), np.int32), np.zeros((600, 3), np.float32)
+    for own, other in (halves, halves[::-1]):
+        made = linear.predict_top(linear.train(x[own], observed[own], recipe)[0], x[other], 3)
+        labels[other], scores[other] = made.labels, made.scores
+    value = metrics.evaluate(TopK(labels, scores), observed, metrics=["R@3"], audit=judged)
+    assert best.table[0].judged.value == value["R@3", "measured"].value
+
+
+def test_judgements_of_a_data_set_are_obeyed() -> None:
+    x, true_labels, observed, p = planted()
+    judged = np.where(true_labels.toarray() > 0, 1, -1)
+    judged[300:] = 0  # half of the rows are complete
+    rows = Dataset(None, observed, judgements=judged)
+    options: dict[str, Any] = {"costs": (1.0,), "losses": ["logistic"]}
+    best = tune(x, rows, p, "R@3", **options)
+    model, _ = linear.train(x, rows, best.recipe, propensity=best.propensity)
+    assert best.model is not None
+    assert np.array_equal(best.model.weights, model.weights)
+    assert (
+        best.table[0].judged.value != tune(x, observed, p, "R@3", **options).table[0].judged.value
+    )
+
+
+# What it shows
+
+
+def test_it_shows_itself_in_a_terminal_a_notebook_and_a_chart(tmp_path: Path) -> None:
+    best = tuned()
+    text = str(best)
+    assert text.startswith(f"{best.headline}\n{best.reason}\n")
+    assert f"C = {best.recipe.C:g}" in best.headline
+    assert f"{best.chosen.judged.value:.3f}" in best.headline
+    (marked,) = [line for line in text.splitlines() if line.startswith("→")]
+    assert f"{best.chosen.judged.value:.4f}" in marked
+    assert marked.split("  ")[1] == best.chosen.family.name
+    assert best._repr_html_().startswith("<table>")
+    names = {series.name for chart in best.chart().charts for series in chart.series}
+    assert names == {t.family.name for t in best.table}
+    assert best.plot(tmp_path / "tried.csv").name == "tried.csv"
+    record = best.to_dict()
+    assert record["recipe"]["C"] == best.recipe.C
+    assert len(record["tried"]) == len(best.table)
+    assert record["chosen"]["value"] == best.chosen.judged.value
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metric": "mAP"}, "judged by their best labels"),
+        ({"metric": "micro-F1"}, "judged by their best labels"),
+        ({"metric": "PSP@3"}, "no estimate that is right"),
+        ({"losses": []}, "losses is empty"),
+        ({"losses": ["hinge"]}, "hinge"),
+        ({"tau": [0.0]}, "tau"),
+        ({"costs": [-1.0]}, "costs"),
+        ({"rank_by": ["name"]}, "name"),
+    ],
+)
+def test_it_refuses_what_it_cannot_do(changes: dict[str, Any], message: str) -> None:
+    x, _, observed, p = planted()
+    with pytest.raises(ValueError, match=message):
+        tune(x, observed, p, **{"metric": "R@3", **changes})
+
+
+def test_it_needs_rows_to_hold_out() -> None:
+    with pytest.raises(ValueError, match="at least 4 rows"):
+        tune(np.eye(3), np.eye(3, dtype=int))
+    with pytest.raises(ValueError, match="rows"):
+        tune(np.eye(5), np.eye(4, dtype=int))
+    assert replace(Judge("R@1", "vanilla"), metric="P@2").places == 2
