@@ -27,7 +27,8 @@ from unmask.propensity import Source, SourceKind
 L = 30
 METRICS = ["P@1", "P@5", "R@5"]
 ESTIMATORS = ["vanilla", "unbiased", "deconvolved", "bound"]
-RUN = Run(Source(SourceKind.JAIN, {"a": 0.55, "b": 1.5}), 999, 50, 0.95)
+RUN = Run(Source(SourceKind.CONSTANT, {"p": 0.5}), 999, 50, 0.95)
+BY_FORMULA = Run(Source(SourceKind.JAIN, {"a": 0.55, "b": 1.5}), 999, 50, 0.95)
 
 
 def masked(n: int, p: float, seed: int) -> tuple[TopK, np.ndarray]:
@@ -180,7 +181,7 @@ def test_estimates_that_exclude_each_other_are_both_doubtful() -> None:
         assert (verdict.level, verdict.reason) == ("doubtful", "disjoint")
         assert other in verdict.sentence
         assert table["R@1", estimator].verdict.level is Level.CONDITIONAL
-    assert table.headline.startswith("By Jain's formula")
+    assert table.headline.startswith("By the same propensity 0.5 for all")
     assert "exclude each other" in table.headline
     touching = judged(number("R@5", "unbiased", 0.75, 0.25), number("R@5", "deconvolved", 0.5, 0.1))
     assert not touching.run.evidence  # type: ignore[union-attr]
@@ -315,3 +316,74 @@ def test_files_without_empty_rows_doubt_row_by_row_corrections_only() -> None:
     assert whole["P@5", "deconvolved"].verdict.condition.endswith("0.3 for all")
     few = evaluate(part, labels[kept], propensity.constant(L, 0.99), **asked)
     assert few["P@5", "unbiased"].verdict.level is Level.CONDITIONAL  # hardly any would be lost
+
+
+# Numbers that rest on a formula
+
+
+@pytest.mark.parametrize("kind", [SourceKind.JAIN, SourceKind.PRESET])
+def test_a_formula_that_nobody_measured_makes_numbers_wide(kind: SourceKind) -> None:
+    """Moved by 1.5 times, 0.3 is 0.2 to 0.45: ± 0.125, however narrow its interval."""
+    run = Run(Source(kind, {"a": 0.55, "b": 1.5}, "Bibtex"), 999, 50, 0.95)
+    verdict = judged(number("P@1", "unbiased", 0.3, 0.01), run=run)["P@1", "unbiased"].verdict
+    assert (verdict.level, verdict.reason, verdict.advice) == (
+        Level.WIDE, Reason.FORMULA, Advice.AUDIT,
+    )  # fmt: skip
+    assert (verdict.details["low"], verdict.details["high"]) == pytest.approx((0.2, 0.45))
+    assert verdict.why == (
+        "0.200 to 0.450 if the formula is off by 1.5 times, as it was on real labels; "
+        "audit some hundred rows"
+    )
+
+
+@pytest.mark.parametrize(("value", "wide"), [(0.119, False), (0.121, True), (0.9, True)])
+def test_a_formula_widens_from_where_its_factor_moves_a_number_too_far(
+    value: float, wide: bool
+) -> None:
+    """Half of 1.5 v − v / 1.5 is 5/12 v, which reaches 0.05 at v = 0.12; nothing exceeds 1."""
+    verdict = judged(number("R@5", "deconvolved", value, 0.01), run=BY_FORMULA).estimates[0].verdict
+    assert (verdict.level is Level.WIDE) == wide
+    assert verdict.details.get("high", 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("kind", sorted({*SourceKind} - {SourceKind.JAIN, SourceKind.PRESET}))
+def test_only_formulas_of_the_frequency_widen(kind: SourceKind) -> None:
+    run = Run(Source(kind, {"p": 0.5}), 999, 50, 0.95)
+    assert (
+        judged(number("P@1", "unbiased", 0.3, 0.01), run=run).estimates[0].verdict.level
+        == "conditional"
+    )
+
+
+def test_a_formula_leaves_other_claims_alone() -> None:
+    """What is biased by design stays so; scores of all labels hardly move with the propensities."""
+    table = judged(
+        number("P@1", "vanilla", 0.3, 0.01),
+        number("P@1", "bound", 0.3, 0.01),
+        number("macro-AUC", "unbiased", 0.9, 0.01),
+        run=BY_FORMULA,
+    )
+    assert [each.verdict.level.value for each in table] == ["doubtful", "doubtful", "conditional"]
+
+
+def test_the_headline_says_how_far_a_formula_moves_the_number() -> None:
+    table = judged(number("R@5", "deconvolved", 0.6, 0.02), run=BY_FORMULA)
+    number_and_reach = "R@5 is 0.600 (0.580 to 0.620, deconvolved), but 0.400 to 0.900 if the"
+    assert number_and_reach in table.headline
+
+
+def test_beside_a_measured_number_a_formula_needs_no_advice() -> None:
+    measured = number("R@5", "vanilla", 0.6, 0.02, verdict=MEASURED)
+    measured = Estimate(**{**vars(measured), "estimator": "measured"})
+    table = judged(number("R@5", "deconvolved", 0.6, 0.02), measured, run=BY_FORMULA)
+    assert table["R@5", "deconvolved"].verdict.advice is Advice.NONE
+
+
+def test_differences_are_not_widened_by_a_formula() -> None:
+    """They say at which factor the winner changes."""
+    top, labels = masked(600, 0.5, 3)
+    other = TopK(top.labels[:, ::-1].copy(), top.scores)
+    systems = {"first": other, "new": top}
+    p = propensity.jain(labels)
+    table = compare(systems, labels, p, metrics=["P@1"], estimators=["unbiased"])["new"]
+    assert table.estimates[0].verdict.reason is not Reason.FORMULA

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unmask.metrics.run import Run, Standing
-from unmask.metrics.verdict import Level, Outcome
+from unmask.metrics.verdict import Advice, Level, Outcome, Reason
 from unmask.report.format import format_value
 
 if TYPE_CHECKING:
@@ -111,11 +112,19 @@ def _not_refuted(estimates: Sequence[Estimate], run: Run) -> str:
             f"Nothing in this run contradicts {run.source.sentence}, but {_number(chosen)} is "
             f"doubtful: {NEXT_AUDIT}."
         )
-    wide = ", too wide to use" if chosen.verdict.level is Level.WIDE else ""
     return (
         f"If {run.source.assumption}, which nothing in this run "
-        f"contradicts, {_number(chosen)}{wide}; {NEXT_AUDIT}."
+        f"contradicts, {_number(chosen)}{_width(chosen)}; {NEXT_AUDIT}."
     )
+
+
+def _width(chosen: Estimate) -> str:
+    """Why a number is too wide to use; "" where it is not."""
+    if chosen.verdict.level is not Level.WIDE:
+        return ""
+    if chosen.verdict.reason is Reason.FORMULA:
+        return f", but {replace(chosen.verdict, advice=Advice.NONE).why}"
+    return ", too wide to use"
 
 
 def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:

@@ -12,6 +12,8 @@ or the independence of losses, and then no number that rests on them may claim m
 - on a file from which rows that lost all their labels were left out, corrections row by row are
   doubtful, since they speak of other rows, and contradict nobody; so are they with a mask model by
   which labels of a row are lost together, unless the metric adds up labels;
+- propensities by Jain's formula were measured by nobody, and on real labels they were off by 1.5
+  times: a number that such a factor moves too far is wide, however narrow its interval;
 - estimators of one metric whose intervals do not meet make each other doubtful; a measured number
   outside the interval of a corrected one makes all corrected numbers doubtful; so do wrong labels
   among those that an audit judged.
@@ -29,9 +31,10 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from unmask.metrics.registry import METRICS, UNCONDITIONAL, split
+from unmask.metrics.robustness import GAMMAS
 from unmask.metrics.run import Evidence, EvidenceKind, Run
 from unmask.metrics.table import Estimate, Table
-from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict
+from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict, too_wide
 
 ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
@@ -78,7 +81,7 @@ hundred rows
     estimates = [_claimed(each) for each in table.estimates]
     evidence = table.run.evidence if of_differences else tuple(collect(estimates, table.run))
     run = replace(table.run, evidence=evidence)
-    judged = [_with_verdict(each, _in_context(each, run)) for each in estimates]
+    judged = [_with_verdict(each, _in_context(each, run, of_differences)) for each in estimates]
     advised = [_with_verdict(each, _advised(each, judged, run)) for each in judged]
     return replace(table, estimates=tuple(advised), run=run)
 
@@ -242,7 +245,7 @@ def _claimed(each: Estimate) -> Estimate:
     return replace(each, verdict=verdict)
 
 
-def _in_context(each: Estimate, run: Run) -> Verdict:
+def _in_context(each: Estimate, run: Run, of_differences: bool) -> Verdict:
     """The verdict of one number, given what all say."""
     verdict = each.verdict
     if verdict.reason is Reason.OUTSIDE_RANGE:
@@ -251,7 +254,8 @@ def _in_context(each: Estimate, run: Run) -> Verdict:
         verdict = replace(verdict, details={**verdict.details, **finite})
     if not corrected(each):
         return verdict
-    for level, reason, details in _objections(each, run):
+    unmeasured = () if of_differences else _unmeasured(each, run)
+    for level, reason, details in (*unmeasured, *_objections(each, run)):
         if level > verdict.level:
             verdict = Verdict(level, reason, details={**outcome_of(verdict), **details})
     if verdict.level in (Level.CONDITIONAL, Level.WIDE):
@@ -286,6 +290,20 @@ def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[
         yield Level.DOUBTFUL, Reason.ROW_EFFORT, {}
     if run.left_out and _row_by_row(each):
         yield Level.DOUBTFUL, Reason.LEFT_OUT, {"lost": run.lost}
+
+
+def _unmeasured(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[str, object]]]:
+    """Wide, if a formula for the propensities is all that a number rests on, and it moves by it.
+
+    The number is taken to be proportional to 1/p, as P@k is, exactly.
+    """
+    about = METRICS[split(each.metric)[0]]
+    if not run.source.by_formula or about.reads != "list" or each.estimator not in TRUTHFUL:
+        return
+    gamma, most = GAMMAS[0], math.inf if about.at_most is None else about.at_most
+    low, high = each.value / gamma, min(each.value * gamma, most)
+    if too_wide((high - low) / 2, each.value, about.at_most):
+        yield Level.WIDE, Reason.FORMULA, {"low": low, "high": high, "gamma": gamma}
 
 
 def _row_by_row(each: Estimate) -> bool:
@@ -323,8 +341,11 @@ def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
         return verdict
     if verdict.reason in (Reason.BIASED_BY_DESIGN, Reason.OVERFLOW, Reason.TOO_MANY_COUNTS):
         return verdict
-    if any(other.estimator == "measured" for other in judged) and verdict.level > Level.WIDE:
+    audited = any(other.estimator == "measured" for other in judged)
+    if audited and (verdict.level > Level.WIDE or verdict.reason is Reason.FORMULA):
         return replace(verdict, advice=Advice.NONE)  # the audit is there
+    if verdict.level is Level.WIDE and run.source.by_formula:  # which no number of rows mends
+        return replace(verdict, advice=Advice.AUDIT)
     if any(evidence.refutes for evidence in run.evidence):
         return replace(verdict, advice=Advice.AUDIT)
     deconvolved = [

@@ -20,6 +20,7 @@ from typing import Any
 
 from unmask._settings import function
 from unmask.metrics.registry import ESTIMATORS
+from unmask.metrics.robustness import between
 from unmask.propensity.source import Source
 from unmask.report.format import format_value
 
@@ -109,6 +110,8 @@ class Reason(StrEnum):
     """The mask model says that labels of a row are lost together; the estimator assumes not."""
     SCORE_SLOPE = "score-slope"
     """Labels are kept by their score, for which corrections of recall do not allow."""
+    FORMULA = "formula"
+    """Propensities follow from a formula that nobody measured, and real labels depart from it."""
     SPURIOUS = "spurious"
     """Some observed labels are wrong, and corrections allow for lost ones only."""
     AUDITED = "audited"
@@ -325,20 +328,43 @@ def judge(
     """
     half = (interval[1] - interval[0]) / 2
     count, share = heaviest
-    scale = at_most if at_most is not None else max(abs(value), 1e-300)
     if count * 50 < rows and share >= 0.5:
         carried = {"count": count, "rows": rows, "of": of, "share": share}
         return Verdict(Level.UNUSABLE, Reason.FEW_ROWS, advice, carried)
     if at_most is not None and (interval[0] > at_most or interval[1] < 0):
         return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, {"value": value})
-    if not half < scale / 2 and at_most is not None:
+    if at_most is not None and not half < at_most / 2:
         return Verdict(Level.UNUSABLE, Reason.AS_WIDE_AS_RANGE, advice, {"half_width": half})
-    limit = WIDE * at_most if at_most is not None else WIDE_OF_VALUE * scale
-    if half > limit or half > abs(value) / 2 > 0:
+    if too_wide(half, value, at_most):
         if claimed.level > Level.WIDE:
             return replace(claimed, details={**claimed.details, "half_width": half})
         return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": half})
     return claimed
+
+
+def too_wide(half_width: float, value: float, at_most: float | None) -> bool:
+    """Whether a number cannot be used with such an interval.
+
+    Parameters
+    ----------
+    half_width : float
+        Half the width of the interval.
+    value : float
+        The number.
+    at_most : float or None
+        The largest value of the metric; None if it has none.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> too_wide(0.06, 0.5, 1.0), too_wide(0.04, 0.5, 1.0), too_wide(0.04, 0.05, 1.0)
+    (True, False, True)
+    """
+    limit = WIDE_OF_VALUE * max(abs(value), 1e-300) if at_most is None else WIDE * at_most
+    return half_width > limit or half_width > abs(value) / 2 > 0
 
 
 def refused(variance: float, least_variance: float, misfit: float) -> Verdict:
@@ -558,6 +584,10 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     Reason.SCORE_SLOPE: lambda details: (
         "labels are kept by the model's score (slope "
         f"{format_value(details['slope'], '.2g')}), which makes corrected recall overshoot"
+    ),
+    Reason.FORMULA: lambda details: (
+        f"{between(details['low'], details['high'])} if the formula is off by "
+        f"{details['gamma']:g} times, as it was on real labels"
     ),
     Reason.SPURIOUS: lambda details: (
         f"{format_value(details['spurious'], '.1%')} of the observed labels are wrong, and "

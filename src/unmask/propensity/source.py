@@ -94,6 +94,11 @@ class Source:
         return dict(self.changes).get("score_slope", 0.0)
 
     @property
+    def by_formula(self) -> bool:
+        """Whether they follow from label frequencies alone: nobody measured what is missing."""
+        return self.kind in (SourceKind.JAIN, SourceKind.PRESET)
+
+    @property
     def assumption(self) -> str:
         """What has to be true, in words that fit after "if"."""
         how = "go missing independently, by" if self.independent else "go missing by"

@@ -63,8 +63,8 @@ def stated_models(pair: Pair) -> dict[str, Propensities]:
     n_labels = labels.shape[1]
     rate = float(labels.nnz / pair.true_train.nnz)
     models: dict[str, Propensities] = {
-        "Jain": np.asarray(propensity.jain(labels)),
-        "constant": np.asarray(propensity.constant(n_labels, rate)),
+        "Jain": propensity.jain(labels),
+        "constant": propensity.constant(n_labels, rate),
         "true rates": pair.p,
     }
     if pair.later is not None:

@@ -60,12 +60,12 @@ from unmask.metrics.deconvolution.stratum import (
 from unmask.metrics.deconvolution.thinning import MOST_ENTRIES
 from unmask.metrics.verdict import (
     CONDITIONAL,
-    WIDE,
     Advice,
     Level,
     Reason,
     Verdict,
     refused,
+    too_wide,
 )
 from unmask.propensity.row_effort import RowEffort, normal
 
@@ -388,7 +388,7 @@ class Deconvolution:
             return _doubtful(Reason.UNEQUAL_ROWS, pooled=pooled)
         if self._about(metric).sharp and observed < 0.5:
             return _doubtful(Reason.FEW_OBSERVED, metric=metric, observed=observed)
-        if width > min(2 * WIDE, max(value, 1e-300)):
+        if too_wide(width / 2, value, 1.0):
             return Verdict(Level.WIDE, Reason.WIDE, details={"half_width": width / 2})
         return CONDITIONAL
 
