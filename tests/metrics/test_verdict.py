@@ -129,7 +129,7 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "observed": 0.4, "counts": 5000, "k": 5, "design_effect": 2.0, "refused": 0.3,
         "estimator": "bound", "other": "deconvolved", "other_value": 0.4, "lost": 0.1,
         "judged": 200, "unit": "rows", "spurious": 0.1, "low": 0.1, "high": 0.2,
-        "slope": 1.0, "observed_free": True, "unanswered": 3, "design": "rows",
+        "gamma": 1.5, "slope": 1.0, "observed_free": True, "unanswered": 3, "design": "rows",
         "labels_judged": 12, "labels_observed": 90,
         "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
