@@ -154,6 +154,7 @@ def disturb(jobs: list[Job], times: int, seed: int) -> None:
         assert files_in(left) == files_in(job.reference)
 
 
+@pytest.mark.slow
 def test_what_a_stopped_command_leaves_is_absent_complete_or_resumable(jobs: list[Job]) -> None:
     disturb(jobs, times=8, seed=0)
 

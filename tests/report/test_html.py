@@ -188,6 +188,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_same_page_has_the_same_bytes_whatever_was_configured_and_imported() -> None:
     digests = set()
     for seed, argument in (("1", []), ("2", ["mine"])):

@@ -116,6 +116,7 @@ AGAIN = {
 """Studies of data made here, and which of their units are quick enough to be measured again."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_measuring_again_gives_the_stored_rows(name: str) -> None:
     """The first repetition of them, where every repetition has rows of its own."""

@@ -358,6 +358,7 @@ def test_what_is_still_to_do_is_said() -> None:
     assert row[4:] == (0, 1)
 
 
+@pytest.mark.slow
 def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:
     options = ["--size", "tiny", "--losses", "pal-n-cce", "-o", tmp_path]
     first = command("reproduce", "training", *options)

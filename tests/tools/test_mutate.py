@@ -119,6 +119,7 @@ def mutate(tree: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
     return done.stdout, [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tree: Path) -> None:
     out, results = mutate(tree, "--sample", "0", "--census", "census.jsonl")
     outcomes = {(Path(r["file"]).name, r["change"]): r["outcome"] for r in results}
@@ -132,6 +133,7 @@ def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tr
     assert again == results  # nothing is tried a second time
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_over_all_packages_by_its_seed(tree: Path) -> None:
     (tree / "src/small/deep/kernels.py").unlink()  # nothing to compile: only the drawing is asked
     tests = tree / "tests/below/test_small.py"
