@@ -29,7 +29,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._settings import setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -42,7 +41,15 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.data.pairs import pair_keys
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import COMPLETED, Problem, Recipe, arrange, prepare, weigh
+from unmask.linear.problem import (
+    COMPLETED,
+    Problem,
+    Recipe,
+    arrange,
+    no_propensities,
+    prepare,
+    weigh,
+)
 from unmask.linear.solving import counter, solve
 from unmask.missing.bayes import unobserved
 from unmask.missing.other_labels import JoinedProbabilities, join
@@ -249,12 +256,9 @@ def prepared(
     if recipe.correction != COMPLETED or weights is not None:
         return prepare(features, labels, recipe, propensity, weights)
     if propensity is None:
-        raise ValueError(
-            "completed weights need propensities, one per label; give them with "
-            f"{setting('propensity', of='linear.train')}."
-        )
-    made = completion(features, labels, propensity, recipe, backend=backend).weights
-    return replace(prepare(features, labels, recipe, None, made), recipe=recipe)
+        raise no_propensities(COMPLETED, of="linear.train")
+    soft = completion(features, labels, propensity, recipe, backend=backend).weights
+    return replace(prepare(features, labels, recipe, None, soft), recipe=recipe)
 
 
 def _weights(

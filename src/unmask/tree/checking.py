@@ -11,6 +11,7 @@ import numpy as np
 from unmask import _validation
 from unmask._kernels import tree_predict as kernels
 from unmask._typing import Array
+from unmask.linear.model import refuse_other_names
 from unmask.tree.model import LINKS, TreeModel
 from unmask.tree.nodes import Nodes, Part
 from unmask.tree.shape import Shape
@@ -34,9 +35,7 @@ def refuse_bad_model(model: TreeModel) -> None:
     _validation.one_of(model.loss, LINKS, "loss")
     if not model.trees:
         raise ValueError("the model has no trees; give it at least one.")
-    names = model.label_names
-    if names is not None and len(names) != model.n_labels:
-        raise ValueError(f"{len(names)} label names for a model of {model.n_labels} labels.")
+    refuse_other_names(model.label_names, model.n_labels)
     for number, tree in enumerate(model.trees):
         try:
             refuse_bad_shape(tree.shape, model.n_labels)

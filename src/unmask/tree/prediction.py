@@ -16,16 +16,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._kernels import in_chunks
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.linear_state import Rows
-from unmask._settings import setting
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, PropensityLike, Singles
-from unmask.linear.model import RANKINGS
+from unmask.linear.model import RANKINGS, checked_features, ranking_propensity
 from unmask.predictions import TopK
 from unmask.tree.checking import refuse_bad_model
 from unmask.tree.model import LINKS, Tree, TreeModel
@@ -89,7 +87,7 @@ def predict_top(
            [3]], dtype=int32)
     """
     refuse_bad_model(model)
-    matrix = _checked_rows(model, features)
+    matrix = checked_features(features, model.n_features)
     _validation.positive_int(k, "k")
     if beam is not None:
         _validation.positive_int(beam, "beam")
@@ -99,15 +97,6 @@ def predict_top(
     x = Rows(matrix.indptr, matrix.indices, matrix.data.astype(np.float32, copy=False))
     _search(model, x, ranking, beam, labels, scores)
     return TopK(labels, scores, names=model.label_names)
-
-
-def _checked_rows(model: TreeModel, features: FeaturesLike) -> sp.csr_array:
-    matrix = _validation.narrow(_validation.columns(features))
-    if matrix.shape[1] != model.n_features:
-        raise ValueError(
-            f"the model has {model.n_features} features; got rows with {matrix.shape[1]}."
-        )
-    return matrix
 
 
 class _Ranking(NamedTuple):
@@ -122,12 +111,7 @@ def _ranking(model: TreeModel, rank_by: str, propensity: PropensityLike | None) 
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         bonus = np.zeros(model.n_labels, dtype=np.float32)
     else:
-        if propensity is None:
-            raise ValueError(
-                f"ranking by {rank_by} needs the propensity of every label; give it with "
-                f"{setting('propensity', of='tree.predict_top')}."
-            )
-        p = _validation.propensity(propensity, model.n_labels)
+        p = ranking_propensity(rank_by, propensity, model.n_labels, of="tree.predict_top")
         bonus = -np.log(p).astype(np.float32)
     nodes = []
     for tree in model.trees:
