@@ -304,7 +304,7 @@ def sheet(
 def page(
     folder: Folder,
     output: options.Output,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    title: options.Title = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -445,7 +445,7 @@ def estimate(
         bool,
         typer.Option("--elusion", help="Say how many relevant labels nobody predicted, at most."),
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    confidence: options.Confidence = 0.95,
     html: options.Html = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,

@@ -65,7 +65,7 @@ def evaluate(
             autocompletion=options.names("unmask.metrics", "ESTIMATORS", several=True),
         ),
     ] = "vanilla,unbiased,deconvolved,normalized",
-    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    confidence: options.Confidence = 0.95,
     interval: Annotated[str, typer.Option(help="normal, percentile or bca.")] = "normal",
     compare: Annotated[
         list[Path] | None,
