@@ -28,6 +28,7 @@ from unmask.predictions import TopK
 from unmask.tree.checking import refuse_bad_model
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes
+from unmask.tree.shape import read_only
 
 BEAM = 20
 CANDIDATES = 1 << 23  # labels that are scored at once, at most
@@ -202,8 +203,9 @@ def _best(
     for tree, bonus in zip(model.trees, ranking.nodes, strict=True):
         levels = _descend(tree, search, bonus, width, dropped)
         kernels.offer_labels(
-            levels[-1], bonus[-1], tree.shape.order, ranking.label, labels, scores, sizes, lost
-        )
+            levels[-1], bonus[-1], read_only(tree.shape.order), ranking.label, labels, scores,
+            sizes, lost,
+        )  # fmt: skip
         searched.append(levels)
     if len(model.trees) == 1:
         kernels.drain(labels, scores, sizes)
@@ -281,7 +283,7 @@ def _expanded(
 ) -> _Level:
     """Pairs with the scores of their children."""
     shape = tree.shape
-    child_starts = shape.child_starts(level)
+    child_starts = read_only(shape.child_starts(level))
     offsets = np.r_[0, np.cumsum(np.diff(child_starts)[nodes])]
     out = np.empty(offsets[-1], dtype=np.float32)
     pairs = np.empty(len(nodes), dtype=np.int64)
@@ -330,4 +332,4 @@ def _of_level(tree: Tree, level: int) -> Iterator[tuple[int, Nodes]]:
     for number, part in enumerate(tree.parts):
         for span, nodes in zip(tree.shape.part(number), part, strict=True):
             if span.level == level:
-                yield span.start, nodes
+                yield span.start, nodes.read_only
