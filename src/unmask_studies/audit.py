@@ -45,7 +45,9 @@ from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statemen
 Cells: TypeAlias = dict[tuple[Any, ...], Row]
 """What was found, by part, data, mask, metric, estimator and number of judgements."""
 FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
-MASKS = ("right", "effort .5", "effort .8", "score", "spurious", "never annotated")
+EFFORTS = {"effort .5": 0.5, "effort .8": 0.8}
+"""Row effort of the masks that have one."""
+MASKS = ("right", *EFFORTS, "score", "spurious", "never annotated")
 METRICS = ("P@5", "R@5")
 MICRO = "micro-R@5"
 SIZES_OF_AUDITS = (50, 100, 200, 400)
@@ -151,8 +153,8 @@ def hidden(about: Problem, kind: str, seed: int) -> sp.csr_array:
     true = about.true
     row = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
     p = about.p[true.indices]
-    if kind.startswith("effort"):
-        rho = float(kind.split()[1])
+    if kind in EFFORTS:
+        rho = EFFORTS[kind]
         effort = rng.standard_normal(true.shape[0])[row]
         noise = rng.standard_normal(true.nnz)
         kept = np.sqrt(rho) * effort + np.sqrt(1 - rho) * noise < norm.ppf(p)

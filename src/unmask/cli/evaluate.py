@@ -531,7 +531,7 @@ def _show_groups(tables: Tables) -> None:
         for (name, rows, metric), line in cells.items()
     ]
     show_rows("by group", ["group", "rows", "metric", *estimators], lines)
-    if any(cell.endswith(" *") for line in lines for cell in line[3:]):
+    if any(each.details["differs"] for name in tables for each in tables[name]):
         results.print("* differs from all other rows (false-discovery rate 5 %)")
     small = [name for name in tables if next(iter(tables[name])).details["small"]]
     if small:
