@@ -124,9 +124,9 @@ def _numbers(
         model = propensity.audit(observed, complete, mask="effort", **beside)
     ways = {"stated": p, "audited": np.asarray(model.propensity), "modelled": model.centre}
     truth = {name: float(np.mean(values)) for name, values in population.by_row.items()}
-    for way, known in ways.items():
+    for way, propensities in ways.items():
         table = evaluate(
-            scores if way == "modelled" else population.top, masked.observed, known,
+            scores if way == "modelled" else population.top, masked.observed, propensities,
             metrics=[name for name, _ in CELLS], estimators=["unbiased", "deconvolved"],
         )  # fmt: skip
         for cell in CELLS:
@@ -209,8 +209,8 @@ def _jester_numbers(
     judged = audits.from_rows(sample, split.test_labels[sample.rows])
     model = propensity.audit(observed, judged, mask="effort", **_beside(None, split.train_labels))
     ways = {"stated": rates, "audited": np.asarray(model.propensity), "modelled": model.centre}
-    for way, known in ways.items():
-        each = evaluate(top, observed, known, metrics=["R@5"], estimators=["deconvolved"])
+    for way, propensities in ways.items():
+        each = evaluate(top, observed, propensities, metrics=["R@5"], estimators=["deconvolved"])
         yield way, each["R@5", "deconvolved"].value, _parts(model)
     measured = evaluate(top, observed, metrics=["R@5"], audit=judged)["R@5", "measured"].value
     yield "measured", measured, _parts(model)

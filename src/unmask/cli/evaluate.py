@@ -307,8 +307,8 @@ def _curves(
     from unmask.metrics import curve
 
     stated = getattr(p, "value", p)
-    made = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
-    return {each.estimator: each.to_dicts() for each in made}
+    curves = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
+    return {each.estimator: each.to_dicts() for each in curves}
 
 
 def _differences(

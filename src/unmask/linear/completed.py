@@ -195,9 +195,11 @@ class _Rounds:
         dataset = rows if isinstance(rows, Dataset) else None
         y: sp.csr_array = rows.labels if isinstance(rows, Dataset) else rows
         fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=x.shape[0])
-        made = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
+        probabilities = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
         after = y if dataset is None else dataset.obeyed.labels
-        return made, _weights(made, after, self.p, self.recipe.normalized, dataset)
+        return probabilities, _weights(
+            probabilities, after, self.p, self.recipe.normalized, dataset
+        )
 
     def _scores(
         self,
