@@ -45,7 +45,9 @@ from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statemen
 Cells: TypeAlias = dict[tuple[Any, ...], Row]
 """What was found, by part, data, mask, metric, estimator and number of judgements."""
 FOLDERS = ("debtags-bookworm", "delicious", "cooking-stackexchange")
-MASKS = ("right", "effort .5", "effort .8", "score", "spurious", "never annotated")
+EFFORTS = {"effort .5": 0.5, "effort .8": 0.8}
+"""Row effort of the masks that have one."""
+MASKS = ("right", *EFFORTS, "score", "spurious", "never annotated")
 METRICS = ("P@5", "R@5")
 MICRO = "micro-R@5"
 SIZES_OF_AUDITS = (50, 100, 200, 400)
@@ -151,8 +153,8 @@ def hidden(about: Problem, kind: str, seed: int) -> sp.csr_array:
     true = about.true
     row = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
     p = about.p[true.indices]
-    if kind.startswith("effort"):
-        rho = float(kind.split()[1])
+    if kind in EFFORTS:
+        rho = EFFORTS[kind]
         effort = rng.standard_normal(true.shape[0])[row]
         noise = rng.standard_normal(true.nnz)
         kept = np.sqrt(rho) * effort + np.sqrt(1 - rho) * noise < norm.ppf(p)
@@ -264,12 +266,14 @@ def _row_cell(
         values, within = np.column_stack([5 * values, counts]), (np.zeros(2), np.array([5, n]))
     covariates = of_rows(about.top, observed, "P@5" if name == "P@5" else "R@5", 5)
     samples = [_simple(rng.permutation(n)[:m], values, n) for _ in range(repeats)]
-    for estimator, known in (("controlled", covariates), ("alone", None)):
-        made = [row_mean(sample, known, within, limits, ratio=name == MICRO) for sample in samples]
-        ends = np.array([each.interval for each in made])
+    for estimator, beside in (("controlled", covariates), ("alone", None)):
+        means = [
+            row_mean(sample, beside, within, limits, ratio=name == MICRO) for sample in samples
+        ]
+        ends = np.array([each.interval for each in means])
         yield {
             "part": part, "metric": name, "estimator": estimator, "judged": m,
-            **_summary(np.array([each.value for each in made]), ends, about.truth(name)),
+            **_summary(np.array([each.value for each in means]), ends, about.truth(name)),
         }  # fmt: skip
 
 
@@ -298,13 +302,13 @@ class Strata:
             np.sort(listed_keys(top, 5, labels.shape[1])), frames.keys_of(labels)
         ).sum()  # fmt: skip
         everywhere = np.full(drawn.size, float(name == MICRO))
-        known = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
+        denominator = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
         mine = (drawn > 0) & ((self.in_top > 0) | (everywhere > 0))
         totals = pair_totals.of_counts(
             relevant[..., mine], drawn[mine], self.frame.sizes[mine],
             (self.in_top[mine], everywhere[mine]), 0.95,
         )  # fmt: skip
-        return pair_totals.Fraction(totals, hits, known, (0.0, 1.0))
+        return pair_totals.Fraction(totals, hits, denominator, (0.0, 1.0))
 
     def least_error(self, budget: int, truth: float, total: float) -> float:
         """Of micro-recall, if the true rate of every stratum were known when the plan is made."""
@@ -334,18 +338,18 @@ def strata(about: Problem, observed: sp.csr_array) -> Strata:
 def _pairs(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
     """Pairs over all rows, as many as some whole rows have: P@5 and micro-R@5."""
     rng = np.random.default_rng(seed)
-    made = strata(about, observed)
-    others = made.frame.sizes - made.relevant
+    pairs = strata(about, observed)
+    others = pairs.frame.sizes - pairs.relevant
     for m in (size for size in SIZES_OF_AUDITS if size <= observed.shape[0] // 2):
         budget = m * observed.shape[1]
-        drawn = allocation(made.question, made.frame, budget)
-        relevant = rng.hypergeometric(made.relevant, others, drawn, (repeats, drawn.size))
+        drawn = allocation(pairs.question, pairs.frame, budget)
+        relevant = rng.hypergeometric(pairs.relevant, others, drawn, (repeats, drawn.size))
         for name in ("P@5", MICRO):
-            fraction, truth = made.fraction(name, relevant, drawn), about.truth(name)
+            fraction, truth = pairs.fraction(name, relevant, drawn), about.truth(name)
             ends = np.column_stack(fraction.interval())
             row = {"part": "pairs", "metric": name, "estimator": "pairs", "judged": m}
             yield row | _summary(fraction.value, ends, truth)
-        least = made.least_error(budget, about.truth(MICRO), float(about.true.nnz))
+        least = pairs.least_error(budget, about.truth(MICRO), float(about.true.nnz))
         yield {**row, "estimator": "known rates", **_no_runs(about.truth(MICRO)), "rmse": least}
 
 
@@ -463,18 +467,18 @@ BOUND = (
 
 def _cells(rows: list[Row]) -> Cells:
     """Figures by part, data, mask, metric, estimator and size."""
-    made = {}
+    cells = {}
     for key, (row,) in group_rows(
         [row for row in rows if row["part"] != "sequence"],
         "part", "data", "mask", "metric", "estimator", "judged",
     ).items():  # fmt: skip
-        made[key] = {
+        cells[key] = {
             "coverage": row["inside"] / row["repeats"] if row["repeats"] else float("nan"),
             "rmse": float("nan") if row["rmse"] is None else row["rmse"],
             "width": float("nan") if row["width"] is None else row["width"],
             "repeats": row["repeats"],
         }
-    return made
+    return cells
 
 
 def _coverage_chart(cells: Cells, part: str, metric: str) -> report.Chart:
@@ -638,9 +642,9 @@ def _pair_gains(cells: Cells) -> list[report.Verdict]:
             }
             worst = max(ratios, key=lambda each: ratios[each], default="")
             least = [
-                cells[known]["rmse"] / cells[("rows", *known[1:4], "alone", known[5])]["rmse"]
+                cells[best]["rmse"] / cells[("rows", *best[1:4], "alone", best[5])]["rmse"]
                 for key in keys
-                if (known := (*key[:4], "known rates", key[5])) in cells
+                if (best := (*key[:4], "known rates", key[5])) in cells
             ]
             claims.append(
                 statement(

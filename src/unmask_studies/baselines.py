@@ -36,7 +36,7 @@ KEPT = 0.03
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TrainingData:
     """What a method may see: rows, propensities, and what single methods need beside them.
 
     Parameters
@@ -62,7 +62,7 @@ class Known:
 
 
 Scores = Callable[[sp.csr_array], Floats]
-Method = Callable[[Known, float], Scores]
+Method = Callable[[TrainingData, float], Scores]
 
 
 def class_prior(labels: sp.csr_array, prior: Floats) -> Weights:
@@ -108,10 +108,14 @@ def threshold(p: Floats, false: Floats | float = 0.0) -> Floats:
     return np.asarray((p + false) / 2)
 
 
-def _fit(known: Known, made: Weights, cost: float, rows: slice | Ints | None = None) -> Scores:
+def _fit(
+    training: TrainingData, label_weights: Weights, cost: float, rows: slice | Ints | None = None
+) -> Scores:
     own = slice(None) if rows is None else rows
     recipe = linear.Recipe("logistic", correction=None, C=cost, tol=1e-2)
-    model, _ = linear.train(known.features[own], known.labels[own], recipe, weights=made[own])
+    model, _ = linear.train(
+        training.features[own], training.labels[own], recipe, weights=label_weights[own]
+    )
     return lambda x: linear.scores(model, x).astype(np.float64)
 
 
@@ -129,11 +133,11 @@ def _with_unobserved(labels: sp.csr_array, cut: Floats, pos: Floats | None = Non
     )
 
 
-def _missing(known: Known) -> float:
+def _missing(training: TrainingData) -> float:
     """The share of unobserved pairs that are labels, by the propensities."""
-    counts = np.bincount(known.labels.indices, minlength=known.p.size)
-    n, n_labels = known.labels.shape
-    return float((counts * (1 / known.p - 1)).sum() / (n * n_labels - counts.sum()))
+    counts = np.bincount(training.labels.indices, minlength=training.p.size)
+    n, n_labels = training.labels.shape
+    return float((counts * (1 / training.p - 1)).sum() / (n * n_labels - counts.sum()))
 
 
 def hardest(scores: Floats, labels: sp.csr_array, share: float) -> Floats:
@@ -146,53 +150,55 @@ def hardest(scores: Floats, labels: sp.csr_array, share: float) -> Floats:
     return np.asarray(free >= bound, dtype=np.float64)
 
 
-def co_teaching(known: Known, cost: float) -> Scores:
+def co_teaching(training: TrainingData, cost: float) -> Scores:
     """Two models on halves of the rows; each drops the other's hardest pairs (Han et al. 2018)."""
-    order = np.random.default_rng(known.seed).permutation(known.labels.shape[0])
+    order = np.random.default_rng(training.seed).permutation(training.labels.shape[0])
     halves = np.array_split(order, 2)
-    vanilla = weights.vanilla(known.labels)
-    models = [_fit(known, vanilla, cost, half) for half in halves]
+    vanilla = weights.vanilla(training.labels)
+    models = [_fit(training, vanilla, cost, half) for half in halves]
     for turn in range(1, ROUNDS + 1):
-        share = _missing(known) * turn / ROUNDS
-        dropped = [hardest(model(known.features), known.labels, share) for model in models]
+        share = _missing(training) * turn / ROUNDS
+        dropped = [hardest(model(training.features), training.labels, share) for model in models]
         models = [
-            _fit(known, _with_unobserved(known.labels, dropped[1 - i]), cost, half)
+            _fit(training, _with_unobserved(training.labels, dropped[1 - i]), cost, half)
             for i, half in enumerate(halves)
         ]
     return lambda x: np.asarray((models[0](x) + models[1](x)) / 2)
 
 
-def curriculum(known: Known, cost: float) -> Scores:
+def curriculum(training: TrainingData, cost: float) -> Scores:
     """Unobserved pairs weigh max(0, 1 − ℓ₋/λ), λ a quantile of ℓ₋ (Jiang et al. 2018)."""
-    model = _fit(known, weights.vanilla(known.labels), cost)
+    model = _fit(training, weights.vanilla(training.labels), cost)
     for _ in range(ROUNDS):
-        hard = np.logaddexp(0, model(known.features))
-        limit = np.quantile(hard[known.labels.toarray() == 0], 1 - _missing(known))
+        hard = np.logaddexp(0, model(training.features))
+        limit = np.quantile(hard[training.labels.toarray() == 0], 1 - _missing(training))
         weight = np.clip(1 - hard / max(limit, 1e-12), 0, 1)
-        model = _fit(known, _with_unobserved(known.labels, 1 - weight), cost)
+        model = _fit(training, _with_unobserved(training.labels, 1 - weight), cost)
     return model
 
 
-def relabelled(known: Known, cost: float, *, bound: float = 0.8, retro: float = 0.5) -> Scores:
+def relabelled(
+    training: TrainingData, cost: float, *, bound: float = 0.8, retro: float = 0.5
+) -> Scores:
     """Likelihood-ratio relabelling with a retroactive loss (Zheng et al. 2020).
 
     An unobserved pair whose (1 − q)/q is below `bound` becomes a label; targets are then mixed with
     the mean of the predictions of the models before, at `retro` to one.
     """
-    model = _fit(known, weights.vanilla(known.labels), cost)
-    before = np.zeros(known.labels.shape)
+    model = _fit(training, weights.vanilla(training.labels), cost)
+    before = np.zeros(training.labels.shape)
     for turn in range(ROUNDS):
-        q = expit(model(known.features))
+        q = expit(model(training.features))
         before += (q - before) / (turn + 1)
         target = ((1 - q < bound * q) + retro * before) / (1 + retro)
         target[target < KEPT] = 0.0
-        model = _fit(known, _with_unobserved(known.labels, target, target), cost)
+        model = _fit(training, _with_unobserved(training.labels, target, target), cost)
     return model
 
 
-def known_mask(known: Known, cost: float) -> Scores:
+def known_mask(training: TrainingData, cost: float) -> Scores:
     """Only judged pairs count (as in LEML, Yu et al. 2014)."""
-    return _fit(known, _with_unobserved(known.labels, 1.0 - known.judged.toarray()), cost)
+    return _fit(training, _with_unobserved(training.labels, 1.0 - training.judged.toarray()), cost)
 
 
 def ranking_objective(
@@ -213,13 +219,13 @@ def ranking_objective(
     return float(norms.sum()), slope
 
 
-def group_lasso(known: Known, cost: float, *, iterations: int = 30) -> Scores:
+def group_lasso(training: TrainingData, cost: float, *, iterations: int = 30) -> Scores:
     """½‖W‖² + C × `ranking_objective`, by L-BFGS (Bucak, Jin & Jain 2011)."""
-    x, shape = known.features, (known.features.shape[1], known.labels.shape[1])
+    x, shape = training.features, (training.features.shape[1], training.labels.shape[1])
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         w = flat.reshape(shape)
-        value, slope = ranking_objective(x @ w, known.labels)
+        value, slope = ranking_objective(x @ w, training.labels)
         return float(flat @ flat) / 2 + cost * value, flat + cost * np.asarray(x.T @ slope).ravel()
 
     start = np.zeros(shape[0] * shape[1])
@@ -230,23 +236,25 @@ def group_lasso(known: Known, cost: float, *, iterations: int = 30) -> Scores:
     return lambda rows: np.asarray(rows @ solution)
 
 
-def _vanilla(known: Known, cost: float) -> Scores:
-    return _fit(known, weights.vanilla(known.labels), cost)
+def _vanilla(training: TrainingData, cost: float) -> Scores:
+    return _fit(training, weights.vanilla(training.labels), cost)
 
 
-def _after_training(known: Known, cost: float) -> Scores:
-    model = _vanilla(known, cost)
-    return lambda x: np.asarray(expit(model(x)) / (2 * threshold(known.p)))
+def _after_training(training: TrainingData, cost: float) -> Scores:
+    model = _vanilla(training, cost)
+    return lambda x: np.asarray(expit(model(x)) / (2 * threshold(training.p)))
 
 
 METHODS: dict[str, Method] = {
     "vanilla": _vanilla,
-    "unbiased": lambda known, cost: _fit(known, weights.unbiased(known.labels, known.p), cost),
-    "class prior (uPU)": lambda known, cost: _fit(
-        known, class_prior(known.labels, known.prior), cost
+    "unbiased": lambda training, cost: _fit(
+        training, weights.unbiased(training.labels, training.p), cost
     ),
-    "corruption-corrected": lambda known, cost: _fit(
-        known, corruption(known.labels, known.p, np.zeros_like(known.p)), cost
+    "class prior (uPU)": lambda training, cost: _fit(
+        training, class_prior(training.labels, training.prior), cost
+    ),
+    "corruption-corrected": lambda training, cost: _fit(
+        training, corruption(training.labels, training.p, np.zeros_like(training.p)), cost
     ),
     "threshold after training": _after_training,
     "known mask": known_mask,

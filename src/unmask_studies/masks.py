@@ -48,16 +48,21 @@ FURTHER = {"tiny": 0, "small": 0, "paper": 24}
 """More of them, of row effort and 300 audited rows alone, on the first data set: its rows have few
 labels, so that one audit says something else of row effort than the next."""
 CELLS = (("P@5", "unbiased"), ("nDCG@5", "deconvolved"), ("R@5", "deconvolved"))
+OF_EFFORT = {"row effort 0.5": effort(0.5), "row effort 0.8": effort(0.8)}
 WAYS = {
     "independent": SCENARIOS["right"],
-    "row effort 0.5": effort(0.5),
-    "row effort 0.8": effort(0.8),
+    **OF_EFFORT,
     "20 % unannotated": SCENARIOS["20 % of rows never annotated"],
     "score slope 1": by_score(1.0),
     "10 % spurious": SCENARIOS["10 % spurious"],
 }
+ONLY = {"row effort": OF_EFFORT}
+"""The masks that a unit can be about alone, by what units call them."""
 AS_IF = 0.75
 """The row effort that audits of jester5k find, nearly."""
+NATURAL = "natural"
+DRAWN = (f"natural rates, row effort {AS_IF}", "natural rates, independent")
+"""Masks of jester5k: as users left jokes unrated, and drawn with the rates of that."""
 MEANT = {
     "row effort 0.5": "row", "row effort 0.8": "row", "20 % unannotated": "unannotated",
     "score slope 1": "score", "10 % spurious": "spurious",
@@ -83,10 +88,10 @@ def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
     ]
 
 
-def measure(folder: Path | None, draw: int, few: bool, only: str = "") -> Iterable[Row]:
+def measure(folder: Path | None, draw: int, few: bool, only: str | None = None) -> Iterable[Row]:
     """A row per mask, size of the audit, metric and kind of number.
 
-    `few`: of two masks alone; `only`: of masks whose name begins like this, and the largest audit.
+    `few`: of two masks alone; `only`: of some of the masks (`ONLY`), and the largest audit.
     """
     if folder is not None and folder.name == JESTER:
         yield from _natural(folder, draw)
@@ -94,8 +99,8 @@ def measure(folder: Path | None, draw: int, few: bool, only: str = "") -> Iterab
     population = population_of(folder)
     p = np.asarray(propensity.inverse_linear(population.train_labels, head=2, tail=8))
     parents = parents_of(population.train_labels)
-    names = ("score slope 1", "10 % spurious") if few else tuple(WAYS)
-    for name in (name for name in names if name.startswith(only)):
+    names = ("score slope 1", "10 % spurious") if few else WAYS if only is None else ONLY[only]
+    for name in names:
         way = WAYS[name]
         rng = np.random.default_rng([draw, len(name)])
         setting = Setting(population.labels, p, population.scores, parents, rng)
@@ -119,9 +124,9 @@ def _numbers(
         model = propensity.audit(observed, complete, mask="effort", **beside)
     ways = {"stated": p, "audited": np.asarray(model.propensity), "modelled": model.centre}
     truth = {name: float(np.mean(values)) for name, values in population.by_row.items()}
-    for way, known in ways.items():
+    for way, propensities in ways.items():
         table = evaluate(
-            scores if way == "modelled" else population.top, masked.observed, known,
+            scores if way == "modelled" else population.top, masked.observed, propensities,
             metrics=[name for name, _ in CELLS], estimators=["unbiased", "deconvolved"],
         )  # fmt: skip
         for cell in CELLS:
@@ -181,11 +186,11 @@ def _natural(folder: Path, draw: int) -> Iterable[Row]:
     rates = np.clip(np.asarray(rated.sum(axis=0) / rated.shape[0]).ravel(), 1e-3, 1.0)
     rng = np.random.default_rng(draw)
     users = rng.integers(rated.shape[0], size=split.test_labels.shape[0])
-    ways = {"natural": sp.csr_array(split.test_labels.multiply(rated[users]))}
+    ways = {NATURAL: sp.csr_array(split.test_labels.multiply(rated[users]))}
     if draw % 2 == 0:
         alike = MaskModel(rates, row_effort=AS_IF)
-        ways[f"natural rates, row effort {AS_IF}"] = data.hide(split.test_labels, alike, seed=draw)
-        ways["natural rates, independent"] = data.hide(split.test_labels, rates, seed=draw)
+        for name, mask in zip(DRAWN, (alike, rates), strict=True):
+            ways[name] = data.hide(split.test_labels, mask, seed=draw)
     top: TopK = models.best(split, split.train_labels, 5)
     truth = evaluate(top, split.test_labels, metrics=["R@5"])["R@5", "vanilla"].value
     for masks, observed in ways.items():
@@ -204,8 +209,8 @@ def _jester_numbers(
     judged = audits.from_rows(sample, split.test_labels[sample.rows])
     model = propensity.audit(observed, judged, mask="effort", **_beside(None, split.train_labels))
     ways = {"stated": rates, "audited": np.asarray(model.propensity), "modelled": model.centre}
-    for way, known in ways.items():
-        each = evaluate(top, observed, known, metrics=["R@5"], estimators=["deconvolved"])
+    for way, propensities in ways.items():
+        each = evaluate(top, observed, propensities, metrics=["R@5"], estimators=["deconvolved"])
         yield way, each["R@5", "deconvolved"].value, _parts(model)
     measured = evaluate(top, observed, metrics=["R@5"], audit=judged)["R@5", "measured"].value
     yield "measured", measured, _parts(model)
@@ -330,7 +335,7 @@ def _not_worse(rows: list[Row]) -> report.Verdict:
 
 
 def _jester_bar(rows: list[Row]) -> Iterable[report.Verdict]:
-    own = _of(rows, masks="natural")
+    own = _of(rows, masks=NATURAL)
     if not own:
         return
     relative = _relative(own)
@@ -338,7 +343,7 @@ def _jester_bar(rows: list[Row]) -> Iterable[report.Verdict]:
     drawn = {
         masks: _relative(part).get("modelled", 1.0)
         for (masks,), part in group_rows(rows, "masks").items()
-        if masks.startswith("natural rates")
+        if masks in DRAWN
     }
     beside = "".join(f"; {masks}: modelled {value:.1%}" for masks, value in drawn.items())
     yield statement(

@@ -119,17 +119,17 @@ def _findings(folder: Path | None, n: int | None, seed: int, masks: str, draw: i
     setting = Setting(true, np.asarray(p), scores[own, true.indices], np.arange(p.size), rng)
     masked = MASKS[masks](setting)
     observed, stated = masked.observed, masked.stated
-    made = linear.completion(features, observed, stated, _recipe(l2), rounds=2)
+    completed = linear.completion(features, observed, stated, _recipe(l2), rounds=2)
     hidden = sp.csr_array(true - observed).toarray() > 0
     plain = _plain(features, observed, l2)
     rankings = {
-        "completed": made.probabilities,
+        "completed": completed.probabilities,
         "plain scores": plain,
         "cleanlab": _by_cleanlab(observed, plain),
         "frequency": np.tile(observed.sum(axis=0) / observed.shape[0], (observed.shape[0], 1)),
     }
-    found = missing.find(made.probabilities, observed, stated, top=true.nnz)
-    count = min(round(found.expected), len(found))
+    listed = missing.find(completed.probabilities, observed, stated, top=true.nnz)
+    count = min(round(listed.expected), len(listed))
     rows: list[Row] = []
     for way, values in rankings.items():
         if values is None:
@@ -138,12 +138,12 @@ def _findings(folder: Path | None, n: int | None, seed: int, masks: str, draw: i
         depths = {f"precision@{k}": float(right[:k].mean()) for k in DEPTHS if k <= right.size}
         row: Row = {"way": way, **depths, "precision@expected": float(right[:count].mean())}
         if way == "completed":
-            stages = {"stage": made.stage, "penalty": made.penalty}
-            error = _calibration_error(found.probability[:count], right[:count])
-            row |= {"calibration": error, "expected": found.expected, **stages}
+            stages = {"stage": completed.stage, "penalty": completed.penalty}
+            error = _calibration_error(listed.probability[:count], right[:count])
+            row |= {"calibration": error, "expected": listed.expected, **stages}
         rows.append(row | {"missing": int(hidden.sum())})
     if masks == "right":
-        rows += _confirmed(part, observed, found, rng, l2)
+        rows += _confirmed(part, observed, listed, rng, l2)
     return rows
 
 
@@ -177,8 +177,8 @@ def _right(
     """1 for every truly missing pair, in the order of a ranking."""
     most = max(count, *DEPTHS)
     if way == "completed":
-        found = missing.find(values, observed, stated, top=most)
-        return hidden[found.rows, found.labels].astype(float)
+        listed = missing.find(values, observed, stated, top=most)
+        return hidden[listed.rows, listed.labels].astype(float)
     chances = np.where(observed.toarray() > 0, -1.0, np.asarray(values))
     order = np.argsort(-chances, axis=None, kind="stable")[:most]
     return hidden.ravel()[order].astype(float)
@@ -191,13 +191,13 @@ def _calibration_error(stated: Floats, right: Floats) -> float:
 
 
 def _confirmed(
-    part: Trial, observed: sp.csr_array, found: missing.Findings,
+    part: Trial, observed: sp.csr_array, findings: missing.Findings,
     rng: np.random.Generator, l2: float,
 ) -> Iterator[Row]:  # fmt: skip
     """R@5 by the truth after confirming findings, random pairs, or nothing."""
     true = part.train.true.toarray()
     n, width = true.shape
-    first = found.first(min(CONFIRMED, len(found)))
+    first = findings.first(min(CONFIRMED, len(findings)))
     free = np.flatnonzero(observed.toarray().ravel() == 0)
     drawn = rng.choice(free, len(first), replace=False)
     plain = data.Dataset(part.train.features, observed)

@@ -364,7 +364,7 @@ def _row_tables(cells: list[Row]) -> list[report.Table]:
          f"{u['used']} of {u['runs']}", d["rmse"], d["coverage"], f"{d['used']} of {d['runs']}"]
         for u, d in _beside(cells, "unbiased", "deconvolved")
     ]  # fmt: skip
-    made = report.Table(
+    table = report.Table(
         ["data and masks", "metric", report.Column("truth", ".3f"),
          report.Column("unbiased: RMSE", ".3f"), report.Column("its coverage", ".0%"),
          "unbiased usable", report.Column("deconvolved: RMSE", ".3f"),
@@ -374,7 +374,7 @@ def _row_tables(cells: list[Row]) -> list[report.Table]:
         caption="Root mean square errors, how often 95 % intervals of usable numbers hold the "
         "truth, and how many are usable.",
     )  # fmt: skip
-    return [made] if body else []
+    return [table] if body else []
 
 
 def _threshold_table(cells: list[Row]) -> report.Table:

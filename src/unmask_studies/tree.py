@@ -176,11 +176,11 @@ def _planted(rows: int, draw: int) -> models.Split:
     """Built-in data: small, or with as many tags per row as an article of CiteULike has."""
     if rows < SAMPLE:
         return models.planted(rows, draw)
-    made = data.synthetic.planted(
+    dataset = data.synthetic.planted(
         rows, n_features=4000, n_labels=1000, labels_per_row=11, noise_words=30, seed=draw
     )
     cut = rows - rows // 5
-    return models.of_datasets(made.take(slice(0, cut)), made.take(slice(cut, rows)))
+    return models.of_datasets(dataset.take(slice(0, cut)), dataset.take(slice(cut, rows)))
 
 
 def _chosen(by: Training, case: Case) -> dict[str, float]:
@@ -292,11 +292,11 @@ def draw(rows: list[Row]) -> list[report.Section]:
 
 def answer(rows: list[Row]) -> str:
     """What P/p and one-vs-all add to the true recall of a tree."""
-    known = [gain for (_,), part in group_rows(rows, "data").items()
+    gains = [gain for (_,), part in group_rows(rows, "data").items()
              if (gain := _gains(part)).known]  # fmt: skip
     return (
-        f"Ranking by P/p costs nothing and adds {_range(known, RATIO)} of true R@5 to a logistic "
-        f"tree; one-vs-all with unbiased weights adds {_range(known, BEST)} and stays ahead."
+        f"Ranking by P/p costs nothing and adds {_range(gains, RATIO)} of true R@5 to a logistic "
+        f"tree; one-vs-all with unbiased weights adds {_range(gains, BEST)} and stays ahead."
     )
 
 
@@ -344,7 +344,7 @@ class Gains(NamedTuple):
 
 
 def _gains(part: list[Row]) -> Gains:
-    name = "true R@5" if (known := "true R@5" in part[0]) else "deconvolved R@5"
+    name = "true R@5" if (has_truth := "true R@5" in part[0]) else "deconvolved R@5"
     recall = {
         str(method): {row["draw"]: row[name] for row in own}
         for (method,), own in group_rows(part, "method").items()
@@ -354,7 +354,7 @@ def _gains(part: list[Row]) -> Gains:
             method: Gain(tuple(value - recall[VANILLA][d] for d, value in sorted(own.items())))
             for method, own in recall.items()
         },
-        known,
+        has_truth,
     )
 
 
@@ -404,12 +404,12 @@ def _table(name: str, part: list[Row]) -> report.Table:
 
 def _claims(gains: dict[str, Gains]) -> list[report.Verdict]:
     """Of all data sets whose truth is known together; and whether estimates say the same."""
-    known = {name: own for name, own in gains.items() if own.known}
-    made = []
+    with_truth = {name: own for name, own in gains.items() if own.known}
+    claims = []
     for claim, one, other in CLAIMS:
         differences = {name: own.between(one, other or _best_tree(own))
-                       for name, own in known.items()}  # fmt: skip
-        made.append(
+                       for name, own in with_truth.items()}  # fmt: skip
+        claims.append(
             statement(
                 f"{claim}, wherever the truth is known",
                 all(each.mean > 0 for each in differences.values()),
@@ -420,7 +420,7 @@ def _claims(gains: dict[str, Gains]) -> list[report.Verdict]:
         if not own.known:
             pairs = [(one, other or _best_tree(own)) for _, one, other in CLAIMS]
             said = [f"{_short(a)} over {_short(b)} {own.between(a, b)}" for a, b in pairs]
-            made.append(
+            claims.append(
                 statement(
                     f"{name}, no truth known: R@5, deconvolved with Jain's propensities, says the "
                     "same of all of these",
@@ -428,7 +428,7 @@ def _claims(gains: dict[str, Gains]) -> list[report.Verdict]:
                     "; ".join(said),
                 )
             )
-    return made
+    return claims
 
 
 def _short(method: str) -> str:

@@ -179,19 +179,19 @@ def _related(split: Split, seed: int, costs: tuple[float, ...]) -> Iterable[Row]
     others = rng.random(split.labels.shape) < p  # false labels are judged as often as true ones
     judged = sp.csr_array(np.where(split.labels.toarray() > 0, observed.toarray(), others))
     prior = np.asarray(split.labels.sum(axis=0)).ravel() / n
-    known = baselines.Known(split.features, observed, p, prior, judged, seed)
+    training = baselines.TrainingData(split.features, observed, p, prior, judged, seed)
     held_out = rng.random(n) < 0.25
-    part = replace(known, features=known.features[~held_out], labels=observed[~held_out],
+    part = replace(training, features=training.features[~held_out], labels=observed[~held_out],
                    judged=judged[~held_out])  # fmt: skip
     for name, method in baselines.METHODS.items():
         values = {}
         for cost in costs:
-            top = TopK.from_scores(method(part, cost)(known.features[held_out]), TOP)
+            top = TopK.from_scores(method(part, cost)(training.features[held_out]), TOP)
             table = evaluate(top, observed[held_out], p, metrics=[METRIC],
                              estimators=["deconvolved"])  # fmt: skip
             values[cost] = table[METRIC, "deconvolved"].value
         best = max(values, key=lambda cost: values[cost])
-        top = TopK.from_scores(method(known, best)(split.test_features), TOP)
+        top = TopK.from_scores(method(training, best)(split.test_features), TOP)
         yield {"row": RELATED, "family": name, "C": best, "truth": _truth(top, split)}
 
 

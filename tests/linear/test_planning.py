@@ -82,9 +82,7 @@ def test_the_sample_is_in_the_middle_of_equal_parts_by_frequency(
     count: int, places: list[int]
 ) -> None:
     frequencies = RNG.permutation(10)
-    labels = sp.csr_array(np.arange(10)[:, None] < frequencies[None, :])
-    problem = prepare(np.ones((10, 1)), labels.astype(int), Recipe(), None, None)
-    picked = planning._spread(problem, count)
+    picked = planning.spread_labels(frequencies, count)
     assert frequencies[picked].tolist() == list(places)
 
 

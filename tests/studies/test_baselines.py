@@ -11,17 +11,17 @@ from scipy.special import expit
 
 from unmask import TopK, losses, weights
 from unmask_studies import baselines
-from unmask_studies.baselines import METHODS, Known
+from unmask_studies.baselines import METHODS, TrainingData
 
 
-def known(n: int = 60, n_labels: int = 5) -> Known:
+def known(n: int = 60, n_labels: int = 5) -> TrainingData:
     rng = np.random.default_rng(0)
     x = sp.csr_array(rng.normal(size=(n, 4)).astype(np.float32))
     true = rng.random((n, n_labels)) < expit(x.toarray() @ rng.normal(size=(4, n_labels)) - 1)
     p = np.linspace(0.4, 0.9, n_labels)
     observed = true & (rng.random(true.shape) < p)
     judged = observed | (~true & (rng.random(true.shape) < p))
-    return Known(x, sp.csr_array(observed.astype(np.float32)), p, true.mean(axis=0),
+    return TrainingData(x, sp.csr_array(observed.astype(np.float32)), p, true.mean(axis=0),
                  sp.csr_array(judged.astype(float)))  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from unmask import tree
-from unmask.tree import TreeModel, TreeRecipe
+from unmask.tree import TreeModel, TreeRecipe, checking
 
 RECIPE = TreeRecipe(n_trees=2, arity=2, leaf=2)
 
@@ -69,6 +71,63 @@ def test_trees_changed_in_place_are_refused(model: TreeModel, name: str, tmp_pat
         with pytest.raises(ValueError, match=message):
             use()
     assert not (tmp_path / "model").exists()
+
+
+def test_mapped_trees_cannot_be_changed_and_are_looked_at_once(
+    model: TreeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.save(tmp_path, model)
+    loaded = tree.load(tmp_path)
+    for values in (_deepest(loaded).values, loaded.trees[0].shape.order):
+        with pytest.raises(ValueError, match="read-only"):
+            _set(values, 0)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            values.flags.writeable = True
+    looked_at: list[int] = []
+    fault = checking.kernels.fault
+    monkeypatch.setattr(
+        checking.kernels, "fault", lambda *nodes: looked_at.append(1) or fault(*nodes)
+    )
+    tree.predict_top(loaded, np.eye(40), 1)
+    named = replace(loaded, label_names=tuple(map(str, range(40))))
+    tree.predict_top(named, np.eye(40), 1)
+    assert not looked_at
+    tree.predict_top(model, np.eye(40), 1)
+    assert looked_at
+
+
+def _pickled(model: TreeModel) -> TreeModel:
+    return pickle.loads(pickle.dumps(model))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, _pickled])
+def test_copies_of_mapped_trees_are_looked_at_again(
+    model: TreeModel, tmp_path: Path, copied: Callable[[TreeModel], TreeModel]
+) -> None:
+    tree.save(tmp_path, model)
+    other = copied(tree.load(tmp_path))
+    _set(_deepest(other).features, 1 << 30)
+    with pytest.raises(ValueError, match="a feature lies outside"):
+        tree.predict_top(other, np.eye(40), 1)
+
+
+def test_views_of_memory_that_can_be_changed_are_looked_at_again(model: TreeModel) -> None:
+    """A view that cannot be written to does not protect what it shows."""
+    frozen = tuple(tuple(nodes.read_only for nodes in part) for part in model.trees[1].parts)
+    other = replace(model, trees=(model.trees[0], replace(model.trees[1], parts=frozen)))
+    tree.predict_top(other, np.eye(40), 1)
+    _set(_deepest(model).features, 1 << 30)
+    with pytest.raises(ValueError, match="a feature lies outside"):
+        tree.predict_top(other, np.eye(40), 1)
+
+
+def test_a_mapped_tree_in_another_model_is_looked_at_again(
+    model: TreeModel, tmp_path: Path
+) -> None:
+    tree.save(tmp_path, model)
+    fewer = replace(tree.load(tmp_path), n_features=39)
+    with pytest.raises(ValueError, match="outside 0 … 38"):
+        tree.predict_top(fewer, np.eye(39), 1)
 
 
 def _with_first(model: TreeModel, **changes: Any) -> TreeModel:

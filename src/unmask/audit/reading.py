@@ -63,22 +63,20 @@ def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:
     ValueError: .../ann.csv, line 2: question 'r12_l0' was not asked.
     """
     said: dict[str, dict[int, Answer]] = {}
-    sources: dict[tuple[str, int], str] = {}
+    sources: dict[tuple[str, int], tuple[Path, str]] = {}
     reader = _Reader(sheet)
     for path in map(Path, paths):
         for entry in _entries(path, sheet):
             name, position, answer = reader.answer(entry, path.stem.split(".")[0])
             before = said.setdefault(name, {}).get(position)
-            if before is not None and (
-                before != answer or sources[name, position].startswith(f"{path}, ")
-            ):
-                first = sources[name, position]
+            file, first = sources.get((name, position), (None, ""))
+            if before is not None and (before != answer or file == path):
                 raise ValueError(
                     f"{entry.place}: {name!r} answers question {sheet.questions[position].id!r} "
                     f"a second time; the other answer is at {first}."
                 )
             said[name][position] = answer
-            sources[name, position] = entry.place
+            sources[name, position] = path, entry.place
     return Answers(sheet, said, adjudicator)
 
 

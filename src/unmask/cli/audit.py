@@ -136,26 +136,26 @@ def plan(
     material = _data(files, text=text, texts=texts, label_names=label_names, ids=ids)
     if before is None:
         chosen: dict[str, Any] = {"observed": observed} | ({"design": design} if design else {})
-        made = audit.plan(
+        chosen_plan = audit.plan(
             material.systems, material.labels, budget=budget, unit=_unit(unit),
             metrics=metrics.split(",") if metrics else None, seed=seed, **chosen,
         )  # fmt: skip
     else:
-        made = audit.extend(
+        chosen_plan = audit.extend(
             before.plan, material.systems, material.labels, budget=budget, seed=seed
         )
         material = _with_names_of(before, material)
     sheet = audit.sheet(
-        made, ids=material.ids, label_names=material.label_names, texts=material.texts,
+        chosen_plan, ids=material.ids, label_names=material.label_names, texts=material.texts,
         reveal=(material.labels, material.systems) if reveal else None,
     )  # fmt: skip
-    audit.write_folder(output, made, sheet, labels=files[0], predictions=files[1])
-    facts = _plan_facts(made, output)
+    audit.write_folder(output, chosen_plan, sheet, labels=files[0], predictions=files[1])
+    facts = _plan_facts(chosen_plan, output)
     if as_json:
-        show_json(facts | {"expected": [asdict(each) for each in made.expected]})
+        show_json(facts | {"expected": [asdict(each) for each in chosen_plan.expected]})
         return
     show_facts("audit plan", facts)
-    _show_expected(made)
+    _show_expected(chosen_plan)
     if material.texts is None:
         results.print(
             "Judges see row names only; give texts with --text COLUMN of the table of labels, or "
@@ -239,26 +239,26 @@ def _with_names_of(before: AuditFolder, material: Data) -> Data:
     return material._replace(ids=ids, label_names=before.sheet.label_names)
 
 
-def _plan_facts(made: AuditPlan, output: Path) -> dict[str, object]:
-    n, width = made.sample.shape
-    rows = len(set(made.rows.tolist()))
-    to_judge = f"{len(made):,} {made.unit}"
+def _plan_facts(plan: AuditPlan, output: Path) -> dict[str, object]:
+    n, width = plan.sample.shape
+    rows = len(set(plan.rows.tolist()))
+    to_judge = f"{len(plan):,} {plan.unit}"
     return {
-        "to judge": to_judge if made.unit == "rows" else f"{to_judge} in {rows:,} rows",
+        "to judge": to_judge if plan.unit == "rows" else f"{to_judge} in {rows:,} rows",
         "of": f"{n:,} rows × {width:,} labels",
-        "design": made.sample.design.value,
-        "made for": ", ".join(made.metrics),
-        "seeds": ", ".join(str(wave.seed) for wave in made.waves),
+        "design": plan.sample.design.value,
+        "made for": ", ".join(plan.metrics),
+        "seeds": ", ".join(str(wave.seed) for wave in plan.waves),
         "folder": str(output),
     }
 
 
-def _show_expected(made: AuditPlan) -> None:
-    if made.expected:
+def _show_expected(plan: AuditPlan) -> None:
+    if plan.expected:
         show_rows(
             "expected half-width of the 95 % interval",
             ["metric", "half the budget", "this budget", "twice the budget"],
-            ((e.metric, e.half, e.budget, e.twice) for e in made.expected),
+            ((e.metric, e.half, e.budget, e.twice) for e in plan.expected),
         )
 
 
@@ -304,7 +304,7 @@ def sheet(
 def page(
     folder: Folder,
     output: options.Output,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    title: options.Title = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -445,7 +445,7 @@ def estimate(
         bool,
         typer.Option("--elusion", help="Say how many relevant labels nobody predicted, at most."),
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    confidence: options.Confidence = 0.95,
     html: options.Html = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -541,7 +541,7 @@ def _stopping(
     from unmask.metrics.registry import split_measured
 
     top, judged = material.systems[name], current.answers.judgements(current.plan)
-    made: Record = {"sequences": [], "elusion": None}
+    record: Record = {"sequences": [], "elusion": None}
     if goals.width is not None or goals.at_least is not None:
         for metric in metrics:
             each = audit.sequence(
@@ -549,7 +549,7 @@ def _stopping(
                 confidence=confidence,
             )  # fmt: skip
             low, high = each.interval
-            made["sequences"].append(
+            record["sequences"].append(
                 {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
                  "confidence": confidence, "half_width": goals.width, "at_least": goals.at_least,
                  "stop_after": each.rows_until(half_width=goals.width, at_least=goals.at_least)}
@@ -557,8 +557,8 @@ def _stopping(
     if goals.elusion:
         k = max(split_measured(metric)[1] or top.k for metric in metrics)
         eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
-        made["elusion"] = {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
-    return made
+        record["elusion"] = {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
+    return record
 
 
 def _differences(

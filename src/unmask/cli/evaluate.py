@@ -65,7 +65,7 @@ def evaluate(
             autocompletion=options.names("unmask.metrics", "ESTIMATORS", several=True),
         ),
     ] = "vanilla,unbiased,deconvolved,normalized",
-    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    confidence: options.Confidence = 0.95,
     interval: Annotated[str, typer.Option(help="normal, percentile or bca.")] = "normal",
     compare: Annotated[
         list[Path] | None,
@@ -307,8 +307,8 @@ def _curves(
     from unmask.metrics import curve
 
     stated = getattr(p, "value", p)
-    made = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
-    return {each.estimator: each.to_dicts() for each in made}
+    curves = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
+    return {each.estimator: each.to_dicts() for each in curves}
 
 
 def _differences(
@@ -531,7 +531,7 @@ def _show_groups(tables: Tables) -> None:
         for (name, rows, metric), line in cells.items()
     ]
     show_rows("by group", ["group", "rows", "metric", *estimators], lines)
-    if any(cell.endswith(" *") for line in lines for cell in line[3:]):
+    if any(each.details["differs"] for name in tables for each in tables[name]):
         results.print("* differs from all other rows (false-discovery rate 5 %)")
     small = [name for name in tables if next(iter(tables[name])).details["small"]]
     if small:

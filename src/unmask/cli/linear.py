@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from unmask.cli.output import bar, command, progress_console, show_facts, show_json
-from unmask.cli.training import ASKED, NO_PROPENSITIES, Training
+from unmask.cli.training import ASKED, NO_PROPENSITIES, Training, expectations, refuse_chosen
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -131,9 +131,9 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
     from unmask import _io, linear, tuning
 
     recipe, usual = task["recipe"], linear.Recipe()
-    named = [CHOSEN[name] for name in CHOSEN if getattr(recipe, name) != getattr(usual, name)]
-    if named:
-        raise ValueError(f"--tune chooses {', '.join(named)} itself; leave out one or the other.")
+    refuse_chosen(
+        [CHOSEN[name] for name in CHOSEN if getattr(recipe, name) != getattr(usual, name)]
+    )
     if training.output is None:
         raise ValueError("name a folder for the model and for what was tried with --output.")
     if not training.resume:
@@ -181,8 +181,6 @@ def _written(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
 
 def _plan_facts(plan: Plan) -> dict[str, object]:
     """A plan as people read it."""
-    from datetime import timedelta
-
     from unmask.linear.planning import gigabytes
 
     return {
@@ -195,8 +193,6 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
         "memory a worker may use": None if plan.available is None else gigabytes(plan.available),
         "of it features, shared": gigabytes(plan.features_bytes),
         "of it each task": gigabytes(plan.task_bytes),
-        "milliseconds per label": 1000 * plan.seconds_per_label,
-        "expected time": str(timedelta(seconds=round(plan.seconds))),
-        "expected model": gigabytes(plan.model_bytes),
+        **expectations(plan),
         "extrapolated from": f"{plan.sampled} labels",
     }

@@ -35,35 +35,43 @@ SHOWN = 15
 POOL = 100
 
 
+Most = Annotated[int, typer.Option(help="How many findings to list.")]
+Rounds = Annotated[
+    int,
+    typer.Option(
+        help="How often the model is trained again on parts of the rows to score the others; "
+        "0 takes its scores as they are, for rows that it has not seen."
+    ),
+]
+Suspicious = Annotated[
+    bool, typer.Option("--suspicious", help="List observed labels that are probably wrong.")
+]
+Page = Annotated[
+    Path | None, typer.Option(help="Also write a page on which a person judges the findings.")
+]
+LabelStudio = Annotated[
+    Path | None, typer.Option(help="Also write the findings as tasks for Label Studio.")
+]
+Argilla = Annotated[
+    Path | None, typer.Option(help="Also write the findings as records for Argilla.")
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Hide 10 % more labels and see how many are found again.")
+]
+
+
 def missing(
     model: ModelFolder,
     source: options.Source,
     output: options.Output,
-    top: Annotated[int, typer.Option(help="How many findings to list.")] = 1000,
+    top: Most = 1000,
     propensity: options.Propensity = "jain",
-    rounds: Annotated[
-        int,
-        typer.Option(
-            help="How often the model is trained again on parts of the rows to score the others; "
-            "0 takes its scores as they are, for rows that it has not seen."
-        ),
-    ] = 2,
-    suspicious: Annotated[
-        bool, typer.Option("--suspicious", help="List observed labels that are probably wrong.")
-    ] = False,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write a page on which a person judges the findings.")
-    ] = None,
-    label_studio: Annotated[
-        Path | None, typer.Option(help="Also write the findings as tasks for Label Studio.")
-    ] = None,
-    argilla: Annotated[
-        Path | None, typer.Option(help="Also write the findings as records for Argilla.")
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Hide 10 % more labels and see how many are found again."),
-    ] = False,
+    rounds: Rounds = 2,
+    suspicious: Suspicious = False,
+    page: Page = None,
+    label_studio: LabelStudio = None,
+    argilla: Argilla = None,
+    check: Check = False,
     text: options.Text = None,
     label_column: options.LabelColumn = None,
     id: options.IdColumn = None,
@@ -159,11 +167,11 @@ def _probabilities(
     if rounds == 0:
         top = linear.predict_top(model, features, min(POOL, model.n_labels))
         return room.join(top, labels, p, seed=seed).probabilities
-    made = linear.completion(
+    completed = linear.completion(
         features, labels if rows.judgements is None else rows, p, _recipe(model), rounds=rounds,
         seed=seed,
     )  # fmt: skip
-    return made.probabilities
+    return completed.probabilities
 
 
 def _recipe(model: LinearModel) -> Recipe:
@@ -183,15 +191,15 @@ def _recipe(model: LinearModel) -> Recipe:
     )
 
 
-def _show(found: Findings, quality: Quality | None, written: list[str]) -> None:
-    low, high = found.expected_interval
+def _show(findings: Findings, quality: Quality | None, written: list[str]) -> None:
+    low, high = findings.expected_interval
     facts: dict[str, object] = {
-        f"labels probably {found.kind}": f"{found.expected:,.0f} ({low:,.0f} to {high:,.0f})",
+        f"labels probably {findings.kind}": f"{findings.expected:,.0f} ({low:,.0f} to {high:,.0f})",
     }
-    if found.kind == "missing":
-        low, high = found.implied_interval
+    if findings.kind == "missing":
+        low, high = findings.implied_interval
         facts["missing by the propensities alone"] = (
-            f"{found.implied:,.0f} ({low:,.0f} to {high:,.0f})"
+            f"{findings.implied:,.0f} ({low:,.0f} to {high:,.0f})"
         )
     if quality is not None:
         low, high = quality.precision_interval
@@ -200,9 +208,9 @@ def _show(found: Findings, quality: Quality | None, written: list[str]) -> None:
         )
         facts["hidden labels found again"] = f"{quality.recall:.0%} of {quality.tried:,}"
         facts["calibration error"] = quality.calibration_error
-    facts |= {"listed": len(found), "written": ", ".join(written)}
-    show_facts(f"if {found.source.assumption}", facts)
-    pairs = zip(*found.first(SHOWN).table().values(), strict=True) if len(found) else ()
+    facts |= {"listed": len(findings), "written": ", ".join(written)}
+    show_facts(f"if {findings.source.assumption}", facts)
+    pairs = zip(*findings.first(SHOWN).table().values(), strict=True) if len(findings) else ()
     show_rows("likeliest", ["row", "label", "probability"], pairs)
 
 

@@ -139,6 +139,8 @@ def _page_file(path: Path | None) -> Path | None:
 
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+Title = Annotated[str | None, typer.Option(help="Title of the page.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Html = Annotated[
     Path | None,
     typer.Option("--html", "-o", help="Also write a page to this file.", callback=_page_file),

@@ -20,7 +20,7 @@ def report(
         ),
     ],
     output: options.Output = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    title: options.Title = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

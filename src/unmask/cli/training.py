@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats
     from unmask.data import Dataset, Vocabulary
+    from unmask.linear import Plan
     from unmask.parallel import Backend
+    from unmask.tree import TreePlan
 
 KINDS = ("auto", "linear", "tree")
 MANY = 20_000
@@ -79,6 +81,25 @@ def training_inputs(dataset: Dataset, source: Path, tfidf: bool) -> Inputs:
         counts = words.counts(dataset.texts)
     idf = data.idf(counts)
     return Inputs(data.tfidf(counts, idf), idf, words)
+
+
+def refuse_chosen(options: Sequence[str]) -> None:
+    """ValueError if options are stated that --tune chooses."""
+    if options:
+        raise ValueError(f"--tune chooses {', '.join(options)} itself; leave out one or the other.")
+
+
+def expectations(plan: Plan | TreePlan) -> dict[str, object]:
+    """How long a training will take, and how large its model will be, as people read it."""
+    from datetime import timedelta
+
+    from unmask.linear.planning import gigabytes
+
+    return {
+        "milliseconds per label": 1000 * plan.seconds_per_label,
+        "expected time": str(timedelta(seconds=round(plan.seconds))),
+        "expected model": gigabytes(plan.model_bytes),
+    }
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli.output import bar, progress_console, show_facts, show_json
-from unmask.cli.training import ASKED, NO_PROPENSITIES, Training
+from unmask.cli.training import ASKED, NO_PROPENSITIES, Training, expectations, refuse_chosen
 
 if TYPE_CHECKING:
     from unmask.tree import TreePlan
@@ -87,8 +87,7 @@ def _tuned(training: Training, metric: str, parameters: dict[str, Any]) -> Tuned
 
     usual = {"--correction": training.correction is None, "--loss": "loss" not in parameters,
              "--C": parameters["C"] == tree.TreeRecipe().C}  # fmt: skip
-    if named := [option for option, is_usual in usual.items() if not is_usual]:
-        raise ValueError(f"--tune chooses {', '.join(named)} itself; leave out one or the other.")
+    refuse_chosen([option for option, is_usual in usual.items() if not is_usual])
     stated = training.propensity
     p = None if stated is None else models.from_spec(stated, training.labels)
     with bar("trainings") as step:
@@ -112,8 +111,6 @@ def _chosen(tuned: TunedTree) -> dict[str, object]:
 
 def _plan_facts(plan: TreePlan) -> dict[str, object]:
     """A plan as people read it."""
-    from datetime import timedelta
-
     from unmask.linear.planning import gigabytes
 
     return {
@@ -125,8 +122,6 @@ def _plan_facts(plan: TreePlan) -> dict[str, object]:
         "threads": plan.threads,
         "memory needed": gigabytes(plan.memory),
         "memory free": None if plan.available is None else gigabytes(plan.available),
-        "milliseconds per label": 1000 * plan.seconds_per_label,
-        "expected time": str(timedelta(seconds=round(plan.seconds))),
-        "expected model": gigabytes(plan.model_bytes),
+        **expectations(plan),
         "extrapolated from": f"a tree of {plan.sampled:,} labels",
     }

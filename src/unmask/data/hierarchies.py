@@ -27,6 +27,7 @@ from unmask.data.subjects import SKOS, statements, text_of
 
 RELATIONS = ("is_a", "part_of")
 """Of OBO: what makes a term a parent."""
+BROADER, NARROWER = SKOS + "broader", SKOS + "narrower"
 _LEAST, _MOST = 1e-100, 1e200
 """Smaller propensities and larger products are taken as these, whose products are numbers."""
 
@@ -386,9 +387,9 @@ def _pairs(path: Path) -> dict[str, list[str]]:
 def _skos(path: Path) -> dict[str, list[str]]:
     parents: dict[str, list[str]] = {}
     for subject, predicate, target, is_text in statements(path):
-        if is_text or predicate not in (SKOS + "broader", SKOS + "narrower"):
+        if is_text or predicate not in (BROADER, NARROWER):
             continue
-        child, parent = (subject, target) if predicate.endswith("broader") else (target, subject)
+        child, parent = (subject, target) if predicate == BROADER else (target, subject)
         parents.setdefault(child, []).append(parent)
     return parents
 

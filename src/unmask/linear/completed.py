@@ -29,7 +29,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._settings import setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -42,7 +41,15 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.data.pairs import pair_keys
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import COMPLETED, Problem, Recipe, arrange, prepare, weigh
+from unmask.linear.problem import (
+    COMPLETED,
+    Problem,
+    Recipe,
+    arrange,
+    no_propensities,
+    prepare,
+    weigh,
+)
 from unmask.linear.solving import counter, solve
 from unmask.missing.bayes import unobserved
 from unmask.missing.other_labels import JoinedProbabilities, join
@@ -188,9 +195,11 @@ class _Rounds:
         dataset = rows if isinstance(rows, Dataset) else None
         y: sp.csr_array = rows.labels if isinstance(rows, Dataset) else rows
         fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=x.shape[0])
-        made = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
+        probabilities = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
         after = y if dataset is None else dataset.obeyed.labels
-        return made, _weights(made, after, self.p, self.recipe.normalized, dataset)
+        return probabilities, _weights(
+            probabilities, after, self.p, self.recipe.normalized, dataset
+        )
 
     def _scores(
         self,
@@ -249,12 +258,9 @@ def prepared(
     if recipe.correction != COMPLETED or weights is not None:
         return prepare(features, labels, recipe, propensity, weights)
     if propensity is None:
-        raise ValueError(
-            "completed weights need propensities, one per label; give them with "
-            f"{setting('propensity', of='linear.train')}."
-        )
-    made = completion(features, labels, propensity, recipe, backend=backend).weights
-    return replace(prepare(features, labels, recipe, None, made), recipe=recipe)
+        raise no_propensities(COMPLETED, of="linear.train")
+    soft = completion(features, labels, propensity, recipe, backend=backend).weights
+    return replace(prepare(features, labels, recipe, None, soft), recipe=recipe)
 
 
 def _weights(

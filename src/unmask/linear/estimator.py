@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from unmask import _validation
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -24,11 +23,10 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.linear import model as models
 from unmask.linear.completed import completion
-from unmask.linear.multilabel import FeatureMatrix, MultilabelClassifier, on_threads, reporter
+from unmask.linear.multilabel import FeatureMatrix, MultilabelClassifier, on_threads
 from unmask.linear.prediction import predict_top
 from unmask.linear.problem import COMPLETED, Recipe, weigh
 from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
-from unmask.linear.targets import read_targets, shown
 from unmask.linear.training import train
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -191,20 +189,17 @@ class LinearClassifier(MultilabelClassifier):
         LinearClassifier
             Itself.
         """
-        features = self._training_features(X)
-        targets = read_targets(y)
-        _validation.same_rows(features, targets.labels, "features", "labels")
+        features, targets = self._training_data(X, y)
         weights = self.correction if isinstance(self.correction, Weights) else None
         if weights is not None and judgements is not None:
             raise ValueError(
                 "weights in place of a correction already say what every pair counts; make them of "
                 "the judgements (`unmask.weights` takes a data set), and leave the judgements out."
             )
-        parameters = {field.name: getattr(self, field.name) for field in fields(Recipe)}
         task = _Task(
             features,
             targets.judged(judgements),
-            Recipe(**parameters | ({} if weights is None else {"correction": None})),
+            self._recipe(Recipe, **({} if weights is None else {"correction": None})),
             self.propensity if propensity is None else propensity,
             weights,
         )
@@ -212,21 +207,19 @@ class LinearClassifier(MultilabelClassifier):
         if by_row is not None:
             task = _weighted(task, by_row, self.backend)
         with on_threads(self.n_jobs):
-            self.model_, log = train(
+            model, log = train(
                 task.features,
                 task.labels,
                 task.recipe,
                 propensity=None if task.weights is not None else task.propensity,
                 weights=task.weights,
                 first=self._first(features.shape[1], targets.labels.shape[1]),
-                progress=reporter() if self.verbose else None,
+                progress=self._progress(),
                 backend=self.backend,
             )
+        self.model_ = replace(model, label_names=targets.names)
+        self._keep(targets)
         self.objective_, self.n_iter_ = log.objective, log.iterations
-        if targets.names is not None:
-            self.model_ = replace(self.model_, label_names=targets.names)
-        self.classes_ = targets.classes
-        self._targets = replace(targets, labels=targets.labels[:0], judgements=None)
         return self
 
     def _first(self, n_features: int, n_labels: int) -> models.LinearModel | None:
@@ -278,7 +271,7 @@ class LinearClassifier(MultilabelClassifier):
             chosen = scores.argmax(axis=1)[:, None] == np.arange(scores.shape[1])
         else:
             chosen = scores > (0.5 if self.loss == "squared_error" else 0.0)
-        return shown(chosen, self._targets, self.output)
+        return self._shown(chosen)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: FeaturesLike) -> Singles:

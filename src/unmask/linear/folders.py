@@ -410,20 +410,15 @@ def _digest(file: BufferedReader) -> str:
     return digest
 
 
-def mapped(
-    path: Path, file: BufferedReader, size: int, mode: Literal["r", "c"] = "r"
-) -> dict[str, Array]:
-    """The tensors of a safetensors file, mapped: 8 bytes of header length, JSON, raw arrays.
-
-    Mode "c" maps them as if they could be written to, so that kernels take them as any others.
-    """
+def mapped(path: Path, file: BufferedReader, size: int) -> dict[str, Array]:
+    """The tensors of a safetensors file, mapped: 8 bytes of header length, JSON, raw arrays."""
     length = int.from_bytes(file.read(8), "little")
     try:
         if not 2 <= length <= size - 8:
             raise ValueError("its header does not fit")
         named = _io.read_json(path, _io.read_json_bytes(path, file, length))
         return {
-            name: _tensor(file, about, 8 + length, size, mode)
+            name: _tensor(file, about, 8 + length, size)
             for name, about in named.items()
             if name != "__metadata__"
         }
@@ -431,9 +426,7 @@ def mapped(
         raise ValueError(f"{path} is no safetensors file: {error}.") from None
 
 
-def _tensor(
-    file: BufferedReader, about: TensorHeader, base: int, size: int, mode: Literal["r", "c"]
-) -> Array:
+def _tensor(file: BufferedReader, about: TensorHeader, base: int, size: int) -> Array:
     kind, shape = np.dtype(_TYPES[about["dtype"]]), tuple(int(s) for s in about["shape"])
     start, stop = about["data_offsets"]
     fits = stop - start == kind.itemsize * math.prod(shape) and start >= 0 and base + stop <= size
@@ -441,4 +434,4 @@ def _tensor(
         raise ValueError(f"array offsets {start}:{stop} do not fit shape {shape}")
     if stop == start:
         return np.zeros(shape, dtype=kind)
-    return np.memmap(file, dtype=kind, mode=mode, offset=base + start, shape=shape)
+    return np.memmap(file, dtype=kind, mode="r", offset=base + start, shape=shape)

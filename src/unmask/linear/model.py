@@ -160,14 +160,19 @@ def checked(model: LinearModel) -> LinearModel:
     widths = sorted({part.weights.shape[1] for part in shards})
     if len(widths) > 1:
         raise ValueError(f"shards of one model have the same features; got {widths}.")
-    _refuse_other_names(model)
+    refuse_other_names(model.label_names, model.n_labels)
+    _refuse_other_words(model)
     return replace(model, shards=shards)
 
 
-def _refuse_other_names(model: LinearModel) -> None:
-    names, words = model.label_names, model.vocabulary
-    if names is not None and len(names) != model.n_labels:
-        raise ValueError(f"{len(names)} label names for a model of {model.n_labels} labels.")
+def refuse_other_names(names: tuple[str, ...] | None, n_labels: int) -> None:
+    """ValueError unless a model of so many labels has a name for each, or none at all."""
+    if names is not None and len(names) != n_labels:
+        raise ValueError(f"{len(names)} label names for a model of {n_labels} labels.")
+
+
+def _refuse_other_words(model: LinearModel) -> None:
+    words = model.vocabulary
     if words is not None and len(words.words) != model.n_features:
         raise ValueError(
             f"a vocabulary of {len(words.words)} words for a model of {model.n_features} features."
@@ -236,14 +241,24 @@ def _checked_shard(part: Shard) -> Shard:
     return Shard(weights, bias.astype(np.float32, copy=False))
 
 
-def checked_features(model: LinearModel, features: FeaturesLike) -> sp.csr_array:
-    """Rows to predict for, checked."""
+def checked_features(features: FeaturesLike, n_features: int) -> sp.csr_array:
+    """Rows that a model of so many features predicts for, checked."""
     matrix = _validation.narrow(_validation.columns(features))
-    if matrix.shape[1] != model.n_features:
-        raise ValueError(
-            f"the model has {model.n_features} features; got rows with {matrix.shape[1]}."
-        )
+    if matrix.shape[1] != n_features:
+        raise ValueError(f"the model has {n_features} features; got rows with {matrix.shape[1]}.")
     return matrix
+
+
+def ranking_propensity(
+    rank_by: str, propensity: PropensityLike | None, n_labels: int, *, of: str
+) -> Floats:
+    """The propensities that labels are ranked by, checked; `of` is the function that takes them."""
+    if propensity is None:
+        raise ValueError(
+            f"ranking by {rank_by} needs the propensity of every label; give it with "
+            f"{setting('propensity', of=of)}."
+        )
+    return _validation.propensity(propensity, n_labels)
 
 
 def scores(model: LinearModel, features: FeaturesLike) -> Singles:
@@ -271,7 +286,7 @@ def scores(model: LinearModel, features: FeaturesLike) -> Singles:
     array([[3., 1.]], dtype=float32)
     """
     model = checked(model)
-    matrix = checked_features(model, features)
+    matrix = checked_features(features, model.n_features)
     out = np.empty((matrix.shape[0], model.n_labels), dtype=np.float32)
     start = 0
     for part in model.shards:
@@ -355,12 +370,7 @@ def _ranking(model: LinearModel, rank_by: str, propensity: PropensityLike | None
     """The ranking; biases absorb 1/p where the link is exponential."""
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         return Ranking(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
-    if propensity is None:
-        raise ValueError(
-            f"ranking by {rank_by} needs the propensity of every label; give it with "
-            f"{setting('propensity', of='linear.predict_top')}."
-        )
-    p = _validation.propensity(propensity, model.n_labels)
+    p = ranking_propensity(rank_by, propensity, model.n_labels, of="linear.predict_top")
     if p.min(initial=1.0) < 1e-30:  # scores are float32
         lowest = int(np.argmin(p))
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What classifiers of several labels share with scikit-learn: features in, tags, threads, progress.
+"""What classifiers of several labels share: data in, labels out, tags, threads, progress.
 
 `LinearClassifier` and `tree.LabelTree` say how they train and predict; the rest is here.
 """
@@ -9,7 +9,8 @@ import os
 import sys
 import time
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,11 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unmask import _kernels, _validation
 from unmask._typing import Array, FeaturesLike, MatrixLike, Progress
+from unmask.linear.targets import Targets, read_targets, shown
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from sklearn.utils import Tags
 
-
+Recipe = TypeVar("Recipe", bound="DataclassInstance")
 FeatureMatrix: TypeAlias = "Array | sp.csr_array"
 """Features that were checked: dense or CSR, of float32 or float64."""
 
@@ -30,9 +33,35 @@ FeatureMatrix: TypeAlias = "Array | sp.csr_array"
 class MultilabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn classifier of several labels per row, whose features may be sparse."""
 
-    def _training_features(self, X: FeaturesLike) -> FeatureMatrix:
-        """Features to train on; their width and names are those of prediction from then on."""
-        return validate_data(self, _checked(X), accept_sparse="csr", dtype=[np.float32, np.float64])
+    output: str | None
+    verbose: bool
+    _targets: Targets
+
+    def _training_data(self, X: FeaturesLike, y: object) -> tuple[FeatureMatrix, Targets]:
+        """What to train on; width and names of features are those of prediction from then on."""
+        features = validate_data(
+            self, _checked(X), accept_sparse="csr", dtype=[np.float32, np.float64]
+        )
+        targets = read_targets(y)
+        _validation.same_rows(features, targets.labels, "features", "labels")
+        return features, targets
+
+    def _recipe(self, kind: type[Recipe], **others: Any) -> Recipe:
+        """The recipe of these parameters, with `others` in place of the estimator's own."""
+        own = {field.name: getattr(self, field.name) for field in fields(kind)}
+        return kind(**{**own, **others})
+
+    def _progress(self) -> Progress | None:
+        return reporter() if self.verbose else None
+
+    def _keep(self, targets: Targets) -> None:
+        """Keep what predictions are shown by: the names of labels, and the form they came in."""
+        self.classes_ = targets.classes
+        self._targets = replace(targets, labels=targets.labels[:0], judgements=None)
+
+    def _shown(self, chosen: Array) -> Any:
+        """Predicted labels (n × L, true or false) as `fit` was given them, or as `output` says."""
+        return shown(chosen, self._targets, self.output)
 
     def _features(self, X: FeaturesLike) -> FeatureMatrix:
         """Features to predict from, as training had them."""

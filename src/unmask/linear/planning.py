@@ -126,8 +126,8 @@ def plan(
 
     Examples
     --------
-    >>> made = plan(np.eye(4), np.eye(4, dtype=int))
-    >>> made.tasks, made.block, made.sampled
+    >>> needs = plan(np.eye(4), np.eye(4, dtype=int))
+    >>> needs.tasks, needs.block, needs.sampled
     (1, 96, 4)
     """
     problem = prepare(features, labels, recipe or Recipe(), propensity, weights)
@@ -137,7 +137,8 @@ def plan(
     with parallel.connect(backend) as runner:
         room = runner.resources()
         refuse_small(problem, block, room)
-        picked = _spread(problem, _validation.positive_int(sample, "sample"))
+        counts = np.diff(problem.entries.start)
+        picked = spread_labels(counts, _validation.positive_int(sample, "sample"))
         common = Common(problem.common, problem.recipe.prune_below)
         ((_, (seconds, stored)),) = runner.run(_measure, [_pick(problem, picked)], common)
     rounds = -(-tasks // (room.workers * room.threads))
@@ -160,10 +161,14 @@ def plan(
     )
 
 
-def _spread(problem: Problem, count: int) -> Ints:
-    """Labels at even distances in the order of their frequencies."""
-    order = np.argsort(np.diff(problem.entries.start), kind="stable")
-    places = np.linspace(0, len(order), min(count, len(order)), endpoint=False)
+def spread_labels(counts: Ints, most: int) -> Ints:
+    """Labels at even distances in the order of their frequencies; `counts` are rows per label.
+
+    >>> spread_labels(np.array([9, 1, 5, 7]), 2).tolist()
+    [2, 0]
+    """
+    order = np.argsort(counts, kind="stable")
+    places = np.linspace(0, len(order), min(most, len(order)), endpoint=False)
     return order[(places + len(order) / len(places) / 2).astype(np.int64)]
 
 

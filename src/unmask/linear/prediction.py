@@ -109,7 +109,7 @@ def predict_top(
     else:
         folder = files.complete(Path(model).resolve())
         loaded = files.load_manifest(*folder, verify=True)
-    rows = checked_features(loaded, features)
+    rows = checked_features(features, loaded.n_features)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
     ranking = Ranking(_validation.positive_int(k, "k"), rank_by, p)
     if backend is None and by is None:

@@ -163,23 +163,27 @@ def prepare(
 
     Where `weights` are handed in, the recipe of the problem has the correction None.
     """
-    x = _validation.narrow(_validation.columns(features))
     judged = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
-    y = _validation.narrow(
-        _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
-    )
-    _validation.same_rows(x, y, "features", "labels")
-    if min(x.shape) < 1 or y.shape[1] < 1:
-        raise ValueError(
-            f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
-            f"features and {y.shape[1]} labels."
-        )
+    x, y = checked_rows(features, labels.labels if isinstance(labels, Dataset) else labels)
     if weights is None:
         checked = weigh(y if judged is None else judged, recipe, propensity)
     else:
         checked, recipe = replace(weights), replace(recipe, correction=None)
     _validation.same_shape(checked.pos, y, "weights", "labels")
     return arrange(x, checked, recipe)
+
+
+def checked_rows(features: FeaturesLike, labels: LabelsLike) -> tuple[sp.csr_array, sp.csr_array]:
+    """Features and labels of training rows; ValueError if there is nothing to learn from them."""
+    x = _validation.narrow(_validation.columns(features))
+    y = _validation.narrow(_validation.labels(labels))
+    _validation.same_rows(x, y, "features", "labels")
+    if min(x.shape) < 1 or y.shape[1] < 1:
+        raise ValueError(
+            f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
+            f"features and {y.shape[1]} labels."
+        )
+    return x, y
 
 
 def weigh(
@@ -197,12 +201,17 @@ def weigh(
             "training itself does; a plan of unbiased training says what a fifth of it takes."
         )
     if propensity is None and recipe.correction != "vanilla":
-        raise ValueError(
-            f"{recipe.correction} weights need propensities, one per label; give them with "
-            f"{setting('propensity', of='linear.train')}."
-        )
+        raise no_propensities(recipe.correction, of="linear.train")
     correct = CORRECTIONS[recipe.correction]
     return correct(labels, propensity, normalized=recipe.normalized, reduction=recipe.reduction)
+
+
+def no_propensities(correction: str, *, of: str) -> ValueError:
+    """What to say where a correction has no propensities; `of` is the function that takes them."""
+    return ValueError(
+        f"{correction} weights need propensities, one per label; give them with "
+        f"{setting('propensity', of=of)}."
+    )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,12 @@ from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.evaluation import beside_measured
-from unmask.metrics.options import EvaluatorOptions, GroupedOptions
+from unmask.metrics.options import (
+    AuditedOptions,
+    EvaluatorOptions,
+    GroupedAuditedOptions,
+    GroupedOptions,
+)
 from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate, Table, Tables
@@ -46,14 +51,7 @@ def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | PropensityEstimate | None = None,
-    *,
-    metrics: Sequence[str] | None = None,
-    estimators: Sequence[str] | None = None,
-    draws: int = propensity_uncertainty.DRAWS,
-    audit: Judgements | None = None,
-    covariates: CovariatesLike | None = None,
-    hierarchy: Hierarchy | None = None,
-    **options: Unpack[EvaluatorOptions],
+    **options: Unpack[AuditedOptions],
 ) -> Table: ...
 
 
@@ -62,14 +60,7 @@ def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | PropensityEstimate | None = None,
-    *,
-    metrics: Sequence[str] | None = None,
-    estimators: Sequence[str] | None = None,
-    draws: int = propensity_uncertainty.DRAWS,
-    audit: Judgements | None = None,
-    covariates: CovariatesLike | None = None,
-    hierarchy: Hierarchy | None = None,
-    **options: Unpack[GroupedOptions],
+    **options: Unpack[GroupedAuditedOptions],
 ) -> Tables: ...
 
 

@@ -7,9 +7,14 @@ Functions that pass options on take `**options: Unpack[…]` of these; defaults 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from unmask.data import Hierarchy
+    from unmask.data.judgements import Judgements
+    from unmask.metrics.measured.covariates import CovariatesLike
 
 
 class SharedOptions(TypedDict, total=False):
@@ -58,6 +63,21 @@ class EvaluateOptions(EvaluatorOptions, total=False):
     """By default vanilla and, with propensities, unbiased."""
     draws: int
     """How many propensity vectors are drawn from an estimate; 100 by default."""
+
+
+class AuditedOptions(EvaluateOptions, total=False):
+    """The options of `evaluate`, with what is known beside the labels."""
+
+    audit: Judgements | None
+    """Of a plan of `unmask.audit`, by which metrics are measured."""
+    covariates: CovariatesLike | None
+    """With an audit: what else is known of all rows or pairs."""
+    hierarchy: Hierarchy | None
+    """By which labels and predictions get their ancestors."""
+
+
+class GroupedAuditedOptions(AuditedOptions, GroupedOptions, total=False):
+    """The same, by group."""
 
 
 class CompareOptions(SharedOptions, total=False):

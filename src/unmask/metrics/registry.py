@@ -79,6 +79,8 @@ class Metric:
         which labels of a row go missing together.
     higher_is_better
         False for a loss.
+    labels_alike
+        Whether it is a mean over labels in which rare ones count as much as frequent ones.
     """
 
     meaning: str
@@ -96,6 +98,7 @@ class Metric:
     of_sets: bool = False
     adds_up: bool = False
     higher_is_better: bool = True
+    labels_alike: bool = False
 
     @property
     def estimators(self) -> tuple[str, ...]:
@@ -264,19 +267,25 @@ def _scored_rows(
     )  # fmt: skip
 
 
-def _of_scores(meaning: str, form: str) -> Metric:
+def _of_scores(meaning: str, form: str, *, labels_alike: bool = False) -> Metric:
     """A function of the scores of all rows."""
     return Metric(
         meaning, form, views=("vanilla", "unbiased"), over="scores", reads="scores",
-        whole_list=True, adds_up=True,
+        whole_list=True, adds_up=True, labels_alike=labels_alike,
     )  # fmt: skip
 
 
 def _macro(meaning: str, form: str, *views: str) -> Metric:
-    """A mean over labels, from their counts."""
+    """A mean over labels, from their counts, in which they count alike."""
     return Metric(
-        meaning, form, views=views, over="labels", whole_list=True, of_sets=True, adds_up=True
-    )
+        meaning, form, views=views, over="labels", whole_list=True, of_sets=True, adds_up=True,
+        labels_alike=True,
+    )  # fmt: skip
+
+
+def _weighted(meaning: str, form: str) -> Metric:
+    """The same with weights of labels."""
+    return replace(_macro(meaning, form, "vanilla", "unbiased"), labels_alike=False)
 
 
 METRICS: dict[str, Metric] = {
@@ -474,48 +483,40 @@ METRICS: dict[str, Metric] = {
         "vanilla",
         "unbiased",
     ),
-    "weighted-P": _macro(
+    "weighted-P": _weighted(
         "macro-P with labels weighted by how many rows have them",
         "weighted_precision",
-        "vanilla",
-        "unbiased",
     ),
     "weighted-R": _micro("macro-R with labels weighted by how many rows have them: hits / N",
                          "positives"),
-    "weighted-F1": _macro(
+    "weighted-F1": _weighted(
         "macro-F1 with labels weighted by how many rows have them",
         "weighted_f1",
-        "vanilla",
-        "unbiased",
     ),
-    "weighted-F0.5": _macro(
+    "weighted-F0.5": _weighted(
         "macro-F0.5 with labels weighted by how many rows have them",
         "weighted_f05",
-        "vanilla",
-        "unbiased",
     ),
-    "weighted-F2": _macro(
+    "weighted-F2": _weighted(
         "macro-F2 with labels weighted by how many rows have them",
         "weighted_f2",
-        "vanilla",
-        "unbiased",
     ),
-    "weighted-Jaccard": _macro(
+    "weighted-Jaccard": _weighted(
         "macro-Jaccard with labels weighted by how many rows have them",
         "weighted_jaccard",
-        "vanilla",
-        "unbiased",
     ),
     "coverage": _macro("share of labels that are hit at least once", "coverage", "vanilla"),
     "mAP": _of_scores(
         "per label: mean over its rows of the precision down to that row, rows ranked by score "
         "(average precision); mean over labels that were observed",
         "average_precision",
+        labels_alike=True,
     ),
     "macro-AUC": _of_scores(
         "per label: chance that a row with it has a higher score than one without (ties count "
         "half); mean over labels that were observed",
         "auc",
+        labels_alike=True,
     ),
     "Fmax": _of_scores(
         "the largest F1, over thresholds, of mean precision (of rows with predictions) and mean "

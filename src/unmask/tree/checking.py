@@ -1,17 +1,21 @@
-"""What kernels may trust of a label tree: looked at whenever one is read or predicts.
+"""What kernels may trust of a label tree: looked at when one is read, and before it predicts.
 
-Trees are values that anybody can build or change, and their kernels follow every index. A pass over
-the weights takes a fraction of a second where reading them from a file takes seconds.
+Trees are values that anybody can build or change, and their kernels follow every index. Arrays that
+nobody can change, as those mapped from files, are looked at once; others whenever they are used.
 """
 
 from __future__ import annotations
+
+from itertools import chain
+from mmap import mmap
 
 import numpy as np
 
 from unmask import _validation
 from unmask._kernels import tree_predict as kernels
 from unmask._typing import Array
-from unmask.tree.model import LINKS, TreeModel
+from unmask.linear.model import refuse_other_names
+from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes, Part
 from unmask.tree.shape import Shape
 
@@ -34,15 +38,39 @@ def refuse_bad_model(model: TreeModel) -> None:
     _validation.one_of(model.loss, LINKS, "loss")
     if not model.trees:
         raise ValueError("the model has no trees; give it at least one.")
-    names = model.label_names
-    if names is not None and len(names) != model.n_labels:
-        raise ValueError(f"{len(names)} label names for a model of {model.n_labels} labels.")
+    refuse_other_names(model.label_names, model.n_labels)
     for number, tree in enumerate(model.trees):
+        if tree.checked_for == (model.n_labels, model.n_features) and _is_fixed(tree):
+            continue
         try:
             refuse_bad_shape(tree.shape, model.n_labels)
             _refuse_other_parts(tree.shape, tree.parts, model.n_features)
         except ValueError as error:
             raise ValueError(f"tree {number} of the model is damaged: {error}.") from None
+        remember_checked(tree, model.n_labels, model.n_features)
+
+
+def remember_checked(tree: Tree, n_labels: int, n_features: int) -> None:
+    """Note in a tree that its arrays were looked at, for a model of this size."""
+    object.__setattr__(tree, "checked_for", (n_labels, n_features))
+
+
+def _is_fixed(tree: Tree) -> bool:
+    """Whether nobody can change the arrays of a tree: their memory itself is read-only."""
+    own = (tree.shape.order, tree.shape.bounds)
+    nodes = (array for part in tree.parts for nodes in part for array in nodes)
+    return all(map(_is_unchangeable, chain(own, nodes)))
+
+
+def _is_unchangeable(array: Array) -> bool:
+    if not array.size:
+        return True
+    memory: object = array
+    while isinstance(memory, np.ndarray):
+        if memory.flags.writeable:
+            return False
+        memory = memory.base
+    return isinstance(memory, mmap | bytes) and memoryview(memory).readonly
 
 
 def refuse_bad_shape(shape: Shape, n_labels: int) -> None:
@@ -86,6 +114,6 @@ def refuse_bad_nodes(nodes: Nodes, children: Array, n_features: int) -> None:
         raise ValueError("nodes have other children than their tree says")
     if len(nodes.children) != len(nodes.values):
         raise ValueError("a weight belongs to no child")
-    fault = kernels.fault(nodes, n_features)
+    fault = kernels.fault(nodes.read_only, n_features)
     if fault:
         raise ValueError(_FAULTS[fault].format(last=n_features - 1))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from unmask import _validation
 from unmask._typing import BackendLike, FeaturesLike, LabelsLike, PropensityLike, Singles
-from unmask.linear.multilabel import MultilabelClassifier, on_threads, reporter
-from unmask.linear.targets import read_targets, shown
+from unmask.linear.multilabel import MultilabelClassifier, on_threads
 from unmask.predictions import TopK
 from unmask.tree.model import TreeModel
 from unmask.tree.prediction import BEAM, predict_top
@@ -138,22 +136,18 @@ class LabelTree(MultilabelClassifier):
         LabelTree
             Itself.
         """
-        features = self._training_features(X)
-        targets = read_targets(y)
-        _validation.same_rows(features, targets.labels, "features", "labels")
-        recipe = TreeRecipe(**{each.name: getattr(self, each.name) for each in fields(TreeRecipe)})
+        features, targets = self._training_data(X, y)
         with on_threads(self.n_jobs):
             model = train(
                 features,
                 targets.labels,
-                recipe,
+                self._recipe(TreeRecipe),
                 propensity=self.propensity if propensity is None else propensity,
-                progress=reporter() if self.verbose else None,
+                progress=self._progress(),
                 backend=self.backend,
             )
         self.model_ = replace(model, label_names=targets.names)
-        self.classes_ = targets.classes
-        self._targets = replace(targets, labels=targets.labels[:0])
+        self._keep(targets)
         return self
 
     def predict_top(self, X: FeaturesLike, k: int, *, rank_by: str = "score") -> TopK:
@@ -210,4 +204,4 @@ class LabelTree(MultilabelClassifier):
         (n, L) integers, or n lists of names
             What `fit` was given, or what the parameter `output` says.
         """
-        return shown(self.decision_function(X) > 0, self._targets, self.output)
+        return self._shown(self.decision_function(X) > 0)

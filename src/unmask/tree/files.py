@@ -20,7 +20,13 @@ from unmask import _io, _validation
 from unmask._typing import Array, PathLike
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, FileEntry, Format, Piece
-from unmask.tree.checking import TYPES, refuse_bad_model, refuse_bad_nodes, refuse_bad_shape
+from unmask.tree.checking import (
+    TYPES,
+    refuse_bad_model,
+    refuse_bad_nodes,
+    refuse_bad_shape,
+    remember_checked,
+)
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes, Part
 from unmask.tree.shape import Shape
@@ -221,6 +227,8 @@ def load(path: PathLike, *, verify: bool = True) -> TreeModel:
         shape = shapes[entry["tree"]]
         parts[entry["tree"]].append(read_part(folder, entry, shape, head["features"], verify))
     trees = tuple(Tree(shape, tuple(own)) for shape, own in zip(shapes, parts, strict=True))
+    for tree in trees:
+        remember_checked(tree, head["labels"], head["features"])
     beside = folders.read_beside(folder, head, verify)
     return TreeModel(trees, head["loss"], head["features"], head["parameters"], *beside)
 
@@ -229,7 +237,7 @@ def _arrays(folder: Path, entry: FileEntry, verify: bool) -> dict[str, Array]:
     with folders.opened(folder, entry) as file:
         if verify:
             folders.refuse_other(file, entry)
-        return folders.mapped(folder / entry["file"], file, entry["bytes"], "c")
+        return folders.mapped(folder / entry["file"], file, entry["bytes"])
 
 
 def read_shape(folder: Path, entry: ShapeEntry, n_labels: int, verify: bool) -> Shape:

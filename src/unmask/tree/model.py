@@ -43,6 +43,8 @@ class Tree:
 
     shape: Shape
     parts: tuple[Part, ...]
+    checked_for: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
+    """Labels and features for which its arrays were looked at (`checking`); None: not yet."""
 
 
 @dataclass(frozen=True)

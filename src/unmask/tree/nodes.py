@@ -20,7 +20,7 @@ from unmask.linear import smooth
 from unmask.linear.ova import START
 from unmask.linear.problem import Problem, Recipe, Solution
 from unmask.tree.recipe import TrainingRows, TreeRecipe
-from unmask.tree.shape import Shape
+from unmask.tree.shape import Shape, read_only
 
 
 class Nodes(NamedTuple):
@@ -56,6 +56,11 @@ class Nodes(NamedTuple):
     values: Singles
     child_starts: Ints
     bias: Singles
+
+    @property
+    def read_only(self) -> Nodes:
+        """The same for kernels, which are compiled for arrays that are only read."""
+        return Nodes(*(read_only(array) for array in self._asdict().values()))
 
 
 Part: TypeAlias = tuple[Nodes, ...]

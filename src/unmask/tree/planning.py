@@ -20,7 +20,7 @@ from unmask import _kernels, _validation
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
 from unmask.data import Dataset
-from unmask.linear.planning import PROCESS
+from unmask.linear.planning import PROCESS, spread_labels
 from unmask.parallel import LocalRunner
 from unmask.tree.recipe import TrainingRows, TreeRecipe, prepare
 from unmask.tree.shape import Shape, depth_of, split_bits
@@ -147,9 +147,7 @@ def _parts(bits: tuple[int, ...]) -> int:
 
 def _measure(data: TrainingRows, recipe: TreeRecipe, sample: int) -> tuple[float, int, int]:
     """Seconds and bytes of one tree of some labels, and how many; compiled code is loaded."""
-    order = np.argsort(np.diff(data.starts), kind="stable")
-    places = np.linspace(0, len(order), min(sample, len(order)), endpoint=False)
-    picked = order[(places + len(order) / len(places) / 2).astype(np.int64)]
+    picked = spread_labels(np.diff(data.starts), sample)
     x = sp.csr_array(
         (data.x.data, data.x.indices.view(np.int32), data.x.indptr), (data.n, data.n_features)
     )

@@ -16,20 +16,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import _validation
 from unmask._kernels import in_chunks
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.linear_state import Rows
-from unmask._settings import setting
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, PropensityLike, Singles
-from unmask.linear.model import RANKINGS
+from unmask.linear.model import RANKINGS, checked_features, ranking_propensity
 from unmask.predictions import TopK
 from unmask.tree.checking import refuse_bad_model
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes
+from unmask.tree.shape import read_only
 
 BEAM = 20
 CANDIDATES = 1 << 23  # labels that are scored at once, at most
@@ -89,7 +88,7 @@ def predict_top(
            [3]], dtype=int32)
     """
     refuse_bad_model(model)
-    matrix = _checked_rows(model, features)
+    matrix = checked_features(features, model.n_features)
     _validation.positive_int(k, "k")
     if beam is not None:
         _validation.positive_int(beam, "beam")
@@ -99,15 +98,6 @@ def predict_top(
     x = Rows(matrix.indptr, matrix.indices, matrix.data.astype(np.float32, copy=False))
     _search(model, x, ranking, beam, labels, scores)
     return TopK(labels, scores, names=model.label_names)
-
-
-def _checked_rows(model: TreeModel, features: FeaturesLike) -> sp.csr_array:
-    matrix = _validation.narrow(_validation.columns(features))
-    if matrix.shape[1] != model.n_features:
-        raise ValueError(
-            f"the model has {model.n_features} features; got rows with {matrix.shape[1]}."
-        )
-    return matrix
 
 
 class _Ranking(NamedTuple):
@@ -122,12 +112,7 @@ def _ranking(model: TreeModel, rank_by: str, propensity: PropensityLike | None) 
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         bonus = np.zeros(model.n_labels, dtype=np.float32)
     else:
-        if propensity is None:
-            raise ValueError(
-                f"ranking by {rank_by} needs the propensity of every label; give it with "
-                f"{setting('propensity', of='tree.predict_top')}."
-            )
-        p = _validation.propensity(propensity, model.n_labels)
+        p = ranking_propensity(rank_by, propensity, model.n_labels, of="tree.predict_top")
         bonus = -np.log(p).astype(np.float32)
     nodes = []
     for tree in model.trees:
@@ -218,8 +203,9 @@ def _best(
     for tree, bonus in zip(model.trees, ranking.nodes, strict=True):
         levels = _descend(tree, search, bonus, width, dropped)
         kernels.offer_labels(
-            levels[-1], bonus[-1], tree.shape.order, ranking.label, labels, scores, sizes, lost
-        )
+            levels[-1], bonus[-1], read_only(tree.shape.order), ranking.label, labels, scores,
+            sizes, lost,
+        )  # fmt: skip
         searched.append(levels)
     if len(model.trees) == 1:
         kernels.drain(labels, scores, sizes)
@@ -297,7 +283,7 @@ def _expanded(
 ) -> _Level:
     """Pairs with the scores of their children."""
     shape = tree.shape
-    child_starts = shape.child_starts(level)
+    child_starts = read_only(shape.child_starts(level))
     offsets = np.r_[0, np.cumsum(np.diff(child_starts)[nodes])]
     out = np.empty(offsets[-1], dtype=np.float32)
     pairs = np.empty(len(nodes), dtype=np.int64)
@@ -346,4 +332,4 @@ def _of_level(tree: Tree, level: int) -> Iterator[tuple[int, Nodes]]:
     for number, part in enumerate(tree.parts):
         for span, nodes in zip(tree.shape.part(number), part, strict=True):
             if span.level == level:
-                yield span.start, nodes
+                yield span.start, nodes.read_only

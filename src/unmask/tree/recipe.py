@@ -13,7 +13,7 @@ from unmask._kernels.linear_state import Rows
 from unmask._settings import setting
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, LabelsLike, PropensityLike
 from unmask.data import Dataset
-from unmask.linear.problem import BIASES
+from unmask.linear.problem import BIASES, checked_rows, no_propensities
 
 LOSSES = ("squared_hinge", "logistic")
 """The losses of nodes."""
@@ -159,7 +159,6 @@ def prepare(
 
     Weights of labels are 1/p, divided by their mean, so that C means what it means without them.
     """
-    x = _validation.narrow(_validation.columns(features))
     if isinstance(labels, Dataset):
         if labels.judgements is not None:
             raise ValueError(
@@ -167,20 +166,11 @@ def prepare(
                 f"({setting('model', 'linear', of='tree.train')}), or leave the judgements out."
             )
         labels = labels.labels
-    y = _validation.labels(labels)
-    _validation.same_rows(x, y, "features", "labels")
-    if min(x.shape) < 1 or y.shape[1] < 1:
-        raise ValueError(
-            f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "
-            f"features and {y.shape[1]} labels."
-        )
+    x, y = checked_rows(features, labels)
     weight = y
     if recipe.counting:
         if propensity is None:
-            raise ValueError(
-                f"{recipe.correction} weights need propensities, one per label; give them with "
-                f"{setting('propensity', of='tree.train')}."
-            )
+            raise no_propensities(recipe.correction, of="tree.train")
         weight = weights.unbiased(y, propensity).pos
     order = np.argsort(np.diff(x.indptr), kind="stable")
     x, columns = x[order], weight[order].tocsc()

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask._typing import Indices, Ints
 
+Number = TypeVar("Number", bound=np.generic)
 PARTS = 16  # subtrees at least, if there are nodes enough
 
 
@@ -104,6 +106,14 @@ class Shape:
             Span(level, subtree * width[level], (subtree + 1) * width[level])
             for level in range(self.cut, self.levels)
         ]
+
+
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """The array, or a view of it that cannot be written to."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def halves(n_labels: int, depth: int) -> Ints:

@@ -125,21 +125,21 @@ def families(
     -------
     tuple of Family
     """
-    made = []
+    tried = []
     for loss in names:
         for correction, normalized in CORRECTIONS[loss]:
             strengths = sorted(taus) if correction == "unbiased" else [1.0]
-            made += [Family(loss, correction, normalized, tau) for tau in strengths]
+            tried += [Family(loss, correction, normalized, tau) for tau in strengths]
     if propensity is None:
-        return tuple(family for family in made if not family.corrected)
-    made = [family for family in made if _accepted(family, propensity)]
+        return tuple(family for family in tried if not family.corrected)
+    tried = [family for family in tried if _accepted(family, propensity)]
     if BY_RATIO in rankings:
-        made += [
+        tried += [
             replace(family, rank_by=BY_RATIO)
-            for family in made
+            for family in tried
             if family.loss in PROBABILISTIC and family.correction in ("vanilla", "empirical_bayes")
         ]
-    return tuple(sorted(made, key=plainness))
+    return tuple(sorted(tried, key=plainness))
 
 
 def plainness(family: Family) -> tuple[bool, bool, float]:

@@ -249,10 +249,10 @@ def _ordered(tops: Sequence[TopK], labels: sp.csr_array | Dataset, p: Floats) ->
     matrix = matrix_of(labels)
     for top in tops:
         hits, rows = predicted_counts(top, matrix)
-        known = rows >= ENOUGH
-        if known.sum() < 3 or np.ptp(p[known]) == 0:
+        enough = rows >= ENOUGH
+        if enough.sum() < 3 or np.ptp(p[enough]) == 0:
             continue
-        result = spearmanr(p[known], hits[known] / rows[known], alternative="greater")
+        result = spearmanr(p[enough], hits[enough] / rows[enough], alternative="greater")
         if result.pvalue < ALPHA:
             return True
     return False

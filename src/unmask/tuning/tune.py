@@ -419,8 +419,8 @@ def _next(
     """The best trainings and the best plain one, with the costs beside their best."""
     best: dict[Family, Tried] = {}
     for each in measured:
-        known = best.get(each.family.trained)
-        if known is None or worth(each) > worth(known):
+        so_far = best.get(each.family.trained)
+        if so_far is None or worth(each) > worth(so_far):
             best[each.family.trained] = each
     order = sorted(best, key=lambda family: -worth(best[family]))
     plain = [each for each in measured if not each.family.corrected]

@@ -234,12 +234,12 @@ def _table(name: str, part: list[Row]) -> report.Table:
 
 
 def _statements(name: str, own: Cells) -> list[report.Verdict]:
-    made = []
+    claims = []
     vanilla = own[VANILLA, ALL]
     for method in METHODS[2:]:
         gain = own[method, ALL].less(vanilla)
         sure = None if gain.error is None else gain.mean > 2 * gain.error
-        made.append(
+        claims.append(
             statement(f"{name}: {method} raises the true R@5 of vanilla, tuned", sure,
                       f"by {gain}, from {vanilla}")
         )  # fmt: skip
@@ -249,11 +249,11 @@ def _statements(name: str, own: Cells) -> list[report.Verdict]:
         if way == ALL and (method, SHORTLIST) in own
     }
     worst = max(lost, key=lambda method: lost[method].mean)
-    made.append(
+    claims.append(
         statement(f"{name}: a shortlist costs at most {LOSS} of R@5", lost[worst].mean <= LOSS,
                   f"at most {lost[worst]} ({worst})")
     )  # fmt: skip
-    return made
+    return claims
 
 
 STUDY = Study("encoder", "an encoder on labels of which many were hidden", units, measure, draw)

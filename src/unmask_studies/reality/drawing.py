@@ -451,7 +451,7 @@ def _worth(rows: list[Row]) -> list[report.Part]:
         for metric in ("R@1", "R@5"):
             values = [by_way[way][metric] if way in by_way else None for way in ways]
             body.append([f"{_about(folder or 'planted').title}, {metric}", *values])
-    found: list[list[report.Cell]] = [
+    precisions: list[list[report.Cell]] = [
         [_about(row["folder"] or "planted").title, row["way"], row["precision_100"],
          row["precision_1000"], row["expected"], row["hidden"]]
         for row in listed
@@ -466,7 +466,7 @@ def _worth(rows: list[Row]) -> list[report.Part]:
             ["data", "ranked by", report.Column("right of 100", ".0%"),
              report.Column("right of 1,000", ".0%"), report.Column("expected", ".0f"),
              report.Column("truly missing", ".0f")],
-            found,
+            precisions,
             title="Labels of training rows that are probably missing: how many are",
         ),
         report.Text(WHY_NOT),

@@ -76,8 +76,8 @@ def findings(pair: Pair, seed: int, quick: bool) -> Iterator[Row]:
         "true rates": pair.p, "audit": _audited(pair, seed),
     }  # fmt: skip
     for mask, p in models.items():
-        made = completion(x, y, p, rounds=1 if quick else 2, seed=seed)
-        listed = missing.find(made.probabilities, y, p, top=LISTED)
+        completed = completion(x, y, p, rounds=1 if quick else 2, seed=seed)
+        listed = missing.find(completed.probabilities, y, p, top=LISTED)
         yield {"kind": "finding", "way": f"posterior, {mask}", "expected": listed.expected,
                "hidden": hidden, **_precision(pair, listed.rows, listed.labels)}  # fmt: skip
     rows, labels = _by_score(x, y, seed)

@@ -136,6 +136,8 @@ def test_a_mean_over_labels_says_how_many_were_judged(metric: str) -> None:
         LabelSets.from_scores(scores, 0.5), observed, metrics=["weighted-F1"], audit=answers
     )["weighted-F1", "measured"]
     assert weighted.verdict.reason is Reason.AUDITED
+    by_row = evaluate(scores, observed, metrics=["coverage-error"], audit=answers)
+    assert by_row["coverage-error", "measured"].verdict.reason is Reason.AUDITED
 
 
 @pytest.mark.parametrize("metric", ["micro-P", "micro-R", "micro-F1", "sample-P", "sample-F1"])

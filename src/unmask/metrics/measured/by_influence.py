@@ -97,12 +97,7 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
     largest = float(spread.max(initial=0.0)) / max(float(spread.sum()), 1e-300)
     details = {"degrees": degrees, "alone": [plain, *ends_alone]}
     made = finished(about, name, value, error, ends, details, largest)
-    return _of_some_labels(made, about) if _counts_labels_alike(name) else made
-
-
-def _counts_labels_alike(name: str) -> bool:
-    """Whether a metric is a mean over labels in which rare ones count as much as frequent ones."""
-    return split(name)[0].startswith(("macro-", "mAP", "coverage"))
+    return _of_some_labels(made, about) if METRICS[split(name)[0]].labels_alike else made
 
 
 def _of_some_labels(made: Estimate, about: Audit) -> Estimate:
