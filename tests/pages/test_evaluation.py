@@ -56,6 +56,20 @@ def test_the_summary_shows_the_preferred_estimate_of_the_last_k() -> None:
     )
 
 
+def test_below_a_headline_the_summary_only_adds_what_was_recorded() -> None:
+    measured = {**GOOD, "level": "measured"}
+    rows = [
+        row("P@5", "vanilla", 0.3), row("P@5", "unbiased", 0.5), row("R@5", "vanilla", 0.4),
+        row("R@5", "deconvolved", 0.6, BAD), row("R@5", "measured", 0.7, measured),
+    ]  # fmt: skip
+    stored: EvaluationRecord = {**record(*rows), "headline": "R@5 is 0.700."}
+    assert evaluation.summary(stored)[:3] == [
+        "R@5 is 0.700.",
+        "As recorded → corrected: P@5 0.300 → 0.500.",
+        "As recorded → measured: R@5 0.400 → 0.700.",
+    ]
+
+
 def test_at_a_glance_every_metric_stands_beside_the_best_number_of_it() -> None:
     measured = {**GOOD, "level": "measured"}
     rows = [
