@@ -183,7 +183,8 @@ def test_a_page_opens_with_the_headline_and_a_comparison_with_the_winner() -> No
                                          "headline": "a is better than b, if so."}}  # fmt: skip
     page = pages.page([compared])
     assert page.title == "a is better than b in R@5 (conditional)"
-    assert page.summary[:2] == ("a is better than b, if so.", "The assumptions do not hold.")
+    named = "system.txt: The assumptions do not hold."
+    assert page.summary[:2] == ("a is better than b, if so.", named)
 
 
 DOUBT = {"level": "doubtful", "reason": "refuted", "advice": "audit", "text": "doubtful: so"}

@@ -33,7 +33,9 @@ def summary(record: EvaluationRecord) -> list[str]:
     rows = record["estimates"]
     compared = record.get("comparison")
     opening = compared["headline"].splitlines() if compared else []
-    opening += [record["headline"]] if record.get("headline") else []
+    if record.get("headline"):
+        whose = f"{record['source']}: " if compared and record.get("source") else ""
+        opening.append(f"{whose}{record['headline']}")
     cells = {(row["metric"], row["estimator"]): row for row in rows}
     asked = [] if compared else list(_representatives(rows).items())
     made = (_face_value(kind, metric, cells) for kind, metric in asked if not opening)
