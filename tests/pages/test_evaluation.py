@@ -120,10 +120,19 @@ def test_the_table_shows_the_verdict_with_its_level() -> None:
     rows = [row("P@1", "vanilla"), row("P@1", "unbiased", None, BAD)]
     section = evaluation.sections(record(*rows))[0]
     assert [verdict.level for verdict in cells("level", section)] == ["info", "error"]
-    verdicts = section.parts[1]
-    assert isinstance(verdicts, report.Verdicts)
+    (verdicts,) = (part for part in section.parts if isinstance(part, report.Verdicts))
     assert [each.badge for each in verdicts.verdicts] == ["conditional", "unusable"]
     assert cells("value", section) == [report.Estimate(0.5, 0.4, 0.6), report.Estimate(None)]
+
+
+def test_estimates_open_with_a_picture_and_repeat_none() -> None:
+    refuted = [row("P@1", "vanilla"), row("P@1", "unbiased", 1.4, BAD)]
+    few = [row("P@1", "vanilla"), row("P@1", "unbiased")]
+    many = [*few, row("P@1", "deconvolved")]
+    for rows, pictures in ((refuted, 1), (few, 1), (many, 2)):
+        parts = evaluation.sections(record(*rows))[0].parts
+        assert isinstance(parts[0], (report.Chart, report.Panels))
+        assert sum(isinstance(part, (report.Chart, report.Panels)) for part in parts) == pictures
 
 
 def test_several_evaluations_stand_side_by_side() -> None:

@@ -129,9 +129,12 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     meanings = "\n\n".join(f"`{name}`: {meaning(name)}." for name in estimators)
     glance = at_a_glance(rows)
+    every = charts.estimates(rows)
+    drawn: list[report.Part] = (
+        [glance, every] if glance and len(estimators) > 2 else [glance or every]
+    )
     estimates: list[report.Part] = [
-        *([glance] if glance else []), _estimates_table(rows), verdict_list(rows),
-        charts.estimates(rows),
+        drawn[0], _estimates_table(rows), verdict_list(rows), *drawn[1:],
     ]  # fmt: skip
     differences = record.get("differences")
     moved = [row for row in record.get("moves", []) if row["system"]]
