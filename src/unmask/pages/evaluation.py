@@ -130,11 +130,9 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     meanings = "\n\n".join(f"`{name}`: {meaning(name)}." for name in estimators)
     glance = at_a_glance(rows)
     every = charts.estimates(rows)
-    drawn: list[report.Part] = (
-        [glance, every] if glance and len(estimators) > 2 else [glance or every]
-    )
+    more = [every] if glance and len(estimators) > 2 else []
     estimates: list[report.Part] = [
-        drawn[0], _estimates_table(rows), verdict_list(rows), *drawn[1:],
+        glance or every, _estimates_table(rows), verdict_list(rows), *more,
     ]  # fmt: skip
     differences = record.get("differences")
     moved = [row for row in record.get("moves", []) if row["system"]]
