@@ -43,7 +43,8 @@ def differences_section(
         report.Column("p", ".2g"),
     ]  # fmt: skip
     text = report.Text(f"Paired over rows; above 0 the named system is better than {first}.")
-    parts: list[report.Part] = [*_difference_charts(rows, first), text, report.Table(columns, body)]
+    table = report.Table(columns, body, title="All differences")
+    parts: list[report.Part] = [*_difference_charts(rows, first), text, table]
     for system in dict.fromkeys(row["system"] for row in rows):
         parts.append(verdict_list(row for row in rows if row["system"] == system))
     if moves:

@@ -246,7 +246,7 @@ def _estimates_table(rows: list[EstimateRow]) -> report.Table:
          row.get("effective_sample_size"), row.get("largest_contribution")]
         for row in rows
     ]  # fmt: skip
-    return report.Table(columns, body)
+    return report.Table(columns, body, title="All estimates")
 
 
 def _moves_section(rows: list[MoveRow]) -> report.Section:
