@@ -106,6 +106,9 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     html = '<img loading="lazy" '.join(["<img ".join([first, *rest[:1]]), *rest[1:]])
     if place.startswith("results/"):
         html = re.sub(r"(</h1>\s*<p>.*?</p>\s*)<p>", r'\1<p class="answer">', html, count=1)
+    html = re.sub(
+        r'<div class="language-(?:ba)?sh .*?</div>', _whole_options, html, flags=re.DOTALL
+    )
     html = re.sub(r"<p>(?=<img [^>]*[.]svg[^>]*>\s*</p>)", '<p class="picture">', html)
     if place == "glossary.md":
         html = re.sub(r"<tr>\s*<td>(.*?)</td>", _line_of_word, html)
@@ -156,6 +159,15 @@ def _step(inside: list[str], tag: str) -> None:
             pass
     elif not tag.endswith("/>") and name not in ("img", "br", "hr", "input", "meta", ""):
         inside.append(name)
+
+
+def _whole_options(block: re.Match[str]) -> str:
+    """Options of commands that are not broken at their hyphens.
+
+    >>> _whole_options(re.match(".*", "<code>unmask<span> </span>--max-json 1</code>"))
+    '<code>unmask<span> </span><span class="option">--max-json</span> 1</code>'
+    """
+    return re.sub(r"(?<=[>\s])(--?[A-Za-z][\w-]*)", r'<span class="option">\1</span>', block[0])
 
 
 def _line_of_word(row: re.Match[str]) -> str:
