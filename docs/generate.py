@@ -260,12 +260,16 @@ def note_dates() -> None:
 
 
 def study_table() -> str:
-    """Every study with its answer, as its page opens; for the list of results."""
+    """Every study with its answer, as its page opens, in the order of the menu."""
+    menu = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    order = re.findall(r"results/([\w-]+)[.]md", menu)
+    answers = _answers()
+    named = [name for name in order if name in answers]
     return _table(
         ["question", "answer", "stored"],
         [
-            [f"[{each.title}]({name}.md)", each.sentence, each.date]
-            for name, each in _answers().items()
+            [f"[{answers[name].title}]({name}.md)", answers[name].sentence, answers[name].date]
+            for name in [*named, *(name for name in answers if name not in named)]
         ],
     )
 

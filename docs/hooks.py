@@ -5,8 +5,8 @@
 - `api.md` names every module of the reference; the site has a page for each, and `api.html` leads
   to them, also from addresses of an older edition (`api.html#unmask.data.read`).
 - The first use of a word of the glossary on a page leads to its line there.
-- What the theme leaves to its users: a name for the search dialog, tables that can be reached by
-  keyboard and become cards on phones, the description and the picture that messengers show.
+- What the theme leaves to its users: a name for the search dialog, the description and the picture
+  that messengers show (tables: `extra.js`).
 """
 
 from __future__ import annotations
@@ -100,18 +100,21 @@ def modules() -> dict[str, list[str]]:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Words lead to the glossary; cells of tables say their column; answers stand out."""
+    """Words lead to the glossary; answers stand out."""
     place = page.file.src_uri
     first, *rest = html.split("<img ")
     html = '<img loading="lazy" '.join(["<img ".join([first, *rest[:1]]), *rest[1:]])
     if place.startswith("results/"):
         html = re.sub(r"(</h1>\s*<p>.*?</p>\s*)<p>", r'\1<p class="answer">', html, count=1)
+    html = re.sub(
+        r'<div class="language-(?:ba)?sh .*?</div>', _whole_options, html, flags=re.DOTALL
+    )
     html = re.sub(r"<p>(?=<img [^>]*[.]svg[^>]*>\s*</p>)", '<p class="picture">', html)
     if place == "glossary.md":
         html = re.sub(r"<tr>\s*<td>(.*?)</td>", _line_of_word, html)
     elif not place.startswith(("api", "decisions", "commands")):
         html = explained(html, "../" * place.count("/") + "glossary.html")
-    return re.sub(r"<table>.*?</table>", _named_cells, html, flags=re.DOTALL)
+    return html
 
 
 WORDS = (
@@ -158,27 +161,19 @@ def _step(inside: list[str], tag: str) -> None:
         inside.append(name)
 
 
+def _whole_options(block: re.Match[str]) -> str:
+    """Options of commands that are not broken at their hyphens.
+
+    >>> _whole_options(re.match(".*", "<code>unmask<span> </span>--max-json 1</code>"))
+    '<code>unmask<span> </span><span class="option">--max-json</span> 1</code>'
+    """
+    return re.sub(r"(?<=[>\s])(--?[A-Za-z][\w-]*)", r'<span class="option">\1</span>', block[0])
+
+
 def _line_of_word(row: re.Match[str]) -> str:
     """A line of the glossary that can be linked to."""
     name = re.sub(r"<.*?>", "", row[1]).lower().replace(" ", "-")
     return f'<tr id="{name}"><td>{row[1]}</td>'
-
-
-def _named_cells(table: re.Match[str]) -> str:
-    """A table whose cells carry the name of their column.
-
-    >>> plain = "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
-    >>> _named_cells(re.match(".*", plain))
-    '<table><tr><th>a</th></tr><tr><td data-column="a">1</td></tr></table>'
-    """
-    heads = [re.sub(r"<.*?>", "", each) for each in re.findall(r"<th.*?>(.*?)</th>", table[0])]
-    rows = re.split(r"(?=<tr)", table[0])
-    for number, row in enumerate(rows):
-        names = iter(heads)
-        rows[number] = re.sub(
-            r"<td", lambda _, names=names: f'<td data-column="{next(names, "")}"', row
-        )
-    return "".join(rows).replace(' data-column=""', "")
 
 
 def on_post_template(html: str, **_: Any) -> str:

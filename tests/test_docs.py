@@ -25,7 +25,7 @@ import pytest
 import unmask
 import unmask_studies
 from tests.helpers import tagged
-from tests.helpers.audits import judge
+from tests.helpers.audits import confirm, judge
 from tests.helpers.command import run
 from tests.helpers.docstrings import can_refuse
 from tests.helpers.paths import ROOT
@@ -111,6 +111,8 @@ def test_shell_examples_run(
         kept, _, target = " ".join(arguments).partition(" > ")
         if arguments[0] == "audit" and "--answers" in arguments:
             judge(arguments[2], rows.take(slice(300, 500)).labels, "answers.json")
+        if arguments[0] == "complete" and "--answers" in arguments:
+            confirm(arguments[2], "answers.json")
         result = run(*kept.split())
         assert result.returncode == 0, (arguments, result.stderr)
         if target:

@@ -157,7 +157,7 @@ def test_several_systems_are_measured_on_the_same_judgements() -> None:
     assert [record["source"] for record in records] == ["ours.txt", "theirs.txt"]
     page = Path("r.html").read_text()
     assert "Side by side" in page
-    assert "Compared with the first system" in page
+    assert "Compared with ours.txt" in page
     other = predictions.read("theirs.txt")
     judged = audit.from_rows(folder.plan, TRUTH[folder.plan.rows])
     systems = {"ours.txt": TOP, "theirs.txt": other}

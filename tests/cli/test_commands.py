@@ -369,7 +369,7 @@ def test_a_stored_evaluation_makes_the_page_that_was_made_at_once(
     body, made = "<main", "How this page was made"
     strip = [text[text.index(body) : text.rindex(made)] for text in (now, later.read_text())]
     assert strip[0] == strip[1]
-    assert "Compared with the first system" in now
+    assert "Compared with " in now
 
 
 def test_several_results_stand_on_one_page(stored: dict[str, Path], tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_the_next_command_is_one_that_runs(folder: Path, monkeypatch: pytest.Mon
     asked = missing.read_review("few.review.json").sheet.questions
     Path("answers.json").write_text(json.dumps([{"question": asked[0].id, "answer": "yes"}]))
     words[words.index("FILE")] = "done.csv"
-    repaired = run(*words, "--text", "text", "--json")
+    repaired = run(*words, "--json")
     assert repaired.returncode == 0, repaired.stderr
     assert json.loads(repaired.stdout)["confirmed"] == 1
+    assert Path("done.csv").read_text().startswith("id,text,labels")  # texts are not lost

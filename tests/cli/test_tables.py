@@ -46,6 +46,12 @@ def test_info_says_how_the_table_was_read(walk: Path) -> None:
     assert r"\x1b[31m" in result.stdout
 
 
+def test_training_on_a_table_asks_for_the_column_of_texts(walk: Path, tmp_path: Path) -> None:
+    result = run("train", walk / "tags.csv", "-o", tmp_path / "model")
+    assert result.returncode == 2
+    assert "say which column holds the texts with --text COLUMN" in result.stderr
+
+
 def test_predictions_have_ids_and_names(walk: Path) -> None:
     with open(walk / "predictions.csv", newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))

@@ -29,7 +29,7 @@ def test_train_predict_and_evaluate(train: Path, tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     facts = json.loads(made.stdout)
     assert (facts["labels"], facts["trees"], facts["features"]) == (30, 2, 40)
-    assert facts["model of"] == "as asked"
+    assert facts["model of"] == "label trees, as asked"
     loaded = tree.load(model)
     assert (loaded.parameters["prune_below"], loaded.parameters["tol"]) == (0.2, None)
     assert run("predict", model, train, "-o", predicted, "--k", 3, "--beam", 4).returncode == 0

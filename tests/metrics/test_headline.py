@@ -72,9 +72,9 @@ def test_only_usable_corrected_numbers_can_be_apart() -> None:
 @pytest.mark.parametrize(
     ("value", "outcome", "sizes"),
     [
-        (0.3, Outcome.BETTER, "0.300, 0.200 to 0.400"),
-        (-0.3, Outcome.WORSE, "0.300, 0.200 to 0.400"),  # turned round, its ends too
-        (-0.05, Outcome.UNCLEAR, "−0.050, −0.150 to 0.050"),
+        (0.3, Outcome.BETTER, "0.300 (0.200 to 0.400"),
+        (-0.3, Outcome.WORSE, "0.300 (0.200 to 0.400"),  # turned round, its ends too
+        (-0.05, Outcome.UNCLEAR, "−0.050 (−0.150 to 0.050"),
     ],
 )
 def test_the_winner_is_named_with_how_much_it_is_ahead(
@@ -84,4 +84,4 @@ def test_the_winner_is_named_with_how_much_it_is_ahead(
     details = {"outcome": outcome, "system": "new", "first": "old", "p_value": 0.01}
     judged = replace(made, verdict=replace(made.verdict, details=details))
     sentence = headline.comparison([judged], Run(Source(), 100, 0, 0.95))
-    assert f"in R@5 by deconvolved ({sizes})" in sentence
+    assert f"in R@5: {sizes}, deconvolved)" in sentence

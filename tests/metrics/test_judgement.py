@@ -280,7 +280,7 @@ def test_comparisons_are_judged_by_the_numbers_of_their_systems() -> None:
     assert "is better" not in wrong["bad"]["P@1", "unbiased"].verdict.sentence
     right = compare(systems, labels, propensity.constant(L, 0.8), **asked)
     assert right["bad"]["P@1", "unbiased"].verdict.level is Level.CONDITIONAL
-    assert right.headline.startswith("good is better than bad in P@1 by unbiased (")
+    assert right.headline.startswith("good is better than bad in P@1: ")
     assert right.headline.endswith(
         "if labels go missing independently, by the same propensity 0.8 for all."
     )

@@ -20,9 +20,12 @@ def test_differences_stand_with_their_intervals_and_p_values() -> None:
          "high": value, "verdict": VERDICT, "details": {"p_value": p}}
         for value, p in ((0.25, 0.01), (None, None))
     ]  # fmt: skip
-    text, chart, table, verdicts = differences_section(rows).parts
+    section = differences_section(rows, first="old")
+    assert section.title == "Compared with old"
+    chart, text, table, verdicts = section.parts
     assert isinstance(text, report.Text)
     assert isinstance(chart, report.Chart)
+    assert chart.title == "new − old: above 0 new is better"
     assert [(s.name, s.x, s.y) for s in chart.series] == [("vanilla", ("P@1",), (0.25,))]
     assert [rule.value for rule in chart.rules] == [0.0]
     assert isinstance(table, report.Table)

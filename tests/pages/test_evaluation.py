@@ -56,6 +56,20 @@ def test_the_summary_shows_the_preferred_estimate_of_the_last_k() -> None:
     )
 
 
+def test_below_a_headline_the_summary_only_adds_what_was_recorded() -> None:
+    measured = {**GOOD, "level": "measured"}
+    rows = [
+        row("P@5", "vanilla", 0.3), row("P@5", "unbiased", 0.5), row("R@5", "vanilla", 0.4),
+        row("R@5", "deconvolved", 0.6, BAD), row("R@5", "measured", 0.7, measured),
+    ]  # fmt: skip
+    stored: EvaluationRecord = {**record(*rows), "headline": "R@5 is 0.700."}
+    assert evaluation.summary(stored)[:3] == [
+        "R@5 is 0.700.",
+        "As recorded → corrected: P@5 0.300 → 0.500.",
+        "As recorded → measured: R@5 0.400 → 0.700.",
+    ]
+
+
 def test_at_a_glance_every_metric_stands_beside_the_best_number_of_it() -> None:
     measured = {**GOOD, "level": "measured"}
     rows = [
@@ -106,10 +120,19 @@ def test_the_table_shows_the_verdict_with_its_level() -> None:
     rows = [row("P@1", "vanilla"), row("P@1", "unbiased", None, BAD)]
     section = evaluation.sections(record(*rows))[0]
     assert [verdict.level for verdict in cells("level", section)] == ["info", "error"]
-    verdicts = section.parts[1]
-    assert isinstance(verdicts, report.Verdicts)
+    (verdicts,) = (part for part in section.parts if isinstance(part, report.Verdicts))
     assert [each.badge for each in verdicts.verdicts] == ["conditional", "unusable"]
     assert cells("value", section) == [report.Estimate(0.5, 0.4, 0.6), report.Estimate(None)]
+
+
+def test_estimates_open_with_a_picture_and_repeat_none() -> None:
+    refuted = [row("P@1", "vanilla"), row("P@1", "unbiased", 1.4, BAD)]
+    few = [row("P@1", "vanilla"), row("P@1", "unbiased")]
+    many = [*few, row("P@1", "deconvolved")]
+    for rows, pictures in ((refuted, 1), (few, 1), (many, 2)):
+        parts = evaluation.sections(record(*rows))[0].parts
+        assert isinstance(parts[0], (report.Chart, report.Panels))
+        assert sum(isinstance(part, (report.Chart, report.Panels)) for part in parts) == pictures
 
 
 def test_several_evaluations_stand_side_by_side() -> None:
@@ -169,7 +192,8 @@ def test_a_page_opens_with_the_headline_and_a_comparison_with_the_winner() -> No
                                          "headline": "a is better than b, if so."}}  # fmt: skip
     page = pages.page([compared])
     assert page.title == "a is better than b in R@5 (conditional)"
-    assert page.summary[:2] == ("a is better than b, if so.", "The assumptions do not hold.")
+    named = "system.txt: The assumptions do not hold."
+    assert page.summary[:2] == ("a is better than b, if so.", named)
 
 
 DOUBT = {"level": "doubtful", "reason": "refuted", "advice": "audit", "text": "doubtful: so"}

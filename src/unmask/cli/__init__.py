@@ -64,6 +64,10 @@ def _visible_errors() -> Iterator[None]:
         raise
 
 
+DATA, TRAIN, MEASURE = "Read and write data", "Train and predict", "Measure"
+FIND, SHOW = "Find missing labels", "Pages, studies, and a first look"
+"""The headings of `unmask --help`."""
+
 app = typer.Typer(
     name="unmask",
     cls=_Commands,
@@ -75,22 +79,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("info")(data.info)
-app.command("propensity")(data.propensity)
-app.command("hide")(data.hide)
-app.command("convert")(data.convert)
-app.command("train")(train.train)
-app.command("predict")(predict.predict)
-app.command("evaluate")(evaluate.evaluate)
-app.command("threshold")(threshold.threshold)
-app.command("demo")(demo.demo)
-app.command("diagnose")(diagnose.diagnose)
-app.add_typer(audit.app, name="audit")
-app.command("missing")(missing.missing)
-app.command("complete")(missing.complete)
-app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
-app.command("warm")(warm.warm)
+app.command("info", rich_help_panel=DATA)(data.info)
+app.command("propensity", rich_help_panel=DATA)(data.propensity)
+app.command("hide", rich_help_panel=DATA)(data.hide)
+app.command("convert", rich_help_panel=DATA)(data.convert)
+app.command("train", rich_help_panel=TRAIN)(train.train)
+app.command("predict", rich_help_panel=TRAIN)(predict.predict)
+app.command("evaluate", rich_help_panel=MEASURE)(evaluate.evaluate)
+app.command("threshold", rich_help_panel=MEASURE)(threshold.threshold)
+app.command("diagnose", rich_help_panel=MEASURE)(diagnose.diagnose)
+app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
+app.command("missing", rich_help_panel=FIND)(missing.missing)
+app.command("complete", rich_help_panel=FIND)(missing.complete)
+app.command("demo", rich_help_panel=SHOW)(demo.demo)
+app.command("report", rich_help_panel=SHOW)(report.report)
+app.command("reproduce", rich_help_panel=SHOW)(reproduce.reproduce)
+app.command("warm", rich_help_panel=SHOW)(warm.warm)
 
 
 @app.callback(invoke_without_command=True)

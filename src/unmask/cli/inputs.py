@@ -74,6 +74,11 @@ def features_of(dataset: Dataset, source: Path) -> sp.csr_array:
     """Its features; ValueError if there are none."""
     if dataset.features is None and dataset.texts is not None:
         raise ValueError(f"{source} holds texts, no features; train a model of texts with --text.")
+    if dataset.features is None and "layout" in dataset.source.details:
+        raise ValueError(
+            f"{source} is read as a table of labels, without features; say which column holds the "
+            "texts with --text COLUMN."
+        )
     return _present(dataset.features, source, "features")
 
 

@@ -138,7 +138,9 @@ def missing(
         return
     _show(findings, quality, written)
     if len(findings):
-        repair = f"unmask complete {source} {written[1]} --answers answers.json -o FILE"
+        named = {"--text": text, "--labels": label_column, "--id": id}
+        given = "".join(f" {name} {value}" for name, value in named.items() if value is not None)
+        repair = f"unmask complete {source} {written[1]}{given} --answers answers.json -o FILE"
         results.print(one_line(f"next: judge them, save the answers, then {repair}"))
 
 

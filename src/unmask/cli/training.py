@@ -49,7 +49,7 @@ def choose_kind(wished: str, n_labels: int, only_linear: Mapping[str, bool]) -> 
             "one-vs-all with --model linear."
         )
     if wished != "auto":
-        return Kind(wished, "as asked")
+        return Kind(wished, f"{'label trees' if wished == 'tree' else 'linear'}, as asked")
     if n_labels < MANY:
         return Kind("linear", f"one-vs-all, the best there is below {MANY:,} labels", True)
     if used:

@@ -187,8 +187,8 @@ def comparison(differences: Sequence[Estimate], run: Run) -> str:
     if chosen.value < 0 and chosen.verdict.details["outcome"] != Outcome.UNCLEAR:
         sizes = (-chosen.value, -chosen.interval[1], -chosen.interval[0])
     value, low, high = (format_value(x, ".3f") for x in sizes)
-    where = f"in {chosen.metric} by {chosen.estimator} ({value}, {low} to {high})"
-    return f"{_who(chosen)} {where}{_standing(chosen, run)}."
+    size = f"in {chosen.metric}: {value} ({low} to {high}, {chosen.estimator})"
+    return f"{_who(chosen)} {size}{_standing(chosen, run)}."
 
 
 def title(differences: Sequence[Estimate]) -> str:

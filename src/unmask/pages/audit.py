@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from unmask import report
 from unmask.metrics import charts
 from unmask.pages.stored import (
@@ -141,11 +143,13 @@ def _metric_funnel(
     last = usable[-1]["value"] if usable else None
     if expected and last is not None:
         ends = {"upper": 1.0, "lower": -1.0}
+        share = all(0 <= (row["low"] or 0) <= (row["high"] or 0) <= 1 for row in usable)
+        low, high = (0.0, 1.0) if share else (-math.inf, math.inf)
         series += [
             report.Series(
                 f"expected, {name} end",
                 [row["judged"] for row in expected],
-                [last + sign * row["half"] for row in expected],
+                [min(max(last + sign * row["half"], low), high) for row in expected],
                 style=EXPECTED_STYLE,
             )
             for name, sign in ends.items()

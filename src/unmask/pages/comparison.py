@@ -10,7 +10,9 @@ from unmask.pages.stored import DifferenceRow, EstimateRow, MoveRow
 from unmask.pages.verdicts import LEVELS, verdict_cell, verdict_level, verdict_list
 
 
-def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()) -> report.Section:
+def differences_section(
+    rows: list[DifferenceRow], moves: Sequence[MoveRow] = (), *, first: str = "the first system"
+) -> report.Section:
     """Every system against the first, with intervals, p-values, levels, and when winners change.
 
     Parameters
@@ -18,6 +20,8 @@ def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()
     rows : list of DifferenceRow
     moves : sequence of MoveRow, default ()
         How far conditional differences move.
+    first : str, default "the first system"
+        The name of the system that the others are compared with.
 
     Returns
     -------
@@ -38,8 +42,9 @@ def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()
         "system", "metric", "estimator", report.Column("difference", ".4f"), "level",
         report.Column("p", ".2g"),
     ]  # fmt: skip
-    text = report.Text("Differences to the first system, paired over rows; positive is better.")
-    parts: list[report.Part] = [text, *_difference_charts(rows), report.Table(columns, body)]
+    text = report.Text(f"Paired over rows; above 0 the named system is better than {first}.")
+    table = report.Table(columns, body, title="All differences")
+    parts: list[report.Part] = [*_difference_charts(rows, first), text, table]
     for system in dict.fromkeys(row["system"] for row in rows):
         parts.append(verdict_list(row for row in rows if row["system"] == system))
     if moves:
@@ -47,10 +52,10 @@ def differences_section(rows: list[DifferenceRow], moves: Sequence[MoveRow] = ()
         words = [[name, row["text"]] for name, row in zip(named, moves, strict=True)]
         title = "How far each difference moves"
         parts.append(report.Table(["difference", "how far it moves"], words, title=title))
-    return report.Section("Compared with the first system", parts)
+    return report.Section(f"Compared with {first}", parts)
 
 
-def _difference_charts(rows: list[DifferenceRow]) -> list[report.Chart]:
+def _difference_charts(rows: list[DifferenceRow], first: str) -> list[report.Chart]:
     """One chart per system: the differences of every metric by estimator, beside no difference."""
     drawn = []
     for system in dict.fromkeys(row["system"] for row in rows):
@@ -71,7 +76,7 @@ def _difference_charts(rows: list[DifferenceRow]) -> list[report.Chart]:
         if series:
             drawn.append(
                 report.Chart(
-                    "dots", series, title=f"{system}: differences to the first system",
+                    "dots", series, title=f"{system} − {first}: above 0 {system} is better",
                     y="difference", rules=[report.Rule("no difference", 0.0)],
                 )
             )  # fmt: skip

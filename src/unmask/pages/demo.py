@@ -156,9 +156,9 @@ def _answers(demo: Demo) -> report.Chart:
     said = {
         "as recorded": demo.estimates["R@5", "vanilla"],
         "corrected": demo.estimates["R@5", "deconvolved"],
-        "as recorded, uneven effort": demo.audited["R@5", "vanilla"],
-        "corrected, uneven effort": demo.audited["R@5", "deconvolved"],
-        f"{demo.judged} judged rows, uneven effort": demo.audited["R@5", "measured"],
+        "uneven: as recorded": demo.audited["R@5", "vanilla"],
+        "uneven: corrected": demo.audited["R@5", "deconvolved"],
+        f"uneven: {demo.judged} judged rows": demo.audited["R@5", "measured"],
     }
     truth = demo.scores["unbiased"]["R@5", "vanilla"].value
     return report.Chart(
@@ -171,8 +171,8 @@ def _answers(demo: Demo) -> report.Chart:
         y=report.Axis("R@5", low=0, high=1),
         rules=[report.Rule("truth", truth, style=STYLES["truth"])],
         title="R@5 of one model: what is said of it, and the truth",
-        caption="Uneven effort: the labels of a row are kept or lost together, which no correction "
-        "by labels alone can see.",
+        caption="Uneven: people differ in effort, so that the labels of a row are kept or lost "
+        "together, which no correction by labels alone can see.",
     )  # fmt: skip
 
 

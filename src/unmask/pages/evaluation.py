@@ -33,14 +33,15 @@ def summary(record: EvaluationRecord) -> list[str]:
     rows = record["estimates"]
     compared = record.get("comparison")
     opening = compared["headline"].splitlines() if compared else []
-    opening += [record["headline"]] if record.get("headline") else []
+    if record.get("headline"):
+        whose = f"{record['source']}: " if compared and record.get("source") else ""
+        opening.append(f"{whose}{record['headline']}")
     cells = {(row["metric"], row["estimator"]): row for row in rows}
-    sentences = [
-        sentence
-        for kind, metric in _representatives(rows).items()
-        if compared is None
-        and (sentence := _face_value(kind, metric, cells, bare=not opening)) is not None
-    ]
+    asked = [] if compared else list(_representatives(rows).items())
+    made = (_face_value(kind, metric, cells) for kind, metric in asked if not opening)
+    sentences = [sentence for sentence in made if sentence is not None]
+    if opening:
+        sentences = _beside_recorded(asked, cells)
     unusable = [row for row in rows if is_unusable(row["verdict"])]
     if unusable:
         some = ", ".join(f"{row['metric']} {row['estimator']}" for row in unusable[:4])
@@ -80,18 +81,37 @@ BEST_ESTIMATORS = {
 """The metrics of the summary, with the corrected estimates that it prefers, best first."""
 
 
-def _face_value(
-    kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow], *, bare: bool
-) -> str | None:
-    """The value as observed beside the corrected one; where a headline stands, of usable ones."""
+def _beside_recorded(
+    asked: list[tuple[str, str]], cells: Mapping[tuple[str, str], EstimateRow]
+) -> list[str]:
+    """Below a headline: the values as recorded beside those that may be used."""
+    moved: dict[str, list[str]] = {}
+    for kind, metric in asked:
+        observed, best = _observed_and_best(kind, metric, cells)
+        if observed is None or best is None or verdict_level(best["verdict"]) >= Level.DOUBTFUL:
+            continue
+        word = "measured" if best["estimator"] == "measured" else "corrected"
+        moved.setdefault(word, []).append(f"{metric} {observed['value']:.3f} → {best['value']:.3f}")
+    return [f"As recorded → {word}: {', '.join(each)}." for word, each in moved.items()]
+
+
+def _observed_and_best(
+    kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow]
+) -> tuple[EstimateRow | None, EstimateRow | None]:
+    """The estimate on observed labels that has a value, and the best of the others."""
     observed = cells.get((metric, "vanilla"))
     estimators = [name for name in BEST_ESTIMATORS[kind] if (metric, name) in cells]
     corrected = [cells[metric, name] for name in estimators]
     usable = [row for row in corrected if not is_unusable(row["verdict"])]
-    if observed is None or observed["value"] is None or not corrected:
-        return None
-    best = (usable or corrected)[0]
-    if not bare and verdict_level(best["verdict"]) >= Level.DOUBTFUL:
+    if observed is not None and observed["value"] is None:
+        observed = None
+    return observed, next(iter(usable or corrected), None)
+
+
+def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow]) -> str | None:
+    """The value as observed beside the corrected one, with its verdict."""
+    observed, best = _observed_and_best(kind, metric, cells)
+    if observed is None or best is None:
         return None
     verdict = verdict_text(best["verdict"])
     head = f"Taken at face value {metric} is {observed['value']:.3f}; "
@@ -100,8 +120,7 @@ def _face_value(
     value = f"{best['value']:.3f}, interval {best['low']:.3f} to {best['high']:.3f}"
     if best["estimator"] == "measured":
         return f"{metric} is {value}, measured by an audit; {head[0].lower()}{head[1:-2]}."
-    condition = f" ({verdict})" if bare else ""  # a headline has said it
-    return f"{head}corrected for missing labels ({best['estimator']}) it is {value}{condition}."
+    return f"{head}corrected for missing labels ({best['estimator']}) it is {value} ({verdict})."
 
 
 def sections(record: EvaluationRecord) -> list[report.Section]:
@@ -110,13 +129,17 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     meanings = "\n\n".join(f"`{name}`: {meaning(name)}." for name in estimators)
     glance = at_a_glance(rows)
+    every = charts.estimates(rows)
+    more = [every] if glance and len(estimators) > 2 else []
     estimates: list[report.Part] = [
-        *([glance] if glance else []), _estimates_table(rows), verdict_list(rows),
-        charts.estimates(rows),
+        glance or every, _estimates_table(rows), verdict_list(rows), *more,
     ]  # fmt: skip
     differences = record.get("differences")
     moved = [row for row in record.get("moves", []) if row["system"]]
-    sections = [comparison.differences_section(differences, moved)] if differences else []
+    sections: list[report.Section] = []
+    if differences:
+        first = record.get("source") or "the first system"
+        sections.append(comparison.differences_section(differences, moved, first=first))
     sections.append(report.Section("Estimates", estimates))
     if groups := record.get("groups"):
         sections.append(slices.groups_section(groups))
@@ -223,7 +246,7 @@ def _estimates_table(rows: list[EstimateRow]) -> report.Table:
          row.get("effective_sample_size"), row.get("largest_contribution")]
         for row in rows
     ]  # fmt: skip
-    return report.Table(columns, body)
+    return report.Table(columns, body, title="All estimates")
 
 
 def _moves_section(rows: list[MoveRow]) -> report.Section:

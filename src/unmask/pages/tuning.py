@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from unmask import report
@@ -25,7 +26,7 @@ def summary(record: Record) -> list[str]:
 
 
 def sections(record: Record) -> list[report.Section]:
-    """The best of every training, and the value of all over C.
+    """The value of every training over C, and the best of each.
 
     Parameters
     ----------
@@ -36,7 +37,10 @@ def sections(record: Record) -> list[report.Section]:
     -------
     list of Section
     """
-    return [report.Section("What was tried", [summary_table(record), chart(record)])]
+    title = f"{record['judged_by']} by C; the higher C, the less regularisation"
+    drawn = replace(chart(record), title=title)
+    table = replace(summary_table(record), title="The best of every training")
+    return [report.Section("What was tried", [drawn, table])]
 
 
 def recognise(path: Path, content: object) -> list[Record]:

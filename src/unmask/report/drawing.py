@@ -54,6 +54,8 @@ ON_DARK, ON_LIGHT = "#fdfdfd", "#0b0b0b"  # text on coloured cells, which no the
 
 WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}
 """Inches of a chart by the number of columns."""
+NARROW = 3.6
+"""Inches of a chart on a phone."""
 NAME_SHARE = 0.48
 """The share of a figure's width that names on its left may take."""
 
@@ -122,7 +124,7 @@ def _settings() -> Iterator[None]:
 # ------------------------------------------------------------------------------------- figures
 
 
-def panels_as_svg(drawing: Drawing, styles: Styles) -> list[str]:
+def panels_as_svg(drawing: Drawing, styles: Styles, width: float | None = None) -> list[str]:
     """Every panel as an SVG of its own, without title and legend, which the page writes.
 
     Parameters
@@ -130,6 +132,8 @@ def panels_as_svg(drawing: Drawing, styles: Styles) -> list[str]:
     drawing : Chart or Panels
     styles : mapping of str to Style
         The style of every series and rule by name (`charts.styles_of`).
+    width : float, optional
+        Inches of a chart; by default by the number of columns.
 
     Returns
     -------
@@ -138,10 +142,10 @@ def panels_as_svg(drawing: Drawing, styles: Styles) -> list[str]:
     """
     from matplotlib.figure import Figure
 
-    width = WIDTHS[columns_of(drawing)]
+    inches = width or WIDTHS[columns_of(drawing)]
     with _settings():
         figures = [
-            Figure((width, _height(chart, width)), layout="constrained")
+            Figure((inches, _height(chart, inches)), layout="constrained")
             for chart in charts_of(drawing)
         ]
         _draw_all(drawing, [figure.subplots() for figure in figures], styles)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import repeat
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -281,16 +282,25 @@ def _chart(part: Drawing, name: str, styles: Styles) -> View:
     from markupsafe import Markup
 
     several = isinstance(part, Panels)
+    columns = drawing.columns_of(part)
+    narrow = drawing.NARROW if columns == 1 else None
+    phones = _pictures(part, f"{name}-phone", styles, narrow) if narrow else repeat("")
     panels = [
-        {"title": chart.title if several else "", "svg": Markup(picture)}  # noqa: S704 (escaped by ElementTree)
-        for chart, picture in _pictures(part, name, styles)
+        {
+            "title": chart.title if several else "",
+            "svg": Markup(picture),  # noqa: S704 (escaped by ElementTree)
+            "phone": Markup(phone),  # noqa: S704
+        }
+        for chart, picture, phone in zip(
+            charts_of(part), _pictures(part, name, styles), phones, strict=False
+        )
     ]
     return {
         "kind": "chart",
         "name": name,
         "title": part.title,
         "caption": part.caption,
-        "columns": drawing.columns_of(part),
+        "columns": columns,
         "panels": panels,
         "legend": [_legend_entry(part, label, styles[label]) for label in legend_names(part)],
         "csv": _csv(part),
@@ -298,16 +308,14 @@ def _chart(part: Drawing, name: str, styles: Styles) -> View:
     }
 
 
-def _pictures(part: Drawing, name: str, styles: Styles) -> Iterator[tuple[Chart, str]]:
-    pictures = drawing.panels_as_svg(part, styles)
+def _pictures(
+    part: Drawing, name: str, styles: Styles, width: float | None = None
+) -> Iterator[str]:
+    """Every chart as a drawing in the colours of the page, with what it shows in words."""
+    pictures = drawing.panels_as_svg(part, styles, width)
     for number, (chart, picture) in enumerate(zip(charts_of(part), pictures, strict=True)):
-        title = chart.title or "Chart"
-        yield (
-            chart,
-            svg.themed(
-                picture, prefix=f"{name}-{number}", title=title, description=alt_text(chart)
-            ),
-        )
+        title, words = chart.title or "Chart", alt_text(chart)
+        yield svg.themed(picture, prefix=f"{name}-{number}", title=title, description=words)
 
 
 def _legend_entry(part: Drawing, name: str, style: Style) -> View:

@@ -161,7 +161,7 @@ def _verdicts(part: Verdicts, _: str) -> str:
          _prose(" ".join((v.evidence, v.advice))).strip()]
         for v in part.verdicts
     ]  # fmt: skip
-    return markdown_of([["", "claim", "what was measured"], *rows])
+    return markdown_of([["outcome", "claim", "what was measured"], *rows])
 
 
 def _effects(part: Verdicts) -> str:

@@ -256,7 +256,9 @@
     }
     const total = number.format(data.options.length);
     const shown = hits.length > SHOWN ? `, the first ${SHOWN} are listed; type to narrow` : "";
-    element("matches").textContent = `${number.format(hits.length)} of ${total} ${optionsNoun} match${shown}`;
+    const matched = element("query").value.trim() === "" ? `${total} ${optionsNoun}`
+      : `${number.format(hits.length)} of ${total} ${optionsNoun} match`;
+    element("matches").textContent = `${matched}${shown}`;
     element("chosen").replaceChildren(...chosen.map(remover));
     element("chosen-title").textContent = `Chosen: ${chosen.length || "none"}`;
     element("complete-words").textContent = chosen.length > 0 ? "These are all" : "None applies";

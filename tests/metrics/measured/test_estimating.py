@@ -464,6 +464,22 @@ def test_a_ratio_at_the_end_of_its_range_still_has_width(hits: float) -> None:
     assert 0.01 < high - low < 0.2
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_all_say_the_same_have_the_interval_of_a_share(end: float, seed: int) -> None:
+    """Covariates bring the mean to the end of its range up to rounding only."""
+    rng = np.random.default_rng(seed)
+    rows = rng.choice(140, 40, replace=False)
+    sample = RowSample(rows, np.zeros(40, int), np.array([140]), np.full((40, 1), end))
+    made, alone = (
+        row_mean(sample, covariates, (0.0, 1.0), (0.0, 1.0))
+        for covariates in (rng.random((140, 2)), None)
+    )
+    assert made.value == end
+    assert made.interval == alone.interval
+    assert 0.03 < made.interval[1] - made.interval[0] < 0.1
+
+
 def test_observed_labels_are_doubtful_beside_an_audit_however_wide_the_interval() -> None:
     rng = np.random.default_rng(0)
     true = (rng.random((60, 6)) < 0.4).astype(float)

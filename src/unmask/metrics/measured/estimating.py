@@ -355,9 +355,15 @@ def row_mean(
     degrees = _degrees(sample)
     half = float(student.ppf((1 + confidence) / 2, degrees)) * error
     ends = max(limits[0], value - half), min(limits[1], value + half)
-    if bounded and value in limits and not np.ptp(sample.values):
-        ends = _at_the_end(sample, value, confidence)
+    end = _end_of(value, limits)
+    if bounded and end is not None and not np.ptp(sample.values):
+        value, ends = end, _at_the_end(sample, end, confidence)
     return RowMean(value, error, ends, degrees, residuals)
+
+
+def _end_of(value: float, limits: tuple[float, float]) -> float | None:
+    """The limit that a value reaches up to rounding; None if it lies between them."""
+    return next((limit for limit in limits if math.isclose(value, limit, abs_tol=1e-9)), None)
 
 
 def _at_the_end(sample: RowSample, value: float, confidence: float) -> tuple[float, float]:
@@ -386,8 +392,10 @@ def _ratio(
     error = math.sqrt(variance(sample, residuals, largest))
     degrees = min(float(_degrees(sample)), normal_worth(residuals))
     quantile = float(student.ppf((1 + confidence) / 2, degrees))
-    if limits == (0.0, 1.0) and value in limits:
-        low, high = _at_the_end(sample, value, confidence)
+    end = _end_of(value, limits)
+    if limits == (0.0, 1.0) and end is not None:
+        value = end
+        low, high = _at_the_end(sample, end, confidence)
     elif limits == (0.0, 1.0) and 0 < value < 1 and error > 0:
         ends = wilson(value, value * (1 - value) / error**2, quantile)
         low, high = (float(end) for end in ends)
