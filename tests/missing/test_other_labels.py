@@ -116,14 +116,14 @@ def test_a_label_far_from_what_all_share_finds_its_own_optimum(shared: float) ->
             z = np.minimum(f[fit] @ c, kernels.HIGHEST)
             return surprise(z, p, y[fit]) + 0.5 * float((ridge * (c - common) ** 2).sum())
 
-        starts = [common + [0, move, 0, 0] for move in (0.0, -shared, -2 * shared)]
+        starts = [common + np.array([0, move, 0, 0]) for move in (0.0, -shared, -2 * shared)]
         best = min((minimize(cost, start, method="BFGS") for start in starts), key=lambda m: m.fun)
         np.testing.assert_allclose(out[1][own], f[own] @ best.x, atol=1e-2)
     assert np.abs(np.median(out[1])) < 3
 
 
 def test_a_frequent_label_among_rare_ones_is_not_certain_everywhere() -> None:
-    """Scores whose scale differs by label: one intercept for all would make the frequent one sure."""
+    """Its scores are as low as theirs: one intercept for all labels would make it sure."""
     rng = np.random.default_rng(4)
     n, rare = 1200, 20
     odds = rng.normal(0, 2, (n, rare + 1)) + np.r_[0.0, np.full(rare, -6.0)]

@@ -230,10 +230,8 @@ def _surprise(z: Floats, p: Floats, observed: Bools, count: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _balance(
-    own: Floats, z: Floats, p: Floats, observed: Bools, fitted: int, pull: float
-) -> None:
-    """Move the intercept so that as many labels are expected as were observed, if that is better."""
+def _balance(own: Floats, z: Floats, p: Floats, observed: Bools, fitted: int, pull: float) -> None:
+    """Move the intercept to where as many labels are expected as were observed, if better."""
     o = balanced(z[:fitted], p[:fitted], np.sum(observed[:fitted]), pull)
     moved = _surprise(z + o, p, observed, fitted) + 0.5 * pull * o**2
     if moved < _surprise(z, p, observed, fitted):

@@ -5,9 +5,9 @@ With r = P(Y* = 1 | x), p = P(Y = 1 | Y* = 1) and ε = P(Y = 1 | Y* = 0), Bayes'
     P(missing) = r (1 − p) / (1 − p r − ε (1 − r)),       of a pair that is not observed
     P(wrong)   = (1 − r) ε / ((1 − r) ε + r p),           of a pair that is observed
 
-The odds of the first are r (1 − p) : (1 − r)(1 − ε). They are computed as such: without a difference
-that loses digits, and by operations each of which rises or falls with r, so that of two pairs of a
-label the one with the larger r never has the smaller P(missing), however near to 1 both are.
+The odds of the first are r (1 − p) : (1 − r)(1 − ε). They are computed as such: without a
+difference that loses digits, and by operations each of which rises or falls with r, so that of two
+pairs of a label the one with the larger r never has the smaller P(missing), near to 1 as both be.
 
 Where the labels of a row are kept or lost together (row effort e, rows that nobody annotated), what
 a row shows says how much effort went into it. With true labels independent given x,
