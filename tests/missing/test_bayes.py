@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unmask.missing import find, posterior, suspicious
 from unmask.missing.bayes import by_effort, unobserved, wrong
@@ -122,6 +125,28 @@ def test_certain_and_impossible_labels() -> None:
         unobserved(np.array([1.0, 0.0, 1.0]), np.array([0.5, 0.5, 1.0])), [1, 0, 0]
     )
     assert posterior(0.4, 1.0) == 0
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=20),
+    st.floats(1e-6, 1.0),
+    st.sampled_from([0.0, 0.1, 0.9]),
+)
+def test_p_missing_rises_with_r_to_the_last_bit(r: list[float], p: float, rate: float) -> None:
+    rising = np.sort(np.array(r + [1 - 2.0**-k for k in range(45, 53)]))
+    got = unobserved(rising, np.float64(p), rate)
+    assert (np.diff(got) >= 0).all()
+    assert ((got >= 0) & (got <= 1)).all()
+
+
+@given(st.integers(0, 64), st.integers(1, 64), st.integers(0, 60))
+def test_p_missing_of_rationals(r: int, p: int, rate: int) -> None:
+    """Exact numbers: multiples of 1/64 are floats."""
+    true, kept, false = Fraction(r, 64), Fraction(p, 64), Fraction(rate, 64)
+    below = 1 - kept * true - false * (1 - true)
+    exact = float(true * (1 - kept) / below) if below else 0.0
+    got = unobserved(np.float64(true), np.float64(kept), float(false))
+    np.testing.assert_allclose(got, exact, rtol=1e-14)
 
 
 def test_suspicious_labels_have_little_probability() -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from unmask import TopK, propensity
 from unmask.data import Dataset, hide
-from unmask.missing import find, findings, posterior
+from unmask.missing import find, findings, posterior, suspicious
 from unmask.propensity import MaskModel
 from unmask.propensity.score_slope import ScoreSlope
 
@@ -72,6 +72,19 @@ def test_equal_probabilities_stand_by_row_and_label() -> None:
     assert (found.rows.tolist(), found.labels.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
 
 
+def test_of_equal_findings_the_likelier_pair_stands_first() -> None:
+    """p = 1 makes every P(missing) 0, and rounding makes those of tiny 1 − r equal."""
+    rising = np.array([[0.2, 0.3], [0.9, 0.1]])
+    found = find(rising, np.zeros((2, 2)), [1.0, 1.0])
+    assert (found.rows.tolist(), found.labels.tolist()) == ([1, 0, 0, 1], [0, 1, 0, 1])
+    near = 1 - 2.0 ** -np.arange(40.0, 53.0)[:, None]
+    found = find(near, np.zeros((13, 1)), [1e-9])
+    assert found.rows.tolist() == list(range(12, -1, -1))
+    wrong = suspicious(1 - near, np.ones((13, 1)), [1e-5])
+    assert (wrong.probability == 1).all()
+    assert wrong.rows.tolist() == list(range(12, -1, -1))
+
+
 def test_probabilities_of_being_observed() -> None:
     q = CHANCES * P
     exact = find(CHANCES, LABELS, P)
@@ -80,7 +93,10 @@ def test_probabilities_of_being_observed() -> None:
     )
     too_large = find(CHANCES, LABELS, P, observed=True)
     assert too_large.clipped == (CHANCES > P).sum() > 0
-    assert too_large.probability[0] == 1.0
+    certain = too_large.probability == 1.0
+    assert certain.sum() > 3
+    ratio = (CHANCES / P)[too_large.rows, too_large.labels]
+    assert (np.diff(ratio[certain]) <= 0).all()  # the more p is exceeded, the earlier
 
 
 def test_ids_names_and_judged_pairs_of_a_data_set() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
 
 from unmask import TopK
 from unmask._kernels import other_labels as kernels
@@ -79,6 +80,62 @@ def test_the_kernel_finds_the_optimum_of_every_stage() -> None:
         own = slice(*pairs.start[label : label + 2])
         for stage, exact in zip(out, exact_stages(label, others.fold, penalties), strict=True):
             np.testing.assert_allclose(stage[own], exact[pairs.rows[own]], atol=2e-4)
+
+
+@pytest.mark.parametrize("pull", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("observed", [0, 3, 40, 60])
+def test_the_balanced_intercept_is_the_one_root(observed: int, pull: float) -> None:
+    rng = np.random.default_rng(observed)
+    z, p = rng.normal(8, 6, 60), rng.uniform(0.1, 1, 60)
+
+    def excess(o: float) -> float:
+        return float((p * expit(z + o)).sum() + pull * o - observed)
+
+    exact = brentq(excess, -1e4, 1e4, xtol=1e-12)
+    np.testing.assert_allclose(kernels.balanced(z, p, observed, pull), exact, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("shared", [13.0, -13.0])
+def test_a_label_far_from_what_all_share_finds_its_own_optimum(shared: float) -> None:
+    """Where every z is 13 no slope leads away; the kernel's optimum is the best of many starts."""
+    rng = np.random.default_rng(2)
+    n, p = 1500, 0.77
+    scores = rng.normal(0, 2, n).astype(np.float32)
+    y = rng.random(n) < p * expit(1.5 * scores - 0.5)
+    observed = sp.csr_array(y[:, None].astype(float))
+    pairs = other_labels._by_label(scores[:, None], observed, np.array([p]))
+    others = other_labels._others(observed, np.array([p]), seed=0)
+    common, ridge = np.array([1.0, shared, 0.0, 0.0]), np.array(other_labels.RIDGE)
+    out = np.empty((2, n), np.float32)
+    kernels.held_out(0, 1, pairs, others, 3, common, ridge, np.zeros(0), 1e-12, out)
+    f = np.column_stack([scores, np.ones(n), np.ones(n), np.zeros(n)]).astype(float)
+    for fold in range(3):
+        fit, own = others.fold != fold, others.fold == fold
+
+        def cost(c: np.ndarray, fit: np.ndarray = fit) -> float:
+            z = np.minimum(f[fit] @ c, kernels.HIGHEST)
+            return surprise(z, p, y[fit]) + 0.5 * float((ridge * (c - common) ** 2).sum())
+
+        starts = [common + np.array([0, move, 0, 0]) for move in (0.0, -shared, -2 * shared)]
+        best = min((minimize(cost, start, method="BFGS") for start in starts), key=lambda m: m.fun)
+        np.testing.assert_allclose(out[1][own], f[own] @ best.x, atol=1e-2)
+    assert np.abs(np.median(out[1])) < 3
+
+
+def test_a_frequent_label_among_rare_ones_is_not_certain_everywhere() -> None:
+    """Its scores are as low as theirs: one intercept for all labels would make it sure."""
+    rng = np.random.default_rng(4)
+    n, rare = 1200, 20
+    odds = rng.normal(0, 2, (n, rare + 1)) + np.r_[0.0, np.full(rare, -6.0)]
+    true = rng.random(odds.shape) < expit(odds)
+    p = np.r_[0.77, np.full(rare, 0.5)]
+    observed = (true & (rng.random(odds.shape) < p)).astype(int)
+    scores = 0.2 * (odds - odds.mean(axis=0)) - np.r_[0.1, np.full(rare, 0.9)]
+    q = join(scores, observed, p).probabilities.toarray()
+    np.testing.assert_allclose((p * q).sum(axis=0)[0], observed[:, 0].sum(), rtol=0.1)
+    hidden = observed[:, 0] == 0
+    assert roc_auc_score(true[hidden, 0], q[hidden, 0]) > 0.8
+    assert np.quantile(q[:, 0], 0.25) < 0.5
 
 
 def test_what_all_labels_share_has_no_slope_left() -> None:

@@ -11,6 +11,16 @@ labels share, the second ½ λ ‖g‖². Every pair is predicted by the model o
 folds. Stages are numbered 0 (c₀ alone), 1 (own c) and 2, 3 … (penalties λ, which fall, each
 solution being the start of the next). Steps are those of Fisher scoring, by conjugate gradients in
 the second stage, halved until the objective falls.
+
+The likelihood is not convex: where z is large everywhere, an unobserved label costs −ln(1 − p) and
+hardly any slope leads away. What all labels share can put a frequent label there, so the search for
+its own c starts at c₀ or at c₀ with the intercept moved by o, whichever is better, o the root of
+
+    Σ_i p_i σ(c₀ · f_i + o) + κ o = number observed        (κ: the ridge of the intercept),
+
+whose left side rises strictly: there is one root, and it expects as many observed labels as there
+are, up to κ o. Every later step lowers the objective, so no label ends where all z are large unless
+that is likelier than this.
 """
 
 from __future__ import annotations
@@ -26,6 +36,7 @@ SHARED = 4
 """Coefficients of the first stage."""
 STEPS, CONJUGATE = 15, 12
 SHORTEST = 1e-3
+ROOT_STEPS, ROOT_PRECISION = 100, 1e-9
 HIGHEST = 35.0
 """Beyond, σ(z) is 1 and its logarithm 0 anyway."""
 
@@ -135,6 +146,7 @@ def _predict_fold(
     z = values @ common
     _copy(out[0], z, order, fitted)
     own = common.copy()
+    _balance(own, z, p, observed, fitted, ridge[1])
     _fit_own(own, z, values, p, observed, fitted, common, ridge, precision)
     _copy(out[1], z, order, fitted)
     if penalties.size == 0:
@@ -215,6 +227,38 @@ def _surprise(z: Floats, p: Floats, observed: Bools, count: int) -> float:
         else:
             total -= np.log1p(-p[i] / (1.0 + np.exp(-bounded)))
     return total
+
+
+@njit(cache=True, nogil=True)
+def _balance(own: Floats, z: Floats, p: Floats, observed: Bools, fitted: int, pull: float) -> None:
+    """Move the intercept to where as many labels are expected as were observed, if better."""
+    o = balanced(z[:fitted], p[:fitted], np.sum(observed[:fitted]), pull)
+    moved = _surprise(z + o, p, observed, fitted) + 0.5 * pull * o**2
+    if moved < _surprise(z, p, observed, fitted):
+        own[1] += o
+        z += o
+
+
+@njit(cache=True, nogil=True)
+def balanced(z: Floats, p: Floats, observed: float, pull: float) -> float:
+    """The root of Σ p σ(z + o) + pull · o = observed: Newton, kept within where it must lie."""
+    low, high = (observed - p.sum()) / pull, observed / pull
+    o = min(max(0.0, low), high)
+    for _ in range(ROOT_STEPS):
+        excess, slope = pull * o - observed, pull
+        for i in range(z.size):
+            chance = 1.0 / (1.0 + np.exp(-(z[i] + o)))
+            excess += p[i] * chance
+            slope += p[i] * chance * (1.0 - chance)
+        if excess > 0.0:
+            high = o
+        else:
+            low = o
+        step = excess / slope
+        if abs(step) < ROOT_PRECISION:
+            return o
+        o = o - step if low < o - step < high else 0.5 * (low + high)
+    return o
 
 
 @njit(cache=True, nogil=True)

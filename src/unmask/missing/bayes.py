@@ -5,6 +5,10 @@ With r = P(Y* = 1 | x), p = P(Y = 1 | Y* = 1) and ε = P(Y = 1 | Y* = 0), Bayes'
     P(missing) = r (1 − p) / (1 − p r − ε (1 − r)),       of a pair that is not observed
     P(wrong)   = (1 − r) ε / ((1 − r) ε + r p),           of a pair that is observed
 
+The odds of the first are r (1 − p) : (1 − r)(1 − ε). They are computed as such: without a
+difference that loses digits, and by operations each of which rises or falls with r, so that of two
+pairs of a label the one with the larger r never has the smaller P(missing), near to 1 as both be.
+
 Where the labels of a row are kept or lost together (row effort e, rows that nobody annotated), what
 a row shows says how much effort went into it. With true labels independent given x,
 
@@ -69,8 +73,10 @@ def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLi
 
 def unobserved(r: Floats, p: Floats, false_rate: Floats | float = 0.0) -> Floats:
     """The same of checked numbers."""
-    kept = 1.0 - p * r - false_rate * (1.0 - r)
-    return np.asarray(r * (1.0 - p) / np.maximum(kept, 1e-300))
+    hidden, absent = np.broadcast_arrays(r * (1.0 - p), (1.0 - r) * (1.0 - false_rate))
+    with np.errstate(over="ignore"):
+        odds = np.divide(absent, hidden, out=np.full(hidden.shape, np.inf), where=hidden > 0)
+    return np.asarray(1.0 / (1.0 + odds))
 
 
 def wrong(r: Floats, p: Floats, false_rate: Floats) -> Floats:

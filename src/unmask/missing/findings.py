@@ -61,7 +61,7 @@ class Findings:
     rows, labels : (m,) integers
         The pairs.
     probability : (m,) floats
-        P(missing) or P(wrong), falling.
+        P(missing) or P(wrong), falling; equal ones by r, the likelier first, or for P(wrong) last.
     shape : (int, int)
         Rows n and labels L of the data.
     by_row, by_label : (n,) and (L,) floats
@@ -228,7 +228,8 @@ def find(
         How likely a true label is observed. Row effort, unannotated rows, wrong labels and a slope
         on the score are obeyed.
     observed : bool, default False
-        Whether `probabilities` are of being *observed*; then r = q/p, at most 1.
+        Whether `probabilities` are of being *observed*; then r = q/p, at most 1. Pairs that reach 1
+        stand in the order of q/p.
     top : int, default 1000
         How many pairs to list.
     scores : TopK or (n, L) dense or sparse, optional
@@ -313,11 +314,12 @@ def suspicious(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of a block of rows: row, label, probability, and whether they are observed."""
+    """Pairs of a block of rows: row, label, probability, what orders equal ones, is it observed."""
 
     rows: Ints
     labels: Ints
     chance: Floats
+    evidence: Floats
     observed: Bools
 
 
@@ -346,14 +348,15 @@ def _gather(
         )
     own_scores = None if slope is None or scores is None else _checked(scores, matrix, "scores")
     by_row, by_label = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
-    best = _Pairs(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float64, bool)))
+    best = _Pairs(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float64, np.float64, bool)))
     variance, considered, clipped = 0.0, 0, 0
     for start, stop in _blocks(chances, matrix.shape):
         pairs = _pairs(chances, matrix, start, stop)
         r, chance = pairs.chance, p[pairs.labels]
         if observed:
             clipped += int((r > chance).sum())
-            r = np.minimum(r / chance, 1.0)
+            r = r / chance
+        evidence, r = r if kind == "missing" else -r, np.minimum(r, 1.0)
         if slope is not None and own_scores is not None:
             scored = _score_of(own_scores, pairs, matrix, start, stop)
             chance = slope.at(mask.value, pairs.labels, scored)
@@ -364,12 +367,14 @@ def _gather(
             wanted = ~pairs.observed
         if judged is not None:
             wanted &= ~_inside(judged, pairs.rows, pairs.labels)
-        value, rows, columns = value[wanted], pairs.rows[wanted], pairs.labels[wanted]
+        value, evidence = value[wanted], evidence[wanted]
+        rows, columns = pairs.rows[wanted], pairs.labels[wanted]
         by_row += np.bincount(rows, value, by_row.size)
         by_label += np.bincount(columns, value, by_label.size)
         variance += float((value * (1.0 - value)).sum())
         considered += value.size
-        best = _best(best, _Pairs(rows, columns, value, np.zeros(value.size, bool)), count)
+        found = _Pairs(rows, columns, value, evidence, np.zeros(value.size, bool))
+        best = _best(best, found, count)
     own = mask.value[matrix.indices]
     return Findings(
         kind, best.rows, best.labels, best.chance, matrix.shape, by_row, by_label, variance,
@@ -461,10 +466,12 @@ def _pairs(
     is_observed = shown[place] == keys if shown.size else np.zeros(keys.size, bool)
     absent = np.setdiff1d(shown, keys[is_observed], assume_unique=True)
     lowest = float(values.min(initial=1.0)) if values.size else 0.0
+    chance = np.r_[values, np.full(absent.size, lowest)]
     return _Pairs(
         np.r_[rows, absent // width + start],
         np.r_[columns, absent % width],
-        np.r_[values, np.full(absent.size, lowest)],
+        chance,
+        chance,
         np.r_[is_observed, np.ones(absent.size, bool)],
     )
 
@@ -509,15 +516,17 @@ def _inside(matrix: sp.csr_array, rows: Ints, columns: Ints) -> Bools:
 
 
 def _best(first: _Pairs, second: _Pairs, count: int) -> _Pairs:
-    """The likeliest `count` of both; equal ones by row, then by label."""
-    chance = np.r_[first.chance, second.chance]
+    """The likeliest `count` of both; equal ones by evidence, then by row and label."""
+    chance, evidence = (np.r_[a, b] for a, b in zip(first[2:4], second[2:4], strict=True))
     kept: Ints = np.arange(chance.size)
     if chance.size > count:
         least = np.partition(chance, chance.size - count)[chance.size - count]
         kept = np.flatnonzero(chance >= least)
     rows, labels = np.r_[first.rows, second.rows], np.r_[first.labels, second.labels]
-    kept = kept[np.lexsort((labels[kept], rows[kept], -chance[kept]))[:count]]
-    return _Pairs(rows[kept], labels[kept], chance[kept], np.zeros(kept.size, bool))
+    order = np.lexsort((labels[kept], rows[kept], -evidence[kept], -chance[kept]))
+    kept = kept[order[:count]]
+    empty = np.zeros(kept.size, bool)
+    return _Pairs(rows[kept], labels[kept], chance[kept], evidence[kept], empty)
 
 
 def _interval(value: float, variance: float) -> tuple[float, float]:

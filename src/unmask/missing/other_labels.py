@@ -11,6 +11,10 @@ How much of it the data support is decided by the held-out likelihood, over a pa
 score alone, calibrated for all labels together; calibrated label by label; and the other labels
 with falling penalties. On small data that ends at the score alone.
 
+That likelihood is bounded where a label is certain in every row, and flat there: a fit that comes
+near stays, says that all unobserved pairs of the label are missing, and a second round learns it.
+`_kernels.other_labels` says how every label's own calibration keeps out of it.
+
 Models of few observed labels are too sure where they are sure. The held-out z of all pairs is
 therefore calibrated once more, by the same likelihood: a + b z + c max(z, 0).
 """
