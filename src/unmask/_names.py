@@ -282,6 +282,17 @@ def refuse_repeated(strings: Strings, what: str) -> None:
         )
 
 
+def row_ids(ids: Sequence[str] | None, n: int, what: str) -> Strings | None:
+    """The ids of n rows of `what`, if there are any: one per row, all different."""
+    if ids is None:
+        return None
+    strings = Strings.of(ids, "ids")
+    if len(strings) != n:
+        raise ValueError(f"{len(strings)} ids for {n} rows of {what}; give one per row.")
+    refuse_repeated(strings, "ids")
+    return strings
+
+
 def matched_rows(ids: Strings, others: Strings, what: str, other: str) -> Ints:
     """For each of `ids` its place in `others`; the two must name the same rows.
 

@@ -61,11 +61,7 @@ def by_group(evaluate: Callable[[Part], Table], whole: Part, groups: Sequence[ob
     """
     top, labels, propensity = whole
     observed = _validation.labels(labels)
-    names = np.array([str(name) for name in groups])
-    if names.shape != (observed.shape[0],):
-        raise ValueError(
-            f"give a group for each of {observed.shape[0]} rows; got {names.size} groups."
-        )
+    names = _names(groups, observed.shape[0], "rows")
     return _by_parts(
         names, lambda inside: _counted(evaluate, _rows(top, observed, propensity, inside))
     )
@@ -90,17 +86,20 @@ def by_label_group(
     """
     top, labels, propensity = whole
     observed = _validation.labels(labels)
-    names = np.array([str(name) for name in groups])
-    if names.shape != (observed.shape[1],):
-        raise ValueError(
-            f"give a group for each of {observed.shape[1]} labels; got {names.size} groups."
-        )
+    names = _names(groups, observed.shape[1], "labels")
     return _by_parts(
         names,
         lambda inside: _counted(
             evaluate, _columns(top, observed, propensity, inside), labels_in_group=int(inside.sum())
         ),
     )
+
+
+def _names(groups: Sequence[object], count: int, of: str) -> Array:
+    names = np.array([str(name) for name in groups])
+    if names.shape != (count,):
+        raise ValueError(f"give a group for each of {count} {of}; got {names.size} groups.")
+    return names
 
 
 def _by_parts(names: Array, evaluate: Callable[[Bools], Table]) -> Tables:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask._names import Strings, matched_rows, refuse_repeated, some, unique_index
+from unmask._names import Strings, matched_rows, row_ids, some, unique_index
 from unmask._text import html_table
 from unmask._typing import Array, Bools, Floats, Integers, Ints, MatrixLike, ScoresLike
 from unmask.predictions.top import TopK
@@ -87,7 +87,7 @@ class LabelSets:
             array.flags.writeable = False
         object.__setattr__(self, "indicator", matrix)
         object.__setattr__(self, "names", label_names)
-        object.__setattr__(self, "ids", _row_ids(ids, matrix.shape[0]))
+        object.__setattr__(self, "ids", row_ids(ids, matrix.shape[0], "predicted sets"))
 
     @property
     def sizes(self) -> Ints:
@@ -319,13 +319,3 @@ def _compared(scores: Array, cut: Floats) -> Bools:
 def _refuse_nan(scores: Array) -> None:
     if np.isnan(scores).any():
         raise ValueError("scores must be numbers; got NaN. Use −inf for a label never to predict.")
-
-
-def _row_ids(ids: Sequence[str] | None, n: int) -> Strings | None:
-    if ids is None:
-        return None
-    strings = Strings.of(ids, "ids")
-    if len(strings) != n:
-        raise ValueError(f"{len(strings)} ids for {n} rows of predicted sets; give one per row.")
-    refuse_repeated(strings, "ids")
-    return strings

@@ -21,7 +21,7 @@ from unmask._names import (
     Index,
     Strings,
     matched_rows,
-    refuse_repeated,
+    row_ids,
     some,
     sorted_names,
     unique_index,
@@ -75,7 +75,7 @@ class TopK:
         labels, scores = _validated_pair(self.labels, self.scores, copy=True)
         _refuse_faults(labels, scores)
         _freeze(self, labels, scores)
-        object.__setattr__(self, "ids", _row_ids(self.ids, len(labels)))
+        object.__setattr__(self, "ids", row_ids(self.ids, len(labels), "predictions"))
         object.__setattr__(self, "names", _label_names(self.names, labels))
 
     def __reduce__(self) -> tuple[type[TopK], tuple[object, ...]]:
@@ -418,16 +418,6 @@ def from_triples(triples: Triples, n: int, k: int | None) -> TopK:
     scored = np.full((n, places), -np.inf, dtype=np.float32)
     predicted[into], scored[into] = labels[order][kept], scores[order][kept]
     return TopK(predicted, scored, None, names)
-
-
-def _row_ids(ids: Sequence[str] | None, n: int) -> Strings | None:
-    if ids is None:
-        return None
-    strings = Strings.of(ids, "ids")
-    if len(strings) != n:
-        raise ValueError(f"{len(strings)} ids for {n} rows of predictions; give one per row.")
-    refuse_repeated(strings, "ids")
-    return strings
 
 
 def _label_names(names: Sequence[str] | None, labels: Indices) -> tuple[str, ...] | None:

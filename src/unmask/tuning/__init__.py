@@ -7,8 +7,7 @@ Read on in `candidates` (what is tried), `judging` (by what, and when propensiti
 `search` (in which order, on how many rows), `result` (what is returned), `trees` (label trees).
 """
 
-from unmask.tuning.candidates import Family
-from unmask.tuning.defaults import recommended
+from unmask.tuning.candidates import Family, recommended
 from unmask.tuning.judging import Trust
 from unmask.tuning.result import Because, Tuned
 from unmask.tuning.search import Tried

@@ -2,7 +2,8 @@
 
 A `Family` is everything but C: loss, correction, how much of the correction (τ, which tempers the
 propensities: 1 + τ(1/p − 1) for 1/p), and by what labels are ranked. Families are listed from the
-plainest to the one that leans most on the propensities.
+plainest to the one that leans most on the propensities. `recommended` is the correction of a
+training for which none is named and nothing is tried.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from unmask import losses
+from unmask import _validation, losses
 from unmask._typing import Floats, Record
 from unmask.linear import Recipe
+from unmask.linear.problem import LOSSES
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
 
@@ -140,6 +142,41 @@ def families(
             if family.loss in PROBABILISTIC and family.correction in ("vanilla", "empirical_bayes")
         ]
     return tuple(sorted(tried, key=plainness))
+
+
+def recommended(recipe: Recipe) -> str:
+    """The correction to use with propensities that are to be trusted.
+
+    Where a row's loss is divided among its labels, empirical Bayes: its weights are positive, those
+    of the unbiased correction large and of either sign. Otherwise unbiased where that keeps the
+    loss convex, and the bound for the squared hinge, where it does not.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Whose loss and `normalized` count.
+
+    Returns
+    -------
+    str
+        A name in `weights.CORRECTIONS`.
+
+    Raises
+    ------
+    ValueError
+        If the loss is not one of the reduction.
+
+    Examples
+    --------
+    >>> recommended(Recipe("logistic")), recommended(Recipe("squared_hinge"))
+    ('unbiased', 'bound')
+    >>> recommended(Recipe("softmax", "pal", normalized=True))
+    'empirical_bayes'
+    """
+    _validation.one_of(recipe.loss, LOSSES[recipe.reduction], "loss")
+    if recipe.normalized:
+        return "empirical_bayes"
+    return "bound" if recipe.loss == "squared_hinge" else "unbiased"
 
 
 def plainness(family: Family) -> tuple[bool, bool, float]:
