@@ -87,7 +87,7 @@ def test_the_command_measures_what_the_library_measures(unit: str) -> None:
     assert last["value"] == pytest.approx(table["P@5", "measured"].value, rel=1e-12)
     page = Path("r.html").read_text()
     assert "Precision, expected and reached" in page
-    assert "measured by an audit" in page
+    assert "As recorded → measured: " in page
     Path("stored.json").write_text(shown.stdout)
     assert run("report", "stored.json", "-o", "again.html").returncode == 0
 
@@ -166,7 +166,7 @@ def test_several_systems_are_measured_on_the_same_judgements() -> None:
     for metric in folder.plan.metrics:
         assert rows[metric]["value"] == pytest.approx(made[metric, "measured"].value)
     words = " ".join(ok("estimate", "audit").stdout.split())
-    assert "ours.txt is better than theirs.txt in P@5 by measured" in words
+    assert "ours.txt is better than theirs.txt in P@5: " in words
     assert "whatever hid the labels" in words
 
 
