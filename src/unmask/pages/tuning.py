@@ -39,7 +39,9 @@ def sections(record: Record) -> list[report.Section]:
     """
     title = f"{record['judged_by']} by C; the higher C, the less regularisation"
     drawn = replace(chart(record), title=title)
-    table = replace(summary_table(record), title="The best of every training")
+    table = summary_table(record)
+    heads = [replace(column, name=column.name or "chosen") for column in table.heads]
+    table = replace(table, columns=heads, title="The best of every training")
     return [report.Section("What was tried", [drawn, table])]
 
 
