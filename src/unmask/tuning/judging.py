@@ -139,7 +139,7 @@ class Judge:
             estimate = table[self.metric, "measured"]
             return Judged(self._signed(estimate.value), error=estimate.standard_error)
         if (hits := self.hits(labels)) is not None:
-            return _with_jackknife(self.value(top, labels), hits.of(top, labels))
+            return with_jackknife(self.value(top, labels), hits.of(top, labels))
         group = np.arange(len(top.labels)) % GROUPS
         without = tuple(
             self.value(TopK(top.labels[kept], top.scores[kept]), rows_of(labels, kept))
@@ -199,7 +199,7 @@ def hits_of(labels: sp.csr_array, p: Floats, metric: str, k: int) -> Hits:
     return Hits(1 / p, of_places @ posterior.T)
 
 
-def _with_jackknife(value: float, of_rows: Floats) -> Judged:
+def with_jackknife(value: float, of_rows: Floats) -> Judged:
     """A value, and what it would be without each group, by what rows add to a mean."""
     group = np.arange(len(of_rows)) % GROUPS
     sums, sizes = (np.bincount(group, w, minlength=GROUPS) for w in (of_rows, None))

@@ -6,10 +6,10 @@ from `ENOUGH` of them on) and judged on the other, which they have not seen. Wit
 
     round   trainings                                                       C
     1       all, but of a correction only at its full strength τ            the middle of the path
-    2       the best `CLIMBED`                                              upwards or downwards
+    2       the best `CLIMBED` that are not clearly behind the best one     upwards or downwards
                                                                             until the value falls
-    3       the best plain one; weaker τ of a training of round 2           that of the best
-    4       the best `CLIMBED` and the best plain one, judged once more     their best
+    3       the best plain one; weaker τ, if the best one is so corrected   that of the best
+    4       the best `LAST` and the best plain one, judged once more        their best
 
 Rounds 1 to 3 compare by a sum over hits (`judging.Hits`); the last ones are judged by the estimate
 itself, with an audit from models of both halves. Most of what this costs is the six to twelve
@@ -50,7 +50,7 @@ from unmask.linear.model import best_labels
 from unmask.parallel import Runner
 from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
-from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of
+from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_jackknife
 
 TOLERANCE = 1e-2
 LEAST = 1000
@@ -58,8 +58,10 @@ ENOUGH = 4000
 """Rows to train on from which on a quarter of all is enough."""
 FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
-CLIMBED = 2
-"""How many trainings are followed along C, and judged by the full estimate."""
+CLIMBED, LAST = 3, 2
+"""How many trainings are followed along C at most, and how many of them are judged fully."""
+CLEARLY = 2.0
+"""Standard errors behind the best with which a training is given up."""
 
 
 class Task(NamedTuple):
@@ -178,7 +180,8 @@ class Rows:
         labels, hits = self._compared
         if hits is None:
             return Judged(self.judge.value(top, labels))
-        return Judged(float(hits.of(top, matrix_of(labels)).mean()))
+        of_rows = hits.of(top, matrix_of(labels))
+        return with_jackknife(float(of_rows.mean()), of_rows)
 
 
 def sample_labels(labels: sp.csr_array, seed: int) -> Ints:

@@ -52,7 +52,9 @@ from unmask.tuning.judging import (
 )
 from unmask.tuning.result import Because, Tuned
 from unmask.tuning.search import (
+    CLEARLY,
     CLIMBED,
+    LAST,
     Models,
     Records,
     Rows,
@@ -391,7 +393,7 @@ class _Search:
     def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> list[Tried]:
         """All rounds; some plain models are there already."""
         full = self._full_strength()
-        total, done = len(full) + 2 * CLIMBED + 2, 0
+        total, done = len(full) + CLIMBED + LAST + 2, 0
 
         def note() -> None:
             nonlocal done
@@ -402,7 +404,7 @@ class _Search:
         self.note = note
         self._take(plain)
         self._at([(family, _middle(self._path(family))) for family in full])
-        self.climbed(self._best(CLIMBED))
+        self.climbed(self._not_behind(CLIMBED))
         self._at(self._beside_best())
         self._last()
         if progress is not None:
@@ -453,18 +455,34 @@ class _Search:
                 best[family] = max(best.get(family, -np.inf), worth(each))
         return sorted(best, key=lambda family: -best[family])[:count]
 
+    def _not_behind(self, count: int) -> list[Family]:
+        """The best trainings, without those that are clearly worse than the first."""
+        kept = self._best(count)
+        best = self._top(kept[0])
+
+        def behind(each: Tried) -> bool:
+            if not (each.judged.without and best.judged.without):
+                return False
+            error = difference_error(best.judged, each.judged)
+            return worth(best) - worth(each) > CLEARLY * error
+
+        return [kept[0], *(family for family in kept[1:] if not behind(self._top(family)))]
+
+    def _top(self, trained: Family) -> Tried:
+        """Where candidates were compared, the best of a training."""
+        return max((t for t in self.tried if t.family.trained == trained and not t.rung), key=worth)
+
     def _best_cost(self, trained: Family) -> float:
-        return max(self._known(trained), key=lambda known: known[1])[0]
+        return self._top(trained).cost
 
     def _beside_best(self) -> list[tuple[Family, float]]:
         """The best plain training, and weaker corrections, where the best ones have their C."""
         (leader,) = self._best(1)
         place = self._path(leader).index(self._best_cost(leader))
         asked = [(family, self._path(family)[place]) for family in self._best(1, plain=True)]
-        for strong in self._best(CLIMBED):
-            weaker = (f for f in self.rankings if f.tau < strong.tau)
-            asked += [(f, self._best_cost(strong)) for f in weaker
-                      if replace(f, tau=strong.tau) == strong]  # fmt: skip
+        weaker = (f for f in self.rankings if f.tau < leader.tau)
+        asked += [(f, self._best_cost(leader)) for f in weaker
+                  if replace(f, tau=leader.tau) == leader]  # fmt: skip
         return asked
 
     def _at(self, asked: Sequence[tuple[Family, float]]) -> None:
@@ -474,10 +492,9 @@ class _Search:
 
     def _last(self) -> None:
         """The best trainings and the best plain one by the full estimate, each at its best C."""
-        chosen = [*self._best(CLIMBED), *self._best(1, plain=True)]
-        compared = [each for each in self.tried if not each.rung]
-        last = [max((t for t in compared if t.family.trained == f), key=worth) for f in chosen]
-        last += [max((t for t in compared if not t.family.corrected), key=worth)]
+        last = [self._top(family) for family in self._best(LAST)]
+        plain = (t for t in self.tried if not (t.rung or t.family.corrected))
+        last.append(max(plain, key=worth))
         self._walk([
             Task(1, family.trained, (family.rank_by,), (cost,))
             for family, cost in dict.fromkeys((t.family, t.cost) for t in last)
