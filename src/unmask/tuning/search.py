@@ -6,16 +6,17 @@ from `ENOUGH` of them on) and judged on the other, which they have not seen. Wit
 
     round   trainings                                                       C
     1       all, but of a correction only at its full strength τ            the middle of the path
-    2       the best `CLIMBED` that are not clearly behind the best one     upwards or downwards
-                                                                            until the value falls
+    2       the best `CLIMBED`, one plain one among them at most, without   upwards or downwards
+            those that are clearly behind the best                          until the value falls
     3       the best plain one; weaker τ, if the best one is so corrected   that of the best
-    4       the best `LAST` and the best plain one, judged once more        their best
 
-Rounds 1 to 3 compare by a sum over hits (`judging.Hits`); the last ones are judged by the estimate
-itself, with an audit from models of both halves. Most of what this costs is the six to twelve
-trainings of half of the rows: so many are needed to compare five trainings and to see where C has
-its best. A quarter of the rows is not enough at this size: C is then often a step off, which costs
-three times as much recall as all else that is not known (`unmask reproduce tuning`).
+Trainings are compared by a sum over hits (`judging.Hits`); only the chosen one and the best are
+judged by the estimate itself. Where there is no such sum, the best `LAST` and the best plain one
+are, and with an audit these are trained on either half and measured.
+
+What this costs is eight to twelve trainings of half of the rows: so many are needed to compare five
+trainings and to see where C has its best. A quarter of the rows is not enough where they are few:
+the best C is then often missed by a step.
 
 A candidate's C is that of all n rows. The best C falls with their number, about as 1/√n (the usual
 rate of a penalty per row; measured: by 0.20 to 0.39 of our steps per doubling of the rows of

@@ -190,11 +190,8 @@ def tune(
         standing = Trust(1.0) if p is None else _standing(rows, plain)
         rows, tried_by = _trusting(rows, tried_by, standing)
         search = _Search(runner, rows, tried_by, costs, Records(store, rows), standing.tau)
-        tried = search.run(plain, progress)
-        finalists = [each for each in tried if each.rung]
-        if costs is None and audit is None:
-            finalists = [_raised(each, tried) for each in finalists]
-        because, chosen, best, error = choose(finalists)
+        search.run(plain, progress)
+        because, chosen, best, error = search.chosen(raised=costs is None and audit is None)
         tried = search.climbed([chosen.family.trained])
     if store is not None:
         _io.pack_records(store)
@@ -390,8 +387,8 @@ class _Search:
             self.rankings[family.trained] = (*known, family.rank_by)
         self.note: Callable[[], None] = lambda: None
 
-    def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> list[Tried]:
-        """All rounds; some plain models are there already."""
+    def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
+        """All rounds but the last; some plain models are there already."""
         full = self._full_strength()
         total, done = len(full) + CLIMBED + LAST + 2, 0
 
@@ -404,12 +401,28 @@ class _Search:
         self.note = note
         self._take(plain)
         self._at([(family, _middle(self._path(family))) for family in full])
-        self.climbed(self._not_behind(CLIMBED))
+        self.climbed(self._not_behind())
         self._at(self._beside_best())
-        self._last()
         if progress is not None:
             progress(total, total)
-        return self.tried
+
+    def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
+        """What `choose` takes of the best trainings and the best plain one.
+
+        By the sum over hits, where there is one, and only that one and the best are judged fully;
+        else by the full estimate.
+        """
+        plain = (t for t in self.tried if not (t.rung or t.family.corrected))
+        last = [*(self._top(family) for family in self._best(LAST)), max(plain, key=worth)]
+        last = list({each.family: each for each in last}.values())
+        if self.rows.judge.audit is not None or not all(each.judged.without for each in last):
+            last = self._fully(last)
+            return choose([_raised(each, self.tried) for each in last] if raised else last)
+        because, chosen, best, error = choose(
+            [_raised(each, self.tried) for each in last] if raised else last
+        )
+        fully = {each.family: each for each in self._fully([chosen, best])}
+        return because, fully[chosen.family], fully[best.family], error
 
     def climbed(self, trained: Sequence[Family]) -> list[Tried]:
         """All that was tried, with these followed along C until their value falls."""
@@ -455,10 +468,11 @@ class _Search:
                 best[family] = max(best.get(family, -np.inf), worth(each))
         return sorted(best, key=lambda family: -best[family])[:count]
 
-    def _not_behind(self, count: int) -> list[Family]:
-        """The best trainings, without those that are clearly worse than the first."""
-        kept = self._best(count)
-        best = self._top(kept[0])
+    def _not_behind(self) -> list[Family]:
+        """The best trainings, one plain one among them, without those clearly behind the first."""
+        tops = [self._top(family) for family in self._best(len(self.rankings))]
+        best = tops[0]
+        plain = [each for each in tops if not each.family.corrected]
 
         def behind(each: Tried) -> bool:
             if not (each.judged.without and best.judged.without):
@@ -466,7 +480,8 @@ class _Search:
             error = difference_error(best.judged, each.judged)
             return worth(best) - worth(each) > CLEARLY * error
 
-        return [kept[0], *(family for family in kept[1:] if not behind(self._top(family)))]
+        others = [each for each in tops[1:] if each not in plain[1:] and not behind(each)]
+        return [each.family.trained for each in [best, *others][:CLIMBED]]
 
     def _top(self, trained: Family) -> Tried:
         """Where candidates were compared, the best of a training."""
@@ -490,15 +505,14 @@ class _Search:
         new = [(f, cost) for f, cost in asked if cost not in dict(self._known(f))]
         self._walk([Task(0, f, self.rankings[f], (cost,)) for f, cost in new])
 
-    def _last(self) -> None:
-        """The best trainings and the best plain one by the full estimate, each at its best C."""
-        last = [self._top(family) for family in self._best(LAST)]
-        plain = (t for t in self.tried if not (t.rung or t.family.corrected))
-        last.append(max(plain, key=worth))
-        self._walk([
-            Task(1, family.trained, (family.rank_by,), (cost,))
-            for family, cost in dict.fromkeys((t.family, t.cost) for t in last)
-        ])  # fmt: skip
+    def _fully(self, last: Sequence[Tried]) -> list[Tried]:
+        """The same on the last rung."""
+        tasks = dict.fromkeys(
+            Task(1, each.family.trained, (each.family.rank_by,), (each.cost,)) for each in last
+        )
+        before = len(self.tried)
+        self._walk(list(tasks))
+        return self.tried[before:]
 
     def _walk(self, tasks: Sequence[Task]) -> None:
         self.tried += self.records.run(self.runner, self.rows, tasks, self.trusted, self.note)
