@@ -10,9 +10,10 @@ from `ENOUGH` of them on) and judged on the other, which they have not seen. Wit
             those that are clearly behind the best                          until the value falls
     3       the best plain one; weaker τ, if the best one is so corrected   that of the best
 
-Trainings are compared by a sum over hits (`judging.Hits`); only the chosen one and the best are
-judged by the estimate itself. Where there is no such sum, the best `LAST` and the best plain one
-are, and with an audit these are trained on either half and measured.
+Trainings are compared by a sum over hits (`judging.Hits`). Where a plain one is within `CLOSE`
+standard errors of the best, both are trained on either half and judged on all rows, by the estimate
+itself; else only the best is judged by that. Where there is no such sum, the best `LAST` and the
+best plain one are; an audit measures these, trained on either half.
 
 What this costs is eight to twelve trainings of half of the rows: so many are needed to compare five
 trainings and to see where C has its best. A quarter of the rows is not enough where they are few:
@@ -61,8 +62,10 @@ FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
 CLIMBED, LAST = 3, 2
 """How many trainings are followed along C at most, and how many of them are judged fully."""
-CLEARLY = 2.0
-"""Standard errors behind the best with which a training is given up."""
+CLEARLY, CLOSE = 2.0, 1.0
+"""Standard errors behind the best with which a training is given up, or cross-validated."""
+CROSSED = 2
+"""The rung of either half."""
 
 
 class Task(NamedTuple):
@@ -84,7 +87,7 @@ class Tried(NamedTuple):
     Attributes
     ----------
     rung : int
-        0 where candidates are compared, 1 for the last ones.
+        0 where candidates are compared, 1 where they are judged fully, 2 by cross-validation.
     family : Family
         Loss, correction, its strength and ranking.
     cost : float
@@ -150,11 +153,11 @@ class Rows:
     judge: Judge
     base: Recipe
     folds: tuple[tuple[Fold, ...], ...]
-    """Of one rung, or of both where the last one has its own."""
+    """Those to compare on; where that is one only, also those to cross-validate on."""
 
     def of_rung(self, rung: int) -> tuple[Fold, ...]:
-        """The folds of a rung."""
-        return self.folds[min(rung, len(self.folds) - 1)]
+        """The folds of a rung: the first two have the same."""
+        return self.folds[-1 if rung == CROSSED else 0]
 
     def size(self, rung: int) -> int:
         """How many rows a model is trained on."""
@@ -224,8 +227,9 @@ def arrange(
 
     first = (0,) if n >= 4 * LEAST else (0, 1)
     folds = [tuple(fold(half, max(ENOUGH, n // 4)) for half in first)]
-    if judge.audit is not None and len(first) == 1:
-        folds.append((fold(0, n), fold(1, n)))
+    if len(first) == 1:
+        size = n if judge.audit is not None else max(ENOUGH, n // 4)
+        folds.append((fold(0, size), fold(1, size)))
     loose = replace(base, tol=max(base.tol, TOLERANCE), prune_below=0.0)
     return Rows(features, labels, propensity, judge, loose, tuple(folds))
 
@@ -372,7 +376,7 @@ class Records:
 
     def _judge_again(self, rows: Rows, task: Task, trusted: float) -> None:
         """A task of the last rung from the predictions of the first, if those are there."""
-        if not task.rung or len(rows.folds) > 1:
+        if not task.rung or rows.of_rung(task.rung) is not rows.folds[0]:
             return
         if _io.key_text(self.key(task, trusted)) in self.kept:
             return

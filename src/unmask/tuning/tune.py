@@ -54,6 +54,8 @@ from unmask.tuning.result import Because, Tuned
 from unmask.tuning.search import (
     CLEARLY,
     CLIMBED,
+    CLOSE,
+    CROSSED,
     LAST,
     Models,
     Records,
@@ -222,8 +224,10 @@ def tune(
     )
 
 
-def choose(finalists: Sequence[Tried]) -> tuple[Because, Tried, Tried, float]:
-    """The best family, or one that needs no propensities within `MARGIN` standard errors of it.
+def choose(
+    finalists: Sequence[Tried], margin: float = MARGIN
+) -> tuple[Because, Tried, Tried, float]:
+    """The best family, or one that needs no propensities within `margin` standard errors of it.
 
     Returns why, the chosen one, the best one, and the standard error of their difference.
     """
@@ -235,7 +239,7 @@ def choose(finalists: Sequence[Tried]) -> tuple[Because, Tried, Tried, float]:
     if best.family.corrected and plain:
         second = max(plain, key=worth)
         error = difference_error(best.judged, second.judged)
-        if best.judged.value - second.judged.value <= MARGIN * error:
+        if best.judged.value - second.judged.value <= margin * error:
             return Because.PLAINER, second, best, error
     return Because.BEST if len(finalists) > 1 else Because.ALONE, best, best, 0.0
 
@@ -409,19 +413,22 @@ class _Search:
     def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
         """What `choose` takes of the best trainings and the best plain one.
 
-        By the sum over hits, where there is one, and only that one and the best are judged fully;
-        else by the full estimate.
+        By the sum over hits, where there is one, and if plain training is clearly worse.
         """
-        plain = (t for t in self.tried if not (t.rung or t.family.corrected))
-        last = [*(self._top(family) for family in self._best(LAST)), max(plain, key=worth)]
+        plain = max((t for t in self.tried if not (t.rung or t.family.corrected)), key=worth)
+        last = [*(self._top(family) for family in self._best(LAST)), plain]
         last = list({each.family: each for each in last}.values())
-        if self.rows.judge.audit is not None or not all(each.judged.without for each in last):
-            last = self._fully(last)
+        whole = self.rows.judge.audit is not None
+        if whole or not all(each.judged.without for each in last):
+            last = self._fully(last, CROSSED if whole else 1)
             return choose([_raised(each, self.tried) for each in last] if raised else last)
-        because, chosen, best, error = choose(
-            [_raised(each, self.tried) for each in last] if raised else last
-        )
-        fully = {each.family: each for each in self._fully([chosen, best])}
+        last = [_raised(each, self.tried) for each in last] if raised else last
+        because, chosen, best, error = choose(last, margin=CLOSE)
+        if because is Because.PLAINER and len(self.rows.folds) > 1:
+            both = self._fully([chosen, best], CROSSED)
+            return choose([_raised(each, self.tried) for each in both] if raised else both)
+        because, chosen, best, error = choose(last)
+        fully = {each.family: each for each in self._fully([chosen, best], 1)}
         return because, fully[chosen.family], fully[best.family], error
 
     def climbed(self, trained: Sequence[Family]) -> list[Tried]:
@@ -505,10 +512,10 @@ class _Search:
         new = [(f, cost) for f, cost in asked if cost not in dict(self._known(f))]
         self._walk([Task(0, f, self.rankings[f], (cost,)) for f, cost in new])
 
-    def _fully(self, last: Sequence[Tried]) -> list[Tried]:
-        """The same on the last rung."""
+    def _fully(self, last: Sequence[Tried], rung: int) -> list[Tried]:
+        """The same on a later rung."""
         tasks = dict.fromkeys(
-            Task(1, each.family.trained, (each.family.rank_by,), (each.cost,)) for each in last
+            Task(rung, each.family.trained, (each.family.rank_by,), (each.cost,)) for each in last
         )
         before = len(self.tried)
         self._walk(list(tasks))
