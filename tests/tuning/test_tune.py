@@ -558,9 +558,12 @@ def test_with_rows_enough_one_half_is_trained_on_and_the_other_judged_on() -> No
     judge = judge_of("R@3", p, None)
     arranged = search.arrange(rows.features, rows.labels, p, judge, Recipe(), 0)
     order = np.random.default_rng(0).permutation(4400)
-    ((fold,),) = arranged.folds
+    (fold,), crossed = arranged.folds
     assert np.array_equal(fold.own, np.sort(order[:2200]))
     assert np.array_equal(arranged.judged_on(0), np.sort(order[2200:]))
+    assert [len(each.own) for each in crossed] == [2200, 2200]
+    assert np.array_equal(arranged.judged_on(search.CROSSED), np.arange(4400))
+    assert np.array_equal(arranged.judged_on(1), arranged.judged_on(0))
     few = search.arrange(rows.features[:600], rows.labels[:600], p, judge, Recipe(), 0)
     assert np.array_equal(few.judged_on(0), np.arange(600))
 

@@ -184,14 +184,15 @@ def hits_of(labels: sp.csr_array, p: Floats, metric: str, k: int) -> Hits:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a fit that is almost the best will do
         fit = count_distribution(labels, p)
-    true = np.flatnonzero(fit.probability)
+    support = np.flatnonzero(fit.probability)
+    true = support.astype(np.float64)
     observed = np.arange(fit.rows.size)
     none = np.zeros(true.size)
     of_places = np.array([
         (about.hit_value(true, none, k) if about.at_place is None
          else about.at_place(r, true, none, k)) for r in range(k)
     ])  # fmt: skip
-    chances = binom.pmf(observed[:, None], true, fit.propensity) * fit.probability[true]
+    chances = binom.pmf(observed[:, None], true, fit.propensity) * fit.probability[support]
     if fit.without_empty:
         chances = chances / -np.expm1(xlog1py(true, -fit.propensity))
     total = chances.sum(axis=1, keepdims=True)

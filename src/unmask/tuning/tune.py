@@ -337,7 +337,7 @@ def _plain_models(
         for family in tried_by
         if not family.corrected
     ]
-    return {task: train(rows, 0, task.family, *task.costs) for task in tasks}
+    return {task: train(rows, 0, task.family, task.costs[0]) for task in tasks}
 
 
 def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
@@ -443,7 +443,7 @@ class _Search:
         """Plain models by the judge that is left, and by all rankings."""
         for task, models in plain.items():
             asked = task._replace(rankings=self.rankings[task.family])
-            for tried, top in judged(self.rows, asked, *task.costs, models):
+            for tried, top in judged(self.rows, asked, task.costs[0], models):
                 self.tried.append(tried)
                 self.records.tops[tried.family, tried.cost] = top
 
