@@ -15,7 +15,7 @@ standard errors of the best, both are trained on either half and judged on all r
 itself; else only the best is judged by that. Where there is no such sum, the best `LAST` and the
 best plain one are; an audit measures these, trained on either half.
 
-What this costs is eight to twelve trainings of half of the rows: so many are needed to compare five
+What this costs is seven to twelve trainings of half of the rows: so many are needed to compare five
 trainings and to see where C has its best. A quarter of the rows is not enough where they are few:
 the best C is then often missed by a step.
 
