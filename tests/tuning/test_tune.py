@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import unmask
-from unmask import TopK, audit, data, linear, metrics, propensity
+from unmask import TopK, audit, data, linear, metrics, propensity, weights
 from unmask.data import Dataset
 from unmask.linear import Recipe
 from unmask.propensity import MaskModel, temper
@@ -263,44 +263,35 @@ def rung(number: int, values: dict[float, float], family: Family | None = None) 
 
 def test_c_is_the_top_of_a_parabola_through_the_best_and_its_neighbours() -> None:
     """v = 0.5 − 0.02 (t − t₀)², t steps of the factor 4 from C = 1; others do not count."""
-    other = rung(1, {0.25: 0.1, 1.0: 0.9, 4.0: 0.1}, Family("squared_hinge"))
+    other = rung(0, {0.25: 0.1, 1.0: 0.9, 4.0: 0.1}, Family("squared_hinge"))
     for top in (-1.0, -0.75, 0.0, 0.25, 1.0):
-        last = rung(1, {4.0**t: 0.5 - 0.02 * (t - top) ** 2 for t in (-1, 0, 1)})
+        last = rung(0, {4.0**t: 0.5 - 0.02 * (t - top) ** 2 for t in (-1, 0, 1)})
         chosen = max(last, key=lambda each: each.judged.value)
         assert between(chosen, [*last, *other]) == float(f"{4**top:.2g}")
-    beyond = rung(1, {4.0**t: 0.5 - 0.02 * (t - 3) ** 2 for t in (-1, 0, 1)})
+    beyond = rung(0, {4.0**t: 0.5 - 0.02 * (t - 3) ** 2 for t in (-1, 0, 1)})
     assert between(beyond[2], beyond) == 4.0  # not beyond what was tried
-
-
-def test_both_rungs_say_where_the_top_is_by_their_rows() -> None:
-    """Tops at 0 and ¾ of equal curvature, trained on 100 and 200 rows: (0 + 2 · ¾)/3 = ½."""
-    first = [each._replace(rows=100) for each in
-             rung(0, {4.0**t: 0.3 - 0.02 * t**2 for t in (-1, 0, 1, 2)})]  # fmt: skip
-    last = [each._replace(rows=200) for each in
-            rung(1, {4.0**t: 0.5 - 0.02 * (t - 0.75) ** 2 for t in (-1, 0, 1)})]  # fmt: skip
-    assert between(last[2], [*first, *last]) == 2.0
-    assert between(last[2], [*first[1:], *last]) == float(f"{4**0.75:.2g}")  # not all are there
 
 
 def test_families_are_compared_where_their_c_will_lie() -> None:
     """Values ±½ step from the top show 0.005 less than the top has."""
     values = {4.0**t: 0.5 - 0.02 * (t - 0.5) ** 2 for t in (-1, 0, 1)}
-    tried = rung(1, values)
+    tried = rung(0, values)
     best = finalist(Family("logistic"), values[1.0], 0.01)
     raised = _raised(best, tried)
     assert raised.judged.value == pytest.approx(0.5)
     assert np.subtract(raised.judged.without, best.judged.without) == pytest.approx(0.005)
     assert _raised(best, tried[1:2]) is best
+    assert _raised(best, [*tried[1:2], *rung(1, values)]) is best  # the last rung has one C
 
 
 def test_c_is_one_of_those_tried_where_there_is_no_top() -> None:
-    bent = rung(1, {0.25: 0.5, 1.0: 0.4, 4.0: 0.6})
+    bent = rung(0, {0.25: 0.5, 1.0: 0.4, 4.0: 0.6})
     assert between(bent[2], bent) == 4.0
-    flat = rung(1, {0.25: 0.5, 1.0: 0.5, 4.0: 0.5})
+    flat = rung(0, {0.25: 0.5, 1.0: 0.5, 4.0: 0.5})
     assert between(flat[0], flat) == 0.25
-    unknown = rung(1, {0.25: math.nan, 1.0: 0.5, 4.0: 0.4})
+    unknown = rung(0, {0.25: math.nan, 1.0: 0.5, 4.0: 0.4})
     assert between(unknown[1], unknown) == 1.0
-    two = rung(1, {1.0: 0.60, 4.0: 0.61})
+    two = rung(0, {1.0: 0.60, 4.0: 0.61})
     assert between(two[1], two) == 4.0
 
 
@@ -315,6 +306,57 @@ def test_without_any_value_the_plainest_is_taken() -> None:
             finalist(Family("logistic"), math.nan, 0.0)]  # fmt: skip
     because, chosen, _, _ = choose(none)
     assert (because, chosen.family) == (Because.ALONE, Family("logistic"))
+
+
+# Hits
+
+
+@pytest.mark.parametrize("metric", ["P@3", "R@3", "nDCG@3", "F1@3", "R-precision@3"])
+def test_of_complete_labels_the_sum_over_hits_is_the_metric(metric: str) -> None:
+    _, true_labels, _, _ = planted()
+    top = TopK.from_scores(np.random.default_rng(0).random(true_labels.shape), 3)
+    hits = judge_of(metric, None, None).hits(true_labels)
+    assert hits is not None
+    value = metrics.evaluate(top, true_labels, metrics=[metric])[metric, "vanilla"].value
+    assert hits.of(top, true_labels).mean() == pytest.approx(value, abs=1e-12)
+
+
+def test_hits_are_worth_the_empirical_bayes_weights_to_recall() -> None:
+    _, _, observed, p = planted()
+    top = TopK.from_scores(np.random.default_rng(0).random(observed.shape), 3)
+    hits = judge_of("R@3", p, None).hits(observed)
+    assert hits is not None
+    pos = weights.empirical_bayes(observed, p).pos.toarray()
+    expected = np.take_along_axis(pos, top.labels, axis=1).sum(axis=1)
+    assert hits.of(top, observed) == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_without_labels_that_were_dropped_are_not_expected() -> None:
+    _, _, observed, p = planted()
+    shown = observed[np.diff(observed.indptr) > 0]
+    top = TopK.from_scores(np.random.default_rng(0).random(shown.shape), 3)
+    hits = judge_of("R@3", p, None).hits(shown)
+    assert hits is not None
+    pos = weights.empirical_bayes(shown, p).pos.toarray()
+    expected = np.take_along_axis(pos, top.labels, axis=1).sum(axis=1)
+    assert hits.of(top, shown) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_a_sum_over_hits_candidates_are_evaluated() -> None:
+    _, true_labels, observed, p = planted()
+    assert judge_of("R@3", MaskModel(p, row_effort=0.5), None).hits(observed) is None
+    judged = Dataset(None, observed, judgements=sp.csr_array(true_labels - observed))
+    assert judge_of("R@3", p, None).hits(judged) is None
+    assert judge_of("Jaccard@3", p, None).hits(observed) is None
+    assert judge_of("DCG@3", p, None).hits(observed) is None
+
+
+def test_a_label_that_is_not_predicted_is_no_hit() -> None:
+    labels = sp.csr_array([[0, 1], [1, 1]])
+    hits = judge_of("R@2", None, None).hits(labels)
+    assert hits is not None
+    top = TopK([[1, -1], [-1, -1]], [[0.5, -np.inf], [-np.inf, -np.inf]])
+    assert hits.of(top, labels).tolist() == [1.0, 0.0]
 
 
 # The search
@@ -332,10 +374,26 @@ def test_every_value_is_that_of_a_model_that_has_not_seen_the_rows() -> None:
         model, _ = linear.train(x[own], observed[own], recipe, propensity=p)
         top = linear.predict_top(model, x[other], 3)
         labels[other], scores[other] = top.labels, top.scores
-    table = metrics.evaluate(
-        TopK(labels, scores), observed, p, metrics=["R@3"], estimators=["deconvolved"]
+    top = TopK(labels, scores)
+    hits = judge_of("R@3", p, None).hits(observed)
+    assert hits is not None
+    assert each.judged.value == pytest.approx(hits.of(top, observed).mean(), rel=1e-9)
+    chosen = tuned().chosen
+    assert chosen.rung == 1
+    before = next(t for t in tuned().table if t.rung == 0 and t[1:3] == chosen[1:3])
+    assert np.subtract(chosen.judged.without, chosen.judged.value) == pytest.approx(
+        np.subtract(before.judged.without, before.judged.value), abs=1e-12
     )
-    assert each.judged.value == table["R@3", "deconvolved"].value
+
+
+def test_the_chosen_one_is_deconvolved() -> None:
+    x, _, observed, p = planted()
+    chosen = tuned().chosen
+    rows = search.arrange(x, observed, p, judge_of("R@3", p, None), Recipe(), 0)
+    models = search.train(rows, 0, chosen.family.trained, chosen.cost)
+    top = search.predict(rows, 0, chosen.family, models)
+    table = metrics.evaluate(top, observed, p, metrics=["R@3"], estimators=["deconvolved"])
+    assert chosen.judged.value == pytest.approx(table["R@3", "deconvolved"].value, rel=1e-6)
 
 
 def test_the_model_is_the_chosen_recipe_on_all_rows() -> None:
@@ -460,33 +518,66 @@ def test_nothing_to_try_is_refused(more: dict[str, Any], message: str) -> None:
         tune(x, observed, p, "R@3", **{"losses": ["logistic"], **more})
 
 
-def test_a_path_ends_where_the_value_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("values", "known", "walked"),
+    [
+        ([0.1, 0.2, 0.5, 0.4, 0.9], 2, [3, 1]),  # both neighbours are worse
+        ([0.1, 0.2, 0.5, 0.6, 0.4], 2, [3, 4]),
+        ([0.1, 0.4, 0.2, 0.1, 0.9], 2, [3, 1, 0]),
+        ([0.1, 0.2, 0.3, 0.4, 0.5], 4, [3]),
+        ([math.nan] * 5, 2, [3, 1]),
+    ],
+)
+def test_a_path_is_followed_until_the_value_falls(
+    monkeypatch: pytest.MonkeyPatch, values: list[float], known: int, walked: list[int]
+) -> None:
     x, _, observed, p = planted()
-    values = iter([0.50, 0.51, 0.501, 0.4997, 0.9])
+    costs = (0.1, 0.2, 0.3, 0.4, 0.5)
     rows = search.arrange(x, observed, p, judge_of("R@3", p, None), Recipe(), 0)
-    monkeypatch.setattr(Judge, "value", lambda *_: next(values))
-    task = search.Task(0, Family("logistic"), ("score",), (0.1, 0.2, 0.3, 0.4, 0.5))
-    tried, tops = search.walk(rows, task, last=False)
-    assert [t.judged.value for t in tried] == [0.50, 0.51, 0.501, 0.4997]  # 2 % below 0.51
-    assert [top.labels.shape for top in tops] == [(600, 3)] * 4
+    task = search.Task(0, Family("logistic"), ("score",), costs, ((costs[known], values[known]),))
+    order = iter([Judged(values[i]) for i in walked])
+    monkeypatch.setattr(search.Rows, "judged", lambda *_: next(order))
+    made = search.walk(rows, task)
+    assert [tried.cost for tried, _ in made] == [costs[i] for i in walked]
+    assert [top.labels.shape for _, top in made] == [(600, 3)] * len(walked)
 
 
-def test_with_rows_enough_a_first_rung_thins_the_trainings_out() -> None:
+def test_features_that_no_row_of_the_sample_has_change_nothing() -> None:
+    x, _, observed, p = planted()
+    rows = search.arrange(x, observed, p, judge_of("R@3", p, None), Recipe(), 0)
+    wide = sp.csr_array(sp.hstack([x, sp.csr_array((600, 7))]))
+    same = search.arrange(wide, observed, p, judge_of("R@3", p, None), Recipe(), 0)
+    assert same.folds[0][0].features.shape == rows.folds[0][0].features.shape
+    task = search.Task(0, Family("logistic"), ("score",), (1.0,))
+    assert search.walk(same, task)[0][0] == search.walk(rows, task)[0][0]
+
+
+def test_with_rows_enough_one_half_is_trained_on_and_the_other_judged_on() -> None:
     rows = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
     p = np.full(10, 0.5)
-    best = tune(rows.features, data.hide(rows.labels, p, seed=1), p, "R@3", costs=(0.1, 1.0),
-                losses=["logistic"], refit=False)  # fmt: skip
-    sizes = {rung: {t.rows for t in best.table if t.rung == rung} for rung in (0, 1)}
-    assert sizes == {0: {1100}, 1: {2200}}
-    trainings = {rung: {t.family.trained for t in best.table if t.rung == rung} for rung in (0, 1)}
-    assert len(trainings[0]) == 4
-    assert len(trainings[1]) <= 4
-    assert Family("logistic") in trainings[1]  # the plain one is always among the last
+    judge = judge_of("R@3", p, None)
+    arranged = search.arrange(rows.features, rows.labels, p, judge, Recipe(), 0)
     order = np.random.default_rng(0).permutation(4400)
-    arranged = search.arrange(rows.features, rows.labels, p, judge_of("R@3", p, None), Recipe(), 0)
-    assert set(arranged.samples[0][0]) <= set(order[:2200])
+    (fold,), crossed = arranged.folds
+    assert np.array_equal(fold.own, np.sort(order[:2200]))
     assert np.array_equal(arranged.judged_on(0), np.sort(order[2200:]))
-    assert np.array_equal(arranged.judged_on(1), np.arange(4400))
+    assert [len(each.own) for each in crossed] == [2200, 2200]
+    assert np.array_equal(arranged.judged_on(search.CROSSED), np.arange(4400))
+    assert np.array_equal(arranged.judged_on(1), arranged.judged_on(0))
+    few = search.arrange(rows.features[:600], rows.labels[:600], p, judge, Recipe(), 0)
+    assert np.array_equal(few.judged_on(0), np.arange(600))
+
+
+def test_weaker_corrections_wait_for_the_strong_one_and_plain_ones_go_along() -> None:
+    tried = [t for t in tuned().table if t.rung == 0]
+    strong = {t.cost for t in tried if t.family == Family("logistic", "unbiased")}
+    weak = {t.cost for t in tried if t.family == Family("logistic", "unbiased", tau=0.5)}
+    assert strong
+    assert weak <= strong
+    assert {t.family.trained for t in tried} >= {
+        Family("logistic"), Family("squared_hinge"), Family("squared_hinge", "bound"),
+        Family("logistic", "empirical_bayes", True),
+    }  # fmt: skip
 
 
 def test_of_many_labels_a_sample_from_frequent_to_rare_is_trained() -> None:
@@ -517,8 +608,10 @@ def test_with_an_audit_the_last_candidates_are_measured() -> None:
     judged = audit.from_rows(sample, true_labels[sample.rows])
     best = tune(x, observed, p, "R@3", costs=(1.0,), losses=["logistic"], audit=judged, refit=False)
     assert best.estimator == "measured"
-    assert all(t.judged.error is not None and t.judged.error > 0 for t in best.table)
-    recipe = best.table[0].family.recipe(math.sqrt(2), Recipe(tol=search.TOLERANCE))
+    last = [t for t in best.table if t.rung]
+    assert all(t.judged.error is not None and t.judged.error > 0 for t in last)
+    plain = next(t for t in last if t.family == Family("logistic"))
+    recipe = plain.family.recipe(math.sqrt(2), Recipe(tol=search.TOLERANCE))
     order = np.random.default_rng(0).permutation(600)
     halves = np.sort(order[:300]), np.sort(order[300:])
     labels, scores = np.zeros((600, 3), np.int32), np.zeros((600, 3), np.float32)
@@ -526,7 +619,7 @@ def test_with_an_audit_the_last_candidates_are_measured() -> None:
         made = linear.predict_top(linear.train(x[own], observed[own], recipe)[0], x[other], 3)
         labels[other], scores[other] = made.labels, made.scores
     value = metrics.evaluate(TopK(labels, scores), observed, metrics=["R@3"], audit=judged)
-    assert best.table[0].judged.value == value["R@3", "measured"].value
+    assert plain.judged.value == value["R@3", "measured"].value
 
 
 def test_judgements_of_a_data_set_are_obeyed() -> None:

@@ -5,6 +5,17 @@
 | recall and whatever else has that form | deconvolved       | vanilla   | measured      |
 | linear in the labels                   | unbiased          | vanilla   | measured      |
 
+Deconvolution fits a mixture for every candidate, which takes longer than training one on few rows.
+So candidates are compared by a sum over hits first (`Hits`), and only the last ones deconvolved. A
+metric whose hit at place r of a row with N* true labels is worth W_r(N*) is estimated by
+
+    1/n Σ_hits (1/p_j) E[W_r(N*) | m],
+
+m the observed labels of the row; the distribution of N* is fitted once, to all rows
+(`weights.count_distribution`; these are the empirical-Bayes weights). It knows nothing of a row
+beyond m, while deconvolution also learns from which of its labels are predicted. Rows add to this
+sum one by one, so that the error of a difference of two candidates comes for nothing.
+
 Propensities that the predictions refute are not corrected with. A label that is predicted for some
 rows must not be observed in more than a share p_j of them (`predicted_frequency`), and no unbiased
 P@k may exceed 1 (`metrics.judgement`). Where either happens, two things may be wrong. If labels of
@@ -25,13 +36,15 @@ however labels are lost together, and corrections that divide a row's loss are l
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import spearmanr
+from scipy.special import xlog1py
+from scipy.stats import binom, spearmanr
 
 from unmask import _validation
 from unmask._typing import Floats, Ints, PropensityLike
@@ -40,10 +53,12 @@ from unmask.data.judgements import Judgements
 from unmask.diagnosis import Test
 from unmask.diagnosis.feasibility import predicted_counts, predicted_frequency
 from unmask.metrics import METRICS, evaluate
+from unmask.metrics.deconvolution.metric_values import METRICS as DECONVOLVED
 from unmask.metrics.registry import split
 from unmask.metrics.run import Evidence, EvidenceKind
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel, PropensityEstimate, temper
+from unmask.weights import count_distribution
 
 LEVELS = (1.0, 0.75, 0.5, 0.25, 0.1)
 """Shares of the correction that are tried, largest first."""
@@ -55,6 +70,8 @@ OF_COUNTS = (EvidenceKind.REFUSED_FIT, EvidenceKind.MISFIT)
 """What label counts say against independent losses."""
 BALANCED = "balanced"
 """The estimator of recall where nothing is known of propensities."""
+BY_COUNT = ("P", "R", "F1", "nDCG", "R-precision")
+"""Metrics whose hits are worth what the number of true labels says, and their place."""
 GROUPS = 10
 """Groups of rows that the jackknife leaves out in turn."""
 
@@ -90,6 +107,19 @@ class Judge:
         """How many labels of a row the metric reads."""
         return split(self.metric)[1] or 1
 
+    def hits(self, labels: sp.csr_array | Dataset) -> Hits | None:
+        """What hits are worth; None where the metric has no such sum, or the mask is no vector p.
+
+        Judged pairs, row effort and spurious labels are left to `evaluate`.
+        """
+        name = split(self.metric)[0]
+        if name not in BY_COUNT or self.estimator == BALANCED or isinstance(labels, Dataset):
+            return None
+        if isinstance(self.propensity, MaskModel) or (self.estimator == "unbiased" and name != "P"):
+            return None
+        p = np.ones(labels.shape[1]) if self.propensity is None else self.propensity
+        return hits_of(labels, _validation.propensity(p, labels.shape[1]), name, self.places)
+
     def value(self, top: TopK, labels: sp.csr_array | Dataset) -> float:
         """The estimate, its sign such that larger is better; NaN where there is none."""
         if self.estimator == BALANCED:
@@ -108,6 +138,8 @@ class Judge:
             table = evaluate(top, labels, metrics=[self.metric], audit=self.audit)
             estimate = table[self.metric, "measured"]
             return Judged(self._signed(estimate.value), error=estimate.standard_error)
+        if (hits := self.hits(labels)) is not None:
+            return with_jackknife(self.value(top, labels), hits.of(top, labels))
         group = np.arange(len(top.labels)) % GROUPS
         without = tuple(
             self.value(TopK(top.labels[kept], top.scores[kept]), rows_of(labels, kept))
@@ -117,6 +149,63 @@ class Judge:
 
     def _signed(self, value: float) -> float:
         return value if METRICS[split(self.metric)[0]].higher_is_better else -value
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """1/p of every label, and by place and number of observed labels what a hit is worth else."""
+
+    inverse: Floats
+    worth: Floats
+
+    def of(self, top: TopK, labels: sp.csr_array) -> Floats:
+        """What every row adds to the estimate, of which it is the mean: (n,) floats."""
+        n, k = len(top.labels), self.worth.shape[0]
+        predicted = top.labels[:, :k].astype(np.int64)
+        keys = np.repeat(np.arange(n), np.diff(labels.indptr)) * labels.shape[1] + labels.indices
+        keys = np.append(np.sort(keys), np.iinfo(np.int64).max)
+        asked = np.arange(n)[:, None] * labels.shape[1] + predicted
+        hit = (keys[np.searchsorted(keys, asked)] == asked) & (predicted >= 0)
+        counts = np.minimum(np.diff(labels.indptr), self.worth.shape[1] - 1)
+        weights = hit * self.inverse[predicted] * self.worth[: predicted.shape[1], counts].T
+        return np.asarray(weights.sum(axis=1))
+
+
+def hits_of(labels: sp.csr_array, p: Floats, metric: str, k: int) -> Hits:
+    """What hits are worth to a metric of `BY_COUNT`, from the counts of these rows.
+
+    Half of the labels were observed; rows that show one of them mostly had two:
+
+    >>> labels = sp.csr_array([[1, 1]] * 25 + [[1, 0]] * 25 + [[0, 1]] * 25 + [[0, 0]] * 25)
+    >>> hits_of(labels, np.full(2, 0.5), "R", 1).worth.round(2)
+    array([[0.5, 0.5, 0.5]])
+    """
+    about = DECONVOLVED[metric]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a fit that is almost the best will do
+        fit = count_distribution(labels, p)
+    support = np.flatnonzero(fit.probability)
+    true = support.astype(np.float64)
+    observed = np.arange(fit.rows.size)
+    none = np.zeros(true.size)
+    of_places = np.array([
+        (about.hit_value(true, none, k) if about.at_place is None
+         else about.at_place(r, true, none, k)) for r in range(k)
+    ])  # fmt: skip
+    chances = binom.pmf(observed[:, None], true, fit.propensity) * fit.probability[support]
+    if fit.without_empty:
+        chances = chances / -np.expm1(xlog1py(true, -fit.propensity))
+    total = chances.sum(axis=1, keepdims=True)
+    posterior = np.divide(chances, total, out=np.zeros_like(chances), where=total > 0)
+    return Hits(1 / p, of_places @ posterior.T)
+
+
+def with_jackknife(value: float, of_rows: Floats) -> Judged:
+    """A value, and what it would be without each group, by what rows add to a mean."""
+    group = np.arange(len(of_rows)) % GROUPS
+    sums, sizes = (np.bincount(group, w, minlength=GROUPS) for w in (of_rows, None))
+    means = (of_rows.sum() - sums) / np.maximum(len(of_rows) - sizes, 1)
+    return Judged(value, tuple((value + means - of_rows.mean()).tolist()))
 
 
 def balanced_recall(top: TopK, labels: sp.csr_array) -> float:

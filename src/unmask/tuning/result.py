@@ -258,17 +258,14 @@ def _number(each: Record, sign: float) -> float:
 
 
 def _choice(tuned: Tuned) -> str:
-    value, best = (
-        format_value(abs(each.judged.value), ".4f") for each in (tuned.chosen, tuned.best)
-    )
     if tuned.because is Because.ALONE:
         return f"No other training could be compared by {tuned.judged_by}."
     if tuned.because is Because.BEST:
-        return f"It has the best {tuned.measure} of all that was tried: {best}."
+        return f"It is the best by {tuned.measure} of all that was tried."
     error = format_value(tuned.error, ".4f")
     return (
-        f"It needs no propensities and is within half a standard error ({error}) of the best, "
-        f"{tuned.best.family.name} with {best}; it has {value}."
+        f"It needs no propensities and is within half a standard error (of {error}) of the best, "
+        f"{tuned.best.family.name}."
     )
 
 

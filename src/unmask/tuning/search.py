@@ -1,22 +1,32 @@
-"""The search: successive halving of trainings over samples, each along a warm path of C.
+"""The search: every training at one C, the best ones along C, the last ones by the full estimate.
 
-Rows are cut into two halves at random. A model that is trained on rows of one half is judged on all
-rows of the other, which it has not seen:
+Rows are cut into two halves at random. Models are trained on one half (on a quarter of the rows
+from `ENOUGH` of them on) and judged on the other, which they have not seen. With fewer than
+4 · `LEAST` rows, either half is trained on, and all rows are judged on.
 
-    rung   trained on              judged on        trainings
-    1      a quarter of the rows   the other half   all, with all C until the value falls
-    2      either half             all rows         the best three and the best plain one, with the
-                                                    best C and its neighbours
+    round   trainings                                                       C
+    1       all, but of a correction only at its full strength τ            the middle of the path
+    2       the best `CLIMBED`, one plain one among them at most, without   upwards or downwards
+            those that are clearly behind the best                          until the value falls
+    3       the best plain one; weaker τ, if the best one is so corrected   that of the best
+
+Trainings are compared by a sum over hits (`judging.Hits`). Where a plain one is within `CLOSE`
+standard errors of the best, both are trained on either half and judged on all rows, by the estimate
+itself; else only the best is judged by that. Where there is no such sum, the best `LAST` and the
+best plain one are; an audit measures these, trained on either half.
+
+What this costs is seven to twelve trainings of half of the rows: so many are needed to compare five
+trainings and to see where C has its best. A quarter of the rows is not enough where they are few:
+the best C is then often missed by a step.
 
 A candidate's C is that of all n rows. The best C falls with their number, about as 1/√n (the usual
 rate of a penalty per row; measured: by 0.20 to 0.39 of our steps per doubling of the rows of
 delicious and cooking, and 1/√n is 0.30 of them), so that on m rows C √(n/m) is trained with.
 
 Of many labels only a sample is trained, one in six but at least `FEWEST`, evenly from frequent to
-rare, and as much smaller the metric's k is. A path starts every model from the one before it and
-stops within `TOLERANCE` of the objective, which hardly changes a ranking. All this together costs
-about two trainings of all rows and labels (`benchmarks/tuning.py`). With fewer than 4 · `LEAST`
-rows the first rung is left out.
+rare, and as much smaller the metric's k is. Features that no row of the sample has would get no
+weight and are left out. Models stop within `TOLERANCE` of the objective, which hardly changes a
+ranking (`benchmarks/tuning.py` has what all this costs).
 
 What was tried is kept in records as it is measured; a search that finds a record uses it.
 """
@@ -28,6 +38,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,37 +48,37 @@ from unmask import __version__, _io, _validation, linear
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.data import Dataset
 from unmask.linear import LinearModel, Recipe
+from unmask.linear.model import best_labels
 from unmask.parallel import Runner
 from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
-from unmask.tuning.judging import Judge, Judged, matrix_of, rows_of
+from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_jackknife
 
 TOLERANCE = 1e-2
 LEAST = 1000
+ENOUGH = 4000
+"""Rows to train on from which on a quarter of all is enough."""
 FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
-FALL = 0.02
-"""A path ends where all its rankings are below their best by this share."""
-
-
-class Rung(NamedTuple):
-    """A share of the rows to train on, of which halves, and how many trainings go on from it."""
-
-    share: float
-    halves: tuple[int, ...]
-    keep: int
-
-
-RUNGS = (Rung(1 / 4, (0,), 3), Rung(1 / 2, (0, 1), 0))
+CLIMBED, LAST = 3, 2
+"""How many trainings are followed along C at most, and how many of them are judged fully."""
+CLEARLY, CLOSE = 2.0, 1.0
+"""Standard errors behind the best with which a training is given up, or cross-validated."""
+CROSSED = 2
+"""The rung of either half."""
 
 
 class Task(NamedTuple):
-    """A path on a rung: a family as it is trained, its rankings, and its costs, smallest first."""
+    """A family as it is trained, its rankings, and costs, on a rung: all of them in their order.
+
+    With values that are `known` of some, the neighbours of the best until that has no better one.
+    """
 
     rung: int
     family: Family
     rankings: tuple[str, ...]
     costs: tuple[float, ...]
+    known: tuple[tuple[float, float], ...] = ()
 
 
 class Tried(NamedTuple):
@@ -76,7 +87,7 @@ class Tried(NamedTuple):
     Attributes
     ----------
     rung : int
-        0 for the small sample, 1 for the halves.
+        0 where candidates are compared, 1 where they are judged fully, 2 by cross-validation.
     family : Family
         Loss, correction, its strength and ranking.
     cost : float
@@ -122,24 +133,59 @@ class Tried(NamedTuple):
         return cls(record["rung"], family, record["C"], record["rows"], judged)
 
 
+class Fold(NamedTuple):
+    """Rows to train on and rows to judge on, with the features that the former have."""
+
+    own: Ints
+    features: sp.csr_array
+    labels: sp.csr_array | Dataset
+    held_out: Ints
+    held_out_features: sp.csr_array
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What all paths share: data, propensities, the rows of every rung, and the judge."""
+    """What all paths share: data, propensities, the folds of either rung, and the judge."""
 
     features: sp.csr_array
     labels: sp.csr_array | Dataset
     propensity: Floats | None
     judge: Judge
     base: Recipe
-    halves: tuple[Ints, Ints]
-    rungs: tuple[Rung, ...]
-    samples: tuple[tuple[Ints, ...], ...]
-    """Of every rung, half by half: the rows to train on."""
+    folds: tuple[tuple[Fold, ...], ...]
+    """Those to compare on; where that is one only, also those to cross-validate on."""
+
+    def of_rung(self, rung: int) -> tuple[Fold, ...]:
+        """The folds of a rung: the first two have the same."""
+        return self.folds[-1 if rung == CROSSED else 0]
+
+    def size(self, rung: int) -> int:
+        """How many rows a model is trained on."""
+        folds = self.of_rung(rung)
+        return sum(len(fold.own) for fold in folds) // len(folds)
 
     def judged_on(self, rung: int) -> Ints:
-        """The rows that the models of a rung are judged on, in order: the other half of each."""
-        others = [self.halves[1 - half] for half in self.rungs[rung].halves]
-        return np.sort(np.concatenate(others))
+        """The rows that the models of a rung are judged on, in order."""
+        return np.sort(np.concatenate([fold.held_out for fold in self.of_rung(rung)]))
+
+    def labels_judged_on(self, rung: int) -> sp.csr_array | Dataset:
+        """Their labels."""
+        return rows_of(self.labels, self.judged_on(rung))
+
+    @cached_property
+    def _compared(self) -> tuple[sp.csr_array | Dataset, Hits | None]:
+        labels = self.labels_judged_on(0)
+        return labels, self.judge.hits(labels)
+
+    def judged(self, top: TopK, rung: int) -> Judged:
+        """What predictions are worth: roughly on the first rung, fully on the last."""
+        if rung:
+            return self.judge.judged(top, self.labels_judged_on(rung))
+        labels, hits = self._compared
+        if hits is None:
+            return Judged(self.judge.value(top, labels))
+        of_rows = hits.of(top, matrix_of(labels))
+        return with_jackknife(float(of_rows.mean()), of_rows)
 
 
 def sample_labels(labels: sp.csr_array, seed: int) -> Ints:
@@ -166,57 +212,102 @@ def arrange(
     base: Recipe,
     seed: int,
 ) -> Rows:
-    """Halve the rows, and draw the sample of every rung that has rows enough."""
+    """Halve the rows, and draw those to train on."""
     n = features.shape[0]
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     halves = (np.sort(order[: n // 2]), np.sort(order[n // 2 :]))
-    rungs = (*(rung for rung in RUNGS[:-1] if rung.share * n >= LEAST), RUNGS[-1])
-    samples = tuple(
-        tuple(
-            np.sort(rng.permutation(halves[half])[: max(1, round(rung.share * n))])
-            for half in rung.halves
-        )
-        for rung in rungs
-    )
+
+    def fold(half: int, size: int) -> Fold:
+        own = np.sort(rng.permutation(halves[half])[:size])
+        some = features[own]
+        used = np.flatnonzero(np.bincount(some.indices, minlength=features.shape[1]))
+        other = halves[1 - half]
+        return Fold(own, some[:, used], rows_of(labels, own), other, features[other][:, used])
+
+    first = (0,) if n >= 4 * LEAST else (0, 1)
+    folds = [tuple(fold(half, max(ENOUGH, n // 4)) for half in first)]
+    if len(first) == 1:
+        size = n if judge.audit is not None else max(ENOUGH, n // 4)
+        folds.append((fold(0, size), fold(1, size)))
     loose = replace(base, tol=max(base.tol, TOLERANCE), prune_below=0.0)
-    return Rows(features, labels, propensity, judge, loose, halves, rungs, samples)
+    return Rows(features, labels, propensity, judge, loose, tuple(folds))
 
 
-def walk(rows: Rows, task: Task, *, last: bool | None = None) -> tuple[list[Tried], list[TopK]]:
-    """Train along a path and judge every model, until all rankings fall.
+Models = tuple[LinearModel, ...]
+"""One for each fold of a rung."""
 
-    Returns what was tried, and the predictions in the same order. On the last rung the best C of
-    every ranking is judged again, with what its differences from others can be judged by.
-    """
-    last = task.rung == len(rows.rungs) - 1 if last is None else last
-    own = rows.samples[task.rung]
-    judged_on = rows.judged_on(task.rung)
-    labels = rows_of(rows.labels, judged_on)
-    size = sum(map(len, own)) // len(own)
-    models: list[LinearModel | None] = [None] * len(own)
-    tried: list[Tried] = []
-    tops: list[TopK] = []
-    for position, cost in enumerate(task.costs):
-        models = [_train(rows, task.family, cost, r, m) for r, m in zip(own, models, strict=True)]
-        for ranking in task.rankings:
-            family = replace(task.family, rank_by=ranking)
-            top = _predict(rows, models, task.rung, family)
-            tried.append(
-                Tried(task.rung, family, cost, size, Judged(rows.judge.value(top, labels)))
-            )
-            tops.append(top)
-        curves = (
-            [t.judged.value for t in tried if t.family.rank_by == name] for name in task.rankings
-        )
-        if position > 1 and all(map(_falls, curves)):
-            break
-    if last:
-        for ranking in task.rankings:
-            mine = [i for i, t in enumerate(tried) if t.family.rank_by == ranking]
-            best = max(mine, key=lambda i: worth(tried[i]))
-            tried[best] = tried[best]._replace(judged=rows.judge.judged(tops[best], labels))
-    return tried, tops
+
+def walk(rows: Rows, task: Task) -> list[tuple[Tried, TopK]]:
+    """Train with the costs of a task, every model from the one before it, and judge them."""
+    models: Models | None = None
+    values = dict(task.known)
+    made: list[tuple[Tried, TopK]] = []
+    for cost in _steps(task, values):
+        models = train(rows, task.rung, task.family, cost, models)
+        made += judged(rows, task, cost, models)
+        values[cost] = max(worth(tried) for tried, _ in made if tried.cost == cost)
+    return made
+
+
+def train(
+    rows: Rows, rung: int, family: Family, cost: float, first: Models | None = None
+) -> Models:
+    """The models of a family with a C of all rows, on all folds of a rung."""
+    folds = rows.of_rung(rung)
+    p = family.propensity(rows.propensity)
+    recipes = (
+        family.recipe(scaled(cost, len(fold.own), rows.features.shape[0]), rows.base)
+        for fold in folds
+    )
+    starts = first or (None,) * len(folds)
+    return tuple(
+        linear.train(fold.features, fold.labels, recipe, propensity=p, first=start)[0]
+        for fold, recipe, start in zip(folds, recipes, starts, strict=True)
+    )
+
+
+def judged(rows: Rows, task: Task, cost: float, models: Models) -> list[tuple[Tried, TopK]]:
+    """What models of a task are worth by all its rankings, with their predictions."""
+    made = []
+    for ranking in task.rankings:
+        family = replace(task.family, rank_by=ranking)
+        top = predict(rows, task.rung, family, models)
+        judged = rows.judged(top, task.rung)
+        made.append((Tried(task.rung, family, cost, rows.size(task.rung), judged), top))
+    return made
+
+
+def predict(rows: Rows, rung: int, family: Family, models: Models) -> TopK:
+    """The best labels of the rows that are judged on, in their order."""
+    folds = rows.of_rung(rung)
+    k = min(rows.judge.places, matrix_of(rows.labels).shape[1])
+    p = rows.propensity if family.rank_by != "score" else None
+    parts = [
+        best_labels(model, fold.held_out_features, k, rank_by=family.rank_by, propensity=p)
+        for fold, model in zip(folds, models, strict=True)
+    ]
+    order = np.argsort(np.concatenate([fold.held_out for fold in folds]))
+    labels, scores = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("labels", "scores")
+    )
+    return TopK(labels, scores)
+
+
+def _steps(task: Task, values: Mapping[float, float]) -> Iterator[float]:
+    """The costs of a task; those beside the best of `values`, which grows, until all are known."""
+    if not values:
+        yield from task.costs
+        return
+    while True:
+        best = max(values, key=lambda cost: values[cost])
+        place = task.costs.index(best)
+        beside = [*task.costs[place + 1 : place + 2], *task.costs[max(0, place - 1) : place]]
+        unknown = [cost for cost in beside if cost not in values]
+        if not unknown:
+            return
+        yield unknown[0]
 
 
 def worth(tried: Tried) -> float:
@@ -234,42 +325,6 @@ def scaled(cost: float, sample: int, rows: int) -> float:
     return cost * math.sqrt(rows / sample)
 
 
-def _train(
-    rows: Rows, family: Family, cost: float, own: Ints, first: LinearModel | None
-) -> LinearModel:
-    recipe = family.recipe(scaled(cost, len(own), rows.features.shape[0]), rows.base)
-    return linear.train(
-        rows.features[own], rows_of(rows.labels, own), recipe,
-        propensity=family.propensity(rows.propensity), first=first,
-    )[0]  # fmt: skip
-
-
-def _predict(rows: Rows, models: Sequence[LinearModel | None], rung: int, family: Family) -> TopK:
-    """The best labels of the rows that the rung is judged on, in their order."""
-    k = min(rows.judge.places, matrix_of(rows.labels).shape[1])
-    p = rows.propensity if family.rank_by != "score" else None
-    parts = [
-        linear.predict_top(
-            model, rows.features[rows.halves[1 - half]], k, rank_by=family.rank_by, propensity=p
-        )
-        for half, model in zip(rows.rungs[rung].halves, models, strict=True)
-        if model is not None
-    ]
-    others = [rows.halves[1 - half] for half in rows.rungs[rung].halves]
-    order = np.argsort(np.concatenate(others))
-    labels, scores = (
-        np.concatenate([getattr(part, name) for part in parts])[order]
-        for name in ("labels", "scores")
-    )
-    return TopK(labels, scores)
-
-
-def _falls(values: Sequence[float]) -> bool:
-    """Whether the last value is clearly below the best one before it."""
-    best = max(values)
-    return bool(values[-1] < best - FALL * abs(best))
-
-
 class Records:
     """What was tried, kept in a file as it is measured; without a file it is only passed on.
 
@@ -285,30 +340,54 @@ class Records:
         self.kept: dict[str, Any] = {
             _io.key_text(each["key"]): each.get("tried") for each in stored
         }
+        self.tops: dict[tuple[Family, float], TopK] = {}
 
     def key(self, task: Task, trusted: float) -> Record:
         """What tells a path from others."""
         family = task.family.to_dict()
         return {
             "of": self.mark, "rung": task.rung, **family, "rankings": list(task.rankings),
-            "costs": list(task.costs), "trusted": trusted,
+            "costs": list(task.costs), "known": [cost for cost, _ in task.known],
+            "trusted": trusted,
         }  # fmt: skip
 
     def run(
         self, runner: Runner, rows: Rows, tasks: Sequence[Task], trusted: float,
         note: Callable[[], None],
     ) -> list[Tried]:  # fmt: skip
-        """The paths of all tasks, in their order: read, or walked and kept."""
+        """What all tasks tried, in their order: read, or walked and kept.
+
+        Predictions that were made for the first rung are not made again for the last, where that
+        has the same rows.
+        """
+        for task in tasks:
+            self._judge_again(rows, task, trusted)
         keys = [_io.key_text(self.key(task, trusted)) for task in tasks]
         missing = [i for i, key in enumerate(keys) if key not in self.kept]
         for _ in range(len(tasks) - len(missing)):
             note()
-        walked = runner.run(_walked, [tasks[i] for i in missing], rows)
+        walked = runner.run(walk, [tasks[i] for i in missing], rows)
         with closing(walked) as finished:
-            for position, tried in finished:
-                self.keep(tasks[missing[position]], trusted, tried)
+            for position, made in finished:
+                self.tops |= {(tried.family, tried.cost): top for tried, top in made}
+                self.keep(tasks[missing[position]], trusted, [tried for tried, _ in made])
                 note()
         return [tried for key in keys for tried in self._read(key)]
+
+    def _judge_again(self, rows: Rows, task: Task, trusted: float) -> None:
+        """A task of the last rung from the predictions of the first, if those are there."""
+        if not task.rung or rows.of_rung(task.rung) is not rows.folds[0]:
+            return
+        if _io.key_text(self.key(task, trusted)) in self.kept:
+            return
+        size = rows.size(task.rung)
+        wanted = [(replace(task.family, rank_by=name), cost)
+                  for cost in task.costs for name in task.rankings]  # fmt: skip
+        if all(each in self.tops for each in wanted):
+            self.keep(task, trusted, [
+                Tried(task.rung, *each, size, rows.judged(self.tops[each], task.rung))
+                for each in wanted
+            ])  # fmt: skip
 
     def _read(self, key: str) -> list[Tried]:
         try:
@@ -326,15 +405,12 @@ class Records:
             _io.append_record(self.path, {"key": key, "tried": listed})
 
 
-def _walked(rows: Rows, task: Task) -> list[Tried]:
-    return walk(rows, task)[0]
-
-
 def _mark(rows: Rows) -> str:
     """A digest of all that decides what a path is worth."""
     labels = rows.labels
     judged = labels.judgements if isinstance(labels, Dataset) else None
-    shared = rows.features, matrix_of(labels), judged, rows.propensity, rows.halves, rows.samples
+    samples = tuple((fold.own, fold.held_out) for folds in rows.folds for fold in folds)
+    shared = rows.features, matrix_of(labels), judged, rows.propensity, samples
     digest = hashlib.sha256()
     for piece in _pieces((__version__, rows.judge, rows.base, *shared)):
         digest.update(piece)

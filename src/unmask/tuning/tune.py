@@ -6,18 +6,16 @@ place. A whole standard error, as usual, would be too much here: few candidates 
 the best is hardly best by luck, while the estimates of recall from noisy rows are less certain than
 the differences that count.
 
-Every family that is left has been tried with the best C of the first rung and its neighbours, on
-both rungs. A parabola over log C through these values, those of a rung counting by the rows it was
-judged on, has its top at the C that is trained with, kept between the costs that were tried, and
-families are compared by their values there: a family whose best C lies between two that were tried
-is not worse for that. (Values that an audit measured, and costs that the caller names, are taken as
-they are.)
+A parabola over log C through the best value of the chosen family and those beside it has its top
+at the C that is trained with, kept between the costs that were tried, and families are compared by
+their values there: a family whose best C lies between two that were tried is not worse for that.
+(Values that an audit measured, and costs that the caller names, are taken as they are.)
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,19 +47,26 @@ from unmask.tuning.judging import (
     judge_of,
     matrix_of,
     of_labels,
-    rows_of,
     tempered,
     trust,
 )
 from unmask.tuning.result import Because, Tuned
 from unmask.tuning.search import (
+    CLEARLY,
+    CLIMBED,
+    CLOSE,
+    CROSSED,
+    LAST,
+    Models,
     Records,
     Rows,
     Task,
     Tried,
     arrange,
+    judged,
+    predict,
     sample_labels,
-    walk,
+    train,
     worth,
 )
 
@@ -92,9 +97,9 @@ def tune(
 
     Candidates are trained on parts of the rows and judged on others by an estimate of the *true*
     metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `measured` with an
-    audit, `vanilla` without propensities. Most are given up on small samples (successive halving);
-    the last ones are cross-validated on two halves, and the best is chosen, with C between those
-    tried, or vanilla training if it is within half a standard error. Propensities that held-out
+    audit, `vanilla` without propensities. All trainings are tried with one C, the best two along
+    C, and the best is chosen, with C between those tried, or vanilla training if it is within half
+    a standard error. Propensities that held-out
     predictions refute are tempered until they are no longer, or not corrected with at all. See
     `unmask.tuning`.
 
@@ -144,9 +149,7 @@ def tune(
 
     References
     ----------
-    Jamieson & Talwalkar, *Non-stochastic best arm identification and hyperparameter optimization*
-    (2016), for successive halving; Breiman et al., *Classification and regression trees* (1984),
-    for the one-standard-error rule.
+    Breiman et al., *Classification and regression trees* (1984), for the one-standard-error rule.
 
     Examples
     --------
@@ -185,15 +188,15 @@ def tune(
     tried_by = families(losses, tau, rank_by, judged_by)
     with warnings.catch_warnings(), parallel.connect(backend) as runner:
         warnings.simplefilter("ignore", UnconvergedWarning)  # of models that only compete
-        standing = Trust(1.0) if p is None else _standing(rows, tried_by[0], costs)
+        plain = {} if p is None else _plain_models(rows, tried_by, costs)
+        standing = Trust(1.0) if p is None else _standing(rows, plain)
         rows, tried_by = _trusting(rows, tried_by, standing)
-        tried = _search(runner, rows, tried_by, costs, Records(store, rows), standing, progress)
+        search = _Search(runner, rows, tried_by, costs, Records(store, rows), standing.tau)
+        search.run(plain, progress)
+        because, chosen, best, error = search.chosen(raised=costs is None and audit is None)
+        tried = search.climbed([chosen.family.trained])
     if store is not None:
         _io.pack_records(store)
-    finalists = [each for each in tried if each.judged.without or each.judged.error is not None]
-    if costs is None and audit is None:
-        finalists = [_raised(each, tried) for each in finalists]
-    because, chosen, best, error = choose(finalists)
     family = chosen.family
     standing_p = None if p is None or not standing.tau else temper(p, standing.tau)
     trained_on = family.propensity(standing_p)
@@ -221,8 +224,10 @@ def tune(
     )
 
 
-def choose(finalists: Sequence[Tried]) -> tuple[Because, Tried, Tried, float]:
-    """The best family, or one that needs no propensities within `MARGIN` standard errors of it.
+def choose(
+    finalists: Sequence[Tried], margin: float = MARGIN
+) -> tuple[Because, Tried, Tried, float]:
+    """The best family, or one that needs no propensities within `margin` standard errors of it.
 
     Returns why, the chosen one, the best one, and the standard error of their difference.
     """
@@ -234,7 +239,7 @@ def choose(finalists: Sequence[Tried]) -> tuple[Because, Tried, Tried, float]:
     if best.family.corrected and plain:
         second = max(plain, key=worth)
         error = difference_error(best.judged, second.judged)
-        if best.judged.value - second.judged.value <= MARGIN * error:
+        if best.judged.value - second.judged.value <= margin * error:
             return Because.PLAINER, second, best, error
     return Because.BEST if len(finalists) > 1 else Because.ALONE, best, best, 0.0
 
@@ -247,19 +252,19 @@ def between(chosen: Tried, tried: Sequence[Tried]) -> float:
     chosen : Tried
         On the last rung.
     tried : sequence of Tried
-        On all rungs, of all families.
+        On both rungs, of all families.
 
     Returns
     -------
     float
         Of two digits.
     """
-    return _top(_both_rungs(chosen, tried))[0]
+    return _top(_by_cost(chosen, tried))[0]
 
 
 def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
     """A finalist with the value at the top of the parabola, where its C will lie."""
-    values = _both_rungs(each, tried)
+    values = _by_cost(each, tried)
     rise = _top(values)[1] - values[each.cost]
     if not rise > 0:
         return each
@@ -268,18 +273,9 @@ def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
     return each._replace(judged=judged._replace(value=judged.value + rise, without=without))
 
 
-def _both_rungs(finalist: Tried, tried: Sequence[Tried]) -> dict[float, float]:
-    """How the value of a family changes with C: both rungs, by the rows each was judged on."""
-    family = [each for each in tried if each.family == finalist.family]
-    last = {each.cost: worth(each) for each in family if each.rung == finalist.rung}
-    before = [each for each in family if each.rung < finalist.rung and each.cost in last]
-    if len(before) < len(last) or not np.isfinite([*map(worth, before), *last.values()]).all():
-        return last
-    share = before[0].rows / (before[0].rows + finalist.rows)
-    centre = float(np.mean([*last.values()]) - np.mean([worth(each) for each in before]))
-    return {
-        each.cost: (1 - share) * last[each.cost] + share * (worth(each) + centre) for each in before
-    }
+def _by_cost(finalist: Tried, tried: Sequence[Tried]) -> dict[float, float]:
+    """How the value of a family changes with C where candidates were compared."""
+    return {t.cost: worth(t) for t in tried if t.family == finalist.family and not t.rung}
 
 
 def _top(values: Mapping[float, float]) -> tuple[float, float]:
@@ -332,15 +328,22 @@ def labels_of(labels: sp.csr_array | Dataset, some: Ints) -> sp.csr_array | Data
     return Dataset(None, matrix_of(labels)[:, some], judgements=some_judged)
 
 
-def _standing(rows: Rows, family: Family, costs: Sequence[float] | None) -> Trust:
-    """What the predictions of two vanilla models say of the propensities."""
-    whole = path(family, costs)
-    observed = replace(rows, judge=Judge(rows.judge.metric, "vanilla"))
-    tops = [
-        walk(observed, Task(0, family, ("score",), (cost,)), last=False)[1][0]
-        for cost in {whole[len(whole) // 2], whole[-1]}
+def _plain_models(
+    rows: Rows, tried_by: Sequence[Family], costs: Sequence[float] | None
+) -> dict[Task, Models]:
+    """The models of plain trainings with the middle C, which do not depend on propensities."""
+    tasks = [
+        Task(0, family, ("score",), (_middle(path(family, costs)),))
+        for family in tried_by
+        if not family.corrected
     ]
-    labels = rows_of(rows.labels, rows.judged_on(0))
+    return {task: train(rows, 0, task.family, task.costs[0]) for task in tasks}
+
+
+def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
+    """What the predictions of plain models say of the propensities."""
+    tops = [predict(rows, 0, task.family, models) for task, models in plain.items()]
+    labels = rows.labels_judged_on(0)
     standing = trust(tops, labels, np.asarray(rows.propensity))
     if not standing.tau or rows.judge.propensity is None:
         return standing
@@ -368,82 +371,159 @@ def _trusting(
     return replace(rows, propensity=p, judge=judge), tried_by
 
 
-def _search(
-    runner: parallel.Runner,
-    rows: Rows,
-    tried_by: Sequence[Family],
-    costs: Sequence[float] | None,
-    records: Records,
-    standing: Trust,
-    progress: Progress | None,
-) -> list[Tried]:
-    """All rungs, each with the paths that the one before it left."""
-    tasks = _first(tried_by, costs)
-    total = sum(_expected(len(tasks), rows))
-    done = 0
+class _Search:
+    """The rounds of a search (`search`), with what was tried so far."""
 
-    def note() -> None:
-        nonlocal done
-        done += 1
+    def __init__(
+        self,
+        runner: parallel.Runner,
+        rows: Rows,
+        tried_by: Sequence[Family],
+        costs: Sequence[float] | None,
+        records: Records,
+        trusted: float,
+    ) -> None:
+        self.runner, self.rows, self.records, self.trusted = runner, rows, records, trusted
+        self.costs, self.tried = costs, list[Tried]()
+        self.rankings: dict[Family, tuple[str, ...]] = {}
+        for family in tried_by:
+            known = self.rankings.get(family.trained, ())
+            self.rankings[family.trained] = (*known, family.rank_by)
+        self.note: Callable[[], None] = lambda: None
+
+    def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
+        """All rounds but the last; some plain models are there already."""
+        full = self._full_strength()
+        total, done = len(full) + CLIMBED + LAST + 2, 0
+
+        def note() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(min(done, total), total)
+
+        self.note = note
+        self._take(plain)
+        self._at([(family, _middle(self._path(family))) for family in full])
+        self.climbed(self._not_behind())
+        self._at(self._beside_best())
         if progress is not None:
-            progress(min(done, total), total)
+            progress(total, total)
 
-    tried: list[Tried] = []
-    for number, rung in enumerate(rows.rungs):
-        measured = records.run(runner, rows, tasks, standing.tau, note)
-        tried += measured
-        last = number + 2 == len(rows.rungs)
-        tasks = _next(measured, rung.keep, number + 1, costs, last=last)
-    if progress is not None:
-        progress(total, total)
-    return tried
+    def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
+        """What `choose` takes of the best trainings and the best plain one.
+
+        By the sum over hits, where there is one, and if plain training is clearly worse.
+        """
+        plain = max((t for t in self.tried if not (t.rung or t.family.corrected)), key=worth)
+        last = [*(self._top(family) for family in self._best(LAST)), plain]
+        last = list({each.family: each for each in last}.values())
+        whole = self.rows.judge.audit is not None
+        if whole or not all(each.judged.without for each in last):
+            last = self._fully(last, CROSSED if whole else 1)
+            return choose([_raised(each, self.tried) for each in last] if raised else last)
+        last = [_raised(each, self.tried) for each in last] if raised else last
+        because, chosen, best, error = choose(last, margin=CLOSE)
+        if because is Because.PLAINER and len(self.rows.folds) > 1:
+            both = self._fully([chosen, best], CROSSED)
+            return choose([_raised(each, self.tried) for each in both] if raised else both)
+        because, chosen, best, error = choose(last)
+        fully = {each.family: each for each in self._fully([chosen, best], 1)}
+        return because, fully[chosen.family], fully[best.family], error
+
+    def climbed(self, trained: Sequence[Family]) -> list[Tried]:
+        """All that was tried, with these followed along C until their value falls."""
+        self._walk([
+            Task(0, family, self.rankings[family], self._path(family), tuple(self._known(family)))
+            for family in trained
+        ])  # fmt: skip
+        return self.tried
+
+    def _take(self, plain: Mapping[Task, Models]) -> None:
+        """Plain models by the judge that is left, and by all rankings."""
+        for task, models in plain.items():
+            asked = task._replace(rankings=self.rankings[task.family])
+            for tried, top in judged(self.rows, asked, task.costs[0], models):
+                self.tried.append(tried)
+                self.records.tops[tried.family, tried.cost] = top
+
+    def _path(self, family: Family) -> tuple[float, ...]:
+        return path(family, self.costs)
+
+    def _full_strength(self) -> list[Family]:
+        """Trainings whose correction is not tried with a larger τ."""
+        return [
+            family for family in self.rankings
+            if not any(replace(family, tau=other.tau) == other and other.tau > family.tau
+                       for other in self.rankings)
+        ]  # fmt: skip
+
+    def _known(self, trained: Family) -> list[tuple[float, float]]:
+        """The costs of a training with the value of its best ranking."""
+        values: dict[float, float] = {}
+        for each in self.tried:
+            if each.family.trained == trained and not each.rung:
+                values[each.cost] = max(values.get(each.cost, -np.inf), worth(each))
+        return sorted(values.items())
+
+    def _best(self, count: int, *, plain: bool = False) -> list[Family]:
+        """The best trainings so far; those that can do without propensities."""
+        best: dict[Family, float] = {}
+        for each in self.tried:
+            if not each.rung and not (plain and each.family.corrected):
+                family = each.family.trained
+                best[family] = max(best.get(family, -np.inf), worth(each))
+        return sorted(best, key=lambda family: -best[family])[:count]
+
+    def _not_behind(self) -> list[Family]:
+        """The best trainings, one plain one among them, without those clearly behind the first."""
+        tops = [self._top(family) for family in self._best(len(self.rankings))]
+        best = tops[0]
+        plain = [each for each in tops if not each.family.corrected]
+
+        def behind(each: Tried) -> bool:
+            if not (each.judged.without and best.judged.without):
+                return False
+            error = difference_error(best.judged, each.judged)
+            return worth(best) - worth(each) > CLEARLY * error
+
+        others = [each for each in tops[1:] if each not in plain[1:] and not behind(each)]
+        return [each.family.trained for each in [best, *others][:CLIMBED]]
+
+    def _top(self, trained: Family) -> Tried:
+        """Where candidates were compared, the best of a training."""
+        return max((t for t in self.tried if t.family.trained == trained and not t.rung), key=worth)
+
+    def _best_cost(self, trained: Family) -> float:
+        return self._top(trained).cost
+
+    def _beside_best(self) -> list[tuple[Family, float]]:
+        """The best plain training, and weaker corrections, where the best ones have their C."""
+        (leader,) = self._best(1)
+        place = self._path(leader).index(self._best_cost(leader))
+        asked = [(family, self._path(family)[place]) for family in self._best(1, plain=True)]
+        weaker = (f for f in self.rankings if f.tau < leader.tau)
+        asked += [(f, self._best_cost(leader)) for f in weaker
+                  if replace(f, tau=leader.tau) == leader]  # fmt: skip
+        return asked
+
+    def _at(self, asked: Sequence[tuple[Family, float]]) -> None:
+        """Trainings at one C each, unless that is known."""
+        new = [(f, cost) for f, cost in asked if cost not in dict(self._known(f))]
+        self._walk([Task(0, f, self.rankings[f], (cost,)) for f, cost in new])
+
+    def _fully(self, last: Sequence[Tried], rung: int) -> list[Tried]:
+        """The same on a later rung."""
+        tasks = dict.fromkeys(
+            Task(rung, each.family.trained, (each.family.rank_by,), (each.cost,)) for each in last
+        )
+        before = len(self.tried)
+        self._walk(list(tasks))
+        return self.tried[before:]
+
+    def _walk(self, tasks: Sequence[Task]) -> None:
+        self.tried += self.records.run(self.runner, self.rows, tasks, self.trusted, self.note)
 
 
-def _expected(first: int, rows: Rows) -> list[int]:
-    """How many paths every rung has, at most."""
-    kept = [min(first, rung.keep + 1) for rung in rows.rungs[:-1]]
-    return [first, *kept]
-
-
-def _first(tried_by: Sequence[Family], costs: Sequence[float] | None) -> list[Task]:
-    """A path for every training, with all its rankings and costs."""
-    rankings: dict[Family, list[str]] = {}
-    for family in tried_by:
-        rankings.setdefault(family.trained, []).append(family.rank_by)
-    return [Task(0, family, tuple(own), path(family, costs)) for family, own in rankings.items()]
-
-
-def _next(
-    measured: Sequence[Tried], keep: int, rung: int, costs: Sequence[float] | None, *, last: bool
-) -> list[Task]:
-    """The best trainings and the best plain one, with the costs beside their best."""
-    best: dict[Family, Tried] = {}
-    for each in measured:
-        so_far = best.get(each.family.trained)
-        if so_far is None or worth(each) > worth(so_far):
-            best[each.family.trained] = each
-    order = sorted(best, key=lambda family: -worth(best[family]))
-    plain = [each for each in measured if not each.family.corrected]
-    kept = [*order[:keep], max(plain, key=worth).family.trained]
-    tasks = []
-    for family in dict.fromkeys(kept):
-        mine = [each for each in measured if each.family.trained == family]
-        rankings = tuple(dict.fromkeys(each.family.rank_by for each in mine))
-        if last:
-            rankings = _finalists(mine, rankings)
-        beside = _beside(best[family].cost, path(family, costs))
-        tasks.append(Task(rung, family, rankings, beside))
-    return tasks
-
-
-def _finalists(measured: Sequence[Tried], rankings: tuple[str, ...]) -> tuple[str, ...]:
-    """The better ranking; plain vanilla keeps its own."""
-    better = max(measured, key=worth).family
-    plain = ("score",) if better.correction == "vanilla" else ()
-    return tuple(dict.fromkeys((*plain, better.rank_by)))
-
-
-def _beside(cost: float, whole: Sequence[float]) -> tuple[float, ...]:
-    """The best cost and its neighbours."""
-    position = whole.index(cost)
-    return tuple(whole[max(0, position - 1) : position + 2])
+def _middle(costs: Sequence[float]) -> float:
+    return costs[len(costs) // 2]
