@@ -146,7 +146,18 @@ def test_a_row_of_weight_zero_does_not_count() -> None:
     recipe = linear.Recipe("logistic", C=0.5, tol=1e-9)
     made = linear.completion(ROWS.features, OBSERVED, P, recipe).weights
     fewer, _ = linear.train(ROWS.features[50:], OBSERVED[50:], recipe, weights=made[50:])
-    np.testing.assert_allclose(weighed.coef_, fewer.weights, atol=1e-4)
+    every, _ = linear.train(ROWS.features, OBSERVED, recipe, weights=made)
+    x, t = ROWS.features[50:].toarray(), made.pos[50:].toarray()
+
+    def objective(w: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """Of every label, over the rows that count; coefficients are those of float32 sums."""
+        z = x @ w.T.astype(float) + bias
+        size = (w.astype(float) ** 2).sum(axis=1) + bias.astype(float) ** 2
+        return 0.5 * size + 0.5 * (np.logaddexp(0, z) - t * z).sum(axis=0)
+
+    least = objective(fewer.weights, fewer.bias)
+    np.testing.assert_allclose(objective(weighed.coef_, weighed.intercept_), least, rtol=2e-7)
+    assert (objective(every.weights, every.bias) > least * (1 + 1e-5)).all()
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,9 @@ def test_a_label_far_from_what_all_share_finds_its_own_optimum(shared: float) ->
         fit, own = others.fold != fold, others.fold == fold
 
         def cost(c: np.ndarray, fit: np.ndarray = fit) -> float:
-            z = np.minimum(f[fit] @ c, kernels.HIGHEST)
-            return surprise(z, p, y[fit]) + 0.5 * float((ridge * (c - common) ** 2).sum())
+            z, penalty = f[fit] @ c, 0.5 * float((ridge * (c - common) ** 2).sum())
+            terms = np.where(y[fit], np.logaddexp(0, -z), -np.log1p(-p * expit(z)))
+            return float(terms.sum()) + penalty
 
         starts = [common + np.array([0, move, 0, 0]) for move in (0.0, -shared, -2 * shared)]
         best = min((minimize(cost, start, method="BFGS") for start in starts), key=lambda m: m.fun)

@@ -242,7 +242,8 @@ def _balance(own: Floats, z: Floats, p: Floats, observed: Bools, fitted: int, pu
 @njit(cache=True, nogil=True)
 def balanced(z: Floats, p: Floats, observed: float, pull: float) -> float:
     """The root of Σ p σ(z + o) + pull · o = observed: Newton, kept within where it must lie."""
-    low, high = float((observed - p.sum()) / pull), observed / pull
+    low: float = (observed - p.sum()) / pull
+    high: float = observed / pull
     o = min(max(0.0, low), high)
     for _ in range(ROOT_STEPS):
         excess, slope = pull * o - observed, pull
