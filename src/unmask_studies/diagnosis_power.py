@@ -33,7 +33,7 @@ Case = tuple[sp.csr_array, Floats]
 
 SIZES = {"tiny": (1, 1, 150), "small": (50, 10, 600), "paper": (200, 20, 1000)}
 """Repetitions of valid and of broken data sets, and rows; a third as many rows are audited."""
-NULLS = {"tiny": 2, "small": 50, "paper": 400}
+NULLS = {"tiny": 2, "small": 50, "paper": 1200}
 """Data sets by which every test of an audit is looked at."""
 AUDITED = 100
 """Audited rows of each."""
