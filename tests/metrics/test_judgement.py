@@ -381,9 +381,14 @@ def test_beside_a_measured_number_a_formula_needs_no_advice() -> None:
 
 def test_differences_are_not_widened_by_a_formula() -> None:
     """They say at which factor the winner changes."""
-    top, labels = masked(600, 0.5, 3)
-    other = TopK(top.labels[:, ::-1].copy(), top.scores)
-    systems = {"first": other, "new": top}
-    p = propensity.jain(labels)
-    table = compare(systems, labels, p, metrics=["P@1"], estimators=["unbiased"])["new"]
-    assert table.estimates[0].verdict.reason is not Reason.FORMULA
+    difference = Table([number("P@1", "unbiased", 0.3, 0.01)], BY_FORMULA)
+    assert judge_run(difference, of_differences=True).estimates[0].verdict.level == "conditional"
+    assert judge_run(difference).estimates[0].verdict.level == "wide"
+
+
+def test_no_number_of_rows_mends_a_formula() -> None:
+    """Wide by its interval already: more rows would narrow it, and it would still be wide."""
+    wide = Verdict(Level.WIDE, Reason.WIDE, details={"half_width": 0.1})
+    by_chance = number("P@1", "unbiased", 0.3, 0.1, verdict=wide)
+    for run, advice in ((BY_FORMULA, Advice.AUDIT), (RUN, Advice.MORE_ROWS)):
+        assert judged(by_chance, run=run).estimates[0].verdict.advice is advice

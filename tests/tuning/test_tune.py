@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -566,6 +567,22 @@ def test_with_rows_enough_one_half_is_trained_on_and_the_other_judged_on() -> No
     assert np.array_equal(arranged.judged_on(1), arranged.judged_on(0))
     few = search.arrange(rows.features[:600], rows.labels[:600], p, judge, Recipe(), 0)
     assert np.array_equal(few.judged_on(0), np.arange(600))
+
+
+@pytest.mark.parametrize(("close", "rungs"), [(1e9, {0, search.CROSSED}), (-1e9, {0, 1})])
+def test_a_plain_training_close_to_the_best_is_judged_with_it_on_all_rows(
+    monkeypatch: pytest.MonkeyPatch, close: float, rungs: set[int]
+) -> None:
+    """Elsewhere the best one is judged alone, on the half that it was not trained on."""
+    monkeypatch.setattr(sys.modules[tune.__module__], "CLOSE", close)
+    rows = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
+    p = np.full(10, 0.4)
+    observed = data.hide(rows.labels, p, seed=1)
+    tuned = tune(rows.features, observed, p, "R@3", costs=(0.1, 1.0))
+    assert {each.rung for each in tuned.table} == rungs
+    last = [each for each in tuned.table if each.rung]
+    if search.CROSSED in rungs:
+        assert sorted(each.family.corrected for each in last) == [False, True]
 
 
 def test_weaker_corrections_wait_for_the_strong_one_and_plain_ones_go_along() -> None:

@@ -1,7 +1,7 @@
 """Missing labels: which they probably are, how many, and a data set that is repaired.
 
-    found = missing.find(probabilities, labels, p)      # pairs, likeliest first; found.expected
-    asked = missing.review(found, texts=texts)          # a sheet for people, in random order
+    findings = missing.find(probabilities, labels, p)   # pairs, likeliest first, and how many
+    asked = missing.review(findings, texts=texts)       # a sheet for people, in random order
     repaired = missing.complete(dataset, asked.reviewed(answers))
 
 Read on in `bayes` (the formula), `findings` (pairs and numbers), `other_labels` (what the other

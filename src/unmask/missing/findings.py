@@ -86,8 +86,8 @@ class Findings:
 
     Examples
     --------
-    >>> found = find([[0.9, 0.5]], [[1, 0]], [0.5, 0.5])
-    >>> found.rows, found.labels, found.probability.round(3)
+    >>> findings = find([[0.9, 0.5]], [[1, 0]], [0.5, 0.5])
+    >>> findings.rows, findings.labels, findings.probability.round(3)
     (array([0]), array([1]), array([0.333]))
     """
 
@@ -250,19 +250,19 @@ def find(
 
     Examples
     --------
-    >>> found = find([[0.9, 0.5], [0.2, 0.8]], [[1, 0], [0, 0]], [0.5, 0.25], top=2)
-    >>> found.rows, found.labels, found.probability.round(3), round(found.expected, 3)
+    >>> findings = find([[0.9, 0.5], [0.2, 0.8]], [[1, 0], [0, 0]], [0.5, 0.25], top=2)
+    >>> findings.rows, findings.labels, findings.probability.round(3), round(findings.expected, 3)
     (array([1, 0]), array([1, 1]), array([0.75 , 0.429]), 1.29)
     """
-    found = _gather("missing", probabilities, labels, propensity, observed, top, scores)
+    findings = _gather("missing", probabilities, labels, propensity, observed, top, scores)
     mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
     if mask.certain:
-        return found
+        return findings
     totals = [
         _gather("missing", probabilities, labels, drawn, observed, 1, scores).expected
         for drawn in mask.draw(0, DRAWS)
     ]
-    return replace(found, variance=found.variance + float(np.var(totals, ddof=1)))
+    return replace(findings, variance=findings.variance + float(np.var(totals, ddof=1)))
 
 
 def suspicious(
@@ -302,8 +302,8 @@ def suspicious(
 
     Examples
     --------
-    >>> found = suspicious([[0.9, 0.01], [0.8, 0.3]], [[1, 1], [1, 1]], [0.5, 0.5], top=1)
-    >>> found.rows, found.labels
+    >>> findings = suspicious([[0.9, 0.01], [0.8, 0.3]], [[1, 1], [1, 1]], [0.5, 0.5], top=1)
+    >>> findings.rows, findings.labels
     (array([0]), array([1]))
     """
     mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
@@ -373,8 +373,8 @@ def _gather(
         by_label += np.bincount(columns, value, by_label.size)
         variance += float((value * (1.0 - value)).sum())
         considered += value.size
-        found = _Pairs(rows, columns, value, evidence, np.zeros(value.size, bool))
-        best = _best(best, found, count)
+        candidates = _Pairs(rows, columns, value, evidence, np.zeros(value.size, bool))
+        best = _best(best, candidates, count)
     own = mask.value[matrix.indices]
     return Findings(
         kind, best.rows, best.labels, best.chance, matrix.shape, by_row, by_label, variance,

@@ -181,17 +181,17 @@ def rehearse(
     held = np.setdiff1d(pair_keys(observed), pair_keys(kept))
     if not held.size:
         raise ValueError("no label was hidden on top; there are too few, or the share is small.")
-    found = find(fit(kept, rest), kept, rest, top=top)
+    findings = find(fit(kept, rest), kept, rest, top=top)
     back = share * p / (1.0 - rest)
-    keys = found.rows * p.size + found.labels
-    returned, chance = np.isin(keys, held).astype(np.float64), back[found.labels]
+    keys = findings.rows * p.size + findings.labels
+    returned, chance = np.isin(keys, held).astype(np.float64), back[findings.labels]
     bins = tuple(
         Bin(
             part.stop - part.start,
-            float(found.probability[part].mean()),
+            float(findings.probability[part].mean()),
             *_returned_share(returned[part], chance[part]),
         )
-        for part in _bins(len(found), float(chance.sum()))
+        for part in _bins(len(findings), float(chance.sum()))
     )
     recall = float(returned.sum()) / held.size
     return Quality(

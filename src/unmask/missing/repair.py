@@ -151,8 +151,8 @@ def complete(
     --------
     >>> from unmask import missing
     >>> rows = Dataset(None, [[1, 0], [0, 0]], label_names=("art", "law"))
-    >>> found = missing.find([[0.9, 0.1], [0.1, 0.95]], rows, [0.5, 0.5])
-    >>> complete(rows, threshold=0.9, findings=found).counts()
+    >>> findings = missing.find([[0.9, 0.1], [0.1, 0.95]], rows, [0.5, 0.5])
+    >>> complete(rows, threshold=0.9, findings=findings).counts()
     {'observed': 1, 'confirmed': 0, 'imputed': 1, 'refuted': 0}
     """
     if dataset.labels is None:
@@ -180,10 +180,13 @@ def complete(
     }
     keys = np.concatenate(list(origins.values()))
     names = np.repeat(list(origins), [each.size for each in origins.values()])
-    known = dict(zip(np.r_[judged, filled].tolist(), np.r_[stated, chance].tolist(), strict=True))
+    stated_of = dict(
+        zip(np.r_[judged, filled].tolist(), np.r_[stated, chance].tolist(), strict=True)
+    )
     order = np.argsort(keys, kind="stable")
     probability = [
-        np.nan if names[i] == Origin.OBSERVED else known.get(int(keys[i]), np.nan) for i in order
+        np.nan if names[i] == Origin.OBSERVED else stated_of.get(int(keys[i]), np.nan)
+        for i in order
     ]
     repaired = replace(
         dataset,

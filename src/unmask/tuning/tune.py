@@ -387,8 +387,8 @@ class _Search:
         self.costs, self.tried = costs, list[Tried]()
         self.rankings: dict[Family, tuple[str, ...]] = {}
         for family in tried_by:
-            known = self.rankings.get(family.trained, ())
-            self.rankings[family.trained] = (*known, family.rank_by)
+            rankings = self.rankings.get(family.trained, ())
+            self.rankings[family.trained] = (*rankings, family.rank_by)
         self.note: Callable[[], None] = lambda: None
 
     def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
