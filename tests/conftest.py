@@ -1,12 +1,14 @@
-"""Shared fixtures: the real data sets and the browser, where they are present."""
+"""Shared fixtures: a limit of time, and the real data sets and the browser, where present."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,6 +74,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _file(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
+
+
+@pytest.fixture
+def patience() -> Iterator[None]:
+    """What hangs fails its test rather than all of them."""
+
+    def too_long(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("this takes too long")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(900)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

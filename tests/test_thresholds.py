@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from unmask import LabelSets, evaluate, thresholds
-from unmask.thresholds import chances, choosing
+from unmask.thresholds import calibration, chances, choosing
 from unmask.thresholds.calibration import platt
 
 
@@ -225,6 +225,23 @@ def test_labels_without_an_observation_take_part() -> None:
     assert mean[3] == pytest.approx(lower.nnz / (1 / lower.data).sum())
 
 
+def test_a_label_has_its_own_threshold_from_so_many_observations_on() -> None:
+    """Without a prior from one on; with a prior also a label without any may have one."""
+    rng = np.random.default_rng(0)
+    scores = rng.random((30, 4))
+    labels = (np.arange(30)[:, None] < np.array([0, 1, 2, 9])).astype(float)
+    for prior, least, own in (
+        (0.0, 0, [False, True, True, True]),
+        (0.0, 1, [False, True, True, True]),
+        (0.0, 2, [False, False, True, True]),
+        (5.0, 0, [True, True, True, True]),
+        (5.0, 9, [False, False, False, True]),
+        (5.0, 10, [False, False, False, False]),
+    ):
+        made = thresholds.fit(scores, labels, metric="macro-F1", prior=prior, least=least)
+        assert made.own.tolist() == own, (prior, least)
+
+
 def test_infinite_scores_are_the_lowest_and_the_highest() -> None:
     _, observed, p, scores = rows(200, 3, seed=18)
     scores[0, 0], scores[1, 1] = -np.inf, np.inf
@@ -312,6 +329,56 @@ def test_platt_is_where_the_unbiased_loss_is_flat() -> None:
     residual = curve.apply(scores) - observed / p
     assert residual.mean() == pytest.approx(0, abs=1e-6)
     assert (residual * scores).mean() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scores", "block", "means", "pairs", "true"),
+    [
+        ([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], 100, [0.2, 0.5], [3, 3], [2, 7]),
+        ([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], 6, [0.2, 0.5], [3, 3], [2, 7]),
+        ([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], 2, [0.15, 0.45], [2, 4], [2, 7]),  # of 0.1 and 0.4
+        ([[0, 1, 1], [1, 1, 2]], 100, [0, 1.2], [1, 5], [0, 9]),  # what equals an edge is above
+        ([[3, 3, 3], [3, 3, 3]], 100, [3], [6], [9]),
+    ],
+)
+def test_bins_hold_a_part_of_the_scores_each(
+    monkeypatch: pytest.MonkeyPatch, scores: Any, block: int, means: Any, pairs: Any, true: Any
+) -> None:
+    monkeypatch.setattr(calibration, "BINS", 2)
+    monkeypatch.setattr(calibration, "BLOCK", block)
+    observed = sp.csr_array(np.array([[0.0, 1, 0], [1, 0, 1]]))
+    made = calibration.binned(np.array(scores, np.float32), observed, np.array([2.0, 4, 3]))
+    for mine, expected in zip(made, (means, pairs, true), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-6)
+
+
+def test_rising_curves_join_what_falls_and_stay_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares 0.5, 0 and 2 at scores 0, 1 and 2: the first two are joined, the last is 1."""
+    observed = sp.csr_array(np.array([[1.0, 0, 0, 1]]))
+    made = calibration.rising_curve(np.array([[0.0, 0, 1, 2]]), observed, np.array([1.0, 2]))
+    np.testing.assert_allclose(made.scores, [0, 1, 2])
+    np.testing.assert_allclose(made.probabilities, [1 / 3, 1 / 3, 1])
+    np.testing.assert_allclose(made.apply([[-1, 0, 1.5, 9]]), [[1 / 3, 1 / 3, 2 / 3, 1]])
+
+
+def test_a_logistic_curve_through_two_points() -> None:
+    """Two shares are met but for the penalty: the logit is a line through both."""
+    scores, pairs = np.array([2.0, 5.0]), np.array([4e6, 1e6])
+    slope, intercept = platt(scores, pairs, pairs * [0.1, 0.7])
+    low, high = np.log(0.1 / 0.9), np.log(0.7 / 0.3)
+    assert slope == pytest.approx((high - low) / 3, rel=1e-6)
+    assert intercept == pytest.approx(low - 2 * (high - low) / 3, rel=1e-6)
+    flat = platt(np.array([3.0]), np.array([8.0]), np.array([2.0]))
+    assert flat == pytest.approx((0.0, np.log(0.25 / 0.75)), rel=1e-5)
+
+
+def test_the_slope_between_never_and_always_is_that_of_the_penalty() -> None:
+    """5 · 2 pairs at −1 and 1: 10 σ(−a) = 2·10⁻⁶ a for scores of variance 1."""
+    slope, intercept = platt(np.array([-1.0, 1.0]), np.full(2, 5.0), np.array([0.0, 5.0]))
+    assert 10 / (1 + np.exp(slope)) == pytest.approx(2e-6 * slope, rel=1e-4)
+    assert intercept == pytest.approx(0.0, abs=1e-6)
+    wider = platt(np.array([-3.0, 5.0]), np.full(2, 5.0), np.array([0.0, 5.0]))
+    assert wider == pytest.approx((slope / 4, -slope / 4), rel=1e-6)
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:

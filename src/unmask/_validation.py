@@ -518,16 +518,25 @@ def columns(values: object, *, name: str = "features", column: str = "feature") 
     return _with_data(checked, singles)
 
 
+def index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
+    """What holds the indices and the starts of rows of a matrix; scipy wants one type for both.
+
+    >>> index_type(10, 3_000_000_000).__name__
+    'int64'
+    """
+    return np.int32 if max(sizes) <= np.iinfo(np.int32).max else np.int64
+
+
 def narrow(checked: sp.csr_array) -> sp.csr_array:
     """The same matrix with int32 indices, if they fit.
 
     >>> narrow(sp.csr_array(([1.0], np.array([3]), np.array([0, 1])), shape=(1, 4))).indices.dtype
     dtype('int32')
     """
-    fits = max(checked.nnz, *checked.shape) <= np.iinfo(np.int32).max
-    if not fits or checked.indices.dtype == checked.indptr.dtype == np.int32:
+    index = index_type(checked.nnz, *checked.shape)
+    if index is np.int64 or checked.indices.dtype == checked.indptr.dtype == np.int32:
         return checked
-    indices, indptr = checked.indices.astype(np.int32), checked.indptr.astype(np.int32)
+    indices, indptr = checked.indices.astype(index), checked.indptr.astype(index)
     return sp.csr_array((checked.data, indices, indptr), shape=checked.shape)
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from tests.helpers import golden
 from tests.helpers.audits import universe
+from tests.helpers.versions import PINNED
 from unmask import audit, compare, evaluate, propensity
 from unmask.metrics import Table
 from unmask.predictions import TopK
@@ -109,7 +110,10 @@ def test_propensities_of_judgements(kind: str) -> None:
     found = propensity.audit(observed, judged_by(plan, truth))
     lines = [{"value": found.value, "low": found.low, "high": found.high,
               "evidence": found.evidence}]  # fmt: skip
-    golden.check(golden.file_name("values", "audit"), golden.table(lines), f"propensities, {kind}")
+    loose = {} if PINNED else {"rel": 2e-5}  # where a fit stops depends on the version of scipy
+    golden.check(
+        golden.file_name("values", "audit"), golden.table(lines), f"propensities, {kind}", **loose
+    )
 
 
 def test_stopping() -> None:

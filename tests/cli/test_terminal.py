@@ -60,7 +60,13 @@ def words(text: str) -> str:
     return re.sub(r"[\s│╭╮╰╯─]", "", text)
 
 
-@pytest.fixture(params=FILES)
+@pytest.fixture(
+    params=[
+        "markup",
+        "controls",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("lines", "bytes")),
+    ]
+)
 def name(request: pytest.FixtureRequest) -> str:
     return FILES[request.param]
 

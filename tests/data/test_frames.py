@@ -12,6 +12,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from tests.helpers import tagged
 from unmask import TopK, data, predictions
+from unmask._tables.frames import _arrow_strings
 
 ROWS = tagged.rows(30, seed=5)
 COLUMNS: dict[str, list[Any]] = {
@@ -135,3 +136,19 @@ def test_what_a_binarizer_made_goes_on_with_its_names() -> None:
         [rows.labels_of(row) for row in range(3)]
     )
     np.testing.assert_array_equal(again, rows.labels.toarray())
+
+
+def test_columns_without_rows_have_no_text() -> None:
+    """Arrow's buffers may be missing where there is nothing in them."""
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    for empty in (pa.array([], pa.string()), pa.array([], pa.large_string())):
+        made = _arrow_strings(empty)
+        assert (made.data.size, made.offsets.tolist(), list(made)) == (0, [0], [])
+    some = pa.array(["a", None, "", "üb", "c"])
+    for part, texts in ((some, ["a", "", "", "üb", "c"]), (some[1:4], ["", "", "üb"])):
+        made = _arrow_strings(part)
+        assert list(made) == texts
+        assert made.offsets[0] == 0
+        assert made.data.size == made.offsets[-1] == sum(len(text.encode()) for text in texts)
+    gaps = _arrow_strings(pa.array([None, None], pa.string()))
+    assert (list(gaps), gaps.data.size) == (["", ""], 0)

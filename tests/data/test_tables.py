@@ -86,6 +86,14 @@ def test_what_is_written_is_read_again(tmp_path_factory, rows, ending) -> None:
     assert contents(found) == contents(whole)
 
 
+def test_columns_of_a_label_matrix_can_be_taken() -> None:
+    """scipy wants one type for indices and starts of rows, and old versions insist."""
+    labels, names = data.label_matrix([["b"], [], ["a", "b"]])
+    assert names == ("a", "b")
+    assert labels.indices.dtype == labels.indptr.dtype == np.int32
+    assert labels[:, [1]].toarray().ravel().tolist() == [1, 0, 1]
+
+
 @settings(max_examples=40, deadline=None)
 @given(tables(), st.randoms())
 def test_long_and_wide_are_the_same_in_any_order(tmp_path_factory, rows, random_) -> None:

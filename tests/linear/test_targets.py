@@ -15,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unmask import LinearClassifier, data, linear, weights
+from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
 from unmask.linear.targets import read_targets, shown
+from unmask.weights import Weights
 
 ROWS = data.synthetic.planted(60, n_features=20, n_labels=4, seed=1)
 X = ROWS.features.toarray()
@@ -120,6 +122,63 @@ def test_whole_sample_weights_repeat_rows() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             LinearClassifier().fit(X, DENSE, sample_weight=wrong)
+
+
+def test_rows_are_repeated_as_often_as_their_weight_up_to_a_hundred_times_each() -> None:
+    """100 times the number of rows in all, of fewer than 1000 rows as of 1000."""
+    assert np.array_equal(repeated_rows(np.array([2.0, 0, 3, 1])), [0, 0, 2, 2, 2, 3])
+    assert repeated_rows(np.array([1.0, 2.5])) is None
+    for rows, most in ((1, 100_000), (1000, 100_000), (1001, 100_100)):
+        weights = np.ones(rows)
+        weights[-1] = most - rows + 1
+        made = repeated_rows(weights)
+        assert made is not None
+        assert made.size == most
+        weights[-1] += 1
+        assert repeated_rows(weights) is None
+
+
+def test_row_weights_are_checked_numbers_or_none() -> None:
+    assert row_weights(None, 2) is None
+    assert row_weights([1, 1], 2) is None
+    made = row_weights([1, 0], 2)
+    assert made is not None
+    assert (made.dtype, made.tolist()) == (np.float64, [1.0, 0.0])
+    assert row_weights([], 0) is None
+    for wrong, message in (
+        ([[1, 2]], r"one number per row \(2\); got \(1, 2\)"),
+        ([1, np.nan], "0 or more; got nan"),
+        ([1, np.inf], "0 or more; got inf"),
+        ([-0.5, -2], "0 or more; got -0.5"),
+        ([0, 0], "all rows are zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            row_weights(wrong, 2)
+
+
+def test_weights_of_rows_become_those_of_every_pair() -> None:
+    """Of loss a at +1 and b at −1: r (w a + (1 − c) b) is w' a + (1 − c') b, w' = r w."""
+    pos = sp.csr_array(np.array([[2.0, 0, 0], [0, 3, 1.5]]))
+    cut = sp.csr_array(np.array([[1.5, 0, 0], [0, 1, 0.25]]))
+    rows = np.array([0.5, 4.0])
+    made = with_row_weights(Weights(pos, cut), rows, reduction="ova")
+    np.testing.assert_allclose(made.pos.toarray(), [[1, 0, 0], [0, 12, 6]])
+    left = rows[:, None] * (1 - cut.toarray())
+    np.testing.assert_allclose(1 - made.cut.toarray(), left)
+    assert made.pos.nnz == made.cut.nnz == 6
+    picked = with_row_weights(Weights(pos, cut), rows, reduction="pal")
+    np.testing.assert_allclose(picked.pos.toarray(), [[1, 0, 0], [0, 12, 6]])
+    np.testing.assert_array_equal(picked.cut.toarray(), cut.toarray())
+    assert pos.data.tolist() == [2.0, 3.0, 1.5]
+
+
+def test_as_many_pairs_are_stored_as_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unmask.linear.sample_weights.MOST_PAIRS", 6)
+    empty = sp.csr_array((2, 3))
+    with_row_weights(Weights(empty, empty), np.array([0.5, 1.5]), reduction="ova")
+    wider = sp.csr_array((1, 7))
+    with pytest.raises(ValueError, match="1 × 7 numbers, more than 6"):
+        with_row_weights(Weights(wider, wider), np.array([0.5]), reduction="ova")
 
 
 @pytest.mark.parametrize(

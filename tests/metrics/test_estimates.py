@@ -12,6 +12,7 @@ from scipy.stats import mstats
 from tests.helpers.evaluations import L, one, part, rows_of
 from tests.helpers.rankings import one_top
 from unmask.metrics import (
+    Evaluator,
     contributions,
     estimates,
     evaluate,
@@ -204,3 +205,19 @@ def test_the_largest_value_of_a_row_is_the_unit_of_weights(
         nothing: Any = None
         summary = estimates.Summary(nothing, nothing, inverse, 0.95, "normal", 2, 0, 0.01)
         assert estimates.mean_weight(cell, summary) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("wrong", "equal"), [(0, True), (1, False), (7, True)])
+def test_rows_that_all_contribute_the_same_are_known_as_such(wrong: int, equal: bool) -> None:
+    """Also as nothing, and by numbers that sums round: 7 times 1/0.3."""
+    labels = np.eye(2)[[1] * wrong + [0] * (7 - wrong)]
+    evaluator = Evaluator(metrics=["P@1"], estimators=["unbiased"], propensity=[0.3, 0.3])
+    summary = evaluator.update(one_top([[0]] * 7), labels).summary()
+    (cell,) = summary.plan.cells
+    (column,) = summary.columns(cell)
+    assert estimates._all_equal(summary.state, column) == equal
+    mean, error = estimates.mean_and_error(summary.state, column)
+    values = np.r_[np.zeros(wrong), np.full(7 - wrong, 1 / 0.3)]
+    assert mean == pytest.approx(values.mean(), rel=1e-15)
+    assert error == pytest.approx(values.std(ddof=1) / math.sqrt(7), rel=1e-9, abs=1e-12)
+    assert (error == 0) == equal

@@ -65,7 +65,8 @@ def test_the_error_is_that_of_labels_and_of_what_rows_have_in_common(
 @pytest.mark.parametrize("q", [1.0, 2.5])
 def test_effects_on_f1_are_those_of_leaving_the_row_out(q: float) -> None:
     """With the shares of appearances held fixed, which only the whole sample tells."""
-    counts = macro.Counts(*np.array([[3.0, 1, 0, 2], [1, 0, 2, 0], [2, 0, 1, 4]]), np.full(4, q))
+    kinds = np.array([[3.0, 1, 0, 2, 4], [1, 0, 2, 0, 1], [2, 0, 1, 4, 1]])
+    counts = macro.Counts(*kinds, np.full(5, q))
     total = sum(float(getattr(counts, name).sum()) for name in KINDS)
     s_m, s_o = (float(each.sum()) / total for each in (counts.predicted, counts.observed))
 
@@ -75,7 +76,7 @@ def test_effects_on_f1_are_those_of_leaving_the_row_out(q: float) -> None:
         return 2 * q * hits / (hits + wrong - 1 + s_m + q * (hits + missed - 1 + s_o))
 
     effects = macro.fraction(counts, macro.F1).effects
-    for j in range(4):
+    for j in range(5):
         whole = [float(getattr(counts, name)[j]) for name in KINDS]
         for kind, effect in enumerate(effects.by_kind):
             without = [each - (place == kind) for place, each in enumerate(whole)]
@@ -257,3 +258,169 @@ def test_intervals_hold_the_truth_of_the_labels_they_are_about() -> None:
     for case, answers in holds.items():
         assert np.mean(answers) >= 0.9, case
     assert abs(np.mean(errors["unbiased"])) < abs(np.mean(errors["plain"])) / 3
+
+
+UNEVEN = macro.Counts(
+    hits=np.array([2.0, 1, 0, 0, 0]),
+    wrong=np.array([1.0, 0, 2, 0, 0]),
+    missed=np.array([1.0, 0, 0, 1, 0]),
+    q=np.array([2.0, 3, 1.5, 1.25, 4]),
+)
+"""Five labels: one of all kinds, one hit once, one only predicted, one only missed, one never."""
+
+
+@pytest.mark.parametrize(
+    ("form", "trials", "left_out"),
+    [
+        ("precision", 9 / (2 / 3 + 3 / 1 + 1.5 / 2), 2),
+        ("recall", 9 / (1 / 3 + 1 / 1 + 1 / 1), 2),
+        ("f1", 16 / (2 / 4 + 3 / 1 + 1.5 / 2 + 1.25 / 1), 1),
+        ("jaccard", 16 / (2 / 4 + 3 / 1 + 1.5 / 2 + 1.25 / 1), 1),
+        ("weighted_precision", 5.0, 2),
+        ("weighted_f1", 5.0, 2),
+        ("coverage", 25 / (1 / 2 + 1 + 1 + 1 + 1), 0),
+    ],
+)
+def test_trials_and_labels_that_are_left_out(form: str, trials: float, left_out: int) -> None:
+    labelled = macro.FORMS[form](UNEVEN)
+    assert labelled.trials == pytest.approx(trials, rel=1e-12)
+    assert labelled.left_out == left_out
+    assert labelled.labels == 5 - left_out
+    nothing = macro.FORMS[form](macro.Counts(*np.zeros((3, 2)), np.ones(2)))
+    assert nothing.mean == 0.0
+    assert nothing.trials == (2.0 if form == "coverage" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("form", "beta"), [("f1", 1.0), ("f05", 0.5), ("f2", 2.0), ("jaccard", None)]
+)
+def test_fractions_are_those_of_precision_and_recall(form: str, beta: float | None) -> None:
+    """(1 + β²) h / ((1 + β²) h + w + β² m) of complete labels, 0 without a hit."""
+    counts = macro.Counts(UNEVEN.hits, UNEVEN.wrong, UNEVEN.missed, np.ones(5))
+    values = macro.FORMS[form](counts).values
+    if beta is None:
+        expected = [2 / 4, 1.0, 0.0, 0.0]
+    else:
+        precision, recall = 2 / 3, 2 / 3
+        f = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+        expected = [f, 1.0, 0.0, 0.0]
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    unequal = macro.Counts(*np.array([[2.0], [3.0], [1.0]]), np.ones(1))
+    precision, recall = 2 / 5, 2 / 3
+    b = beta or 0.0
+    f = (1 + b**2) * precision * recall / (b**2 * precision + recall)
+    assert macro.FORMS[form](unequal).values == pytest.approx(2 / 6 if beta is None else f)
+
+
+@pytest.mark.parametrize("form", ["f1", "f2", "jaccard"])
+def test_readings_divide_an_appearance_as_companions_or_as_truth_does(form: str) -> None:
+    """One appearance of every label is replaced by a mean one, in two ways, by explicit sums."""
+    c = {"f1": (2.0, 2.0, 1.0, 1.0, 1.0), "f2": (5.0, 5.0, 1.0, 4.0, 4.0)}
+    above, hit, wrong, missed, doubled = c.get(form, (1.0, 1.0, 1.0, 1.0, 0.0))
+    h, w, m, q = UNEVEN.hits, UNEVEN.wrong, UNEVEN.missed, UNEVEN.q
+    kinds = [(hit - doubled + doubled * q[j], wrong, missed * q[j]) for j in range(5)]
+    below = [h[j] * a + w[j] * b + m[j] * d for j, (a, b, d) in enumerate(kinds)]
+    # of labels that are hit, only the first has other appearances: 1 hit, 1 wrong, 1 missed
+    companions = [below[j] - kinds[j][0] + sum(kinds[j]) / 3 for j in range(4)]
+    right, lost, predicted = 2 * 2 + 3 * 1, 2 * 1 + 1.25 * 1, 6
+    true = hit * right + wrong * (predicted - right) + missed * lost
+    truth = [below[j] - kinds[j][0] + true / (predicted + lost / q[j]) for j in range(4)]
+    expected = [
+        np.mean([above * q[j] * h[j] / under[j] if h[j] else 0.0 for j in range(4)])
+        for under in (companions, truth)
+    ]
+    labelled = macro.FORMS[form](UNEVEN)
+    assert labelled.readings == pytest.approx(expected, rel=1e-12)
+    plain = [above * q[j] * h[j] / below[j] if h[j] else 0.0 for j in range(4)]
+    np.testing.assert_allclose(labelled.values, plain, rtol=1e-12)
+
+
+def test_companions_weigh_as_much_as_their_label_has_hits_among_the_others() -> None:
+    """3 hits and a miss: 3 of weight 1; a hit and 2 wrong: 2 of weight ½; a hit and a miss: 1."""
+    q = np.array([2.0, 3, 1.5])
+    counts = macro.Counts(*np.array([[3.0, 1, 1], [0, 2, 0], [1, 0, 1]]), q)
+    shares = np.array([2.0, 2 * 0.5, 1.0 + 1.0]) / 5
+    mean = [shares @ (1 + each, 1.0, each) for each in q]
+    below = [3 * (1 + 2.0) + 2.0, 1 + 3.0 + 2, 1 + 1.5 + 1.5]
+    values = [
+        2 * q[j] * hits / (below[j] - (1 + q[j]) + mean[j]) for j, hits in enumerate((3, 1, 1))
+    ]
+    assert macro.fraction(counts, macro.F1).readings[0] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize("form", ["weighted_precision", "weighted_f1", "weighted_f2"])
+def test_weighted_means_and_their_effects_are_those_of_leaving_rows_out(form: str) -> None:
+    """Σ V / Σ q o over labels that are observed; without a row V and q o change."""
+    h, w, m, q = UNEVEN.hits, UNEVEN.wrong, UNEVEN.missed, UNEVEN.q
+    beta = {"weighted_f1": 1.0, "weighted_f2": 4.0}.get(form, 0.0)
+
+    def value(j: int, hits: float, wrong: float, missed: float) -> float:
+        observed = hits + missed
+        if hits <= 0:
+            return 0.0
+        if form == "weighted_precision":
+            return float(q[j] * hits * (1 + q[j] * (observed - 1)) / (hits + wrong))
+        under = hits + wrong + beta * q[j] * observed
+        return float((1 + beta) * q[j] * hits * q[j] * observed / under)
+
+    labels = [0, 1, 3]
+    total = sum(q[j] * (h[j] + m[j]) for j in labels)
+    whole = {j: value(j, h[j], w[j], m[j]) for j in labels}
+    mean = sum(whole.values()) / total
+    labelled = macro.FORMS[form](UNEVEN)
+    assert labelled.weighted
+    assert labelled.mean == pytest.approx(mean, rel=1e-12)
+    np.testing.assert_allclose(labelled.values, [whole[j] * 3 / total for j in labels], rtol=1e-12)
+    own = 0.0
+    for kind, effect in enumerate(labelled.effects.by_kind):
+        for j in range(5):
+            rows = (h[j], w[j], m[j])
+            expected = 0.0
+            if rows[kind] and j in labels:
+                less = [each - (place == kind) for place, each in enumerate(rows)]
+                lost = q[j] if kind != 1 else 0.0
+                expected = (whole[j] - value(j, *less) - mean * lost) * 3 / total
+            assert effect[j] == pytest.approx(expected, rel=1e-12), (kind, j)
+            own += rows[kind] * expected**2
+    assert labelled.own == pytest.approx(own, rel=1e-12)
+
+
+def test_the_spread_of_a_share_is_drawn_to_that_of_labels_seen_a_few_times() -> None:
+    """By loops over labels: two to five rows count as few, 20 labels of the mean's square join."""
+    hits = np.array([4.0, 2, 1, 0, 0, 3])
+    wrong = np.array([1.0, 4, 1, 1, 0, 0])
+    q = np.array([1.5, 2, 1.25, 3, 4, 1])
+    n = hits + wrong
+    labels = [0, 1, 2, 3, 5]
+    values = [q[j] * hits[j] / n[j] for j in labels]
+    mean = sum(values) / 5
+
+    def square(j: int) -> float:
+        pairs = n[j] * (n[j] - 1)
+        return float(q[j] ** 2 * hits[j] * (hits[j] - 1) / pairs) if pairs else 0.0
+
+    few = [square(j) for j in (0, 2, 5)]  # of 5, 2 and 3 rows; label 1 has 6, label 3 one
+    common = min((sum(few) + 20 * mean**2) / (3 + 20), mean)
+    own = sum(
+        (q[j] * (q[j] * hits[j] + mean) / (n[j] + 1) - ((n[j] - 1) * square(j) + common) / n[j])
+        / n[j]
+        for j in labels
+    )
+    labelled = macro.precision(macro.Counts(hits, wrong, np.array([0.0, 0, 5, 0, 2, 1]), q))
+    assert labelled.own == pytest.approx(own, rel=1e-12)
+    np.testing.assert_allclose(labelled.values, values, rtol=1e-12)
+    assert labelled.error(0.09, reading=0.5) == pytest.approx(0.3 / 5)
+    assert [float(each[4]) for each in labelled.effects.by_kind] == [0.0, 0.0, 0.0]
+    recalled = macro.recall(macro.Counts(hits, np.zeros(6), wrong, q))
+    assert [float(each[4]) for each in recalled.effects.by_kind] == [0.0, 0.0, 0.0]
+    np.testing.assert_array_equal(labelled.effects.missed, np.zeros(6))
+    np.testing.assert_array_equal(recalled.effects.wrong, np.zeros(6))
+
+
+def test_the_error_of_another_reading_is_in_proportion_to_it() -> None:
+    labelled = macro.fraction(UNEVEN, macro.F1)
+    assert labelled.centre is not None
+    expected = 0.5 / labelled.centre * math.sqrt(0.16) / 4
+    assert labelled.error(0.16, reading=0.5) == pytest.approx(expected, rel=1e-12)
+    nothing = macro.precision(macro.Counts(*np.zeros((3, 2)), np.ones(2)))
+    assert nothing.error(0.16, reading=0.5) == pytest.approx(0.4)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from unmask import data, evaluate
 from unmask.metrics import compare
-from unmask.metrics.mask_tables import _carried
+from unmask.metrics.mask_tables import _carried, needs_more, refuse_slope, table_by
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.propensity.score_slope import ScoreSlope
@@ -83,3 +83,64 @@ def test_a_slope_gives_entries_their_own_propensity() -> None:
     assert by_mask.run.source.score_slope == 1.0
     with pytest.raises(ValueError, match="the mask depends on the scores of one model"):
         compare({"a": scores, "b": -scores}, labels, mask, metrics=["P@2"])
+
+
+def test_a_mask_of_other_labels_is_refused() -> None:
+    slope = ScoreSlope(1.0, -0.2, np.zeros(3), 0.5, 0.3)
+    for mask in (MaskModel(P, spurious=0.1), MaskModel(P, score_slope=slope)):
+        top, labels = TopK([[1, 0]], [[0.9, 0.4]]), [[1, 0, 0, 1]]
+        with pytest.raises(ValueError, match="3 propensities for 4 labels"):
+            table_by(mask, top, top, labels, lambda _: pytest.fail("evaluated"))
+
+
+def test_wrong_labels_lower_the_propensities_of_a_slope() -> None:
+    """Entries of p_ij − ε_j, and less what wrong labels add, by hand over the places."""
+    rng = np.random.default_rng(5)
+    labels = sp.csr_array((rng.random((80, 3)) < 0.15).astype(np.float32))
+    scores = rng.random((80, 3))
+    mask = MaskModel(P, score_slope=ScoreSlope(1.0, -0.2, np.zeros(3), 0.5, 0.3), spurious=0.1)
+    wrong = mask.false_rate(labels)
+    entries = mask.of_entries(labels, scores)
+    entries.data = entries.data - wrong[labels.indices]
+    assert entries.data.min() > 1e-6
+    options = {"metrics": ["P@2"], "estimators": ["unbiased"]}
+    plain = evaluate(scores, labels, entries, **options)["P@2", "unbiased"]
+    made = evaluate(scores, labels, mask, **options)["P@2", "unbiased"]
+    first = np.argsort(-scores, axis=1)[:, :2]
+    less = (wrong / (P - wrong))[first].sum() / 2 / 80
+    assert made.value == pytest.approx(plain.value - less, rel=1e-6)
+    assert made.details["wrong_labels"] == pytest.approx(less, rel=1e-6)
+    ends = max(plain.interval[0] - less, 0.0), plain.interval[1] - less
+    assert made.interval == pytest.approx(ends, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "less"),
+    [
+        ("P@2", ((0.5 + 0.25) + 0.1) / 2 / 2),
+        ("P@3", ((0.5 + 0.25 + 0.1) + 0.1) / 3 / 2),
+        ("DCG@2", ((0.5 + 0.25 / np.log2(3)) + 0.1) / 2),
+        ("DCG@3", ((0.5 + 0.25 / np.log2(3) + 0.1 / 2) + 0.1) / 2),
+        ("R@2", 0.0),
+    ],
+)
+def test_places_without_a_prediction_hold_no_wrong_label(metric: str, less: float) -> None:
+    top = TopK([[0, 1, 2], [2, -1, -1]], [[0.9, 0.8, 0.7], [0.9, -np.inf, -np.inf]])
+    table = evaluate(top, [[1, 0, 0], [0, 1, 1]], P, metrics=[metric], estimators=["unbiased"])
+    each = table[metric, "unbiased"]
+    made = _carried(each, top, np.array([0.5, 0.25, 0.1]))
+    assert made.value == pytest.approx(each.value - less, rel=1e-12)
+    vanilla = evaluate(top, [[1, 0, 0], [0, 1, 1]], metrics=[metric])[metric, "vanilla"]
+    assert _carried(vanilla, top, np.array([0.5, 0.25, 0.1])) is vanilla
+
+
+def test_only_masks_with_a_slope_are_those_of_one_model() -> None:
+    slope = ScoreSlope(1.0, -0.2, np.zeros(3), 0.5, 0.3)
+    for mask in (None, P, MaskModel(P), MaskModel(P, spurious=0.1)):
+        refuse_slope(["a", "b"], mask)
+    with pytest.raises(ValueError, match="and 2 are compared"):
+        refuse_slope(["a", "b"], MaskModel(P, score_slope=slope))
+    needing = {None: False, MaskModel(P, 0.5): False, MaskModel(P, spurious=0.1): True}
+    assert all(needs_more(mask) == more for mask, more in needing.items())
+    assert needs_more(MaskModel(P, score_slope=slope))
+    assert not needs_more(P)

@@ -23,6 +23,7 @@ from unmask.metrics.verdict import (
     Verdict,
     claim,
     judge,
+    too_wide,
 )
 
 
@@ -66,6 +67,25 @@ def test_verdicts_of_metrics_without_a_largest_value_are_relative() -> None:
     assert judged(5.0, 4.49, 5.5, at_most=10.0) == "wide"
     assert judged(2.0, 1.6, 2.4, at_most=3.0) == "wide"
     assert judged(2.0, 0.4, 3.6, at_most=3.0) == "unusable"
+
+
+def test_measured_numbers_are_compared_with_the_range_or_with_themselves_if_larger() -> None:
+    for value, at_most, most in (
+        (0.0, 1.0, 0.05), (0.01, 1.0, 0.05), (-0.5, 1.0, 0.05), (1.2, 1.0, 0.06), (1.0, 4.0, 0.2),
+        (0.01, None, 0.05), (8.0, None, 0.4), (-8.0, None, 0.4),
+    ):  # fmt: skip
+        assert not too_wide(0.999 * most, value, at_most, measured=True)
+        assert too_wide(1.001 * most, value, at_most, measured=True)
+        assert not too_wide(1.999 * most, value, at_most, measured=True, limit=0.1)
+        assert too_wide(2.001 * most, value, at_most, measured=True, limit=0.1)
+    assert not too_wide(0.05, 0.5, 1.0, measured=True)
+
+
+def test_another_limit_of_width_is_relative_to_the_range() -> None:
+    assert [too_wide(half, 0.9, 1.0, limit=0.1) for half in (0.06, 0.1, 0.11)] == [0, 0, 1]
+    assert [too_wide(half, 0.9, 1.0, limit=0.04) for half in (0.04, 0.045)] == [0, 1]
+    assert [too_wide(half, 9.0, 10.0, limit=0.1) for half in (0.9, 1.1)] == [0, 1]
+    assert too_wide(0.06, 0.1, 1.0, limit=0.1)  # beyond half of the value
 
 
 def sentence(**changes: Any) -> str:

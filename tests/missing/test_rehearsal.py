@@ -8,9 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 
 from unmask import TopK, audit, data, missing
 from unmask._typing import Floats
+from unmask.metrics.intervals import wilson
+from unmask.missing import rehearsal
 
 P = np.array([0.5, 0.3, 0.8])
 
@@ -53,7 +56,7 @@ def test_precision_and_recall_of_findings() -> None:
         quality.precision_interval[0] <= min(quality.precision, 1) <= quality.precision_interval[1]
     )
     held = sp.csr_array(observed - labels).toarray()
-    assert quality.recall == held[found.rows, found.labels].sum() / held.sum()
+    assert quality.recall == float(held[found.rows, found.labels].sum()) / float(held.sum())
     assert sum(each.size for each in quality.bins) == 3000
     assert len(quality.bins) == 10
     stated = [each.stated for each in quality.bins]
@@ -112,3 +115,41 @@ def test_what_does_not_fit_is_refused() -> None:
         missing.rehearse(lambda *_: 0, [[1]], [0.5], share=0.9)
     with pytest.raises(ValueError, match="no label was hidden"):
         missing.rehearse(lambda *_: 0, [[0]], [0.5])
+
+
+def test_shares_of_judged_pairs_weigh_as_the_pairs_do() -> None:
+    """As many trials as (Σ w)² / Σ w²; without any, nothing is excluded."""
+    right, weight = np.array([1.0, 0, 1, 0]), np.array([1.0, 2, 3, 4])
+    share, ends = rehearsal._weighted_share(right, weight)
+    assert share == pytest.approx(0.4)
+    low, high = wilson(0.4, 100 / 30, norm.ppf(0.975))
+    assert ends == pytest.approx((float(low), float(high)))
+    share, ends = rehearsal._weighted_share(np.zeros(0), np.zeros(0))
+    assert np.isnan(share)
+    assert ends == (0.0, 1.0)
+
+
+def test_shares_of_labels_that_came_back_are_over_their_chance() -> None:
+    returned, back = np.array([1.0, 0, 1, 1]), np.array([0.5, 0.8, 0.8, 0.9])
+    share, ends = rehearsal._returned_share(returned, back)
+    assert share == pytest.approx((2 + 1.25 + 1 / 0.9) / 4)
+    low, high = wilson(1.0, 3.0, norm.ppf(0.975))  # a share of more than 1 is one of 1
+    assert ends == pytest.approx((float(low), float(high)))
+    assert rehearsal._returned_share(np.zeros(0), np.zeros(0))[1] == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "trials", "ends"),
+    [
+        (7, 0.0, [(0, 7)]),
+        (7, 2.0 * rehearsal.FEWEST, [(0, 3), (3, 7)]),
+        (7, 1.99 * rehearsal.FEWEST, [(0, 7)]),
+        (0, 100.0, []),
+        (1, 3.0 * rehearsal.FEWEST, [(0, 1)]),
+    ],
+)
+def test_bins_hold_labels_enough(count: int, trials: float, ends: list[tuple[int, int]]) -> None:
+    assert [(each.start, each.stop) for each in rehearsal._bins(count, trials)] == ends
+    parts = rehearsal._bins(1000, 1e9)
+    assert len(parts) == rehearsal.BINS
+    assert (parts[0].start, parts[-1].stop) == (0, 1000)

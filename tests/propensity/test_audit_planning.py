@@ -318,3 +318,45 @@ def test_a_plan_knows_what_an_estimate_knows() -> None:
     sure = propensity.audit_plan(top, seen, estimate, budget=50)
     unsure = propensity.audit_plan(top, seen, estimate.value, budget=50)
     assert sure.before < unsure.before
+
+
+@pytest.mark.parametrize("budget", [0.0, 2.5, 7.5, 1e9])
+def test_rows_are_chosen_batch_by_batch_by_what_they_gain_for_their_cost(budget: float) -> None:
+    """By loops: 25 equal parts of the budget, each spent on the rows of most gain per cost."""
+    rng = np.random.default_rng(2)
+    chance, cost = rng.random((60, 4)), rng.uniform(0.05, 0.4, 60)
+    variances, before = np.array([3.0, 1, 0.5, 2]), np.array([1.0, 2, 0.5, 4])
+    chosen: list[int] = []
+    audited, spent = before.copy(), 0.0
+    whole = min(budget, cost.sum() * (1 + 1e-9))
+    for part in range(1, 26):
+        gain = [
+            sum(chance[i, j] * variances[j] * (1 / audited[j] - 1 / (audited[j] + 1))
+                for j in range(4)) / cost[i]
+            for i in range(60)
+        ]  # fmt: skip
+        batch: list[int] = []
+        for i in sorted((i for i in range(60) if i not in chosen), key=lambda i: -gain[i]):
+            if spent + sum(cost[batch]) + cost[i] > whole * part / 25:
+                break
+            batch.append(i)
+        chosen += batch
+        spent += sum(cost[batch])
+        audited = audited + chance[batch].sum(axis=0)
+    rows, after = plans._greedy(sp.csr_array(chance), cost, variances, before, budget)
+    assert rows.tolist() == chosen
+    np.testing.assert_allclose(after, audited)
+    assert len(chosen) == {0.0: 0, 1e9: 60}.get(budget, len(chosen))
+    assert before.tolist() == [1.0, 2, 0.5, 4]
+
+
+def test_groups_are_equal_parts_by_rising_propensity() -> None:
+    p = np.array([0.5, 0.1, 0.9, 0.3])
+    assert plans._groups(p).toarray().argmax(axis=1).tolist() == [2, 0, 3, 1]
+    many = plans._groups(np.linspace(1, 0.1, 3 * plans.GROUPS)).toarray()
+    assert many.sum(axis=0).tolist() == [3] * plans.GROUPS
+    assert many.argmax(axis=1).tolist() == sorted(many.argmax(axis=1).tolist(), reverse=True)
+    group = plans._groups(np.array([0.5, 0.1, 0.9]))
+    shares = plans._shares(np.array([1.0, 2, 3, 4, 8, 2]), group)
+    np.testing.assert_allclose(shares, [(1 + 8) / 20, (2 + 4) / 20, (3 + 2) / 20])
+    assert not plans._shares(np.zeros(6), group).any()

@@ -11,7 +11,9 @@ from scipy.stats import norm
 from tests.helpers.oracles import subsets
 from unmask import data, propensity
 from unmask.propensity import MaskModel
-from unmask.propensity.effort_estimate import _log_likelihood, estimate_effort
+from unmask.propensity.effort_estimate import _log_likelihood, _shares, estimate_effort
+from unmask.propensity.mask_model import refuse_for_weights
+from unmask.propensity.score_slope import ScoreSlope
 
 P = np.array([0.6, 0.3, 0.45, 0.2])
 TRUE = sp.csr_array(np.ones((40_000, 4), dtype=np.float32))
@@ -148,3 +150,167 @@ def test_unknown_masks_and_other_widths_are_refused() -> None:
         propensity.audit([[1]], [[1]], mask="lazy")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="label"):
         data.hide([[1, 0]], MaskModel([0.5]), seed=0)
+
+
+SLOPE = ScoreSlope(1.5, -0.2, np.array([0.3, 0.0, -0.1]), 0.5, 0.25, np.diag([0.04, 0.01]))
+
+
+@pytest.mark.parametrize("name", ["row_effort", "unannotated"])
+def test_parts_lie_between_none_and_nine_tenths(name: str) -> None:
+    assert getattr(MaskModel([0.05], **{name: 0.9}), name) == 0.9
+    assert MaskModel([0.05], spurious=0.5).spurious == 0.5
+    with pytest.raises(ValueError, match=name):
+        MaskModel([0.05], **{name: 0.91})
+
+
+def test_rates_of_wrong_labels_by_hand() -> None:
+    """φ n_j in the rows without label j, of which there is 1 at least; half of p_j at most."""
+    counts = np.array([2, 6, 0, 9])
+    labels = sp.csr_array((np.arange(10)[:, None] < counts).astype(np.float32))
+    mask = MaskModel([0.5, 0.8, 0.4, 0.9], spurious=0.2)
+    expected = [0.4 / (10 - 1.6 / 0.5), 1.2 / (10 - 4.8 / 0.8), 0, 0.45]
+    np.testing.assert_allclose(mask.false_rate(labels), expected, rtol=1e-12)
+    crowded = MaskModel([0.3, 0.3, 0.3, 0.3], spurious=0.05).false_rate(labels)
+    np.testing.assert_allclose(crowded[1], 0.15)  # 6 · 0.05 in 1 row is more than half of p
+    assert not MaskModel(P).false_rate(labels).any()
+
+
+def test_certain_parts_and_draws_of_uncertain_ones() -> None:
+    class Effort:
+        def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+            return np.array([[0.2, 0.1], [-0.3, 0.95]])[:size]
+
+    plain = MaskModel(P, 0.3, 0.1, 0.05)
+    sloped = MaskModel([0.5, 0.4, 0.3], spurious=0.05, score_slope=SLOPE)
+    doubted = MaskModel(P, 0.3, 0.1, 0.05, uncertainty=Effort())
+    assert [each.certain for each in (plain, sloped, doubted)] == [True, False, False]
+    assert all(each.centre.certain for each in (plain, sloped, doubted))
+    drawn = doubted.draw(seed=0, size=2)
+    assert [(each.row_effort, each.unannotated) for each in drawn] == [(0.2, 0.1), (0.0, 0.9)]
+    np.testing.assert_allclose(drawn[1].value, np.minimum(P, 0.1))
+    assert all(each.certain and each.spurious == 0.05 for each in drawn)
+    same = plain.draw(seed=0, size=3)
+    assert [(each.row_effort, each.unannotated, len(each)) for each in same] == [(0.3, 0.1, 4)] * 3
+    slopes = [each.score_slope for each in sloped.draw(seed=5, size=400)]
+    numbers = np.array([[each.slope, each.shift] for each in slopes if each is not None])
+    np.testing.assert_allclose(numbers.mean(axis=0), [1.5, -0.2], atol=0.05)
+    np.testing.assert_allclose(numbers.std(axis=0), [0.2, 0.1], rtol=0.15)
+    centre = sloped.centre
+    assert centre.score_slope is not None
+    assert (centre.score_slope.slope, centre.score_slope.covariance) == (1.5, None)
+    assert (centre.spurious, plain.centre.row_effort, plain.centre.unannotated) == (0.05, 0.3, 0.1)
+
+
+def test_a_slope_moves_the_logit_of_an_entry() -> None:
+    """logit p + δ + u_j + β (s − centre)/scale; without a slope p_j."""
+    labels = sp.csr_array(np.array([[0.0, 1, 1], [1, 0, 0]]))
+    scores = np.array([[0.1, 0.75, 0.5], [0.25, 0.2, 0.9]])
+    p = np.array([0.5, 0.4, 0.3])
+    made = MaskModel(p, score_slope=SLOPE).of_entries(labels, scores).toarray()
+    logits = {(0, 1): np.log(0.4 / 0.6) - 0.2 + 0.0 + 1.5, (0, 2): np.log(0.3 / 0.7) - 0.2 - 0.1,
+              (1, 0): 0.0 - 0.2 + 0.3 - 1.5}  # fmt: skip
+    for (row, label), logit in logits.items():
+        assert made[row, label] == pytest.approx(1 / (1 + np.exp(-logit)), rel=1e-9)
+    assert np.count_nonzero(made) == 3
+    plain = MaskModel(p).of_entries(labels, scores).toarray()
+    np.testing.assert_allclose(plain, [[0, 0.4, 0.3], [0.5, 0, 0]])
+    assert SLOPE.interval == pytest.approx((1.5 - 1.96 * 0.2, 1.5 + 1.96 * 0.2))
+    assert ScoreSlope(1.5, 0.0, P).interval == (1.5, 1.5)
+
+
+class Numbers:
+    """Stands for a generator: numbers of entries, effort of rows, annotation, wrong labels."""
+
+    def __init__(self, uniform: list[list[float]], effort: list[float], poisson: list[int]) -> None:
+        self.uniform, self.effort, self.counts = uniform, effort, poisson
+        self.means: np.ndarray | None = None
+
+    def random(self, size: int) -> np.ndarray:
+        assert size == len(self.uniform[0])
+        return np.array(self.uniform.pop(0))
+
+    def standard_normal(self, size: int) -> np.ndarray:
+        assert size == len(self.effort)
+        return np.array(self.effort)
+
+    def poisson(self, means: np.ndarray) -> np.ndarray:
+        self.means = means
+        return np.array(self.counts)
+
+    def choice(self, values: np.ndarray, size: int, replace: bool) -> np.ndarray:
+        assert not replace
+        return values[:size]
+
+
+def test_what_is_kept_and_added_by_given_numbers() -> None:
+    """An entry is kept below its chance, and not at it; rows without the label get wrong ones."""
+    true = sp.csr_array(np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 0]], dtype=np.float32))
+    rng = Numbers([[0.4, 0.7, 0.69, 0.2, 0.5]], [], [2, 9, 0])
+    observed = MaskModel([0.5, 0.7, 0.2], spurious=0.25).observe(true, rng)  # type: ignore[arg-type]
+    kept, wrong = [[1, 0, 0], [0, 1, 0], [0, 0, 0]], [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+    np.testing.assert_array_equal(observed.toarray(), np.add(kept, wrong))
+    assert observed.dtype == np.float32
+    assert rng.means is not None
+    np.testing.assert_allclose(rng.means, [1 / 3, 1 / 3, 0])
+
+
+def test_rows_are_annotated_above_their_share_and_show_by_effort() -> None:
+    true = sp.csr_array(np.array([[1.0, 1], [0, 1], [1, 0]], dtype=np.float32))
+    p = np.array([0.4, 0.6])
+    chance = norm.cdf((norm.ppf(p / 0.8) - np.sqrt(0.5) * 1.2) / np.sqrt(0.5))
+    low = [chance[0] - 1e-6, chance[1] + 1e-6, 0.0, chance[0] - 1e-6]
+    rng = Numbers([low, [0.9, 0.19, 0.2]], [1.2, 1.2, 1.2], [])
+    observed = MaskModel(p, 0.5, 0.2).observe(true, rng)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(observed.toarray(), [[1, 0], [0, 0], [1, 0]])
+
+
+def test_weights_refuse_what_they_cannot_mean() -> None:
+    sloped = MaskModel([0.5, 0.4, 0.3], score_slope=SLOPE)
+    for propensities in (None, P, MaskModel(P), MaskModel(P, spurious=0.1)):
+        for normalized in (True, False):
+            refuse_for_weights(propensities, normalized=normalized)
+    for rowwise in (MaskModel(P, 0.5), MaskModel(P, unannotated=0.1)):
+        refuse_for_weights(rowwise, normalized=False)
+        with pytest.raises(ValueError, match="normalised weights take the labels"):
+            refuse_for_weights(rowwise, normalized=True)
+    for normalized in (True, False):
+        with pytest.raises(ValueError, match="depends on the model's scores"):
+            refuse_for_weights(sloped, normalized=normalized)
+
+
+def test_models_say_their_parts() -> None:
+    sloped = MaskModel([0.5, 0.4, 0.3], spurious=0.05, score_slope=SLOPE)
+    assert repr(sloped) == "MaskModel(3 labels, 0.300 to 0.500, spurious=0.05, score_slope=1.5)"
+    assert repr(MaskModel([])) == "MaskModel(0 labels, none)"
+    assert sloped.source.score_slope == 1.5
+    changes = MaskModel(P, 0.3, 0.1).source.changes
+    assert changes == (("row_effort", 0.3), ("unannotated", 0.1))
+
+
+@pytest.mark.parametrize(("silent", "rows"), [(3, 10), (1, 4), (9, 10)])
+def test_shares_of_unannotated_rows_are_tried_up_to_three_errors_above(
+    silent: int, rows: int
+) -> None:
+    shares = _shares(np.arange(rows) < silent)
+    share = silent / rows
+    most = share + 3 * np.sqrt((share * (1 - share) + 0.25 / rows) / rows)
+    assert (shares[0], shares[-1]) == pytest.approx((0.0, min(most, 0.9)))
+    np.testing.assert_allclose(np.diff(shares), shares[-1] / (shares.size - 1))
+    for nothing in (np.zeros(rows, bool), np.zeros(0, bool)):
+        assert _shares(nothing).tolist() == [0.0]
+
+
+def test_effort_and_slope_are_drawn_from_numbers_of_their_own() -> None:
+    class Effort:
+        first = 0.0
+
+        def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+            self.first = float(rng.standard_normal())
+            return np.zeros((size, 2))
+
+    effort = Effort()
+    plain = ScoreSlope(0.0, 0.0, np.zeros(3), covariance=np.eye(2))
+    (drawn,) = MaskModel([0.5] * 3, uncertainty=effort, score_slope=plain).draw(seed=7, size=1)
+    assert drawn.score_slope is not None
+    numbers = {abs(drawn.score_slope.slope), abs(drawn.score_slope.shift)}
+    assert all(abs(abs(effort.first) - number) > 1e-6 for number in numbers)

@@ -12,11 +12,10 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-import scipy
 
 import unmask_studies
 from tests.helpers import golden
-from tests.helpers.paths import ROOT
+from tests.helpers.versions import PINNED
 from unmask import TopK
 from unmask._io import key_text
 from unmask.data.synthetic import planted
@@ -25,7 +24,6 @@ from unmask_studies.training.ablations import TRIED
 from unmask_studies.training.protocol import METHODS, PROBLEMS, settings_of
 from unmask_studies.training.runs import OPTIMIZERS
 
-PINNED = f"scipy=={scipy.__version__}" in (ROOT / "constraints.txt").read_text().split()
 STORED = golden.file_name("rows", "studies")
 WORDING = {"verdict", "headline"}
 DATA = runs.DataSets(
@@ -56,6 +54,8 @@ def compare(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in unmask_studies.STUDIES if name != "training"])
 def test_measuring_gives_the_stored_numbers(name: str) -> None:
+    if name == "tree" and not PINNED:
+        pytest.skip("ties of label trees fall as rounding has it: see constraints.txt")
     units = unmask_studies.STUDIES[name].units("tiny", 0, None)
     compare(name, golden.table(measured(name, units)))
 

@@ -476,3 +476,18 @@ def test_claims_at_the_bar_itself() -> None:
     numbers["train/seen/loss"] = -0.01
     [dominates] = statements._noise_gap_dominates(stated)
     assert dominates.badge == "holds"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_smoothed_weights_are_times_a_power_of_the_propensity(shared: bool) -> None:
+    """By the label of every entry; what is one matrix stays one, what are two stay two."""
+    p = np.array([0.25, 0.04, 1.0])
+    pos = csr_array(np.array([[4.0, 0, 3], [0, 25, 0]]))
+    cut = pos if shared else csr_array(np.array([[2.0, 0, 1], [0, 5, 0]]))
+    made = protocol.smoothed(Weights(pos, cut), p, 0.5)
+    np.testing.assert_allclose(made.pos.toarray(), [[2, 0, 3], [0, 5, 0]])
+    assert (made.cut is made.pos) == shared
+    if not shared:
+        np.testing.assert_allclose(made.cut.toarray(), [[1, 0, 1], [0, 1, 0]])
+    kept = Weights(pos, cut)
+    assert protocol.smoothed(kept, p, 0.0) is kept

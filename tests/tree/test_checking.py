@@ -20,8 +20,8 @@ RECIPE = TreeRecipe(n_trees=2, arity=2, leaf=2)
 
 @pytest.fixture
 def model() -> TreeModel:
-    """Four levels, as its own: tests damage it."""
-    return tree.train(np.eye(40), np.eye(40, dtype=int), RECIPE)
+    """Four levels, in memory that can be changed: tests damage it."""
+    return copy.deepcopy(tree.train(np.eye(40), np.eye(40, dtype=int), RECIPE))
 
 
 def _set(values: Any, value: Any) -> None:
@@ -94,6 +94,19 @@ def test_mapped_trees_cannot_be_changed_and_are_looked_at_once(
     assert not looked_at
     tree.predict_top(model, np.eye(40), 1)
     assert looked_at
+
+
+def test_trained_trees_cannot_be_changed_and_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained = tree.train(np.eye(40), np.eye(40, dtype=int), RECIPE)
+    shape = trained.trees[0].shape
+    for values in (*_deepest(trained), shape.order, shape.bounds):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            values.flags.writeable = True
+    first = tree.predict_top(trained, np.eye(40), 2)
+    monkeypatch.setattr(checking.kernels, "fault", lambda *nodes: pytest.fail("looked at again"))
+    assert (tree.predict_top(trained, np.eye(40), 2).labels == first.labels).all()
 
 
 def _pickled(model: TreeModel) -> TreeModel:

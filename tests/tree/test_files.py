@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.helpers.killing import killed
+from tests.helpers.memory import little_memory
+from tests.helpers.model_folders import manifest
 from unmask import linear, tree
 from unmask.data import synthetic
 from unmask.linear import folders
 from unmask.tree import TreeRecipe, files
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 DATA = synthetic.planted(150, n_features=30, n_labels=30, seed=2)
 MODEL = tree.train(DATA.features, DATA.labels, TreeRecipe(n_trees=2, arity=4, leaf=4))
@@ -151,3 +158,47 @@ def test_trees_and_linear_models_take_each_others_place(folder: Path) -> None:
     assert files.is_tree(folder)
     assert not list(folder.glob("shard-*"))
     assert not files.is_tree(folder / "nothing")
+
+
+def test_killed_saves_leave_the_old_trees_or_the_new_ones(tmp_path: Path) -> None:
+    recipe = tree.TreeRecipe(n_trees=2, arity=2, leaf=2)
+    old, new = (tree.train(np.eye(6), np.eye(6, dtype=int)[order], recipe)
+                for order in (range(6), range(5, -1, -1)))  # fmt: skip
+    best = [tree.predict_top(model, np.eye(6), 1).labels[:, 0].tolist() for model in (old, new)]
+    outcomes = []
+    for step in range(1, 100):
+        folder = tmp_path / f"m-{step}"
+        tree.save(folder, old)
+        if not killed(step, lambda folder=folder: tree.save(folder, new)):
+            break
+        labels = tree.predict_top(tree.load(folder), np.eye(6), 1).labels[:, 0].tolist()
+        outcomes.append(best.index(labels))
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {0, 1}
+
+
+TREE_PARTS = {
+    "manifest": lambda folder: "manifest.json",
+    "shape": lambda folder: manifest(folder)["shapes"][0]["file"],
+    "part": lambda folder: manifest(folder)["parts"][-1]["file"],
+}
+
+
+@pytest.mark.parametrize("part", TREE_PARTS)
+def test_links_and_pipes_in_a_folder_of_trees_are_refused(tmp_path: Path, part: str) -> None:
+    folder = tmp_path / "tree"
+    tree.save(folder, tree.train(np.eye(6), np.eye(6, dtype=int), tree.TreeRecipe(n_trees=1)))
+    path = folder / TREE_PARTS[part](folder)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link; files of a model are not links"):
+        tree.load(folder)
+    path.unlink()
+    os.mkfifo(path)
+    signal.alarm(100)
+    with pytest.raises(ValueError, match="is a pipe"):
+        tree.load(folder)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with little_memory(), pytest.raises(ValueError, match="is a link"):
+        tree.load(folder)

@@ -72,7 +72,7 @@ def reached(model: TreeModel, t: int, row: int, inner: int, leaves: int, bonus: 
 
 
 @pytest.mark.parametrize("ratio", [False, True])
-@pytest.mark.parametrize(("beam", "leaves", "inner"), [(1, 1, 1), (3, 3, 2), (5, 4, 3)])
+@pytest.mark.parametrize(("beam", "leaves", "inner"), [(1, 1, 1), (3, 2, 2), (5, 3, 3)])
 @pytest.mark.parametrize("n_trees", [1, 3])
 def test_a_search_keeps_the_best_nodes_of_every_level_and_tree(
     n_trees: int, beam: int, leaves: int, inner: int, ratio: bool
@@ -116,9 +116,9 @@ def test_the_search_for_the_exact_best_widens_where_it_must(
     widths = []
     original = prediction._best
 
-    def counted(model, x, rows, ranking, width, k):  # type: ignore[no-untyped-def]
+    def counted(model, weights, x, rows, ranking, width, k):  # type: ignore[no-untyped-def]
         widths.append((width.leaves, len(rows)))
-        return original(model, x, rows, ranking, width, k)
+        return original(model, weights, x, rows, ranking, width, k)
 
     monkeypatch.setattr(prediction, "_best", counted)
     model = MODELS["squared_hinge", 1]

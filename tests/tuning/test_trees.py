@@ -63,3 +63,12 @@ def test_bad_calls_are_refused() -> None:
         tune_tree(ROWS.features, OBSERVED, costs=[])
     with pytest.raises(ValueError, match="needs sets of labels"):
         tune_tree(ROWS.features, OBSERVED, propensity.constant(30, 0.5), "micro-F1")
+
+
+def test_progress_counts_every_tree() -> None:
+    told: list[tuple[int, int]] = []
+    tune_tree(
+        ROWS.features, OBSERVED, P, "P@1", costs=[0.3, 1.0], losses=["logistic"], recipe=RECIPE,
+        refit=False, progress=lambda done, total: told.append((done, total)),
+    )  # fmt: skip
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -21,13 +21,16 @@ from unmask.propensity import MaskModel, temper
 from unmask.tuning import Because, Family, Tried, recommended, search
 from unmask.tuning.candidates import COSTS, families, path, plainness
 from unmask.tuning.judging import (
+    BALANCED,
     Judge,
     Judged,
+    _ordered,
     balanced_recall,
     difference_error,
     judge_of,
     tempered,
     trust,
+    with_jackknife,
 )
 from unmask.tuning.tune import _raised, between, choose, tune
 
@@ -193,6 +196,53 @@ def test_propensities_that_are_too_low_are_tempered_until_nothing_refutes_them()
     assert [each.kind.value for each in standing.evidence] == ["above-range"]
 
 
+def test_of_several_models_one_piece_of_evidence_is_told() -> None:
+    p = np.linspace(0.2, 0.8, 12)
+    top, labels = predicted(p.tolist())
+    standing = trust([top, top], labels, p / 2)
+    assert [each.kind.value for each in standing.evidence] == ["above-range"]
+    assert standing.tau == 0.25
+
+
+def test_a_tenth_of_the_correction_is_the_last_that_is_tried() -> None:
+    """Of 1/p, so much as nothing refutes; where even that is refuted, nothing."""
+    p = np.linspace(0.7, 0.85, 12)
+    top, labels = predicted(p.tolist(), rows=1000)
+    assert trust([top], labels, p / 2.2).tau == 0.1
+    assert trust([top], labels, p / 40).tau == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "ordered"), [(20, 8, True), (19, 8, False), (20, 2, False)]
+)
+def test_an_order_needs_three_labels_of_twenty_rows(rows: int, count: int, ordered: bool) -> None:
+    p = np.linspace(0.1, 1.0, count)
+    label = np.repeat(np.arange(count), rows)
+    kept = np.tile(np.arange(rows), count) < np.round(p * rows)[label]
+    labels = sp.csr_array(sp.coo_array((kept * 1.0, (np.arange(label.size), label))))
+    labels.eliminate_zeros()
+    top = TopK(label[:, None], np.ones((label.size, 1)))
+    assert _ordered([top], labels, p) == ordered
+    assert not _ordered([top], labels, np.full(count, 0.5))
+    assert not _ordered([top], labels, p[::-1].copy())
+    assert not _ordered([], labels, p)
+
+
+def test_an_order_is_that_of_shares_and_not_of_counts() -> None:
+    """The higher the propensity, the fewer rows predict the label."""
+    rows = np.arange(160, 40, -15)
+    p = np.linspace(0.3, 0.8, rows.size)
+    label = np.repeat(np.arange(rows.size), rows)
+    kept = np.concatenate(
+        [np.arange(n) < round(n * share) for n, share in zip(rows, p, strict=True)]
+    )
+    labels = sp.csr_array(sp.coo_array((kept * 1.0, (np.arange(label.size), label))))
+    labels.eliminate_zeros()
+    top = TopK(label[:, None], np.ones((label.size, 1)))
+    assert _ordered([top], labels, p)
+    assert not _ordered([top], labels, 1 - p)
+
+
 def test_propensities_of_other_labels_are_not_corrected_with() -> None:
     p = np.linspace(0.1, 0.9, 12)
     top, labels = predicted(p.tolist())
@@ -352,6 +402,60 @@ def test_without_a_sum_over_hits_candidates_are_evaluated() -> None:
     assert judge_of("DCG@3", p, None).hits(observed) is None
 
 
+def test_of_unbiased_estimates_only_precision_is_a_sum_over_hits() -> None:
+    """A hit of label j counts 1/p_j over k; recall divides by numbers that hits do not tell."""
+    labels, p = sp.csr_array([[0.0, 1, 1], [1, 1, 0]]), np.array([0.5, 0.25, 0.8])
+    hits = Judge("P@2", "unbiased", p).hits(labels)
+    assert hits is not None
+    top = TopK([[1, 0], [0, 1]], [[0.9, 0.4], [0.9, 0.4]])
+    np.testing.assert_allclose(hits.of(top, labels), [4 / 2, (2 + 4) / 2], rtol=1e-12)
+    assert Judge("R@2", "unbiased", p).hits(labels) is None
+    assert Judge("R@2", "deconvolved", p).hits(labels) is not None
+    assert Judge("P@2", "unbiased", MaskModel(p, row_effort=0.5)).hits(labels) is None
+    assert Judge("R@2", BALANCED, p).hits(labels) is None
+    assert Judge("P@2", "unbiased", p).hits(Dataset(None, labels)) is None
+
+
+def test_rows_of_more_labels_than_any_before_are_taken_as_those_of_most() -> None:
+    """Hits of complete labels count 1 over the number of labels: here 2, not 3 or 4."""
+    hits = judge_of("R@2", None, None).hits(sp.csr_array([[1.0, 0, 0, 0], [0, 1, 1, 0]]))
+    assert hits is not None
+    top = TopK([[0, 1]] * 3, [[0.9, 0.4]] * 3)
+    fuller = sp.csr_array([[1.0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
+    np.testing.assert_allclose(hits.of(top, fuller), [1.0, 2 / 2, 2 / 2])
+    shorter = TopK([[0]] * 3, [[0.9]] * 3)
+    np.testing.assert_allclose(hits.of(shorter, fuller), [1.0, 1 / 2, 1 / 2])
+
+
+def test_groups_are_left_out_in_turn() -> None:
+    """Row i is in group i mod 10; the value moves as the mean of the rows does."""
+    of_rows = np.arange(13.0) ** 2
+    made = with_jackknife(5.0, of_rows)
+    assert made.value == 5.0
+    mean = of_rows.mean()
+    expected = [5 + np.delete(of_rows, range(g, 13, 10)).mean() - mean for g in range(10)]
+    np.testing.assert_allclose(made.without, expected, rtol=1e-12)
+    few = with_jackknife(1.0, np.array([4.0]))
+    np.testing.assert_allclose(few.without, [1 - 4.0, *[1.0] * 9])
+
+
+def test_without_a_sum_over_hits_every_group_is_left_out_and_evaluated() -> None:
+    _, true_labels, _, _ = planted()
+    labels = sp.csr_array(true_labels[:23])
+    top = TopK.from_scores(np.random.default_rng(0).random(labels.shape), 3)
+    made = Judge("Jaccard@3", "vanilla").judged(top, labels)
+
+    def value(rows: Any) -> float:
+        part = TopK(top.labels[rows], top.scores[rows])
+        table = metrics.evaluate(part, sp.csr_array(labels[rows]), metrics=["Jaccard@3"])
+        return table["Jaccard@3", "vanilla"].value
+
+    assert made.value == value(np.arange(23))
+    expected = [value(np.delete(np.arange(23), range(g, 23, 10))) for g in range(10)]
+    np.testing.assert_allclose(made.without, expected, rtol=1e-12)
+    assert made.error is None
+
+
 def test_a_label_that_is_not_predicted_is_no_hit() -> None:
     labels = sp.csr_array([[0, 1], [1, 1]])
     hits = judge_of("R@2", None, None).hits(labels)
@@ -437,15 +541,21 @@ def test_a_search_goes_on_after_what_is_stored(
             raise Stopped
         return original(rows, task, **more)
 
-    monkeypatch.setattr(search, "walk", counting)
     calls: dict[str, Any] = {"costs": (0.1, 1.0), "store": stored, "refit": False}
     with unmask._kernels.using_threads(1):
+        stored.touch()  # nothing stops the first one
+        monkeypatch.setattr(search, "walk", counting)
+        tune(x, observed, p, "R@3", costs=(0.1, 1.0), refit=False)
+        trainings = len(walked)
+        walked.clear()
+        stored.unlink()
         with pytest.raises(Stopped):
             tune(x, observed, p, "R@3", **calls)
         first = len(walked)
         best = tune(x, observed, p, "R@3", **calls)
     assert best.table == expected
-    assert len(walked) - first == 6 - (first - 1)  # of six trainings those before were stored
+    assert trainings > 4
+    assert len(walked) - first == trainings - (first - 1)  # those before were stored
     walked.clear()
     tune(x, observed, p, "R@3", **calls)
     assert walked == []

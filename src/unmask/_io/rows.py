@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unmask import _validation
 from unmask._io.errors import Fault, Rules, message, token_at
 from unmask._io.streams import blocks, compression
 from unmask._kernels import in_chunks
@@ -115,8 +116,7 @@ def _csr(
 ) -> sp.csr_array:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
-    small = max(n_columns, int(indptr[-1])) <= INT32
-    index = np.int32 if small else np.int64  # scipy wants one type for both
+    index = _validation.index_type(n_columns, int(indptr[-1]))
     arrays = (values, indices.astype(index, copy=False), indptr.astype(index, copy=False))
     return sp.csr_array(arrays, shape=(len(counts), n_columns))
 
@@ -160,9 +160,9 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
     most = (stop - start) // 2 + 1  # no entry is shorter than a digit and a separator
     space = Block(
         np.empty(stop - start + 1, dtype=np.int32),
-        np.empty(most, dtype=np.int32 if rules.n_labels <= INT32 else np.int64),
+        np.empty(most, dtype=_validation.index_type(rules.n_labels)),
         np.empty(stop - start + 1, dtype=np.int32),
-        np.empty(most, dtype=np.int32 if rules.n_columns <= INT32 else np.int64),
+        np.empty(most, dtype=_validation.index_type(rules.n_columns)),
         np.empty(most, dtype=np.float32),
     )
     slow = np.empty((most, 3), dtype=np.int64)

@@ -104,6 +104,7 @@ class Scratch(NamedTuple):
     total: Floats
     none: Floats
     row_hits: Floats
+    hit_units: Ints  # per place, 1/p of a hit as a whole number (`deconvolution.fixed`), or 0
     after: Floats
     is_free: Bools
     shared: Floats
@@ -187,6 +188,7 @@ def empty_block(
         total=np.empty(stride),
         none=np.empty(stride),
         row_hits=np.empty(places),
+        hit_units=np.empty(places, np.int64),
         after=np.empty(places + 1),
         is_free=np.empty(longest, np.bool_),
         shared=np.empty(lower),

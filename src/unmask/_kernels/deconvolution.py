@@ -27,6 +27,8 @@ SQUARED = 16
 SET_ROW = ("stratum", "size", "hits", "misses", "inverse hits", "inverse misses", "squares")
 """What is counted of a row whose predictions are a set; sums in the units of the tables."""
 
+_HEAVIEST_ROOT = math.sqrt(HEAVIEST)
+_EDGES = tuple(2.0 ** ((band - 0.45) / 2) for band in range(1, STRATA))
 _SMALLEST = 1e-300
 _REVIVED = 1e-14  # extrapolation may reach zero, from which EM never returns
 _LONGEST = 1e4
@@ -52,6 +54,8 @@ class CountTables(NamedTuple):
     set_columns: Ints  # per k, −1: not deconvolved as a set
     set_rows: Ints  # [row of the chunk, column]: what `SET_ROW` names, of the set of that row
     first_row: int  # the first row of the chunk
+    inverse_sum: Ints  # Σ 1/p of all labels in units of 1/FIXED: how many 2³², and the rest
+    inverse_squares: Ints  # Σ 1/p², likewise
 
 
 @bare
@@ -59,9 +63,13 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
     """Count row i of a block in the tables of every k, in units of 1/FIXED."""
     ks, spots, own, begin, row = block.ks, block.spots, block.own, block.begins[i], block.first + i
     top, inverse, slots, cell_starts = rows.top, rows.inverse, tables.slots, tables.cell_starts
+    hits, hit_units = tables.hits, block.scratch.hit_units
     total = 0
     for j in range(block.sizes[i]):
-        total += fixed(own[begin + j])
+        units = fixed(own[begin + j])
+        total += units
+        _add_wide(tables.inverse_sum, units)
+        _add_wide(tables.inverse_squares, fixed(min(own[begin + j], _HEAVIEST_ROOT) ** 2))
     inverse_sum, listed, hit_count, inside, squares, place = 0.0, 0, 0, 0, 0, 0
     for c in range(ks.size):
         k = ks[c]
@@ -69,10 +77,12 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
             if place < top.shape[1] and top[row, place] >= 0 and not rows.per_entry:
                 inverse_sum += inverse[top[row, place]]
                 listed += 1
-            if spots[place, i] >= 0:
-                hit_count += 1
-                inside += fixed(own[begin + spots[place, i]])
-                squares += squared(own[begin + spots[place, i]])
+            # reads a number even without a hit: no branch to guess
+            is_hit, q = spots[place, i] >= 0, own[begin + max(spots[place, i], 0)]
+            hit_units[place] = fixed(q) if is_hit else 0
+            squares += squared(q) if is_hit else 0
+            inside += hit_units[place]
+            hit_count += is_hit
             place += 1
         column = tables.set_columns[c]
         if column >= 0:
@@ -95,11 +105,17 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
             tables.used[c] += 1
         tables.rows[tables.slot_starts[c] + slot] += 1
         tables.misses[tables.slot_starts[c] + slot] += total - inside
+        start = tables.hit_starts[c] + slot * k
         for r in range(k):
-            if spots[r, i] >= 0:
-                q = own[begin + spots[r, i]]
-                tables.hits[tables.hit_starts[c] + slot * k + r] += fixed(q)
+            hits[start + r] += hit_units[r]
         tables.squares[tables.slot_starts[c] + slot] += squares
+
+
+@bare
+def _add_wide(total: Ints, units: int) -> None:
+    """Add to a sum kept as two whole numbers, of which the first counts 2³²."""
+    total[0] += units >> 32
+    total[1] += units & 0xFFFFFFFF
 
 
 @bare
@@ -121,9 +137,10 @@ def stratum(inverse_sum: float, count: int) -> int:
     Strata are bands of the mean inverse propensity, a factor √2 wide. The offset keeps round
     propensities (1/2, 0.3, 0.1 …) inside a band, so that rounding cannot split equal rows.
     """
-    if count == 0:
-        return 0
-    return int(min(STRATA - 1.0, 2.0 * math.log2(inverse_sum / count) + 0.45))
+    band = 0
+    for edge in _EDGES:
+        band += inverse_sum >= edge * count
+    return band if count else 0
 
 
 @njit(cache=True, nogil=True)

@@ -139,8 +139,8 @@ def missing(
     _show(findings, quality, written)
     if len(findings):
         named = {"--text": text, "--labels": label_column, "--id": id}
-        given = "".join(f" {name} {value}" for name, value in named.items() if value is not None)
-        repair = f"unmask complete {source} {written[1]}{given} --answers answers.json -o FILE"
+        options = "".join(f" {name} {value}" for name, value in named.items() if value is not None)
+        repair = f"unmask complete {source} {written[1]}{options} --answers answers.json -o FILE"
         results.print(one_line(f"next: judge them, save the answers, then {repair}"))
 
 

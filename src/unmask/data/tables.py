@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables
+from unmask import _io, _tables, _validation
 from unmask._names import Index, Strings, joined, some, sorted_names
 from unmask._settings import function, setting
 from unmask._tables import tags
@@ -226,12 +226,10 @@ def _numbered(index: Index, names: tuple[str, ...] | None) -> tuple[tuple[str, .
 
 
 def _csr(indptr: Ints, codes: Indices, n_labels: int) -> sp.csr_array:
-    small = len(codes) <= np.iinfo(np.int32).max
-    parts = np.ones(len(codes), dtype=np.float32), codes, indptr
-    made = sp.csr_array(parts, shape=(len(indptr) - 1, n_labels))
-    if small:
-        made.indptr = indptr.astype(np.int32)
-    return made
+    index = _validation.index_type(n_labels, len(codes))
+    ones = np.ones(len(codes), dtype=np.float32)
+    arrays = ones, codes.astype(index, copy=False), indptr.astype(index, copy=False)
+    return sp.csr_array(arrays, shape=(len(indptr) - 1, n_labels))
 
 
 def _read_long(

@@ -106,8 +106,8 @@ def by_content(scores: Array, labels: sp.csr_array, inverse: Floats) -> Ints:
     >>> scores, labels = np.array([[0.1, 0.5], [0.3, 0.2]]), sp.csr_array([[1.0, 0.0], [0.0, 1.0]])
     >>> order = by_content(scores, labels, np.ones(2))
     >>> turned = by_content(scores[::-1].copy(), labels[[1, 0]], np.ones(2))
-    >>> (scores[order] == scores[::-1][turned]).all()
-    np.True_
+    >>> bool((scores[order] == scores[::-1][turned]).all())
+    True
     """
     bits = scores.view(np.uint32 if scores.dtype == np.float32 else np.uint64)
     keys = np.empty(scores.shape[0], dtype=np.uint64)

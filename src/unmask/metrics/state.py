@@ -192,6 +192,7 @@ def accumulate(
             start, stop, rows, program, tables, draws, sinks, counts.tables, longest
         )
         part.tables, part.set_tables = counts.counts(), counts.set_counts()
+        part.inverse_sum, part.inverse_squares = counts.inverse_sum, counts.inverse_squares
         return part
 
     size = (int(indptr[-1]) + n) // (8 if groups else 64)
@@ -199,12 +200,9 @@ def accumulate(
         state.add(part)
     state.rows, state.complete = n, bool((inverse == 1).all())
     state.empty_rows = n - int(np.count_nonzero(lengths))
-    entries = range(inverse.size) if per_entry else labels.indices
     if scores is not None and plan.keeps_scores:
-        state.scored.append(Scored(scores, labels, inverse[entries]))
-    if state.tables or state.set_tables:
-        state.inverse_sum = cell_counts.inverse_sum(inverse, entries)
-        state.inverse_squares = cell_counts.inverse_squares(inverse, entries)
+        of_entries = inverse.copy() if per_entry else inverse[labels.indices]
+        state.scored.append(Scored(scores, labels, of_entries))
     if groups:
         state.group_rows += np.bincount((first_row + np.arange(n)) % GROUPS, minlength=GROUPS)
     if kept_columns:

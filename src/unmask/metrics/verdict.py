@@ -342,8 +342,17 @@ def judge(
     return claimed
 
 
-def too_wide(half_width: float, value: float, at_most: float | None) -> bool:
+def too_wide(
+    half_width: float,
+    value: float,
+    at_most: float | None,
+    *,
+    measured: bool = False,
+    limit: float = WIDE,
+) -> bool:
     """Whether a number cannot be used with such an interval.
+
+    An estimate is also too wide beyond half of its value; what an audit measured is not.
 
     Parameters
     ----------
@@ -353,6 +362,12 @@ def too_wide(half_width: float, value: float, at_most: float | None) -> bool:
         The number.
     at_most : float or None
         The largest value of the metric; None if it has none.
+    measured : bool, default False
+        Whether an audit measured the number: then the width is relative to the range alone (to 1
+        where there is none), or to the number where that is larger.
+    limit : float, default WIDE
+        The largest half-width that can be used, relative to the range. An estimate of a metric
+        without one is held to `WIDE_OF_VALUE` instead.
 
     Returns
     -------
@@ -362,9 +377,16 @@ def too_wide(half_width: float, value: float, at_most: float | None) -> bool:
     --------
     >>> too_wide(0.06, 0.5, 1.0), too_wide(0.04, 0.5, 1.0), too_wide(0.04, 0.05, 1.0)
     (True, False, True)
+    >>> too_wide(0.04, 0.05, 1.0, measured=True), too_wide(0.06, 0.5, 1.0, limit=0.1)
+    (False, False)
+    >>> too_wide(0.3, 8.0, None, measured=True), too_wide(0.5, 8.0, None, measured=True)
+    (False, True)
     """
-    limit = WIDE_OF_VALUE * max(abs(value), 1e-300) if at_most is None else WIDE * at_most
-    return half_width > limit or half_width > abs(value) / 2 > 0
+    size = abs(value)
+    if measured:
+        return half_width > limit * max(at_most or 1.0, size)
+    most = WIDE_OF_VALUE * max(size, 1e-300) if at_most is None else limit * at_most
+    return half_width > most or half_width > size / 2 > 0
 
 
 def refused(variance: float, least_variance: float, misfit: float) -> Verdict:

@@ -119,7 +119,7 @@ def _with_same_columns(rows: list[Row]) -> list[Row]:
 
 def _plain(value: object) -> Value:
     """None, bool, int, float or str; what is not finite is missing."""
-    if value is None or isinstance(value, bool) or type(value).__name__ == "bool":
+    if value is None or isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return None if value is None else bool(value)
     if isinstance(value, Integral):
         return int(value)

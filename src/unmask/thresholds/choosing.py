@@ -479,16 +479,16 @@ def _best_together(groups: list[_Candidates]) -> Floats:
         before = chosen
         gains = [2 * each.hits - value * each.predicted for each in groups]
         chosen = [int(np.argmax(gain)) if gain.size and gain.max() > 0 else -1 for gain in gains]
-        used = [(each, at) for each, at in zip(groups, chosen, strict=True) if at >= 0]
-        hits = sum(float(each.hits[at]) for each, at in used)
-        predicted = sum(float(each.predicted[at]) for each, at in used)
+        used = [(each, place) for each, place in zip(groups, chosen, strict=True) if place >= 0]
+        hits = sum(float(each.hits[place]) for each, place in used)
+        predicted = sum(float(each.predicted[place]) for each, place in used)
         value = 2 * hits / max(predicted + positives, 1e-300)
         if chosen == before:
             break
     return np.array(
         [
-            each.thresholds[at] if at >= 0 else np.inf
-            for each, at in zip(groups, chosen, strict=True)
+            each.thresholds[place] if place >= 0 else np.inf
+            for each, place in zip(groups, chosen, strict=True)
         ]
     )
 

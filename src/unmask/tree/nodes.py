@@ -20,7 +20,7 @@ from unmask.linear import smooth
 from unmask.linear.ova import START
 from unmask.linear.problem import Problem, Recipe, Solution
 from unmask.tree.recipe import TrainingRows, TreeRecipe
-from unmask.tree.shape import Shape, read_only
+from unmask.tree.shape import Shape, read_only, unchangeable
 
 
 class Nodes(NamedTuple):
@@ -106,7 +106,7 @@ def _level(nodes: list[_Packed]) -> Nodes:
         return np.cumsum([0, *sizes], dtype=np.int64)
 
     entries = starts(len(node.values) for node in nodes)
-    return Nodes(
+    joined = Nodes(
         starts(len(node.features) for node in nodes),
         np.concatenate([node.features for node in nodes]),
         np.concatenate(
@@ -118,6 +118,7 @@ def _level(nodes: list[_Packed]) -> Nodes:
         starts(len(node.bias) for node in nodes),
         np.concatenate([node.bias for node in nodes]),
     )  # fmt: skip
+    return Nodes(*(unchangeable(array) for array in joined._asdict().values()))
 
 
 def _train_node(

@@ -12,8 +12,7 @@ exact, as the search of Wydmuch et al. does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,12 @@ from unmask.predictions import TopK
 from unmask.tree.checking import refuse_bad_model
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes
-from unmask.tree.shape import read_only
+from unmask.tree.shape import Shape, read_only
 
 BEAM = 20
 CANDIDATES = 1 << 23  # labels that are scored at once, at most
 CHUNK = 1 << 13  # rows that are searched together
-TENTHS = (10, 7), (7, 6)
+TENTHS = (10, 7), (6, 6)
 """Of the beam: leaf nodes and nodes above that are kept, in one tree and in each of several."""
 SPARE = 4  # labels that are scored in all trees, for every one that is asked for
 
@@ -63,7 +62,7 @@ def predict_top(
         Needed for "probability/propensity".
     beam : int or None, default 20
         Leaf nodes that a row keeps, and seven tenths as many nodes on the levels above; of several
-        trees seven and six tenths in each. None: as many as it takes for the exact best.
+        trees six tenths of both in each. None: as many as it takes for the exact best.
 
     Returns
     -------
@@ -100,12 +99,25 @@ def predict_top(
     return TopK(labels, scores, names=model.label_names)
 
 
+_Weights: TypeAlias = list[list[tuple[int, Nodes]]]
+"""Of every level of a tree: the first node and the weights of each part that has nodes of it."""
+
+
 class _Ranking(NamedTuple):
     """The kernels' link of margins; −ln p of every label, and of the best below every node."""
 
     link: int
     label: Singles
     nodes: list[list[Singles]]
+
+
+def _weights(tree: Tree) -> _Weights:
+    """The weights of a tree as kernels take them."""
+    levels: _Weights = [[] for _ in range(tree.shape.levels)]
+    for number, part in enumerate(tree.parts):
+        for span, nodes in zip(tree.shape.part(number), part, strict=True):
+            levels[span.level].append((span.start, nodes.read_only))
+    return levels
 
 
 def _ranking(model: TreeModel, rank_by: str, propensity: PropensityLike | None) -> _Ranking:
@@ -151,6 +163,7 @@ def _search(
     most = len(model.trees) * model.n_labels if several else labels.shape[1]
     everything = _Width(leaves, leaves, most)
     least = kernels.LOWEST + ranking.label.max()  # no path has less
+    weights = [_weights(tree) for tree in model.trees]
 
     def search_rows(rows: Ints, width: _Width) -> Ints:
         """The best labels of some rows; returns the rows for which that is not certain."""
@@ -158,7 +171,7 @@ def _search(
 
         def work(start: int, stop: int) -> None:
             own = rows[start:stop]
-            best, dropped = _best(model, x, own, ranking, width, labels.shape[1])
+            best, dropped = _best(model, weights, x, own, ranking, width, labels.shape[1])
             labels[own], scores[own] = best
             bound = np.maximum(dropped, least)
             uncertain.append(own[~(best[1][:, -1] > bound) & (dropped > -np.inf)])
@@ -189,7 +202,13 @@ def _row_bounds(n: int, leaves: int, width: _Width, model: TreeModel) -> Ints:
 
 
 def _best(
-    model: TreeModel, x: Rows, rows: Ints, ranking: _Ranking, width: _Width, k: int
+    model: TreeModel,
+    weights: list[_Weights],
+    x: Rows,
+    rows: Ints,
+    ranking: _Ranking,
+    width: _Width,
+    k: int,
 ) -> tuple[tuple[Indices, Singles], Floats]:
     """The best labels of some rows with their scores, and a bound of what was dropped."""
     n = len(rows)
@@ -200,8 +219,8 @@ def _best(
     sizes = np.zeros(n, dtype=np.int64)
     lost = np.full(n, -np.inf)
     searched = []
-    for tree, bonus in zip(model.trees, ranking.nodes, strict=True):
-        levels = _descend(tree, search, bonus, width, dropped)
+    for tree, own, bonus in zip(model.trees, weights, ranking.nodes, strict=True):
+        levels = _descend(tree.shape, own, search, bonus, width, dropped)
         kernels.offer_labels(
             levels[-1], bonus[-1], read_only(tree.shape.order), ranking.label, labels, scores,
             sizes, lost,
@@ -212,8 +231,8 @@ def _best(
         return (labels, scores), dropped
     kernels.distinct(labels, sizes, model.n_labels)
     sums = np.zeros(labels.shape)
-    for tree, levels in zip(model.trees, searched, strict=True):
-        _add_scores(tree, search, levels, labels, sizes, sums)
+    for tree, own, levels in zip(model.trees, weights, searched, strict=True):
+        _add_scores(tree.shape, own, search, levels, labels, sizes, sums)
     best = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
     kernels.best_of_many(labels, sizes, sums, len(model.trees), ranking.label, *best)
     return best, np.maximum(dropped, lost)
@@ -257,15 +276,20 @@ class _Level(NamedTuple):
 
 
 def _descend(
-    tree: Tree, search: _Chunk, bonus: list[Singles], width: _Width, dropped: Floats
+    shape: Shape,
+    weights: _Weights,
+    search: _Chunk,
+    bonus: list[Singles],
+    width: _Width,
+    dropped: Floats,
 ) -> list[_Level]:
     """From the root to the leaf nodes, the best nodes of every row on every level."""
-    shape, n = tree.shape, len(search.rows)
+    n = len(search.rows)
     row_starts, nodes = np.arange(n + 1), np.zeros(n, dtype=np.int64)
     scores = np.zeros(n, dtype=np.float32)
     levels = []
     for level, bits in enumerate(shape.bits):
-        levels.append(_expanded(tree, level, search, row_starts, nodes, scores))
+        levels.append(_expanded(shape, weights, level, search, row_starts, nodes, scores))
         kept = width.leaves if level == len(shape.bits) - 1 else width.inner
         most = int(np.minimum(kept, np.diff(row_starts) << bits).sum())
         to = np.zeros(n + 1, dtype=np.int64)
@@ -275,14 +299,20 @@ def _descend(
             to, to_node, to_score,
         )  # fmt: skip
         row_starts, nodes, scores = to, to_node, to_score
-    return [*levels, _expanded(tree, shape.levels - 1, search, row_starts, nodes, scores)]
+    deepest = shape.levels - 1
+    return [*levels, _expanded(shape, weights, deepest, search, row_starts, nodes, scores)]
 
 
 def _expanded(
-    tree: Tree, level: int, search: _Chunk, row_starts: Ints, nodes: Ints, scores: Singles
+    shape: Shape,
+    weights: _Weights,
+    level: int,
+    search: _Chunk,
+    row_starts: Ints,
+    nodes: Ints,
+    scores: Singles,
 ) -> _Level:
     """Pairs with the scores of their children."""
-    shape = tree.shape
     child_starts = read_only(shape.child_starts(level))
     offsets = np.r_[0, np.cumsum(np.diff(child_starts)[nodes])]
     out = np.empty(offsets[-1], dtype=np.float32)
@@ -290,7 +320,7 @@ def _expanded(
     starts = np.empty(shape.nodes(level) + 1, dtype=np.int64)
     kernels.by_node(nodes, len(nodes), starts, pairs)
     of_row = np.repeat(search.rows, np.diff(row_starts))
-    for first, part in _of_level(tree, level):
+    for first, part in weights[level]:
         kernels.expand(
             search.x, part, first, starts, pairs, of_row, scores, offsets, search.link,
             search.scratch, out,
@@ -299,7 +329,8 @@ def _expanded(
 
 
 def _add_scores(
-    tree: Tree,
+    shape: Shape,
+    weights: _Weights,
     search: _Chunk,
     levels: list[_Level],
     candidates: Indices,
@@ -310,26 +341,18 @@ def _add_scores(
 
     From the root on, the nodes above them that are lacking are expanded too.
     """
-    shape, n = tree.shape, len(search.rows)
+    n = len(search.rows)
     leaf_of, child_of = np.empty((2, shape.n_labels), dtype=np.int64)
     leaf_of[shape.order] = np.repeat(np.arange(len(shape.bounds) - 1), np.diff(shape.bounds))
     child_of[shape.order] = np.arange(shape.n_labels)
     child_of -= shape.bounds[leaf_of]
     nothing, empty = np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    added = _expanded(tree, 0, search, nothing, empty, np.empty(0, dtype=np.float32))
+    added = _expanded(shape, weights, 0, search, nothing, empty, np.empty(0, dtype=np.float32))
     for level, bits in enumerate(shape.bits, start=1):
         to = np.zeros(n + 1, dtype=np.int64)
         nodes, scores = kernels.lacking(
             candidates, sizes, leaf_of, sum(shape.bits[level:]), bits, levels[level - 1], added,
             levels[level].row_starts, levels[level].nodes, to,
         )  # fmt: skip
-        added = _expanded(tree, level, search, to, nodes, scores)
+        added = _expanded(shape, weights, level, search, to, nodes, scores)
     kernels.add_scores(candidates, sizes, leaf_of, child_of, levels[-1], added, sums)
-
-
-def _of_level(tree: Tree, level: int) -> Iterator[tuple[int, Nodes]]:
-    """The first node and the weights of every part that has nodes of a level."""
-    for number, part in enumerate(tree.parts):
-        for span, nodes in zip(tree.shape.part(number), part, strict=True):
-            if span.level == level:
-                yield span.start, nodes.read_only

@@ -43,7 +43,7 @@ from unmask.tree.clustering import centroids, clustered
 from unmask.tree.model import Tree, TreeModel
 from unmask.tree.nodes import Part, train_part
 from unmask.tree.recipe import TrainingRows, TreeRecipe, prepare
-from unmask.tree.shape import Shape, depth_of, halves, split_bits
+from unmask.tree.shape import Shape, depth_of, halves, split_bits, unchangeable
 
 
 def train(
@@ -309,9 +309,10 @@ def _shapes(
         earlier.refuse_other(data, recipe)
         return tuple(_extended(shape, vectors) for shape in earlier.shapes)
     depth = depth_of(data.n_labels, recipe.leaf)
-    bounds, bits = halves(data.n_labels, depth), split_bits(depth, recipe.arity)
+    bounds = unchangeable(halves(data.n_labels, depth))
+    bits = split_bits(depth, recipe.arity)
     return tuple(
-        Shape(clustered(vectors, depth, recipe.seed + t), bounds, bits)
+        Shape(unchangeable(clustered(vectors, depth, recipe.seed + t)), bounds, bits)
         for t in range(recipe.n_trees)
     )
 
@@ -338,7 +339,7 @@ def _extended(shape: Shape, vectors: sp.csr_array) -> Shape:
     leaves = np.r_[leaf_of, chosen]
     places = np.argsort(leaves, kind="stable")
     order = np.r_[shape.order, new][places].astype(np.int32)
-    return Shape(order, np.r_[0, np.cumsum(sizes)], shape.bits)
+    return Shape(unchangeable(order), unchangeable(np.r_[0, np.cumsum(sizes)]), shape.bits)
 
 
 class _First:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from unmask import report
-from unmask.metrics.verdict import Level
+from unmask.metrics.verdict import Level, too_wide
 from unmask_studies.reality.estimates import CELL
 from unmask_studies.reality.pairs import PAIRS, PLANTED, About
 from unmask_studies.runs import STYLES, Row, group_rows, statement
@@ -144,7 +144,7 @@ def _usable(cells: list[Row], limit: float | None = None) -> list[Row]:
 def _is_narrow(cell: Row, limit: float) -> bool:
     half = (cell["high"] - cell["low"]) / 2
     measured = cell["family"] == "measured"
-    return bool(half <= limit and (measured or half <= abs(cell["value"]) / 2))
+    return not too_wide(half, cell["value"], 1.0, measured=measured, limit=limit)
 
 
 def _averages(cells: list[Row], usable: list[Row]) -> list[Row]:

@@ -12,8 +12,9 @@ import pytest
 from scipy import stats
 
 from tests.helpers.count_tables import stratum_of
+from unmask._kernels.deconvolution import HEAVIEST
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution.fitting import Deconvolution, fit
+from unmask.metrics.deconvolution.fitting import TOO_LOW, Deconvolution, fit
 from unmask.metrics.deconvolution.metric_values import METRICS
 from unmask.metrics.deconvolution.stratum import Counts, Stratum
 from unmask.metrics.verdict import CONDITIONAL
@@ -234,3 +235,16 @@ def test_goodness_repeats_and_starts_from_seed_zero() -> None:
     assert one == same != other
     assert one.deviance == other.deviance
     assert 1 / 20 <= other.p_value < 1
+
+
+@pytest.mark.parametrize(("hits", "misses"), [(0.6, 0.6), (1.1, 0.0), (0.0, 1.1)])
+def test_weights_beyond_what_tables_hold_are_refused(hits: float, misses: float) -> None:
+    """Of hits and misses together."""
+    rows = np.zeros((10, 2, 2))
+    rows[0] = 5
+    by_place, of_misses = np.zeros((1, 10, 2, 2)), np.zeros((10, 2, 2))
+    by_place[0, 0, 1, 0] = hits * HEAVIEST
+    of_misses[0, 0, 1] = misses * HEAVIEST
+    made = fit(Counts(rows, by_place, of_misses))
+    assert made.not_fitted == TOO_LOW
+    assert made.strata == ()

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.count_tables import stratum_at_truth, stratum_of
+from unmask.metrics.deconvolution import stratum
 from unmask.metrics.deconvolution.stratum import Counts, enough_labels, occupied_cells
+from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
 
 @settings(max_examples=40)
@@ -87,3 +89,20 @@ def test_influence_far_from_the_maximum_is_that_of_so_many_steps() -> None:
     gradient = np.array([-1.0, 1.0])
     one_step = 0.01 * 0.9 / 0.108  # by how much π₁ grows with the share of the second cell
     assert 0 < np.abs(far.influence(gradient)).max() < 1000 * 4 * one_step
+
+
+@pytest.mark.parametrize(("most", "longest", "short"), [(1000, 6, False), (12, 3, True)])
+def test_cells_without_rows_are_all_near_ones_that_are_not_occupied(
+    monkeypatch: pytest.MonkeyPatch, most: int, longest: int, short: bool
+) -> None:
+    """Up to one miss beyond the largest of 5, or as many as there is room for; 4 has none then."""
+    monkeypatch.setattr(stratum, "_MOST_ELSEWHERE", most)
+    hits, misses = np.array([0.0, 1, 1, 0]), np.array([0.0, 2, 5, 4])
+    cells = Cells(hits, misses, *np.ones((3, 4)))
+    atoms = Atoms(np.array([0.0, 1]), np.array([0.0, 0]))
+    made, without_room = stratum._unoccupied(cells, atoms, np.ones(2))
+    occupied = {(0, 0), (1, 2), (1, 5), (0, 4)}
+    every = {(s, t) for s in (0, 1) for t in range(longest + 1)}
+    assert set(zip(made.hits.tolist(), made.misses.tolist(), strict=True)) == every - occupied
+    assert without_room == short
+    assert not made.rows.any()

@@ -1,11 +1,18 @@
-"""The variance of means over strata, by hand."""
+"""Control variates: means, folds and variances over strata, by hand and by their equations."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from unmask.metrics.measured.control import RowSample, variance
+from unmask.metrics.measured.control import (
+    RowSample,
+    controlled,
+    folds_of,
+    ridge_predictions,
+    standardized,
+    variance,
+)
 
 STRATUM = np.array([0, 0, 0, 1, 1])
 SIZES = np.array([30, 10])
@@ -37,3 +44,71 @@ def test_every_stratum_counts_by_its_share_of_rows(
         )
     )
     assert variance(sample, RESIDUALS, largest) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_single_row_of_a_stratum_has_the_spread_that_it_may_have() -> None:
+    sample = RowSample(np.arange(3), np.array([0, 0, 1]), np.array([4, 6]), np.zeros((3, 1)))
+    expected = 0.4**2 * (1 - 2 / 4) * (2 + 0.25 * 2 / 3) / 2 / 2 + 0.6**2 * (5 / 6) * 0.25 / 3
+    assert variance(sample, np.array([0.0, 2, 9])) == pytest.approx(expected, rel=1e-12)
+
+
+def test_plain_means_are_those_of_strata_that_were_judged() -> None:
+    values = np.array([[1.0, 10], [3, 20], [5, 60]])
+    sample = RowSample(np.array([2, 0, 9]), np.array([0, 0, 2]), np.array([6, 5, 4]), values)
+    for covariates in (None, np.arange(15.0)[:, None]):  # one row of a stratum: no folds
+        made = controlled(sample, covariates, (0, 1))
+        np.testing.assert_allclose(made.means, [(6 * 2 + 4 * 5) / 10, (6 * 15 + 4 * 60) / 10])
+        np.testing.assert_allclose(made.residuals, [[-1, -5], [1, 5], [0, 0]])
+
+
+def test_covariates_have_mean_zero_and_variance_one_or_are_left_out() -> None:
+    made = standardized(np.array([[1.0, 5, 1e9, 0], [2, 5, 1e9 + 1e-4, 0], [6, 5, 1e9, 0]]))
+    np.testing.assert_allclose(made, np.array([[-2], [-1], [3]]) / np.sqrt(14 / 3))
+
+
+def test_ridge_predictions_solve_their_equations() -> None:
+    """Σ (r − a − b z) = 0 and Σ (z − z̄)(r − a − b z) = 10 b, kept within limits."""
+    rng = np.random.default_rng(0)
+    z, values = rng.standard_normal((30, 2)), rng.random((7, 2))
+    rows = np.array([3, 9, 1, 20, 28, 14, 7])
+    made = ridge_predictions(z, rows, values, (-9.0, 9.0))
+    design = np.c_[np.ones(30), z]
+    weights, *_ = np.linalg.lstsq(design, made, rcond=None)  # made is linear in z
+    left = values - made[rows]
+    np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(z[rows].T @ left, 10 * weights[1:], atol=1e-12)
+    clipped = ridge_predictions(z, rows, values, (np.array([0.4, 0.0]), np.array([0.5, 0.3])))
+    np.testing.assert_allclose(clipped, np.clip(made, [0.4, 0.0], [0.5, 0.3]))
+
+
+def test_folds_are_even_within_strata() -> None:
+    stratum = np.array([0] * 7 + [1] * 5)
+    made = folds_of(stratum, 3, seed=1)
+    assert np.bincount(made[:7]).tolist() == [3, 2, 2]
+    assert np.bincount(made[7:]).tolist() == [2, 2, 1]
+    assert made.tolist() != folds_of(stratum, 3, seed=2).tolist()
+
+
+@pytest.mark.parametrize(("sizes", "folds"), [([12], 10), ([4, 9], 4), ([2, 14], 2)])
+def test_controlled_means_are_means_over_folds(sizes: list[int], folds: int) -> None:
+    """Rows of other folds as they are, all others as predicted, plus residuals by stratum."""
+    rng = np.random.default_rng(4)
+    stratum = np.repeat(np.arange(len(sizes)), sizes)
+    of_strata = np.array([40, 25])[: len(sizes)]
+    rows = rng.permutation(int(of_strata.sum()))[: stratum.size]
+    x, values = rng.random((int(of_strata.sum()), 2)), rng.random((stratum.size, 1))
+    made = controlled(RowSample(rows, stratum, of_strata, values), x, (0, 1), seed=3)
+    fold, z, means = folds_of(stratum, folds, 3), standardized(x), []
+    for each in range(folds):
+        known = np.flatnonzero(fold != each)
+        f = ridge_predictions(z, rows[known], values[known], (0, 1))[:, 0]
+        others = np.setdiff1d(np.arange(len(x)), rows[known])
+        total = values[known, 0].sum() + f[others].sum()
+        for h, size in enumerate(of_strata):
+            mine = np.flatnonzero((fold == each) & (stratum == h))
+            residuals = values[mine, 0] - f[rows[mine]]
+            np.testing.assert_allclose(made.residuals[mine, 0], residuals)
+            if mine.size:
+                total += (size - (stratum[known] == h).sum()) * residuals.mean()
+        means.append(total / len(x))
+    assert made.means[0] == pytest.approx(np.mean(means), rel=1e-12)

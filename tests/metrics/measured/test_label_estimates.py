@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from unmask import audit, data
+from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics.measured import evaluation, pair_totals
-from unmask.metrics.measured.label_estimates import _rates
+from unmask.metrics.measured.label_estimates import _rates, label_estimates
 from unmask.predictions import TopK
 
 TRUE = data.synthetic.planted(600, n_labels=12, seed=1).labels
@@ -101,3 +103,84 @@ def test_the_run_of_judged_rows_counts_those_without_labels() -> None:
     empty = int((labels.sum(axis=1) == 0).sum())
     run = evaluation.run_of_audit(labels, 0.9)
     assert (run.rows, run.empty_rows, run.confidence) == (600, empty, 0.9)
+
+
+LISTED = TopK([[0, 1, 2], [0, 2, 1], [1, 0, 2], [0, 1, 2]], [[0.9, 0.5, 0.1]] * 4)
+SHOWN = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+def test_scattered_pairs_are_added_to_predictions_that_are_known() -> None:
+    """Of 4, 3 and 1 predictions, 1, 1 and 0 are observed; of the others 4 of 6 were judged."""
+    strata = Stratum("top", 6, 4), Stratum("far", 3, 1)
+    rows, label, of = np.array([[1, 2, 0, 1, 1], [0, 0, 1, 2, 1], [0, 0, 0, 0, 1]])
+    sample = Sample(Design.PAIRS, (4, 3), strata, rows, label, of, k=2)
+    made = label_estimates(LISTED, SHOWN, Judgements(sample, np.array([1.0, 0, 1, 0, 1])), k=2)
+    precision, recall = made["precision"], made["recall"]
+    np.testing.assert_allclose(precision.value, [(1 + 3 * 0.5) / 4, (1 + 2) / 3, 0], rtol=1e-12)
+    assert precision.judged.tolist() == [2, 1, 1]
+    rates = _rates(np.array([0, 0, 1, 2]), np.full(4, 1.5), np.array([1.0, 0, 1, 0]), 3, 0.95)
+    np.testing.assert_allclose(precision.low, ([1, 1, 0] + [3, 2, 1] * rates.low) / [4, 3, 1])
+    np.testing.assert_allclose(precision.high, ([1, 1, 0] + [3, 2, 1] * rates.high) / [4, 3, 1])
+    np.testing.assert_allclose(recall.value, [1, (1 + 1.5) / (1 + 1.5 + 3), 0], rtol=1e-12)
+    assert recall.judged.tolist() == [2, 3, 1]
+    first = label_estimates(LISTED, SHOWN, Judgements(sample, np.array([1.0, 0, 1, 0, 1])), k=1)
+    np.testing.assert_allclose(first["precision"].value, [(1 + 2 * 1) / 3, 1, np.nan])
+    np.testing.assert_allclose(first["recall"].value, [1, 1 / 5.5, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "names"), [(3, {"precision"}), (0, {"precision", "recall"})])
+def test_a_stratum_without_a_judgement_leaves_recall_open(size: int, names: set[str]) -> None:
+    strata = Stratum("top", 6, 2), Stratum("far", size, 0)
+    sample = Sample(Design.PAIRS, (4, 3), strata, *np.array([[1, 0], [0, 1], [0, 0]]), k=2)
+    assert set(label_estimates(LISTED, SHOWN, Judgements(sample, np.ones(2)), k=2)) == names
+
+
+@pytest.mark.parametrize(
+    ("k", "free", "precision", "recall"),
+    [
+        (2, True, [3 / 4, 1, np.nan], [1, 1, 0]),
+        (1, True, [1, 1, np.nan], [1, 1 / 5, 0]),
+        (2, False, [1 / 2, 1, np.nan], [1, 1, 0]),
+        (1, False, [1, np.nan, np.nan], [1, 0, 0]),
+    ],
+)
+def test_pairs_of_chosen_rows_weigh_as_both_phases_say(
+    k: int, free: bool, precision: list[float], recall: list[float]
+) -> None:
+    """Rows 0 (of probability ½), 2 and 3 (1); observed labels of chosen rows weigh as those."""
+    within = WithinRows(np.array([3, 0, 2]), np.array([1, 0, 1]), np.array([1, 0.5, 1, 1, 0.5]))
+    strata = Stratum("rows", 2, 1), Stratum("rows", 2, 2)
+    rows, label, of = np.array([[0, 0, 2, 3, 3], [1, 2, 0, 0, 1], [0, 0, 1, 1, 1]])
+    sample = Sample(Design.TWO_PHASE, (4, 3), strata, rows, label, of, within, free, k=2)
+    made = label_estimates(LISTED, SHOWN, Judgements(sample, np.array([1.0, 1, 0, 1, 1])), k=k)
+    np.testing.assert_allclose(made["precision"].value, precision, rtol=1e-12)
+    np.testing.assert_allclose(made["recall"].value, recall, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k", "precision", "recall"),
+    [
+        (2, [2 / 4, (2 + 1) / 4, np.nan], [1, 1, 0]),
+        (1, [2 / 3, 1, np.nan], [1, 1 / 3, 0]),
+    ],
+)
+def test_labels_of_judged_rows_weigh_as_their_rows(
+    k: int, precision: list[float], recall: list[float]
+) -> None:
+    """Row 0 (of probability ½) has labels 0, 1 and 2, row 2 label 1, row 3 label 2."""
+    strata = Stratum("rows", 2, 1), Stratum("rows", 2, 2)
+    sample = Sample(
+        Design.STRATIFIED, (4, 3), strata, np.array([3, 0, 2]), None, np.array([1, 0, 1])
+    )
+    true = sp.csr_array(np.array([[0.0, 0, 1], [1, 1, 1], [0, 1, 0]]))
+    made = label_estimates(LISTED, SHOWN, Judgements(sample, true), k=k)
+    np.testing.assert_allclose(made["precision"].value, precision, rtol=1e-12)
+    np.testing.assert_allclose(made["recall"].value, recall, rtol=1e-12)
+    assert made["recall"].judged.tolist() == [1, 2, 2]
+
+
+def test_a_single_judgement_of_all_there_was_to_judge_is_certain() -> None:
+    for yes in (0.0, 1.0):
+        rates = _rates(np.array([1]), np.ones(1), np.array([yes]), 2, 0.9)
+        assert (rates.low[1], rates.value[1], rates.high[1]) == (yes, yes, yes)
+        assert (rates.low[0], rates.high[0], rates.judged.tolist()) == (0, 1, [0, 1])

@@ -1,13 +1,24 @@
-"""Intervals of means from samples: mirrored, exact at the ends, roots of Wilson's equation."""
+"""Totals of pairs and intervals of means: by hand, mirrored, roots of Wilson's equation."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from scipy.stats import norm
 
-from unmask.metrics.measured.pair_totals import _crossing, mean_interval
+from unmask.data.judgements import Design, Judgements, Sample, Stratum
+from unmask.metrics.intervals import wilson
+from unmask.metrics.measured.pair_totals import (
+    Fraction,
+    Totals,
+    _crossing,
+    kinds_of,
+    mean_interval,
+    of_counts,
+    totals,
+)
 
 
 def ends_of(
@@ -56,3 +67,89 @@ def test_a_falling_function_crosses_where_it_is_zero_or_at_the_nearer_end() -> N
         )
     assert _crossing(lambda x: 1 - 0.5 * x, 0.25, 1.0) == 1.0
     assert _crossing(lambda x: -x, 0.25, 1.0) == 0.25
+
+
+STRATA = Stratum("top", 20, 2), Stratum("far", 30, 3)
+SAMPLE = Sample(
+    Design.PAIRS, (10, 5), STRATA, np.arange(5), np.arange(5), np.array([0, 0, 1, 1, 1])
+)  # fmt: skip
+"""Two of 20 pairs and three of 30."""
+ABOVE, BELOW = np.array([0.5, 0.25, -1, 0, 0]), np.array([0.0, 0, 0, 0, 1])
+
+
+def test_pairs_are_of_one_kind_that_share_stratum_and_signs() -> None:
+    kinds = kinds_of(Judgements(SAMPLE, np.ones(5)), ABOVE, BELOW)
+    assert kinds.place.tolist() == [0, 0, 1, -1, 2]
+    assert kinds.size.tolist() == [1, 0.5, 1, 0, 1]
+    assert kinds.stratum.tolist() == [0, 1, 1]
+    assert kinds.largest.tolist() == [0.5, 1, 1]
+    assert (kinds.above.tolist(), kinds.below.tolist()) == ([1, -1, 0], [0, 0, 1])
+    assert kinds.summed(np.array([1.0, 2, 4, 8, 16])).tolist() == [3, 4, 16]
+    nothing = kinds_of(Judgements(SAMPLE, np.ones(5)), np.zeros(5), np.zeros(5))
+    assert (nothing.place.tolist(), nothing.size.tolist()) == ([-1] * 5, [0] * 5)
+
+
+def test_totals_of_kinds_by_hand() -> None:
+    """a ½ and ¼ of 20 pairs, both relevant; of 30 pairs one of three; and a kind without any."""
+    judged = Judgements(SAMPLE, np.array([1.0, 1, 0, 1, 1]))
+    made = totals(judged, kinds_of(judged, ABOVE, BELOW), 0.9)
+    assert made.above.tolist() == [-1, 0, 1] * 2
+    assert made.below.tolist() == [0, 1, 0] * 2
+    np.testing.assert_allclose(made.total, [0, 30 / 3, 10 * 0.75, 0, 0, 0])
+    spread = 1 + 0.25 - 2 * 0.75**2, (1 - 3 * (1 / 3) ** 2) / 2
+    variance = 10**2 * 0.9 * spread[0] / 2, 30**2 * 0.9 * spread[1] / 3
+    np.testing.assert_allclose(made.variance, [0, variance[1], variance[0], 0, 0, 0])
+    z = norm.ppf(0.95)
+    ends = [(0.0, 0.0)]
+    for share, most, each in ((1 / 3, 30, variance[1]), (0.75, 10, variance[0])):
+        low, high = wilson(share, share * (1 - share) * most**2 / each, z)
+        ends.append((most * float(low), most * float(high)))
+    reach = 30 * (1 - 0.05 ** ((30 - 3) / 29 / 3))
+    np.testing.assert_allclose(made.low, [*(low for low, _ in ends), 0, 0, 0])
+    np.testing.assert_allclose(made.high, [*(high for _, high in ends), reach, 0, 0])
+
+
+def test_totals_of_counts_are_those_of_their_pairs() -> None:
+    """Strata of the same signs are added; the worst of those without any is their upper end."""
+    signs = np.array([1.0, 1, 0, 0]), np.ones(4)
+    drawn, sizes = np.array([4, 5, 3, 6]), np.array([40, 10, 90, 600])
+    made = of_counts([[1, 5, 0, 0], [0, 0, 1, 0]], drawn, sizes, signs, 0.95)
+    assert made.above.tolist() == [0, 1, 0, 1]
+    np.testing.assert_allclose(made.total, [[0, 10 + 10, 0, 0], [30, 0, 0, 0]])
+    first = 40**2 * 0.9 * (0.25 * 0.75 * 4 / 3) / 4
+    second = 90**2 * (1 - 3 / 90) * (1 / 3 * 2 / 3 * 3 / 2) / 3
+    np.testing.assert_allclose(made.variance, [[0, first, 0, 0], [second, 0, 0, 0]])
+    ends = [
+        float(n * (1 - 0.025 ** ((n - m) / (n - 1) / m))) for m, n in zip(drawn, sizes, strict=True)
+    ]
+    expected = [[max(ends[2], ends[3]), 0], [ends[3], max(ends[0], ends[1])]]
+    np.testing.assert_allclose(made.high[:, 2:], expected)
+    assert not made.low[:, 2:].any()
+    low, high = wilson(20 / 50, (20 / 50) * (30 / 50) * 50**2 / first, norm.ppf(0.975))
+    np.testing.assert_allclose(
+        [made.low[0, 1], made.high[0, 1]], [50 * float(low), 50 * float(high)]
+    )
+    one = of_counts([1], np.array([1]), np.array([9]), (np.ones(1), np.ones(1)), 0.95)
+    assert one.total.tolist() == [9, 0]
+    assert of_counts([], *(np.zeros(0, int),) * 2, (np.zeros(0),) * 2, 0.95).total.size == 0
+
+
+def test_ends_of_sums_are_added_square_by_square_either_side_for_itself() -> None:
+    made = Totals(
+        np.array([5.0, 3]), np.array([2.0, 2]), np.array([9.0, 6]), np.array([4.0, 1]),
+        np.array([1.0, 0]), np.array([0.0, 1]),
+    )  # fmt: skip
+    weights = np.array([1.0, -2])
+    assert made.end(weights, -1) == pytest.approx(-1 - np.hypot(3, 2 * 3))
+    assert made.end(weights, 1) == pytest.approx(-1 + np.hypot(4, 2 * 1))
+    share = Fraction(made, above=1.0, below=10.0, limits=(0.0, 1.0))
+    assert share.denominator == 13
+    assert share.value == pytest.approx(6 / 13)
+    assert share.standard_error == pytest.approx(np.sqrt(4 + (6 / 13) ** 2 * 1) / 13)
+    low, high = share.interval()
+    assert 1 + 5 - 13 * low == pytest.approx(np.hypot(3, low * 3))
+    assert 1 + 5 - 13 * high == pytest.approx(-np.hypot(4, high * 1))
+    narrow = Fraction(made, above=1.0, below=10.0, limits=(0.4, 0.5)).interval()
+    assert narrow == pytest.approx((0.4, 0.5))
+    empty = Fraction(Totals(*(np.zeros(0),) * 6), above=0.0, below=0.0, limits=(0.0, 1.0))
+    assert (float(empty.value), float(empty.standard_error)) == (0, np.inf)

@@ -12,7 +12,7 @@ without places, which a set has not; all sizes are fitted together, sizes in the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +20,6 @@ import numpy as np
 
 from unmask._kernels.deconvolution import (
     FIXED,
-    HEAVIEST,
     SET_ROW,
     SQUARED,
     STRATA,
@@ -198,7 +197,19 @@ class Sink:
             set_columns=np.array([columns_of.get(k, -1) for k in self._ks], np.int64),
             set_rows=self._set_rows,
             first_row=first_row,
+            inverse_sum=np.zeros(2, np.int64),
+            inverse_squares=np.zeros(2, np.int64),
         )
+
+    @property
+    def inverse_sum(self) -> int:
+        """Σ 1/p of all observed labels, in units of 1/FIXED, also where the counts overflow."""
+        return _whole(self.tables.inverse_sum)
+
+    @property
+    def inverse_squares(self) -> int:
+        """Σ 1/p², likewise."""
+        return _whole(self.tables.inverse_squares)
 
     def counts(self) -> dict[int, CellCounts]:
         """What has been counted, by k."""
@@ -226,6 +237,12 @@ class Sink:
         )  # fmt: skip
 
 
+def _whole(wide: Ints) -> int:
+    """The sum that a pass keeps as two numbers."""
+    high, low = wide.tolist()
+    return int((high << 32) + low)
+
+
 def _by_size(rows: Ints) -> dict[int, CellCounts]:
     """Counts of rows given as `SET_ROW`, by size."""
     stratum, size, s, t, *sums = rows
@@ -245,22 +262,3 @@ def _by_size(rows: Ints) -> dict[int, CellCounts]:
             keys[starts][own], counts[own], hits[own][:, None], misses[own], squares[own]
         )
     return made
-
-
-def inverse_sum(inverse: Floats, entries: Sequence[int] | Ints) -> int:
-    """Σ 1/p of all observed labels, in units of 1/FIXED, also where the counts have overflowed.
-
-    `entries` index `inverse`, one for each observed label.
-    """
-    return _sum_of_units(inverse[entries])
-
-
-def inverse_squares(inverse: Floats, entries: Sequence[int] | Ints) -> int:
-    """Σ 1/p² of all observed labels, in units of 1/FIXED; `entries` as in `inverse_sum`."""
-    return _sum_of_units(np.minimum(inverse[entries], np.sqrt(HEAVIEST)) ** 2)
-
-
-def _sum_of_units(values: Floats) -> int:
-    """Σ in units of 1/FIXED: whole numbers add up exactly in any order."""
-    units = (np.minimum(values, HEAVIEST) * FIXED + 0.5).astype(np.int64)
-    return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())

@@ -35,9 +35,9 @@ from unmask.metrics.measured.control import (
 )
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
-from unmask.metrics.registry import LINEAR, METRICS, MICRO, split_measured
+from unmask.metrics.registry import LINEAR, METRICS, MICRO, split, split_measured
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import WIDE, Advice, Level, Reason, Verdict
+from unmask.metrics.verdict import Advice, Level, Reason, Verdict, too_wide
 from unmask.predictions import TopK, fingerprint
 
 MEASURED = "measured"
@@ -636,7 +636,7 @@ def finished(
     }
     rows = len(np.unique(sample.first_phase[0]))
     half = (ends[1] - ends[0]) / 2
-    wide = half > WIDE * max(1.0, abs(value))
+    wide = too_wide(half, value, METRICS[split(name)[0]].at_most, measured=True)
     verdict = Verdict(
         Level.WIDE if wide else Level.MEASURED,
         Reason.AUDITED,

@@ -1,0 +1,61 @@
+"""Reading from pipes, devices and folders: refused at once, by every reader."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.devices import terminal
+from unmask import _io, audit, data, linear, missing, predictions, propensity, thresholds, weights
+
+pytestmark = pytest.mark.usefixtures("patience")
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "data": data.read,
+    "predictions": predictions.read,
+    "propensity": propensity.read,
+    "weights": weights.read,
+    "dismec": linear.read_dismec,
+    "dismecpp": lambda path: linear.read_dismecpp(path, bias=True),
+    "thresholds": thresholds.read,
+    "hierarchy": data.read_hierarchy,
+    "vocabulary": data.subject_labels,
+    "review": missing.read_review,
+    "plan": audit.read_plan,
+    "records": _io.read_records,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_readers_do_not_wait_for_a_pipe(reader: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    signal.alarm(100)
+    for name in ("pipe", "link"):
+        with pytest.raises(ValueError, match=r"is a pipe.*write it to a file and name that"):
+            READERS[reader](tmp_path / name)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_readers_refuse_devices_and_folders(reader: str, tmp_path: Path) -> None:
+    with terminal() as (path, _), pytest.raises(ValueError, match="is a device, not a file"):
+        READERS[reader](path)
+    (tmp_path / "a_data.txt").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        READERS[reader](tmp_path / "a_data.txt")
+
+
+def test_weight_files_of_dismecpp_are_files(tmp_path: Path) -> None:
+    for kind in ("DenseTXT", "SparseTXT", "DenseNPY"):
+        part = {"first": 0, "count": 1, "file": f"w-{kind}", "weight-format": kind}
+        meta = {"num-features": 1, "num-labels": 1, "files": [part]}
+        (tmp_path / "m.json").write_text(json.dumps(meta))
+        os.mkfifo(tmp_path / f"w-{kind}")
+        signal.alarm(100)
+        with pytest.raises(ValueError, match="is a pipe"):
+            linear.read_dismecpp(tmp_path / "m.json", bias=False)

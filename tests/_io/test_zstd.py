@@ -1,0 +1,50 @@
+"""Frames of zstd that hold no data."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.helpers.xc_files import XC
+from unmask import _io, data
+
+pytestmark = pytest.mark.usefixtures("patience")
+
+
+def skippable(size: int, kind: int = 0) -> bytes:
+    return struct.pack("<II", 0x184D2A50 + kind, size) + b"\0(\xb5/\xfd"[: min(size, 5)].ljust(
+        size, b"x"
+    )
+
+
+@pytest.mark.parametrize("kind", range(16))
+def test_skippable_frames_before_zstd_data_are_skipped(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "f.txt"
+    path.write_bytes(skippable(4, kind) + zstandard.compress(XC))
+    found = data.read(path)
+    assert found.source.compression == ("zstd",)
+    assert found.labels.nnz == 3
+
+
+@pytest.mark.parametrize("size", [0, 1, 1015, 1016, 1017, 5000, 300_000])
+def test_skippable_frames_may_stand_anywhere(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "f.txt"
+    half, frame = len(XC) // 2, skippable(size, 7)
+    path.write_bytes(
+        frame
+        + frame
+        + zstandard.compress(XC[:half])
+        + frame
+        + zstandard.compress(XC[half:])
+        + frame
+    )
+    assert _io.contents(path) == XC
+    path.write_bytes(frame)
+    assert _io.contents(path) == b""
+    if size:
+        path.write_bytes(frame[:-1])
+        with pytest.raises(ValueError, match="the zstd data end too early"):
+            _io.contents(path)

@@ -1,0 +1,214 @@
+"""Designs: what is asked by default, what rows cost, what a pair is worth, what is drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from unmask.audit import designs, frames
+from unmask.audit.designs import PlanOptions, Question, question_of
+from unmask.data.judgements import StratumKind
+from unmask.predictions import TopK
+
+LABELS = sp.csr_array(np.array([[1.0, 0, 0, 1], [0, 1, 0, 0]]))
+FIRST = TopK([[0, 1, 2], [3, 0, 1]], [[0.9, 0.5, 0.1]] * 2)
+SECOND = TopK([[0, 2, 1], [3, 2, 0]], [[0.9, 0.5, 0.1]] * 2)
+
+
+def asked(systems: tuple[TopK, ...] = (FIRST, SECOND), k: int = 2, **options: Any) -> Question:
+    metrics = options.pop("metrics", ("R@2",))
+    chosen: Any = {"head": 2, "tail": 0.25, "observed": "free", **options}
+    return Question(systems, LABELS, np.full(4, 0.5), metrics, k, chosen)
+
+
+@pytest.mark.parametrize(
+    ("head", "observed", "cost"),
+    [
+        (2, "sampled", 3 + 0.25 * 1),  # three different labels of each row, a quarter of the fourth
+        (2, "free", 3.25 - (1 + 0.25 * 2) / 2),  # one of three observed labels is in a head
+        (3, "sampled", 3.5 + 0.25 * 0.5),
+        (3, "free", 3.625 - (2 + 0.25 * 1) / 2),
+        (4, "sampled", 4.0),
+        (4, "free", 4 - 3 / 2),
+        (9, "free", 4 - 3 / 2),
+    ],
+)
+def test_a_row_costs_its_head_and_a_share_of_its_tail(
+    head: int, observed: Any, cost: float
+) -> None:
+    options = PlanOptions(head=head, tail=0.25, observed=observed)
+    assert designs._row_cost((FIRST, SECOND), LABELS, options) == pytest.approx(cost, rel=1e-12)
+
+
+def test_a_row_costs_a_pair_at_least() -> None:
+    options = PlanOptions(head=4, tail=0.25, observed="free")
+    assert designs._row_cost((FIRST,), sp.csr_array(np.ones((2, 4))), options) == 1.0
+
+
+class Numbers:
+    """Stands for a generator: these numbers, and the reversed order."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = np.array(values)
+
+    def random(self, size: int) -> Any:
+        assert size == self.values.size
+        return self.values
+
+    def permutation(self, values: Any) -> Any:
+        return values[::-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "numbers", "labels", "chances"),
+    [
+        (1, {"observed": "sampled"}, (0.9, 0.24, 0.9, 0.9), [3, 2, 1, 0], [1, 1, 0.25, 1]),
+        (1, {"observed": "sampled"}, (0.9, 0.25, 0.9, 0.9), [3, 2, 0], [1, 1, 1]),
+        (1, {}, (0.9, 0.1, 0.9, 0.9), [3, 2, 0], [1, 1, 1]),
+        (0, {}, (0.1, 0.9, 0.9, 0.1), [2, 1], [1, 1]),
+        (1, {"head": 1, "observed": "sampled"}, (0.9, 0.9, 0.2, 0.9), [3, 2], [1, 0.25]),
+    ],
+)
+def test_heads_are_surely_judged_and_tails_with_their_chance(
+    row: int, options: Any, numbers: Any, labels: list[int], chances: list[float]
+) -> None:
+    rng: Any = Numbers(*numbers)
+    drawn, chance = designs._pairs_of_row(asked(**options), row, rng)
+    assert (drawn.tolist(), chance.tolist()) == (labels, chances)
+
+
+@pytest.mark.parametrize(("head", "count"), [(3, 2), (4, 4), (5, 4)])
+def test_a_head_as_long_as_there_are_labels_holds_them_all(head: int, count: int) -> None:
+    """Also those that a system does not list."""
+    short = TopK([[0, 1], [3, 0]], [[0.9, 0.5]] * 2)
+    rng: Any = Numbers(0.9, 0.9, 0.9, 0.9)
+    drawn, chance = designs._pairs_of_row(asked((short,), head=head, observed="sampled"), 1, rng)
+    assert (drawn.size, chance.tolist()) == (count, [1.0] * count)
+
+
+TOP, LISTED, FAR = StratumKind.TOP, StratumKind.LISTED, StratumKind.FAR
+SHOWN_TOP, SHOWN = StratumKind.OBSERVED_TOP, StratumKind.OBSERVED
+
+
+@pytest.mark.parametrize(
+    ("observed", "kinds", "sizes", "rates", "total", "recall"),
+    [
+        # two of three observed labels are among the first two of a system
+        ("free", (TOP, LISTED, FAR), (5, 6, 20), (0.4, 0.2, 0.01), 6.4, (2 + 2) / 6.4),
+        ("sampled", (TOP, SHOWN_TOP, SHOWN), (5, 2, 1), (0.4, 0.95, 0.9), 4.8, 3.9 / 4.8),
+        ("sampled", (TOP, FAR), (5, 20), (0.1, 0.01), 1.0, 0.5),
+        ("sampled", (TOP, FAR), (5, 20), (0.001, 0.1), 2.005, 0.05),
+        ("sampled", (TOP, FAR), (50, 20), (0.1, 0.001), 5.02, 0.95),
+    ],
+)
+def test_a_pair_is_worth_what_it_moves_the_metrics_by(
+    observed: str, kinds: Any, sizes: Any, rates: Any, total: float, recall: float
+) -> None:
+    """√(Σ c² q (1 − q)): c 1/(n k) of precision, of recall (1 − R or R)/total."""
+    nothing = np.zeros(0, np.int64)
+    frame = frames.PairFrame(
+        (2, 4), nothing, nothing, kinds, np.array(sizes), np.array(rates), (), nothing
+    )
+    lists = ([[0, 1], [3, 0]], [[0, 3], [3, 0]])
+    systems = tuple(TopK(places, [[0.9, 0.5]] * 2) for places in lists)
+    metrics = ("P@1", "micro-P", "micro-R@2", "micro-F1@2")
+    question = asked(systems, k=3, observed=observed, metrics=metrics)
+    expected = []
+    for kind, rate in zip(kinds, rates, strict=True):
+        top = kind in (TOP, SHOWN_TOP)
+        square = 2 * ((1 - recall) if top else recall) ** 2 / total**2
+        square += (1 / (2 * 1)) ** 2 + (1 / (2 * 3)) ** 2 if top else 0.0
+        square += (0.25 / 3) ** 2 if kind in (SHOWN_TOP, SHOWN) else 0.0
+        expected.append(math.sqrt(square * rate * (1 - rate)))
+    assert designs._importance(question, frame) == pytest.approx(expected, rel=1e-12)
+
+
+def question_for(**changes: Any) -> Question:
+    labels = np.eye(4)
+    arguments: dict[str, Any] = {
+        "predictions": np.random.default_rng(0).random((4, 4)), "labels": labels,
+        "propensity": None, "metrics": None, "unit": "pairs", "budget": 15, "options": {},
+    }  # fmt: skip
+    return question_of(**{**arguments, **changes})
+
+
+def test_pairs_of_whole_rows_are_judged_where_five_rows_can_be_paid() -> None:
+    """A row of 4 labels, one of them observed, costs 3 pairs."""
+    two_phase, pairs = question_for(), question_for(budget=14)
+    assert two_phase.options["design"] == "two-phase"
+    assert two_phase.metrics == ("P@4", "R@4", "micro-R@4")
+    assert pairs.options["design"] == "pairs"
+    assert pairs.metrics == ("P@4", "micro-R@4")
+    rows = question_for(unit="rows")
+    assert (rows.options["design"], rows.metrics) == ("simple", ("P@4", "R@4"))
+
+
+def test_choices_that_are_left_open() -> None:
+    wide = np.random.default_rng(0).random((4, 120))
+    question = question_for(predictions=wide, labels=np.eye(4, 120))
+    assert [top.k for top in question.systems] == [100]
+    assert question.k == 5
+    assert question.options == {
+        "design": "pairs", "observed": "free", "head": 50, "tail": 0.3, "strata": 1, "expect": True,
+    }  # fmt: skip
+    further = question_for(predictions=wide, labels=np.eye(4, 120), metrics=["P@110", "P@3"])
+    assert (further.k, further.systems[0].k) == (110, 110)
+    stratified = question_for(unit="rows", options={"design": "stratified"})
+    assert stratified.options["strata"] == 4
+    assert question_for(options={"tail": 0.2, "expect": False}).options["tail"] == 0.2
+    with pytest.raises(ValueError, match="tail"):
+        question_for(options={"tail": 0.19})
+    with pytest.raises(ValueError, match="simple rows have one stratum; got 2"):
+        question_for(unit="rows", options={"strata": 2})
+
+
+def test_lists_are_as_long_as_metrics_read() -> None:
+    """Unless they hold every label."""
+    whole = TopK([[0, 1, 2, 3]] * 4, [[0.9, 0.5, 0.4, 0.1]] * 4)
+    assert question_for(predictions=whole, metrics=["P@5"]).k == 5
+    short = TopK([[0, 1, 2]] * 4, [[0.9, 0.5, 0.4]] * 4)
+    assert question_for(predictions=short, metrics=["P@3"]).k == 3
+    assert question_for(predictions={"a": whole, "b": short}).k == 3
+    with pytest.raises(ValueError, match="need the first 4 predictions; there are 3"):
+        question_for(predictions=short, metrics=["P@4"])
+    with pytest.raises(ValueError, match="label 4 is predicted, but there are 4 labels"):
+        question_for(predictions=TopK([[4]] * 4, [[0.5]] * 4))
+
+
+def test_of_two_rows_half_of_the_labels_is_guessed_to_be_observed() -> None:
+    two, three = (question_for(predictions=np.eye(n, 4), labels=np.eye(n, 4)) for n in (2, 3))
+    assert two.p.tolist() == [0.5] * 4
+    assert three.p[0] != 0.5
+    assert three.p.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("head", "budget", "rows"),
+    [
+        (3, 140, int((140 - 2 * math.sqrt(35 * 8 * 0.2)) / 4)),  # 35 rows at 3 + 0.2 · 5 pairs
+        (3, 8, 2),
+        (8, 140, 17),  # rows of 8 pairs each: no chance is left
+        (8, 16, 2),
+    ],
+)
+def test_rows_of_two_phases_leave_room_for_longer_tails(head: int, budget: int, rows: int) -> None:
+    """Two standard deviations of the number of pairs in all, at most."""
+    rng = np.random.default_rng(0)
+    chosen: Any = {"head": head, "tail": 0.2, "observed": "sampled", "design": "two-phase"}
+    scores = TopK.from_scores(rng.random((50, 8)), 8)
+    labels = sp.csr_array((rng.random((50, 8)) < 0.3).astype(float))
+    question = Question((scores,), labels, np.full(8, 0.5), ("R@2",), 2, {**chosen, "strata": 1})
+    sample = designs.draw(question, budget, None, seed=3)
+    assert sample.first_phase[0].size == rows
+    assert sample.within is not None
+    assert set(sample.within.probability) <= {0.2, 1.0}
+    assert (sample.within.probability == 1).sum() == rows * head
+    further = designs.draw(question, 16, sample, seed=4)
+    assert further.rows[: sample.rows.size].tolist() == sample.rows.tolist()
+    assert further.first_phase[0].size == rows + 2
+    with pytest.raises(ValueError, match="buys fewer than two rows"):
+        designs.draw(question, 7, None, seed=3)
