@@ -73,6 +73,17 @@ class View:
         """The value of a JavaScript expression."""
         return self.page.evaluate(script)
 
+    def reload(self) -> None:
+        """Load the page again until it starts from what it kept: another process writes that."""
+        storage = "JSON.stringify(Object.entries(localStorage).sort())"
+        kept = self.run(storage)
+        for _ in range(150):
+            self.page.wait_for_timeout(200)
+            self.page.reload()
+            if self.run(storage) == kept:
+                return
+        raise AssertionError("the browser lost what the page kept")
+
     def accessible_nodes(self) -> list[tuple[str, str]]:
         """Role and name of everything that assistive technology is told about."""
         session = self.context.new_cdp_session(self.page)

@@ -36,7 +36,7 @@ def test_pairs_judged_by_keyboard_give_the_number_of_the_truth(show: Show, tmp_p
         view.page.keyboard.press("z")
         view.page.keyboard.press(word[0])
         if position == len(words) // 2:
-            view.page.reload()
+            view.reload()
     view.page.locator("#annotator").fill("ann")
     answers = audit.read(sheet, saved(view, tmp_path / "answers.json"))
     assert answers.counts()["judged"] == len(plan)

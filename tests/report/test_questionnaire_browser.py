@@ -37,12 +37,6 @@ def press(view: View, *keys: str) -> None:
         view.page.keyboard.press(key)
 
 
-def reload(view: View) -> None:
-    """Load the page again, no sooner than a person could: another process writes the storage."""
-    view.page.wait_for_timeout(200)
-    view.page.reload()
-
-
 def saved(view: View) -> tuple[str, dict[str, Any]]:
     """The name and the content of the file that the button saves."""
     with view.page.expect_download() as download:
@@ -74,7 +68,7 @@ def test_judged_through_by_keyboard_with_a_reload_and_an_undo(show: Show, one: P
     view = show(one)
     press(view, "y", "n", "u", "s")
     assert text(view, "count") == "3 of 8 judged, 1 unsure, 1 skipped"
-    reload(view)
+    view.reload()
     assert text(view, "count") == "3 of 8 judged, 1 unsure, 1 skipped"
     assert (text(view, "place"), text(view, "name"), text(view, "option")) == (
         "5 of 8", "doc-2", "cat",
@@ -149,7 +143,7 @@ def test_all_labels_of_a_row_by_typing(show: Show, several: Path) -> None:
     press(view, "Backspace")
     assert view.page.locator("#chosen bdi").all_text_contents() == ["cat", "Café"]
     assert text(view, "count") == "0 of 4 judged", "begun, not complete"
-    reload(view)
+    view.reload()
     press(view, "Control+Enter")
     assert text(view, "place") == "2 of 4"
     assert text(view, "complete-words") == "None applies"
@@ -205,7 +199,9 @@ def test_damaged_storage_is_left_behind_and_full_storage_is_said(show: Show, one
     damage = {"answers": {"r0_l0": {"answer": "perhaps"}, "gone": {"answer": "yes"},
               "r0_l1": {"answer": "no"}}, "history": [["x"], 3], "position": 10**9}  # fmt: skip
     view.page.evaluate("value => localStorage.setItem('unmask:key-one', value)", json.dumps(damage))
-    reload(view)
+    view.reload()
+    stored = view.run("localStorage.getItem('unmask:key-one')")
+    assert json.loads(stored) == damage, "loading the page does not write over what is kept"
     assert answers(view) == {"r0_l1": "no"}
     view.run("void (Storage.prototype.setItem = () => { throw new Error('full') })")
     press(view, "y")
@@ -262,7 +258,7 @@ def test_data_stay_text(show: Show, tmp_path: Path, width: int, for_all: bool) -
         assert view.run("document.documentElement.scrollWidth") <= width
         press(view, "ArrowRight")
     press(view, "ArrowLeft", "u")
-    reload(view)
+    view.reload()
     assert view.page.title() == "safe"
     assert view.page.locator("img").count() == 0
     assert view.page.locator("script").count() == 2, "only our own"

@@ -57,15 +57,21 @@
     };
   };
 
-  const keep = () => {
+  const store = (name, text) => {
     try {
-      localStorage.setItem(slot, JSON.stringify(state));
+      localStorage.setItem(name, text);
       kept = true;
     } catch {
       kept = false;
       complain("This browser does not keep answers: save them to a file before you close the page.");
     }
   };
+
+  const keep = () => store(slot, JSON.stringify(state));
+
+  // Opening the page never writes over the answers: a browser may still be writing what another
+  // tab, or this one before it was loaded again, has kept.
+  const tryStorage = () => store(`${slot}:try`, "");
 
   const complain = (words) => {
     element("trouble").textContent = words;
@@ -413,6 +419,6 @@
   load();
   element("annotator").value = state.annotator;
   element("shortcuts").checked = state.shortcuts;
-  keep();
+  tryStorage();
   show("");
 })();
