@@ -13,7 +13,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # A room may import from the floors below it and from itself, never sideways or upwards.
 FLOORS = (
     {"_typing", "_settings"},
-    {"_validation", "_kernels", "_text"},
+    {"_kernels", "_text"},
+    {"_validation"},
     {"_names"},
     {"_io", "_mixture"},
     {"_tables", "report", "parallel"},

@@ -9,7 +9,8 @@ changes what it was given:
 
 Nothing is taken on trust. scipy checks neither the range of indices nor, after a change in place,
 their order, and kernels follow indices wherever they point: so the pattern of every sparse matrix
-is checked on every call, and what scipy remembers of the caller's object is neither read nor set.
+is checked on every call (by `_kernels.pattern`; docs/decisions/0015), and what scipy remembers of
+the caller's object is neither read nor set.
 What is stored beyond the end of the last row belongs to no row and is left out, as scipy does.
 
 A message is a sentence with the offending value, where it stands, and what to do about it.
@@ -25,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unmask._kernels import pattern
 from unmask._typing import Array, Floats, Integers
 
 T = TypeVar("T")
@@ -79,7 +81,7 @@ def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array
     if len(values.shape) != 2:
         raise ValueError(f"{name} must be a matrix, rows × columns; got shape {values.shape}.")
     converted = _CONVERTERS.get(values.format, _of_other)(values, name, column)
-    if not converted.has_canonical_format:  # of an object of ours: computed now, not remembered
+    if not converted.has_canonical_format:  # of an object of ours, not what scipy remembers
         converted = converted.copy()
         converted.sort_indices()
         _refuse_repetition(converted, name)
@@ -100,14 +102,19 @@ def compressed(
     Count them from 0.
     """
     stored = _vector(numbers(data, f"values of {name}"), f"values of {name}")
-    columns, starts = _pattern(indices, indptr, shape, len(stored), name, axes)
-    return sp.csr_array((stored[: len(columns)], columns, starts), shape=shape)
+    columns, starts, rises = _pattern(indices, indptr, shape, len(stored), name, axes)
+    converted = sp.csr_array((stored[: len(columns)], columns, starts), shape=shape)
+    converted.has_canonical_format = rises
+    return converted
 
 
 def _pattern(
     indices: object, indptr: object, shape: Shape, stored: int, name: str, axes: tuple[str, str]
-) -> tuple[Integers, Integers]:
-    """The indices in use and the starts of rows, both fit for a kernel."""
+) -> tuple[Integers, Integers, bool]:
+    """The indices in use, the starts of rows, and whether the indices of every row rise.
+
+    Both arrays are fit for a kernel, and int32 if that holds all their numbers.
+    """
     columns = _integers(indices, f"{axes[1]} indices of {name}")
     starts = _integers(indptr, f"{axes[0]} starts (indptr) of {name}")
     rows, width = shape
@@ -121,13 +128,17 @@ def _pattern(
     if starts[0] != 0 or falling.size or starts[-1] > stored:
         raise ValueError(_bad_starts(starts, falling, stored, name, axes[0]))
     columns = columns[: int(starts[-1])]
-    if columns.size and not 0 <= columns.min() <= columns.max() < width:
-        entry = int(np.argmax((columns < 0) | (columns >= width)))
+    fits = index_type(len(columns), *shape) is np.int32
+    narrowed = np.empty(len(columns) if fits and columns.dtype != np.int32 else 0, dtype=np.int32)
+    entry, rises = pattern.examine(starts, columns, width, narrowed)
+    if entry >= 0:
         row = int(np.searchsorted(starts, entry, side="right")) - 1
         raise ValueError(
             f"{name}: {axes[0]} {row} names {out_of_range(int(columns[entry]), width, axes[1])}"
         )
-    return columns, starts
+    if fits:
+        starts = starts.astype(np.int32, copy=False)
+    return narrowed if narrowed.size else columns, starts, rises
 
 
 def _bad_starts(starts: Array, falling: NDArray[np.intp], stored: int, name: str, axis: str) -> str:
@@ -407,8 +418,8 @@ def inverse_by_entry(indptr: object, values: object) -> tuple[Array, Floats]:
     name = "inverse propensities"
     inverse = _vector(numbers(values, name), name).astype(np.float64, copy=False)
     starts = _integers(indptr, "row starts (indptr)")
-    _, starts = _pattern(
-        np.zeros(len(inverse), dtype=np.int64), starts, (len(starts) - 1, 1), len(inverse), name,
+    _pattern(
+        np.zeros(len(inverse), dtype=np.int32), starts, (len(starts) - 1, 1), len(inverse), name,
         ("row", "label"),
     )  # fmt: skip
     bad = np.flatnonzero(~((inverse >= 1) & (inverse < np.inf)))

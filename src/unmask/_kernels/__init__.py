@@ -1,13 +1,15 @@
 """Compiled loops over raw arrays, one file per room that uses them; nobody else imports numba.
 
-A kernel takes plain numpy arrays that `_validation` has already vetted and trusts them. Kernels are
-serial and release the GIL; `in_chunks` runs one on all cores. Chunks depend on the work alone and
-never on the number of threads, so results do not either (docs/decisions/0001).
+A kernel takes plain numpy arrays that `_validation` has already vetted and trusts them (`pattern`
+is how it vets them). Kernels are serial and release the GIL; `in_chunks` runs one on all cores.
+Chunks depend on the work alone and never on the number of threads, so results do not either
+(docs/decisions/0001).
 """
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -87,6 +89,12 @@ def row_bounds(indptr: NDArray[np.integer], entries: int = 1 << 18) -> NDArray[n
     array([0, 1, 3])
     """
     n = len(indptr) - 1
-    cost = np.arange(n + 1, dtype=np.int64) + indptr  # a row costs something even when empty
-    cuts = np.searchsorted(cost, np.arange(0, cost[-1], entries))
-    return np.unique(np.r_[cuts, n]) if n else np.zeros(1, dtype=np.int64)
+    if n == 0:
+        return np.zeros(1, dtype=np.int64)
+
+    def cost(row: int) -> int:
+        return row + int(indptr[row])  # a row costs something even when empty
+
+    targets = range(0, cost(n), entries)
+    cuts = {bisect_left(range(n), target, key=cost) for target in targets}
+    return np.array(sorted(cuts | {n}), dtype=np.int64)
