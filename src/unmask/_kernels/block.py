@@ -99,10 +99,11 @@ class Draws(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Space to work in: two numbers per row of the block, and what a single row needs."""
+    """Space to work in: a few numbers per row of the block, and what a single row needs."""
 
     total: Floats
     none: Floats
+    predicted: Floats  # [r, i]: 1/p of the prediction at place r, where rows are counted
     row_hits: Floats
     hit_units: Ints  # per place, 1/p of a hit as a whole number (`deconvolution.fixed`), or 0
     after: Floats
@@ -187,6 +188,7 @@ def empty_block(
     scratch = Scratch(
         total=np.empty(stride),
         none=np.empty(stride),
+        predicted=np.empty((places, stride)),
         row_hits=np.empty(places),
         hit_units=np.empty(places, np.int64),
         after=np.empty(places + 1),

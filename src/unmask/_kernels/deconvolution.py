@@ -24,9 +24,14 @@ HEAVIEST = float(1 << 38)
 SQUARED = 16
 """Squares of inverse propensities in count tables are whole multiples of 1/SQUARED, up to 2³⁰."""
 
+COUNTED = ("rows", "inverse misses", "squares")
+"""What is counted of a slot beside its hits: rows, Σ 1/p of observed labels that were not predicted
+in units of 1/FIXED, and Σ 1/p² of hits in units of 1/SQUARED."""
+
 SET_ROW = ("stratum", "size", "hits", "misses", "inverse hits", "inverse misses", "squares")
 """What is counted of a row whose predictions are a set; sums in the units of the tables."""
 
+_COUNTED = len(COUNTED)
 _HEAVIEST_ROOT = math.sqrt(HEAVIEST)
 _EDGES = tuple(2.0 ** ((band - 0.45) / 2) for band in range(1, STRATA))
 _SMALLEST = 1e-300
@@ -37,20 +42,17 @@ _LONGEST = 1e4
 class CountTables(NamedTuple):
     """Sums per occupied cell (stratum, hits, row length), of all k end to end.
 
-    `…_starts` say where the cells, slots and hits of each k begin.
+    `…_starts` say where the cells and slots of each k begin. What is counted of a slot stands
+    together, `COUNTED` numbers and one per place, so that a row touches few lines of the cache.
     """
 
     columns: NDArray[np.int32]  # a column for each row length
     width: int  # their number
     slots: NDArray[np.int32]  # the slot of every cell, −1 for none so far
-    rows: Ints  # per slot
-    hits: Ints  # per slot and place, Σ 1/p in units of 1/FIXED
-    misses: Ints  # per slot, the same of observed labels that were not predicted
-    squares: Ints  # per slot, Σ 1/p² of hits in units of 1/SQUARED
+    sums: Ints  # per slot: what `COUNTED` names, and of each place Σ 1/p of hits
     used: Ints  # slots in use, per k
     cell_starts: Ints  # −1: not deconvolved at this k
     slot_starts: Ints
-    hit_starts: Ints
     set_columns: Ints  # per k, −1: not deconvolved as a set
     set_rows: Ints  # [row of the chunk, column]: what `SET_ROW` names, of the set of that row
     first_row: int  # the first row of the chunk
@@ -59,23 +61,48 @@ class CountTables(NamedTuple):
 
 
 @bare
-def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
-    """Count row i of a block in the tables of every k, in units of 1/FIXED."""
+def tabulate(rows: Rows, block: Block, tables: CountTables) -> None:
+    """Count the rows of a block in the tables of every k, in units of 1/FIXED."""
+    if not rows.per_entry:
+        _read_predicted(rows, block)
+    for i in range(block.n_rows):
+        _tabulate_row(rows, block, i, tables)
+
+
+@bare
+def _read_predicted(rows: Rows, block: Block) -> None:
+    """1/p of all predictions before any is used: many loads are then under way at once."""
+    top, inverse, predicted = rows.top, rows.inverse, block.scratch.predicted
+    for i in range(block.n_rows):
+        for r in range(min(predicted.shape[0], top.shape[1])):
+            label = top[block.first + i, r]
+            predicted[r, i] = inverse[label] if label >= 0 else 0.0
+
+
+@bare
+def _tabulate_row(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
     ks, spots, own, begin, row = block.ks, block.spots, block.own, block.begins[i], block.first + i
-    top, inverse, slots, cell_starts = rows.top, rows.inverse, tables.slots, tables.cell_starts
-    hits, hit_units = tables.hits, block.scratch.hit_units
-    total = 0
+    top, slots, cell_starts, sums = rows.top, tables.slots, tables.cell_starts, tables.sums
+    predicted, hit_units = block.scratch.predicted, block.scratch.hit_units
+    total, high, low, squares_high, squares_low = 0, 0, 0, 0, 0
     for j in range(block.sizes[i]):
         units = fixed(own[begin + j])
+        square = fixed(min(own[begin + j], _HEAVIEST_ROOT) ** 2)
         total += units
-        _add_wide(tables.inverse_sum, units)
-        _add_wide(tables.inverse_squares, fixed(min(own[begin + j], _HEAVIEST_ROOT) ** 2))
+        high += units >> 32
+        low += units & 0xFFFFFFFF
+        squares_high += square >> 32
+        squares_low += square & 0xFFFFFFFF
+    tables.inverse_sum[0] += high
+    tables.inverse_sum[1] += low
+    tables.inverse_squares[0] += squares_high
+    tables.inverse_squares[1] += squares_low
     inverse_sum, listed, hit_count, inside, squares, place = 0.0, 0, 0, 0, 0, 0
     for c in range(ks.size):
         k = ks[c]
         while place < k:
             if place < top.shape[1] and top[row, place] >= 0 and not rows.per_entry:
-                inverse_sum += inverse[top[row, place]]
+                inverse_sum += predicted[place, i]
                 listed += 1
             # reads a number even without a hit: no branch to guess
             is_hit, q = spots[place, i] >= 0, own[begin + max(spots[place, i], 0)]
@@ -103,19 +130,12 @@ def tabulate(rows: Rows, block: Block, i: int, tables: CountTables) -> None:
             slot = tables.used[c]
             slots[cell] = slot
             tables.used[c] += 1
-        tables.rows[tables.slot_starts[c] + slot] += 1
-        tables.misses[tables.slot_starts[c] + slot] += total - inside
-        start = tables.hit_starts[c] + slot * k
+        start = tables.slot_starts[c] + slot * (_COUNTED + k)
+        sums[start] += 1
+        sums[start + 1] += total - inside
+        sums[start + 2] += squares
         for r in range(k):
-            hits[start + r] += hit_units[r]
-        tables.squares[tables.slot_starts[c] + slot] += squares
-
-
-@bare
-def _add_wide(total: Ints, units: int) -> None:
-    """Add to a sum kept as two whole numbers, of which the first counts 2³²."""
-    total[0] += units >> 32
-    total[1] += units & 0xFFFFFFFF
+            sums[start + _COUNTED + r] += hit_units[r]
 
 
 @bare

@@ -226,8 +226,7 @@ def _find_bare(
             for r in range(spots.shape[0]):
                 is_hit[first + i, r] = spots[r, i] >= 0
     if tabulates:
-        for i in range(count):
-            tabulate(rows, block, i, counts)
+        tabulate(rows, block, counts)
     if needs_ideal:
         for c in range(block.ks.size):
             for i in range(count):

@@ -101,6 +101,18 @@ class Plan:
         """Does any cell need the scores of all rows?"""
         return any(cell.about.over == "scores" for cell in self.cells)
 
+    def deconvolved_ks(self, *, of_sets: bool) -> frozenset[int]:
+        """The cut-offs at which rankings, or sets, are deconvolved."""
+        return self._deconvolved_ks[of_sets]
+
+    @cached_property
+    def _deconvolved_ks(self) -> dict[bool, frozenset[int]]:
+        cells = [cell for cell in self.cells if cell.estimator == "deconvolved"]
+        return {
+            of_sets: frozenset(cell.k for cell in cells if cell.about.of_sets == of_sets)
+            for of_sets in (False, True)
+        }
+
     def cut_offs(self, width: int) -> Ints:
         """The cut-offs for lists of some width: no longer than that where all of a list counts."""
         finite = self.ks[self.ks != WHOLE]

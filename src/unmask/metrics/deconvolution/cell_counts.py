@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from unmask._kernels.deconvolution import (
+    COUNTED,
     FIXED,
     SET_ROW,
     SQUARED,
@@ -156,12 +157,8 @@ class Sink:
     def __init__(self, plan: Plan, indptr: Ints, first_row: int = 0) -> None:
         """Space for what the rows of this piece of `indptr`, from `first_row` on, can occupy."""
         deconvolved_ks, set_ks = (
-            {
-                cell.k
-                for cell in plan.cells
-                if cell.estimator == "deconvolved" and cell.about.of_sets == of_sets
-            }
-            for of_sets in (False, True)
+            plan.deconvolved_ks(of_sets=False),
+            plan.deconvolved_ks(of_sets=True),
         )
         n = indptr.size - 1
         self._lengths = np.unique(np.diff(indptr)) if deconvolved_ks else np.zeros(0, np.int64)
@@ -171,14 +168,12 @@ class Sink:
         self._cells = [
             STRATA * (k + 1) * self._lengths.size if k in deconvolved_ks else 0 for k in self._ks
         ]
-        self._room = [min(cells, n) for cells in self._cells]
-        hits = [k * room for k, room in zip(self._ks, self._room, strict=True)]
-        self._starts = [np.cumsum([0, *sizes]) for sizes in (self._cells, self._room, hits)]
+        sums = [min(c, n) * (len(COUNTED) + k) for c, k in zip(self._cells, self._ks, strict=True)]
+        self._starts = [np.cumsum([0, *sizes]) for sizes in (self._cells, sums)]
         self._used = np.zeros(len(self._ks), np.int64)
         self._slots = np.full(self._starts[0][-1], -1, np.int32)
-        self._sums = [np.zeros(self._starts[i][-1], np.int64) for i in (1, 2, 1, 1)]
+        self._sums = np.zeros(self._starts[1][-1], np.int64)
         counted_ks = np.array([k in deconvolved_ks for k in self._ks])
-        rows, hits_of_slots, misses, squares = self._sums
         self._set_ks = sorted(set_ks)
         columns_of = {k: column for column, k in enumerate(self._set_ks)}
         self._set_rows = np.zeros((n if set_ks else 0, len(set_ks), len(SET_ROW)), np.int64)
@@ -186,14 +181,10 @@ class Sink:
             columns=columns,
             width=self._lengths.size,
             slots=self._slots,
-            rows=rows,
-            hits=hits_of_slots,
-            misses=misses,
-            squares=squares,
+            sums=self._sums,
             used=self._used,
             cell_starts=np.where(counted_ks, self._starts[0][:-1], -1),
             slot_starts=self._starts[1][:-1],
-            hit_starts=self._starts[2][:-1],
             set_columns=np.array([columns_of.get(k, -1) for k in self._ks], np.int64),
             set_rows=self._set_rows,
             first_row=first_row,
@@ -228,13 +219,10 @@ class Sink:
         cells = np.flatnonzero(slots >= 0)
         pair, column = np.divmod(cells, self._lengths.size)
         outside = self._lengths[column] - pair % (k + 1)
-        rows, hits, misses, squares = self._sums
-        used_slots = self._starts[1][c] + slots[cells]
-        by_place = hits[self._starts[2][c] : self._starts[2][c + 1]].reshape(-1, k)
-        return CellCounts(
-            pair * _SPAN + outside, rows[used_slots], by_place[slots[cells]], misses[used_slots],
-            squares[used_slots],
-        )  # fmt: skip
+        by_slot = self._sums[self._starts[1][c] : self._starts[1][c + 1]]
+        counted = by_slot.reshape(-1, len(COUNTED) + k)[slots[cells]]
+        rows, misses, squares = counted[:, : len(COUNTED)].T
+        return CellCounts(pair * _SPAN + outside, rows, counted[:, len(COUNTED) :], misses, squares)
 
 
 def _whole(wide: Ints) -> int:
