@@ -23,7 +23,7 @@ from unmask._typing import (
 )
 from unmask.data import Dataset
 from unmask.linear import model as models
-from unmask.linear.completed import completion, prepared
+from unmask.linear.completed import prepared
 from unmask.linear.multilabel import FeatureMatrix, MultilabelClassifier, on_threads
 from unmask.linear.prediction import predict_top
 from unmask.linear.problem import COMPLETED, LIKELIHOOD, FitLog, Recipe, weigh
@@ -206,8 +206,8 @@ class LinearClassifier(MultilabelClassifier):
             weights,
         )
         by_row = row_weights(sample_weight, targets.labels.shape[0])
-        if by_row is not None and task.recipe.correction != LIKELIHOOD:
-            task, by_row = _weighted(task, by_row, self.backend), None
+        if by_row is not None and task.recipe.correction not in (COMPLETED, LIKELIHOOD):
+            task, by_row = _weighted(task, by_row), None
         with on_threads(self.n_jobs):
             model, log = _train(
                 task,
@@ -323,7 +323,7 @@ def _train(
     progress: Progress | None,
     backend: BackendLike,
 ) -> tuple[models.LinearModel, FitLog]:
-    """`linear.train`; the rows of a likelihood count as often as `by_row` says."""
+    """`linear.train`, of rows that count as often as `by_row` says."""
     p = None if task.weights is not None else task.propensity
     problem = prepared(task.features, task.labels, task.recipe, p, task.weights, backend)
     if by_row is not None:
@@ -331,16 +331,14 @@ def _train(
     return solve(problem, first=first, progress=progress, backend=backend)
 
 
-def _weighted(task: _Task, by_row: Floats, backend: BackendLike) -> _Task:
+def _weighted(task: _Task, by_row: Floats) -> _Task:
     """Rows that count as often as `by_row` says: repeated, or by a weight for every pair."""
     features, labels, recipe, propensity, weights = task
-    rows = None if recipe.correction == COMPLETED else repeated_rows(by_row)
+    rows = repeated_rows(by_row)
     if rows is not None and weights is None and not sp.issparse(propensity):
         repeated = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
         return task._replace(features=features[rows], labels=repeated)
-    if weights is None and recipe.correction == COMPLETED and propensity is not None:
-        weights = completion(features, labels, propensity, recipe, backend=backend).weights
-    elif weights is None:
+    if weights is None:
         weights = weigh(labels, recipe, propensity)
     return task._replace(
         weights=with_row_weights(weights, by_row, reduction=recipe.reduction),

@@ -105,7 +105,7 @@ class Recipe:
         −ln(1 − p σ(score)), at most −ln(1 − p), and σ(score) is the probability of the true label.
         That is not convex for p < 1. None where weights are handed in with the labels.
     normalized : bool, default False
-        Whether a row's loss is divided among its labels.
+        Whether a row's loss is divided among its labels (completed: by their expected number).
     C : float, default 1.0
         The cost of the loss, as in liblinear.
     l2 : float, optional
@@ -285,7 +285,7 @@ class Problem:
     `squares` are Σ_i x_if² of every feature, its share of the curvature; `order` names the original
     row of every row; `shape` is rows, features, labels; `cost` is C; `convex` says which labels
     have a convex problem. `row_weights` are what rows count where a label is not observed (1 if
-    None): neg = weight − cut; weights other than 1 ask for pos = cut, or for a likelihood.
+    None): neg = weight − cut.
 
     `propensity` (one per label) makes it the likelihood of observed labels: entries, observed or
     judged, keep the logistic loss; every other pair has ℓ₋ = −ln(1 − p σ(z)). Such labels are
@@ -335,11 +335,12 @@ class Problem:
         )
 
     def of_weighted_rows(self, weights: Floats) -> Problem:
-        """The likelihood with rows that count as often as `weights` say, in their first order."""
+        """The problem whose rows, in their first order, count as often as `weights` say."""
         by_row, y = weights[self.order], self.entries
         entries = y._replace(pos=y.pos * by_row[y.rows], cut=y.cut * by_row[y.rows])
+        own = by_row if self.row_weights is None else by_row * self.row_weights
         cost = self.recipe.cost(weights.sum())
-        return replace(self, entries=entries, row_weights=by_row, cost=cost)
+        return replace(self, entries=entries, row_weights=own, cost=cost)
 
 
 class Part(NamedTuple):

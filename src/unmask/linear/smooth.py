@@ -349,7 +349,9 @@ def _differentiate(state: State, solving: Bools) -> None:
             place = state.z, state.weight, lane, rows, extra
             kernels.differentiate_entries(problem.cost, *place, *into)
         else:
-            kernels.scale_rows(*into, lane, rows, extra)
+            weight = state.weight[rows]
+            share = np.divide(extra, weight, out=np.zeros(extra.size), where=weight > 0)
+            kernels.scale_rows(*into, lane, rows, share)
 
 
 def _conjugate_gradients(state: State, solving: Bools) -> Floats:
