@@ -111,6 +111,8 @@ def _train(folder: Path) -> None:
             continue
     completed = linear.Recipe("logistic", correction="completed", normalized=True)
     linear.train(features, rows.labels, completed, propensity=p)
+    likelihood = linear.Recipe("logistic", correction="likelihood")
+    linear.train(features, rows.labels, likelihood, propensity=p)
     for name, prune_below in (("dense", 0.0), ("sparse", 0.01)):
         linear.train_to(
             folder / name, features, rows.labels, linear.Recipe(prune_below=prune_below)

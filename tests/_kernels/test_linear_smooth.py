@@ -13,6 +13,7 @@ RNG = np.random.default_rng(8)
 N, D, BLOCK = 11, 5, kernels.BLOCK
 X = (RNG.standard_normal((N, D)) * (RNG.random((N, D)) < 0.5)).astype(np.float32)
 ONES = np.ones((N, 1))
+MASK = np.zeros((4, BLOCK), dtype=np.float32)  # of the likelihood alone
 KINDS = [("logistic", kernels.LOGISTIC), ("squared_error", kernels.SQUARED_ERROR)]
 
 
@@ -70,7 +71,7 @@ def test_slopes_and_curvatures_are_those_of_the_losses(name: str, kind: int) -> 
     z = np.linspace(-30, 30, N * BLOCK, dtype=np.float32).reshape(N, BLOCK)
     slope, curve = np.empty_like(z), np.empty_like(z)
     weight = np.linspace(0, 2, N, dtype=np.float32)
-    kernels.differentiate(kind, 2.5, z, weight, slope, curve)
+    kernels.differentiate(kind, MASK, 2.5, z, weight, slope, curve)
     first, second = derivatives(name, wide(z))
     np.testing.assert_allclose(slope, 2.5 * weight[:, None] * first, rtol=2e-6)
     np.testing.assert_allclose(curve, 2.5 * weight[:, None] * second, rtol=5e-6)
@@ -103,7 +104,7 @@ def test_sums_along_a_direction(name: str, kind: int, rows: int) -> None:
     z, u, step, shift = (singles(n, BLOCK) for n in (rows, rows, 1, 1))
     sums = np.full((6, BLOCK), 7.0)
     weight = np.linspace(0.5, 1.5, rows, dtype=np.float32)
-    kernels.along(kind, z, u, weight, step, shift, 2, sums)
+    kernels.along(kind, MASK, z, u, weight, step, shift, 2, sums)
     expected = sums_of(name, wide(z) + wide(step) * u + shift, wide(u), wide(weight)[:, None])
     np.testing.assert_allclose(sums[:, 16:24], expected[:, 16:24], rtol=1e-4, atol=1e-3)
     assert (np.delete(sums, np.s_[16:24], axis=1) == 7.0).all()

@@ -156,7 +156,10 @@ def test_help_names_every_choice(command: str, option: str, registry: Any) -> No
     ("typed", "offered"),
     [
         ("unmask ", sorted({name.split()[0] for name in COMMANDS})),
-        ("unmask train f -o m --correction ", sorted([*corrections.CORRECTIONS, "completed"])),
+        (
+            "unmask train f -o m --correction ",
+            sorted([*corrections.CORRECTIONS, "completed", "likelihood"]),
+        ),
         ("unmask train f -o m --loss squ", ["squared_error", "squared_hinge"]),
         ("unmask reproduce rec", sorted(n for n in unmask_studies.STUDIES if n.startswith("rec"))),
         ("unmask evaluate --estimators vanilla,unb", ["vanilla,unbiased"]),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from unmask import LinearClassifier, data, linear, weights
 from unmask.data import Dataset
-from unmask.linear.completed import LEAST, _weights
+from unmask.linear.completed import LEAST, _weights, inverse_counts
 from unmask.missing import find, posterior
 from unmask.missing.other_labels import JoinedProbabilities
 from unmask.predictions import TopK
@@ -127,6 +130,56 @@ def test_normalised_targets_are_expected_shares() -> None:
         shares += chance * true / max(true.sum(), 1)
     got = _weights(joined, sp.csr_array(own.astype(float)), p, True, None)
     np.testing.assert_allclose(got.pos.toarray()[0], shares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (1, 0, 4), (7, 2)])
+def test_inverse_counts_by_enumeration(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(sizes))
+    t = np.zeros((len(sizes), 7))
+    for row, size in zip(t, sizes, strict=True):
+        row[:size] = rng.choice([1.0, 0.03, *rng.random(3)], size)
+    expected = np.zeros(len(sizes))
+    for truth in product((0, 1), repeat=7):
+        chance = np.prod(np.where(np.array(truth) == 1, t, 1 - t), axis=1)
+        expected += chance / max(sum(truth), 1)
+    np.testing.assert_allclose(inverse_counts(sp.csr_array(t)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("judged", [False, True])
+def test_the_normalised_model_divides_every_row_by_its_labels(weighted: bool, judged: bool) -> None:
+    """The minimum of the mean over all label sets, by their probabilities, of (1/N*) Σ loss."""
+    x, few, p = ROWS.features[:120], OBSERVED[:120, :4], P[:4]
+    rng = np.random.default_rng(2)
+    codes = rng.choice([0, 0, 0, 2], (120, 4)) * judged * (few.toarray() == 0)
+    rows = Dataset(x, few, judgements=codes) if judged else few
+    count = rng.uniform(0.5, 2.0, 120) if weighted else np.ones(120)
+    recipe = linear.Recipe("logistic", C=0.7, tol=1e-9, normalized=True)
+    targets = linear.completion(x, rows, p, replace(recipe, normalized=False)).weights.pos.toarray()
+    terms, rate = np.zeros((2, 120, 4)), np.zeros(120)
+    for truth in product((0, 1), repeat=4):
+        chance = np.prod(np.where(np.array(truth) == 1, targets, 1 - targets), axis=1)
+        chance /= max(sum(truth), 1)
+        rate += chance
+        for label, value in enumerate(truth):
+            terms[value, :, label] += chance
+    terms *= np.where(codes == 2, 0.0, (count / rate.mean())[:, None])
+    dense = np.c_[x.toarray().astype(float), np.ones(120)]
+    classifier = LinearClassifier(
+        "logistic", correction="completed", propensity=p, C=0.7, tol=1e-9, normalized=True
+    ).fit(x, rows, sample_weight=count)
+    for j in range(4):
+
+        def objective(w: np.ndarray, j: int = j) -> tuple[float, np.ndarray]:
+            z = dense @ w
+            value = terms[1, :, j] * np.logaddexp(0, -z) + terms[0, :, j] * np.logaddexp(0, z)
+            slope = terms[0, :, j] * expit(z) - terms[1, :, j] * expit(-z)
+            return 0.7 * value.sum() + 0.5 * w @ w, 0.7 * dense.T @ slope + w
+
+        own = np.r_[classifier.coef_[j], classifier.intercept_[j]].astype(float)
+        tight = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000}
+        exact = minimize(objective, 0 * own, jac=True, method="L-BFGS-B", options=tight)
+        np.testing.assert_allclose(own, exact.x, atol=3e-4)
 
 
 def test_judged_pairs_keep_what_was_judged() -> None:

@@ -19,6 +19,7 @@ from unmask.weights import CORRECTIONS, Weights
 N, D, L = 150, 25, 35
 RNG = np.random.default_rng(7)
 BIASES = ("regularized", "free", "none")
+MASK = np.zeros((4, kernels.BLOCK), dtype=np.float32)  # of the likelihood alone
 
 
 def make_features(n: int = N, d: int = D) -> sp.csr_array:
@@ -260,13 +261,13 @@ def test_lane_formulas_are_those_of_losses(kind: int, name: str) -> None:
     z = np.resize(SCORES, (rows, kernels.BLOCK)).astype(np.float32)
     slope, curve = np.zeros_like(z), np.zeros_like(z)
     weight = np.ones(rows, dtype=np.float32)
-    kernels.differentiate(kind, 1.0, z, weight, slope, curve)
+    kernels.differentiate(kind, MASK, 1.0, z, weight, slope, curve)
     exact = z.astype(np.float64)
     np.testing.assert_allclose(slope, form.slope(exact, 0), rtol=1e-6, atol=1e-30)
     np.testing.assert_allclose(curve, form.curvature(exact, 0), rtol=1e-6, atol=1e-30)
     sums, one = np.zeros((6, kernels.BLOCK)), np.ones((1, kernels.BLOCK), dtype=np.float32)
     for group in range(4):
-        kernels.along(kind, z, z, weight, 0 * one, 0 * one, group, sums)
+        kernels.along(kind, MASK, z, z, weight, 0 * one, 0 * one, group, sums)
     np.testing.assert_allclose(sums[0], form.value(exact, 0).sum(0), rtol=1e-6)
     for s in (-50.0, -1.0, 0.0, 0.3, 40.0):
         wanted = [float(f(s, 0)) for f in (form.value, form.slope, form.curvature)]
@@ -305,7 +306,7 @@ def test_lane_exponential_and_logarithm_against_mpmath() -> None:
     mpmath = pytest.importorskip("mpmath")
     z = np.resize(np.float32([-87, -30, -1e-3, 0, 1e-6, 0.5, 20, 87]), (1, kernels.BLOCK))
     slope, curve = np.zeros_like(z), np.zeros_like(z)
-    kernels.differentiate(0, 1.0, z, np.ones(1, dtype=np.float32), slope, curve)
+    kernels.differentiate(0, MASK, 1.0, z, np.ones(1, dtype=np.float32), slope, curve)
     wanted = [float(1 / (1 + mpmath.exp(-mpmath.mpf(float(v))))) for v in z[0]]
     np.testing.assert_allclose(slope[0], wanted, rtol=5e-7)
 

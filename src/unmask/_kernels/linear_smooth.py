@@ -7,6 +7,13 @@ bias last. For these losses ℓ₊ − ℓ₋ is linear in the margin, so that o
 
 to Σ weight·ℓ₋(z) over all rows. The second term is absent when pos = cut: vanilla and unbiased
 training do exactly the same work. Sums run in float32 over `TILE` rows and in float64 beyond.
+
+The likelihood of observed labels is the logistic loss on the rows of entries, and on all others
+
+    ℓ₋(z) = −ln(1 − p σ(z)) = softplus(z) − softplus(z + ln(1 − p)),
+
+with one p per lane: `mask` (4, BLOCK) holds p, 1 − p, ln(1 − p) and ln p. It bends downwards where
+z > −½ ln(1 − p); sums along a direction count a curvature of 0 there, so that steps go downhill.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ from unmask._kernels.lanes import (
     load,
     logarithm_of_one_plus,
     number,
+    smaller,
     spread,
     store,
     where_above,
@@ -31,7 +39,9 @@ from unmask._kernels.lanes import (
 BLOCK = 4 * WIDTH
 TILE = 256
 
-LOGISTIC, SQUARED_ERROR = 0, 1
+LOGISTIC, SQUARED_ERROR, LIKELIHOOD = 0, 1, 2
+NEVER = -1e30
+"""ln(1 − p) of a label that is always observed: large enough, and finite in float32."""
 
 
 @njit(cache=True, nogil=True)
@@ -105,21 +115,21 @@ def move(z, u, step, shift):
 
 
 @njit(cache=True, nogil=True)
-def differentiate(kind, cost, z, weight, slope, curve):
+def differentiate(kind, mask, cost, z, weight, slope, curve):
     """C·weight·ℓ₋′ and C·weight·ℓ₋″ at every margin."""
     for i in range(z.shape[0]):
         c = spread(np.float32(cost * weight[i]))
         for g in range(BLOCK // WIDTH):
-            _, first, second = negative(kind, load(z, i, g))
+            _, first, second = _unobserved(kind, mask, g, load(z, i, g))
             store(slope, i, g, c * first)
             store(curve, i, g, c * second)
 
 
 @njit(cache=True, nogil=True)
-def along(kind, z, u, weight, step, shift, group, sums):
+def along(kind, mask, z, u, weight, step, shift, group, sums):
     """Σ weight·ℓ₋ at z + t·u + s and its derivatives by t, s, tt, ts, ss: sums (6, BLOCK).
 
-    For the eight lanes of a group; `step` and `shift` hold t and s.
+    For the eight lanes of a group; `step` and `shift` hold t and s. Negative ℓ₋″ count as 0.
     """
     t, s = load(step, 0, group), load(shift, 0, group)
     part = np.zeros((6, WIDTH), dtype=np.float32)
@@ -128,7 +138,9 @@ def along(kind, z, u, weight, step, shift, group, sums):
         f = gt = gs = htt = hts = hss = number(0.0)
         for i in range(start, min(start + TILE, z.shape[0])):
             direction = load(u, i, group)
-            value, first, second = negative(kind, load(z, i, group) + t * direction + s)
+            margin = load(z, i, group) + t * direction + s
+            value, first, second = _unobserved(kind, mask, group, margin)
+            second = larger(second, number(0.0))
             w = spread(weight[i])
             value, first, second = w * value, w * first, w * second
             f = f + value
@@ -146,6 +158,58 @@ def along(kind, z, u, weight, step, shift, group, sums):
         for c in range(6):
             for lane in range(WIDTH):
                 sums[c, group * WIDTH + lane] += part[c, lane]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _unobserved(kind, mask, group, z):
+    """ℓ₋, ℓ₋′ and ℓ₋″ of eight margins of a group of lanes."""
+    if kind == LIKELIHOOD:
+        return masked(load(mask, 0, group), load(mask, 1, group), load(mask, 2, group),
+                      load(mask, 3, group), z)  # fmt: skip
+    return negative(kind, z)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def masked(p, absent, shift, log_p, z):
+    """ℓ₋ = −ln(1 − p σ(z)), ℓ₋′ and ℓ₋″.
+
+    `absent` is 1 − p, `shift` its logarithm. With e = e^−|z| and r = p σ(z) / (1 − p σ(z)), the
+    odds of an observed label, ℓ₋ = ln(1 + r): no difference of nearly equal numbers, however small
+    p or 1 − p is. At p = 1 the very numbers of the logistic loss.
+    """
+    zero, one = number(0.0), number(1.0)
+    small = exponential(zero - larger(z, zero - z))
+    inverse = one / (one + small)
+    chance = where_above(z, zero, inverse, small * inverse)
+    other = where_above(z, zero, small * inverse, inverse)
+    below = where_above(z, zero, small + absent, one + absent * small)
+    odds = where_above(z, zero, p, p * small)
+    slope = chance * (where_above(z, zero, p * small, p) / below)
+    posterior = where_above(z, zero, absent, absent * small) / below
+    ratio = smaller(small, absent) / larger(small, absent)
+    log_odds = log_p + smaller(z, zero - shift) - logarithm_of_one_plus(ratio)
+    value = logarithm_of_one_plus(smaller(odds, below) / larger(odds, below))
+    value = value + where_above(below, odds, zero, log_odds)
+    return value, slope, slope * (other - posterior)
+
+
+@njit(cache=True, nogil=True)
+def masked_scalar(p, absent, shift, log_p, z):
+    """The same for one margin, in float64."""
+    small = max(math.exp(-abs(z)), 1e-300)
+    chance, other = 1.0 / (1.0 + small), small / (1.0 + small)
+    if z > 0.0:
+        below, odds, factor, posterior = small + absent, p, p * small, absent
+    else:
+        chance, other = other, chance
+        below, odds, factor, posterior = 1.0 + absent * small, p * small, p, absent * small
+    slope = chance * (factor / below)
+    if odds < below:
+        value = math.log1p(odds / below)
+    else:
+        ratio = min(small, absent) / max(small, absent)
+        value = math.log1p(below / odds) + log_p + min(z, -shift) - math.log1p(ratio)
+    return value, slope, slope * (other - posterior / below)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -183,6 +247,36 @@ def along_extra(kind, z, u, lane, t, s, rows, extra, sums):
         sums[3, lane] += extra[r] * second * direction * direction
         sums[4, lane] += extra[r] * second * direction
         sums[5, lane] += extra[r] * second
+
+
+@njit(cache=True, nogil=True)
+def along_entries(mask, weight, z, u, lane, t, s, rows, extra, sums):
+    """Put the logistic loss of one lane's entries, weight + extra of it, in the place of ℓ₋."""
+    p, absent, shift, log_p = mask[0, lane], mask[1, lane], mask[2, lane], mask[3, lane]
+    for r in range(len(rows)):
+        direction, w = u[rows[r], lane], weight[rows[r]]
+        margin = z[rows[r], lane] + t * direction + s
+        old_value, old_first, old_second = masked_scalar(p, absent, shift, log_p, margin)
+        value, first, second = negative_scalar(LOGISTIC, margin)
+        value = (w + extra[r]) * value - w * old_value
+        first = (w + extra[r]) * first - w * old_first
+        second = (w + extra[r]) * second - w * max(old_second, 0.0)
+        sums[0, lane] += value
+        sums[1, lane] += first * direction
+        sums[2, lane] += first
+        sums[3, lane] += second * direction * direction
+        sums[4, lane] += second * direction
+        sums[5, lane] += second
+
+
+@njit(cache=True, nogil=True)
+def differentiate_entries(cost, z, weight, lane, rows, extra, slope, curve):
+    """C·(weight + extra) times slope and curvature of the logistic loss on one lane's entries."""
+    for r in range(len(rows)):
+        i = rows[r]
+        _, first, second = negative_scalar(LOGISTIC, np.float64(z[i, lane]))
+        slope[i, lane] = cost * (weight[i] + extra[r]) * first
+        curve[i, lane] = cost * (weight[i] + extra[r]) * second
 
 
 @njit(cache=True, nogil=True)

@@ -31,9 +31,9 @@ Reduction = Annotated[str, typer.Option(help="ova (one-vs-all) or pal (pick-all-
 Correction = Annotated[
     str | None,
     typer.Option(
-        help="vanilla, unbiased, bound, empirical_bayes, tempered; completed with logistic. "
-        "Default: the one for the loss where --propensity is given, else vanilla.",
-        autocompletion=options.names("unmask.weights", "CORRECTIONS", "completed"),
+        help="vanilla, unbiased, bound, empirical_bayes, tempered; completed or likelihood with "
+        "logistic. Default: the one for the loss where --propensity is given, else vanilla.",
+        autocompletion=options.names("unmask.weights", "CORRECTIONS", "completed", "likelihood"),
     ),
 ]
 Normalized = Annotated[

@@ -12,12 +12,18 @@ uses. In four steps:
 4. the model minimises the logistic loss of t: label weights pos = cut = t, all in [0, 1], so that
    the problem is convex and bounded.
 
-Normalised, a label counts E[Y*/N*] where labels are true independently with probability t: the
-integral of `weights.normalized` with t in place of 1/p. A second round takes the scores of step 1
-from completed models; it finds more missing labels and does not train better. Each of these models
-is trained on targets that were made without the rows it scores, by a first round of its own: were
-targets shared, an observed label would reach, through rows like it, the score of its own pair, and
-what is observed would look likelier than what is missing.
+Normalised, the loss of a row is divided by its number of true labels, N*, and the mean is taken
+over labels that are true independently with probability t: ℓ₊ counts E[Y*/N*], the integral of
+`weights.normalized` with t in place of 1/p, and ℓ₋ counts ω − E[Y*/N*] with ω = E[1/max(N*, 1)].
+Both are divided by the mean ω of all rows, so that l2 means the same. Labels are then ranked by
+E[Y*/N* | x], the order for recall, as by the normalised losses of `weights`; but there ℓ₋ counts
+1 − E[Y*/N*], whatever N* is, and all margins are lower and estimated less well.
+
+A second round takes the scores of step 1 from completed models; it finds more missing labels and
+does not train better. Each of these models is trained on targets that were made without the rows it
+scores, by a first round of its own: were targets shared, an observed label would reach, through
+rows like it, the score of its own pair, and what is observed would look likelier than what is
+missing.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._kernels.weights import gauss_legendre
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -82,6 +89,9 @@ class Completion:
         λ of the ridge on other labels; inf where they are not used.
     surprise : dict of str to float
         −ln likelihood per 1,000 held-out pairs of every stage, less that of the score alone.
+    row_weights : (n,) floats, or None
+        Of a normalised recipe: E[1/max(N*, 1)], what ℓ₊ and ℓ₋ of a label count together. The
+        weights alone take it for 1.
 
     Examples
     --------
@@ -98,6 +108,7 @@ class Completion:
     stage: str
     penalty: float
     surprise: dict[str, float]
+    row_weights: Floats | None = None
 
 
 def completion(
@@ -169,7 +180,12 @@ def completion(
     rows: sp.csr_array | Dataset = y if dataset is None else replace(dataset, features=None)
     note = counter(progress, _trainings(rounds))
     joined, weights = _Rounds(propensity, p, recipe, seed, backend, note).joined(x, rows, rounds)
-    return Completion(weights, joined.probabilities, joined.stage, joined.penalty, joined.surprise)
+    by_row = None
+    if recipe.normalized:
+        after = y if dataset is None else dataset.obeyed.labels
+        by_row = inverse_counts(_weights(joined, after, p, False, dataset).pos)
+    how = joined.stage, joined.penalty, joined.surprise
+    return Completion(weights, joined.probabilities, *how, by_row)
 
 
 def _trainings(rounds: int) -> int:
@@ -259,8 +275,53 @@ def prepared(
         return prepare(features, labels, recipe, propensity, weights)
     if propensity is None:
         raise no_propensities(COMPLETED, of="linear.train")
-    soft = completion(features, labels, propensity, recipe, backend=backend).weights
-    return replace(prepare(features, labels, recipe, None, soft), recipe=recipe)
+    made = completion(features, labels, propensity, recipe, backend=backend)
+    problem = replace(prepare(features, labels, recipe, None, made.weights), recipe=recipe)
+    return problem if made.row_weights is None else _divided(problem, made.row_weights)
+
+
+def _divided(problem: Problem, row_weights: Floats) -> Problem:
+    """The normalised problem, whose rows count E[1/max(N*, 1)] over the mean of all rows."""
+    mean, y = row_weights.mean(), problem.entries
+    by_row = row_weights[problem.order] / mean
+    ignored = y.pos == 0  # all of ℓ₋ is taken away
+    cut = np.where(ignored, by_row[y.rows], y.cut / mean)
+    return replace(problem, entries=y._replace(pos=y.pos / mean, cut=cut), row_weights=by_row)
+
+
+def inverse_counts(targets: sp.csr_array) -> Floats:
+    """E[1/max(N*, 1)] of every row, whose labels are true independently with these probabilities.
+
+        Π(1 − t) + ∫₀¹ (Π(1 − t + t u) − Π(1 − t)) / u du
+
+    The integrand is a polynomial in u of one degree less than there are labels: the quadrature is
+    exact.
+
+    Parameters
+    ----------
+    targets : csr_array of shape (n, L)
+
+    Returns
+    -------
+    (n,) floats in (0, 1]
+
+    Examples
+    --------
+    >>> inverse_counts(sp.csr_array([[1.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
+    array([0.5 , 0.75, 1.  ])
+    """
+    t, most = targets.data, int(np.diff(targets.indptr).max(initial=0))
+    none = _row_products(1 - t, targets.indptr)
+    total = none.copy()
+    for u, part in zip(*gauss_legendre(max(1, -(-most // 2))), strict=True):
+        total += part * (_row_products(1 - t + t * u, targets.indptr) - none) / u
+    return total
+
+
+def _row_products(values: Floats, indptr: Ints) -> Floats:
+    """The product of every row's values; 1 where there are none."""
+    products = np.multiply.reduceat(np.r_[values, 1.0], indptr[:-1])
+    return np.where(np.diff(indptr) > 0, products, 1.0)
 
 
 def _weights(

@@ -17,17 +17,18 @@ from unmask._typing import (
     Floats,
     LabelsLike,
     MatrixLike,
+    Progress,
     PropensityLike,
     Singles,
 )
 from unmask.data import Dataset
 from unmask.linear import model as models
-from unmask.linear.completed import completion
+from unmask.linear.completed import prepared
 from unmask.linear.multilabel import FeatureMatrix, MultilabelClassifier, on_threads
 from unmask.linear.prediction import predict_top
-from unmask.linear.problem import COMPLETED, Recipe, weigh
+from unmask.linear.problem import COMPLETED, LIKELIHOOD, FitLog, Recipe, weigh
 from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
-from unmask.linear.training import train
+from unmask.linear.solving import solve
 from unmask.predictions import TopK
 from unmask.weights import Weights
 
@@ -58,8 +59,9 @@ class LinearClassifier(MultilabelClassifier):
     loss, reduction, normalized, C, l2, bias, tol, max_iter, prune_below
         As in `Recipe`, which says their defaults.
     correction : str or Weights, default "vanilla"
-        A name in `unmask.weights.CORRECTIONS`; "completed" (`completion`, with the loss logistic);
-        or the weights of the training rows.
+        A name in `unmask.weights.CORRECTIONS`; with the loss logistic also "completed"
+        (`completion`) or "likelihood" (of observed labels, see `Recipe`); or the weights of the
+        training rows.
     propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
         Needed by every correction but "vanilla".
     n_jobs : int, optional
@@ -204,15 +206,12 @@ class LinearClassifier(MultilabelClassifier):
             weights,
         )
         by_row = row_weights(sample_weight, targets.labels.shape[0])
-        if by_row is not None:
-            task = _weighted(task, by_row, self.backend)
+        if by_row is not None and task.recipe.correction not in (COMPLETED, LIKELIHOOD):
+            task, by_row = _weighted(task, by_row), None
         with on_threads(self.n_jobs):
-            model, log = train(
-                task.features,
-                task.labels,
-                task.recipe,
-                propensity=None if task.weights is not None else task.propensity,
-                weights=task.weights,
+            model, log = _train(
+                task,
+                by_row,
                 first=self._first(features.shape[1], targets.labels.shape[1]),
                 progress=self._progress(),
                 backend=self.backend,
@@ -316,16 +315,30 @@ class LinearClassifier(MultilabelClassifier):
             )
 
 
-def _weighted(task: _Task, by_row: Floats, backend: BackendLike) -> _Task:
+def _train(
+    task: _Task,
+    by_row: Floats | None,
+    *,
+    first: models.LinearModel | None,
+    progress: Progress | None,
+    backend: BackendLike,
+) -> tuple[models.LinearModel, FitLog]:
+    """`linear.train`, of rows that count as often as `by_row` says."""
+    p = None if task.weights is not None else task.propensity
+    problem = prepared(task.features, task.labels, task.recipe, p, task.weights, backend)
+    if by_row is not None:
+        problem = problem.of_weighted_rows(by_row)
+    return solve(problem, first=first, progress=progress, backend=backend)
+
+
+def _weighted(task: _Task, by_row: Floats) -> _Task:
     """Rows that count as often as `by_row` says: repeated, or by a weight for every pair."""
     features, labels, recipe, propensity, weights = task
-    rows = None if recipe.correction == COMPLETED else repeated_rows(by_row)
+    rows = repeated_rows(by_row)
     if rows is not None and weights is None and not sp.issparse(propensity):
         repeated = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
         return task._replace(features=features[rows], labels=repeated)
-    if weights is None and recipe.correction == COMPLETED and propensity is not None:
-        weights = completion(features, labels, propensity, recipe, backend=backend).weights
-    elif weights is None:
+    if weights is None:
         weights = weigh(labels, recipe, propensity)
     return task._replace(
         weights=with_row_weights(weights, by_row, reduction=recipe.reduction),

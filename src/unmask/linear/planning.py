@@ -180,7 +180,8 @@ def _pick(problem: Problem, labels: Ints) -> Block:
     rows, pos, cut = (
         np.concatenate([getattr(e, name) for e in entries]) for name in ("rows", "pos", "cut")
     )
-    return Block(0, Part(Entries(start, rows, pos, cut), problem.convex[labels]), None)
+    p = None if problem.propensity is None else problem.propensity[labels]
+    return Block(0, Part(Entries(start, rows, pos, cut), problem.convex[labels], p), None)
 
 
 def _measure(common: Common, block: Block) -> tuple[float, int]:

@@ -5,7 +5,9 @@ Label j has its own weight vector w (bias last) and minimises
     ½ ‖w‖² + C Σ_i ( pos_ij ℓ₊(w·x_i) + neg_ij ℓ₋(w·x_i) ),        neg = 1 − cut,
 
 with pos = 0 and neg = 1 where label j is not observed in row i; whether the bias is part of the
-penalty is a choice. A solver sees weights, never propensities.
+penalty is a choice. A solver sees weights, never propensities, but for one correction: the
+likelihood of observed labels, P(Y = 1) = p σ(w·x), whose loss of a label that is not observed,
+−ln(1 − p σ(w·x)), is no weighted sum of ℓ₊ and ℓ₋ (docs/decisions/0016).
 
 Parameters, their defaults and checks stand in `Recipe` alone: `LinearClassifier` takes the same
 ones, `train`, `train_to` and `plan` take a `Recipe`, and a stored model keeps it as a mapping.
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from unmask import _validation, losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
-from unmask._settings import setting
+from unmask._settings import function, setting
 from unmask._typing import (
     Bools,
     FeaturesLike,
@@ -34,13 +36,20 @@ from unmask._typing import (
     Singles,
 )
 from unmask.data import Dataset
+from unmask.data.pairs import Judgement, pairs_that_are
+from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights import CORRECTIONS, Weights
+from unmask.weights.record import with_values
 
 LOSSES = {"ova": ("squared_hinge", "logistic", "squared_error"), "pal": ("softmax",)}
 """The losses of every reduction."""
 BIASES = ("regularized", "free", "none")
 COMPLETED = "completed"
 """A correction that takes features to make weights: `linear.completion`."""
+LIKELIHOOD = "likelihood"
+"""A correction in the loss: `losses.related_work.observed_likelihood` in place of the logistic."""
+LEAST = 1e-30
+"""Of the propensities of a likelihood; margins are float32."""
 SLICE = 1 << 24
 
 
@@ -91,10 +100,12 @@ class Recipe:
     reduction : {"ova", "pal"}, default "ova"
         One-vs-all, one problem per label; or pick-all-labels, one softmax.
     correction : str or None, default "vanilla"
-        A name in `weights.CORRECTIONS`, or "completed" (`completion`; with the loss logistic);
-        None where weights are handed in with the labels.
+        A name in `weights.CORRECTIONS`; with the loss logistic also "completed" (`completion`), or
+        "likelihood": P(observed) = p σ(score), so that a label that is not observed costs
+        −ln(1 − p σ(score)), at most −ln(1 − p), and σ(score) is the probability of the true label.
+        That is not convex for p < 1. None where weights are handed in with the labels.
     normalized : bool, default False
-        Whether a row's loss is divided among its labels.
+        Whether a row's loss is divided among its labels (completed: by their expected number).
     C : float, default 1.0
         The cost of the loss, as in liblinear.
     l2 : float, optional
@@ -136,10 +147,21 @@ class Recipe:
         losses = LOSSES[self.reduction]
         _validation.one_of(self.loss, losses, f"loss for the reduction {self.reduction}")
         if self.correction is not None:
-            _validation.one_of(self.correction, [*CORRECTIONS, COMPLETED], "correction")
+            _validation.one_of(self.correction, [*CORRECTIONS, COMPLETED, LIKELIHOOD], "correction")
         if self.correction == COMPLETED and self.loss != "logistic":
             raise ValueError(
                 f"completed labels are probabilities, for the loss logistic; got {self.loss}."
+            )
+        if self.correction == LIKELIHOOD and self.loss != "logistic":
+            raise ValueError(
+                "the likelihood of observed labels is a form of the loss logistic; got "
+                f"{self.loss}."
+            )
+        if self.correction == LIKELIHOOD and self.normalized:
+            raise ValueError(
+                "the likelihood of observed labels has no normalised form; leave "
+                f"{setting('normalized', of='linear.train')} out, or use "
+                f"{setting('correction', 'empirical_bayes', of='linear.train')}."
             )
         _validation.one_of(self.bias, BIASES, "bias")
         for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
@@ -165,12 +187,52 @@ def prepare(
     """
     judged = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
     x, y = checked_rows(features, labels.labels if isinstance(labels, Dataset) else labels)
-    if weights is None:
-        checked = weigh(y if judged is None else judged, recipe, propensity)
-    else:
+    if weights is not None:
         checked, recipe = replace(weights), replace(recipe, correction=None)
+    elif recipe.correction == LIKELIHOOD:
+        p = _likelihood_propensity(propensity, y.shape[1])
+        pairs = _settled_pairs(y if judged is None else judged)
+        return replace(arrange(x, pairs, recipe), propensity=p)
+    else:
+        checked = weigh(y if judged is None else judged, recipe, propensity)
     _validation.same_shape(checked.pos, y, "weights", "labels")
     return arrange(x, checked, recipe)
+
+
+def _likelihood_propensity(propensity: PropensityLike | None, n_labels: int) -> Floats:
+    """One propensity per label, for labels that are not observed as well."""
+    if propensity is None:
+        raise no_propensities(LIKELIHOOD, of="linear.train")
+    if sp.issparse(propensity):
+        raise ValueError(
+            "the likelihood of observed labels needs one propensity per label, for the pairs that "
+            "are not observed, too; got a sparse matrix, one per observed label."
+        )
+    refuse_for_weights(propensity, normalized=False)
+    p = _validation.propensity(propensity, n_labels)
+    if p.min(initial=1.0) < LEAST:
+        lowest = int(np.argmin(p))
+        raise ValueError(
+            f"the likelihood of observed labels needs propensities of at least {LEAST:g}; got "
+            f"{p[lowest]:g} at label {lowest}. Raise them with {function('propensity.clip')}."
+        )
+    return p
+
+
+def _settled_pairs(labels: sp.csr_array | Dataset) -> Weights:
+    """Weights of the pairs that no mask leaves open: observed or judged, the latter with pos 0.
+
+    A judged negative has cut 0, so that it costs ℓ₋ of the logistic loss; an ignored pair has cut 1
+    and costs nothing.
+    """
+    weights = CORRECTIONS["vanilla"](labels)
+    if not isinstance(labels, Dataset):
+        return weights
+    negative = pairs_that_are(labels.judgements, Judgement.NEGATIVE)
+    pattern = sp.csr_array(weights.pos + 2 * weights.cut + 4 * negative)
+    code = pattern.data.copy()  # pos 1 and cut 1, cut 1 alone, or neither
+    pos, cut = (code == 3).astype(float), (code < 4).astype(float)
+    return Weights(with_values(pattern, pos), with_values(pattern, cut))
 
 
 def checked_rows(features: FeaturesLike, labels: LabelsLike) -> tuple[sp.csr_array, sp.csr_array]:
@@ -195,6 +257,8 @@ def weigh(
             "no correction (None) needs the weights themselves: give them with "
             f"{setting('weights', of='linear.train')}."
         )
+    if recipe.correction == LIKELIHOOD:
+        raise ValueError("the likelihood of observed labels is no label weights, but a loss.")
     if recipe.correction == COMPLETED:
         raise ValueError(
             "completed weights are made of the features, too: `linear.completion` makes them, and "
@@ -221,7 +285,12 @@ class Problem:
     `squares` are Σ_i x_if² of every feature, its share of the curvature; `order` names the original
     row of every row; `shape` is rows, features, labels; `cost` is C; `convex` says which labels
     have a convex problem. `row_weights` are what rows count where a label is not observed (1 if
-    None): neg = weight − cut; weights other than 1 ask for pos = cut.
+    None): neg = weight − cut.
+
+    `propensity` (one per label) makes it the likelihood of observed labels: entries, observed or
+    judged, keep the logistic loss; every other pair has ℓ₋ = −ln(1 − p σ(z)). Such labels are
+    called convex, since bending downwards is nothing that their solver would have to report. The
+    objective is without the constant −ln p of observed labels.
     """
 
     rows: Rows
@@ -233,6 +302,7 @@ class Problem:
     cost: float
     convex: Bools
     row_weights: Floats | None = None
+    propensity: Floats | None = None
 
     @property
     def penalty(self) -> float:
@@ -250,19 +320,35 @@ class Problem:
         own = slice(y.start[start], y.start[stop])
         bounds = y.start[start : stop + 1] - y.start[start]
         entries = Entries(bounds, y.rows[own], y.pos[own], y.cut[own])
-        return Part(entries, self.convex[start:stop])
+        p = None if self.propensity is None else self.propensity[start:stop]
+        return Part(entries, self.convex[start:stop], p)
 
     def of_labels(self, part: Part) -> Problem:
         """The problem of a part's labels alone."""
         shape = (*self.shape[:2], len(part.convex))
-        return replace(self, entries=part.entries, convex=part.convex, shape=shape)
+        return replace(
+            self,
+            entries=part.entries,
+            convex=part.convex,
+            shape=shape,
+            propensity=part.propensity,
+        )
+
+    def of_weighted_rows(self, weights: Floats) -> Problem:
+        """The problem whose rows, in their first order, count as often as `weights` say."""
+        by_row, y = weights[self.order], self.entries
+        entries = y._replace(pos=y.pos * by_row[y.rows], cut=y.cut * by_row[y.rows])
+        own = by_row if self.row_weights is None else by_row * self.row_weights
+        cost = self.recipe.cost(weights.sum())
+        return replace(self, entries=entries, row_weights=own, cost=cost)
 
 
 class Part(NamedTuple):
-    """The entries of consecutive labels, numbered from 0, and which labels are convex."""
+    """The entries of consecutive labels, numbered from 0, which are convex, their propensities."""
 
     entries: Entries
     convex: Bools
+    propensity: Floats | None = None
 
 
 @dataclass(frozen=True)

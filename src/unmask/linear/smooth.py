@@ -3,6 +3,11 @@
 Every row has curvature, so there is nothing to skip; instead one pass over the features serves all
 lanes, eight to an instruction. A turn is: conjugate gradients for the direction d, one product X d,
 and a search in two dimensions (step and shift of the bias) on the margins alone.
+
+The likelihood of observed labels (docs/decisions/0016) is the logistic loss on the rows of entries,
+and −ln(1 − p σ(z)) on all others, which bends downwards where z is large. Conjugate gradients end
+where they meet a direction of negative curvature, the search counts such curvatures as 0 and takes
+no step that raises the objective: what is found is a local minimum, near the best constant.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from unmask.linear.problem import Problem, Solution
 
 BLOCK = kernels.BLOCK
 ROUNDING = 2e-7  # of a sum of float32 terms, as a share of it
+SLACK = 50.0  # roundings by which a value may seem to rise: slopes are better than values
+FARTHEST = 8.0  # that a step may first try to move the margins of a label that goes missing
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,20 @@ KINDS = {
     "logistic": Kind(kernels.LOGISTIC, 1.0, 0.0, 0.25, 0.1),
     "squared_error": Kind(kernels.SQUARED_ERROR, 2.0, 1.0, 2.0, 1e-3),
 }
+LIKELIHOOD = Kind(kernels.LIKELIHOOD, 1.0, 0.0, 0.25, 0.1)
+"""Of observed labels: the logistic loss on the rows of entries, ℓ₋ of the kernels elsewhere."""
 
 
 @dataclass(frozen=True)
 class State:
-    """`BLOCK` problems: weights, fixed pull and directions (d+1, BLOCK), margins (n, BLOCK)."""
+    """`BLOCK` problems: weights, fixed pull and directions (d+1, BLOCK), margins (n, BLOCK).
+
+    `mask` (4, BLOCK) is p, 1 − p and their logarithms, of labels that go missing (`kernels`).
+    """
 
     problem: Problem
     kind: Kind
+    mask: Singles
     scale: Floats
     label: Ints
     status: Ints
@@ -77,6 +90,11 @@ class State:
     def convex(self) -> Bools:
         """Lanes whose problem is known to be convex."""
         return np.asarray(self.problem.convex[self.label])
+
+    @property
+    def masked(self) -> Bools:
+        """Lanes whose label goes missing, in the likelihood of observed labels."""
+        return np.asarray(self.mask[1] > 0)
 
     @property
     def busy(self) -> Bools:
@@ -119,7 +137,7 @@ def solve(problem: Problem, labels: Integers, first: Singles | None = None) -> S
 
 def _state(problem: Problem) -> State:
     n, d, _ = problem.shape
-    kind = KINDS[problem.recipe.loss]
+    kind = KINDS[problem.recipe.loss] if problem.propensity is None else LIKELIHOOD
     curvature = problem.cost * kind.curvature * problem.squares
     label, status, iterations = np.zeros((3, BLOCK), dtype=np.int64)
     value, base, noise = np.zeros((3, BLOCK))
@@ -131,6 +149,7 @@ def _state(problem: Problem) -> State:
     return State(
         problem=problem,
         kind=kind,
+        mask=np.zeros((4, BLOCK), dtype=np.float32),
         scale=1.0 / (1.0 + curvature),
         label=label,
         status=status,
@@ -163,12 +182,15 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
         matrix[:, lane] = 0.0
     state.label[lane], state.iterations[lane] = label, 0
     state.status[lane] = RUNNING if label >= 0 else IDLE
+    p = 1.0 if label < 0 or problem.propensity is None else float(problem.propensity[label])
+    shift = np.log1p(-p) if p < 1 else kernels.NEVER
+    state.mask[:, lane] = p, 1.0 - p, shift, np.log(p)
     if label < 0:
         return
     rows, pos, _ = state.entries(lane)
     state.base[lane] = problem.cost * kind.offset * pos.sum()
     kernels.add_rows(problem.rows, lane, rows, problem.cost * kind.rise * pos, state.pull)
-    start = 0.0 if problem.recipe.bias == "none" else _best_constant(problem, pos)
+    start = 0.0 if problem.recipe.bias == "none" else _best_constant(problem, pos, p)
     state.w[-1, lane] = start
     state.z[:, lane] = start
     if first is not None:
@@ -182,12 +204,16 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
     state.d[:, lane] *= 2.0 * np.maximum(pos, 0.0).sum() / lift if lift > 0 else 0.0
 
 
-def _best_constant(problem: Problem, pos: Floats) -> float:
-    """Roughly the margin that minimises the loss when it is the same for all rows."""
+def _best_constant(problem: Problem, pos: Floats, p: float) -> float:
+    """Roughly the margin that minimises the loss when it is the same for all rows.
+
+    Where p < 1, at most 0: beyond it an unobserved label that goes missing costs nearly the same
+    at every margin.
+    """
     if problem.recipe.loss != "logistic":
         return 0.0
     rows = problem.shape[0] if problem.row_weights is None else problem.row_weights.sum()
-    share = np.clip(pos.sum() / max(rows, 1), 1e-4, 1 - 1e-4)
+    share = np.clip(pos.sum() / max(rows, 1) / p, 1e-4, 1 - 1e-4 if p == 1 else 0.5)
     return float(np.log(share / (1 - share)))
 
 
@@ -199,8 +225,10 @@ def _search(state: State) -> None:
     )
     pulled = kernels.dots(state.pull, state.w).sum(0), kernels.dots(state.pull, state.d).sum(0)
     bias, tilt, pull = (m[-1].astype(np.float64) for m in (state.w, state.d, state.pull))
-    t, s = np.where(state.busy, 1.0, 0.0), np.zeros(BLOCK)
+    t, s = np.where(state.busy, _full_step(state), 0.0), np.zeros(BLOCK)
     best, best_t, best_s = np.full(BLOCK, np.inf), np.zeros(BLOCK), np.zeros(BLOCK)
+    begun = state.masked & (state.iterations > 0)  # a full step may end higher than it began
+    best[begun] = state.value[begun] + SLACK * state.noise[begun]
     open_ = state.busy
     for _ in range(10):
         f, gt, gs, htt, hts, hss = problem.cost * _sums(state, t, s, open_)
@@ -226,17 +254,35 @@ def _search(state: State) -> None:
     _take(state, best, best_t, best_s)
 
 
+def _full_step(state: State) -> Floats:
+    """1; less where the label goes missing and margins would move by more than `FARTHEST`.
+
+    Where curvatures of either sign nearly cancel, a Newton step leads anywhere.
+    """
+    step = np.ones(BLOCK)
+    if state.masked.any():
+        farthest = np.abs(state.u).max(axis=0, initial=0.0)
+        step[state.masked] = FARTHEST / np.maximum(farthest, FARTHEST)[state.masked]
+    return step
+
+
 def _sums(state: State, t: Floats, s: Floats, lanes: Bools) -> Floats:
     """Σ of the losses at z + t·u + s and its derivatives by t, s, tt, ts, ss: (6, BLOCK)."""
     out = np.zeros((6, BLOCK))
     step, shift = (v.astype(np.float32)[None] for v in (t, s))
     for group in np.unique(np.flatnonzero(lanes) // WIDTH):
-        kernels.along(state.kind.code, state.z, state.u, state.weight, step, shift, group, out)
+        kernels.along(
+            state.kind.code, state.mask, state.z, state.u, state.weight, step, shift, group, out
+        )
     for lane in np.flatnonzero(lanes):
         rows, _, extra = state.entries(lane)
-        if extra.any():
-            move = t[lane], s[lane]
-            kernels.along_extra(state.kind.code, state.z, state.u, lane, *move, rows, extra, out)
+        if not (extra.any() or state.masked[lane]):
+            continue
+        place = state.z, state.u, lane, t[lane], s[lane], rows, extra
+        if state.kind is LIKELIHOOD:
+            kernels.along_entries(state.mask, state.weight, *place, out)
+        else:
+            kernels.along_extra(state.kind.code, *place, out)
     return out
 
 
@@ -293,13 +339,19 @@ def _direct(state: State) -> None:
 def _differentiate(state: State, solving: Bools) -> None:
     """C times slope and curvature of every margin."""
     problem = state.problem
-    kernels.differentiate(
-        state.kind.code, problem.cost, state.z, state.weight, state.slope, state.curve
-    )
+    into = state.slope, state.curve
+    kernels.differentiate(state.kind.code, state.mask, problem.cost, state.z, state.weight, *into)
     for lane in np.flatnonzero(solving):
         rows, _, extra = state.entries(lane)
-        if extra.any():
-            kernels.scale_rows(state.slope, state.curve, lane, rows, extra)
+        if not (extra.any() or state.masked[lane]):
+            continue
+        if state.kind is LIKELIHOOD:
+            place = state.z, state.weight, lane, rows, extra
+            kernels.differentiate_entries(problem.cost, *place, *into)
+        else:
+            weight = state.weight[rows]
+            share = np.divide(extra, weight, out=np.zeros(extra.size), where=weight > 0)
+            kernels.scale_rows(*into, lane, rows, share)
 
 
 def _conjugate_gradients(state: State, solving: Bools) -> Floats:
@@ -309,7 +361,7 @@ def _conjugate_gradients(state: State, solving: Bools) -> Floats:
     rho = kernels.dots(residual, residual).sum(0)
     promised = np.zeros(BLOCK)
     open_ = solving & (rho > 0)
-    for _ in range(200):
+    for number in range(200):
         h[:] = q
         h[-1] *= problem.penalty
         kernels.bend(problem.rows, q, state.curve, h)
@@ -317,6 +369,8 @@ def _conjugate_gradients(state: State, solving: Bools) -> Floats:
             h[-1] = 0.0
         bent = kernels.dots(q, h).sum(0)
         state.status[open_ & ~state.convex & (bent <= 0)] = CONCAVE
+        if number == 0:  # down the slope, as far as an equal curvature upwards would ask for
+            bent = np.where(state.masked, np.abs(bent), bent)
         open_ &= bent > 0
         alpha = np.divide(rho, bent, out=np.zeros(BLOCK), where=open_)
         kernels.combine(state.d, ones, q, alpha.astype(np.float32)[None])

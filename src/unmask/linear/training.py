@@ -300,7 +300,9 @@ def _fingerprint(problem: Problem, shard_labels: int, beside: folders.Beside) ->
     about = (__version__, problem.recipe, problem.shape, shard_labels, idf is not None)
     digest = hashlib.sha256(repr(about).encode())
     digest.update(repr((beside.names, beside.vocabulary)).encode())
-    for array in (*problem.rows, *problem.entries, *(() if idf is None else (idf,))):
+    others = (idf, problem.propensity, problem.row_weights)
+    beyond = [array for array in others if array is not None]
+    for array in (*problem.rows, *problem.entries, *beyond):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 
