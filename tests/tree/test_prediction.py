@@ -116,9 +116,9 @@ def test_the_search_for_the_exact_best_widens_where_it_must(
     widths = []
     original = prediction._best
 
-    def counted(model, weights, x, rows, ranking, width, k):  # type: ignore[no-untyped-def]
-        widths.append((width.leaves, len(rows)))
-        return original(model, weights, x, rows, ranking, width, k)
+    def counted(trees, chunk, width, k):  # type: ignore[no-untyped-def]
+        widths.append((width.leaves, len(chunk.rows)))
+        return original(trees, chunk, width, k)
 
     monkeypatch.setattr(prediction, "_best", counted)
     model = MODELS["squared_hinge", 1]
