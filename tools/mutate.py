@@ -42,6 +42,7 @@ import importlib.util
 import inspect
 import json
 import marshal
+import math
 import mmap
 import os
 import random
@@ -703,22 +704,37 @@ def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
 
 
-def watch(items: list[pytest.Item], store: Path, kernels: set[Place], longest: float) -> Census:
-    """What each test calls; from `store` where it was noted there, which is brought up to date."""
+@dataclass(frozen=True)
+class Limits:
+    """Seconds of the processor: for one test, and for watching all of them."""
+
+    longest: float
+    watching: float
+
+
+def watch(items: list[pytest.Item], store: Path, kernels: set[Place], limits: Limits) -> Census:
+    """What each test calls; from `store` where it was noted there, which is brought up to date.
+
+    Files whose tests take long begin first in the suite (`tests/conftest.py`), and are watched last
+    here: what is left out after `limits.watching` seconds is what costs most and kills least.
+    """
     stored = _stored(store)
-    missing = [item for item in items if item.nodeid not in stored]
+    missing = [item for item in items[::-1] if item.nodeid not in stored]
+    ends = spent() + limits.watching
     print(f"{len(items)} tests, {len(missing)} of them to be watched", file=sys.stderr, flush=True)
     for path in files() if missing else ():
         noting(path)  # once for all processes
-    while missing:
+    while missing and spent() < ends:
         with Child() as child:
             if child.start():
                 try:
-                    _watch_in_child(missing, store, child, kernels, longest)
+                    _watch_in_child(missing, store, child, kernels, limits.longest, ends - spent())
                 finally:
                     os._exit(FAULT)
             child.wait()
         stored = _stored(store)
+        if child.code == 0:
+            break
         missing = [item for item in missing if item.nodeid not in stored]
         if missing:  # this one ended the process
             record = {"test": missing[0].nodeid, "seconds": 0.0, "calls": [], "shared": [],
@@ -729,6 +745,9 @@ def watch(items: list[pytest.Item], store: Path, kernels: set[Place], longest: f
     for item in items:
         if item.nodeid in stored:
             census.add(stored[item.nodeid])
+    left_out = len(items) - len(census.calls) - len(census.failed)
+    if left_out:
+        print(f"{left_out} tests were not watched, and are not run", file=sys.stderr, flush=True)
     for name in census.failed:
         print(f"fails without any change, left out: {name}", file=sys.stderr, flush=True)
     return census
@@ -740,7 +759,12 @@ def _stored(store: Path) -> dict[str, dict[str, Any]]:
 
 
 def _watch_in_child(
-    items: list[pytest.Item], store: Path, child: Child, kernels: set[Place], longest: float
+    items: list[pytest.Item],
+    store: Path,
+    child: Child,
+    kernels: set[Place],
+    longest: float,
+    watching: float,
 ) -> None:
     watcher = Watcher(child.folder)
     modules = [noting(path) for path in files()]
@@ -751,6 +775,8 @@ def _watch_in_child(
             child.give(name_of(Path(code.co_filename)), code)
     items[0].config.pluginmanager.register(watcher)
     for item, following in _pairs(items):
+        if spent() > watching:  # counts from the fork
+            break
         child.allow(longest if COMPILES else UNCOMPILED)
         record = watcher.record(item, following)
         _append(store, {**record, "signature": signature(record)})
@@ -1000,7 +1026,7 @@ class Campaign:
     chosen: list[Mutant]
     jobs: int
     budget: float
-    longest: float
+    limits: Limits
     again: bool
     store: Path
     results: Results
@@ -1014,7 +1040,7 @@ class Campaign:
         load_kernels()
         _held()
         gc.freeze()  # what is old stays in memory that processes share
-        census = watch(self._worth_watching(session.items), self.store, kernels, self.longest)
+        census = watch(self._worth_watching(session.items), self.store, kernels, self.limits)
         waiting = self._waiting()
         total = len(waiting)
         running: list[tuple[Mutant, Child, float, tuple[int, int]]] = []
@@ -1152,6 +1178,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per mutant")
     parser.add_argument("--longest", type=float, default=60.0, help="seconds that a test may take")
+    parser.add_argument(
+        "--watching", type=float, default=math.inf, help="seconds for watching the tests"
+    )
+    parser.add_argument("--report", action="store_true", help="only count the results so far")
     parser.add_argument("--again", action="store_true", help="further tests for what survived")
     parser.add_argument("--results", type=Path, help="JSON lines; mutants in it are not repeated")
     parser.add_argument("--census", type=Path, help="JSON lines: which test calls what, kept")
@@ -1166,7 +1196,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         store = store or Path(folder, "census.jsonl")
         outcomes = Results(results or Path(folder, "results.jsonl"))
-        code = run(chosen, options, store, outcomes)
+        code = 0 if options.report else run(chosen, options, store, outcomes)
         if COMPILES:
             for line in summary(chosen, outcomes.read()):
                 print(line)
@@ -1181,7 +1211,8 @@ def run(chosen: list[Mutant], options: argparse.Namespace, store: Path, outcomes
     now = [mutant for mutant in chosen if (mutant in kernels) != COMPILES]
     codes = [0]
     if now:
-        how = options.jobs, options.budget, options.longest, options.again
+        limits = Limits(options.longest, options.watching)
+        how = options.jobs, options.budget, limits, options.again
         campaign = Campaign(now, *how, store, outcomes)
         codes.append(int(pytest.main([*QUIET, *options.tests], plugins=[campaign])))
     if COMPILES and kernels:
