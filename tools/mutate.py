@@ -8,7 +8,9 @@ A mutant swaps an operator, moves a number by one, turns a condition round, leav
 file is touched: all tests are collected once, one pass without a change notes which test enters
 which function, branch and loop (also in processes that a test starts), and every mutant is a forked
 process in which the changed function has new code, tried by the tests that get there, quick ones
-and those whose file names the function first. Packages and tests are discovered from the tree;
+and those whose file names the function first. That pass costs most; `--watching` ends it after so
+many seconds, and what is not watched is not run, so that no more is noticed than with all tests.
+Packages and tests are discovered from the tree;
 nothing is listed here.
 
 Changes outside functions (constants, defaults) need the modules imported afresh: the forked process
@@ -22,7 +24,8 @@ A mutant is tried for `--budget` seconds of tests at most, and counts as noticed
 or takes far longer than it did (both are counted apart). Seconds are those of the processor, so
 that a busy machine changes nothing. Results go to `--results`, one JSON line
 each (what test files make while they are collected is made by the code without the change); a
-second run with the same file goes on where the first one ended. What survives is printed with its
+second run with the same file goes on where the first one ended, and `--report` counts what it holds
+so far. What survives is printed with its
 place, to be looked at: a missing test, or a change that changes nothing (`--again` tries what
 survived by the tests that the budget left out). The latter are listed with
 the reason in `tools/equivalent.toml`, and counted apart.
@@ -1141,13 +1144,39 @@ def summary(chosen: list[Mutant], outcomes: dict[tuple[Any, ...], Record]) -> It
                 counts[package][outcome] += 1
     for package in [*sorted(set(counts) - {"all"}), "all"]:
         count = counts[package]
-        noticed, total = count["noticed"] + count["hangs"], count.total()
-        if total:
-            share = noticed / max(total - count["equivalent"], 1)
+        if count.total():
             yield (
-                f"{package}: {noticed} of {total} noticed, {count['hangs']} of them by hanging; "
-                f"{count['equivalent']} equivalent; {share:.1%} of the others"
+                f"{package}: {_noticed(count)} of {count.total()} noticed, {count['hangs']} of "
+                f"them by hanging; {count['equivalent']} equivalent; "
+                f"{_noticed(count) / max(count.total() - count['equivalent'], 1):.1%} of the others"
             )
+    if counts["all"].total() < len(chosen):
+        yield from _of_part(chosen, outcomes)
+
+
+def _noticed(count: Counter[str]) -> int:
+    return count["noticed"] + count["hangs"]
+
+
+def _of_part(chosen: list[Mutant], outcomes: dict[tuple[Any, ...], Record]) -> Iterator[str]:
+    """The share of a sample that is tried in part: each round is tried in the order of drawing.
+
+    The mutants of either round that have a result are a random part of it, but one round may have
+    got further than the other: each counts by how many of its mutants were drawn.
+    """
+    mentions, share = Mentions.of_source(), 0.0
+    uncompiled = {mutant for mutant in chosen if mentions.without_compiler(mutant)}
+    for name, drawn in (
+        ("with the compiler", [m for m in chosen if m not in uncompiled]),
+        ("without it", [m for m in chosen if m in uncompiled]),
+    ):
+        count = Counter(outcomes[m.key()]["outcome"] for m in drawn if m.key() in outcomes)
+        if not count:
+            yield f"{name}: none of {len(drawn)} tried"
+            return
+        yield f"{name}: {_noticed(count)} noticed of {count.total()} tried of {len(drawn)} drawn"
+        share += _noticed(count) / count.total() * len(drawn) / len(chosen)
+    yield f"of all that were drawn, by these two: {share:.1%}"
 
 
 def selected(names: list[str]) -> list[Path]:

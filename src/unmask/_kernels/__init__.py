@@ -90,3 +90,12 @@ def row_bounds(indptr: NDArray[np.integer], entries: int = 1 << 18) -> NDArray[n
     cost = np.arange(n + 1, dtype=np.int64) + indptr  # a row costs something even when empty
     cuts = np.searchsorted(cost, np.arange(0, cost[-1], entries))
     return np.unique(np.r_[cuts, n]) if n else np.zeros(1, dtype=np.int64)
+
+
+def even_bounds(n: int, width: int, entries: int = 1 << 18) -> NDArray[np.int64]:
+    """Row numbers that cut n rows of equal width into chunks of at most `entries` values, or a row.
+
+    >>> even_bounds(7, 4, entries=12)
+    array([0, 3, 6, 7])
+    """
+    return np.r_[0 : n : max(1, entries // max(1, width)), n].astype(np.int64)
