@@ -67,7 +67,6 @@ def lists(rng: np.random.Generator, n: int, width: int, n_labels: int) -> np.nda
     top = np.array([rng.permutation(n_labels)[:width] for _ in range(n)], np.int32)
     for row, length in enumerate(rng.integers(0, width + 1, n)):
         top[row, length:] = -1
-    top.setflags(write=False)  # as those of a TopK
     return top
 
 

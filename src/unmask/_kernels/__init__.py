@@ -98,4 +98,5 @@ def even_bounds(n: int, width: int, entries: int = 1 << 18) -> NDArray[np.int64]
     >>> even_bounds(7, 4, entries=12)
     array([0, 3, 6, 7])
     """
-    return np.r_[0 : n : max(1, entries // max(1, width)), n].astype(np.int64)
+    starts = np.arange(0, n, max(1, entries // max(1, width)), dtype=np.int64)
+    return np.append(starts, n)

@@ -164,7 +164,7 @@ def scores_of(scores: ScoresLike, labels: sp.csr_array, metric: str) -> Array:
         raise ValueError(
             f"scores and labels must have the same shape; got {values.shape} and {labels.shape}."
         )
-    for start, stop in pairwise(even_bounds(*values.shape, BLOCK).tolist()):
+    for start, stop in pairwise(even_bounds(values.shape[0], values.shape[1], BLOCK).tolist()):
         if np.isnan(values[start:stop]).any():
             raise ValueError("scores must be numbers; got NaN.")
     return np.ascontiguousarray(values)
@@ -449,7 +449,7 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
         )  # fmt: skip
         return sums, products
 
-    parts = in_chunks(even_bounds(*rows.scores.shape, BLOCK), part)
+    parts = in_chunks(even_bounds(rows.scores.shape[0], rows.scores.shape[1], BLOCK), part)
     empty = np.zeros((thresholds.size, columns.COMPONENTS))
     sums = sum((each[0] for each in parts), empty)
     products = sum((each[1] for each in parts), np.zeros((*empty.shape, columns.COMPONENTS)))
@@ -510,7 +510,7 @@ def _weighed(
         )  # fmt: skip
         return sums
 
-    parts = in_chunks(even_bounds(*rows.scores.shape, BLOCK), part)
+    parts = in_chunks(even_bounds(rows.scores.shape[0], rows.scores.shape[1], BLOCK), part)
     return sum(parts, np.zeros((thresholds.size, 2))) / max(n, 1), per_row
 
 

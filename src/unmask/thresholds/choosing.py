@@ -533,7 +533,7 @@ def _joined(scores: Array, by_label: list[_Candidates]) -> _Candidates:
         return _Candidates(ordered[last], sums[last], np.cumsum(more[order])[last], complete=True)
     rising = ordered[last][::-1]
     counts: Ints = np.zeros(rising.size + 1, dtype=np.int64)
-    for start, stop in pairwise(even_bounds(*scores.shape, BLOCK).tolist()):
+    for start, stop in pairwise(even_bounds(scores.shape[0], scores.shape[1], BLOCK).tolist()):
         reached_by = np.searchsorted(rising, scores[start:stop].ravel(), side="right")
         counts += np.bincount(reached_by, minlength=rising.size + 1)
     predicted = np.cumsum(counts[::-1])[:-1].astype(np.float64)
