@@ -55,6 +55,22 @@ def test_partial_sums_do_not_overlap_and_stand_in_order() -> None:
             assert large + small == large  # the rest of a rounded sum
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_numbers_that_cancel_or_repeat_add_up(seed: int) -> None:
+    """Ones, halves and tiny numbers of either sign, few of them in a block."""
+    rng = np.random.default_rng(seed)
+    partials, largest = empty(1)
+    blocks = [rng.choice([1.0, -1.0, 0.5, 2.0**-80, 0.0], (1, size)) for size in (1, 1, 2, 3, 1)]
+    for number, block in enumerate(blocks, start=1):
+        sums.add_block(block.copy(), 0, block.size, 1, partials, largest)
+        so_far = np.hstack(blocks[:number])[0]
+        assert total(partials[0, sums.SUM]) == total(so_far)
+        assert total(partials[0, sums.SQUARES]) == total(so_far**2)
+        assert total(partials[0, sums.ABSOLUTE]) == total(abs(so_far))
+        most = np.sort(abs(so_far))[::-1]
+        assert largest[0, : most.size].tolist() == most.tolist()
+
+
 def test_what_is_too_large_or_no_number_is_held_at_the_limit() -> None:
     bad = [1e150, -1e200, np.nan, np.inf, -np.inf]
     values = np.array([[*bad, 1.0, sums.LIMIT, -sums.LIMIT]])
