@@ -536,7 +536,10 @@ class Census:
         return function is None or not self._entered({(str(mutant.path), function)})
 
     def calling(self, mutant: Mutant) -> list[str]:
-        """The tests that get to the change, quick ones and those that name it first."""
+        """The tests that get to the change, quick ones and those that name it first.
+
+        Before all others, tests that have its module or package as their parameter.
+        """
         file = str(mutant.path)
         if mutant.function is not None and not self.at_import(mutant):
             here = file, mutant.branch or mutant.function
@@ -551,7 +554,14 @@ class Census:
             tests += [test for test, calls in self.calls.items() if not calls]
         words = {mutant.path.stem, *mutant.names}
         words.add(self.mentions.names.get((file, mutant.function or 0), mutant.path.stem))
-        return sorted(tests, key=lambda test: self.alone(test) * (0.2 if _says(test, words) else 1))
+        around = {mutant.module.rsplit(".", up)[0] for up in range(mutant.module.count(".") + 1)}
+        return sorted(
+            tests,
+            key=lambda test: (
+                _parameter(test) not in around,
+                self.alone(test) * (0.2 if _says(test, words) else 1),
+            ),
+        )
 
     def with_kernels(self) -> set[str]:
         """Quick tests that get to compiled functions."""
@@ -597,6 +607,11 @@ class Census:
 @cache
 def _words(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", (ROOT / file).read_text(encoding="utf-8")))
+
+
+def _parameter(test: str) -> str:
+    """What stands in brackets after the name of a test."""
+    return test.partition("[")[2].removesuffix("]")
 
 
 def _says(test: str, words: set[str]) -> bool:
