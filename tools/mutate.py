@@ -10,8 +10,7 @@ which function, branch and loop (also in processes that a test starts), and ever
 process in which the changed function has new code, tried by the tests that get there, quick ones
 and those whose file names the function first. That pass costs most; `--watching` ends it after so
 many seconds, and what is not watched is not run, so that no more is noticed than with all tests.
-Packages and tests are discovered from the tree;
-nothing is listed here.
+Packages and tests are discovered from the tree; nothing is listed here.
 
 Changes outside functions (constants, defaults) need the modules imported afresh: the forked process
 forgets all of ours and collects the tests concerned again: those that enter a function which
@@ -22,13 +21,13 @@ Only files that make machine instructions themselves (`intrinsic`) are compiled 
 
 A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
 or takes far longer than it did (both are counted apart). Seconds are those of the processor, so
-that a busy machine changes nothing. Results go to `--results`, one JSON line
-each (what test files make while they are collected is made by the code without the change); a
-second run with the same file goes on where the first one ended, and `--report` counts what it holds
-so far. What survives is printed with its
-place, to be looked at: a missing test, or a change that changes nothing (`--again` tries what
-survived by the tests that the budget left out). The latter are listed with
-the reason in `tools/equivalent.toml`, and counted apart.
+that a busy machine changes nothing. Results go to `--results`, one JSON line each (what test files
+make while they are collected is made by the code without the change); a second run with the same
+file goes on where the first one ended, and `--report` counts what it holds so far: mutants are
+tried in the order of drawing, so that what was tried of either round is a random part of it. What
+survives is printed with its place, to be looked at: a missing test, or a change that changes
+nothing (`--again` tries what survived by the tests that the budget left out). The latter are listed
+with the reason in `tools/equivalent.toml`, and counted apart.
 """
 
 from __future__ import annotations
