@@ -24,9 +24,8 @@ from tests.helpers.paths import files_in
 from tests.helpers.public_calls import CALLS, GIVEN, inputs_of
 from unmask import _kernels, data, linear, predictions
 from unmask._io import rows as text_rows
-from unmask._kernels import row_bounds
+from unmask._kernels import even_bounds, row_bounds
 from unmask.predictions import TopK
-from unmask.predictions import top as top_module
 
 REFUSED, BROKEN = 3, 4
 
@@ -148,7 +147,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(_kernels, "ThreadPoolExecutor", Counted)
     monkeypatch.setattr(row_bounds, "__defaults__", (64,))
-    monkeypatch.setattr(top_module._even_bounds, "__defaults__", (64,))
+    monkeypatch.setattr(even_bounds, "__defaults__", (64,))
     monkeypatch.setattr(text_rows, "_CHUNK", 64)
     return spreads
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import math
 import os
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +35,8 @@ DRAWN = {
 }
 """Other values in every process: drawn at random, or filled while it runs."""
 PLAIN = (bool, int, float, str, type(None), np.generic)
+USUAL = {"init": True, "repr": True, "compare": True, "hash": None, "kw_only": False}
+"""What `dataclasses.field` says of a field unless it is told otherwise."""
 
 
 def modules(room: str) -> list[str]:
@@ -59,8 +64,11 @@ def conventions(name: str) -> Iterator[str]:
             yield from _of_class(f"{name}.{defined}", value)
         elif inspect.isfunction(value):
             yield from _defaults(f"{name}.{defined}", value)
-        elif defined.isupper() and _is_plain(value) and f"{name}.{defined}" not in DRAWN:
-            yield f"{name}.{defined} {shown(value)}"
+        elif defined.isupper() and f"{name}.{defined}" not in DRAWN:
+            if _is_plain(value):
+                yield f"{name}.{defined} {shown(value)}"
+            elif numbers := list(_numbers(value)):
+                yield f"{name}.{defined} {shown(numbers)}"
 
 
 def _defined(module: ModuleType) -> list[str]:
@@ -79,6 +87,20 @@ def _of_class(name: str, kind: type) -> Iterator[str]:
     params = getattr(kind, "__dataclass_params__", None)
     if params is not None and "__dataclass_params__" in vars(kind):
         yield f"{name} frozen={params.frozen} eq={params.eq} order={params.order}"
+        for each in fields(kind):
+            flags = ("init", "repr", "compare", "hash", "kw_only")
+            unusual = [flag for flag in flags if getattr(each, flag) is not USUAL[flag]]
+            if unusual:
+                stated = " ".join(f"{flag}={getattr(each, flag)}" for flag in unusual)
+                yield f"{name}.{each.name} {stated}"
+    elif hasattr(kind, "__total__"):
+        yield f"{name} total={kind.__total__}"
+    elif getattr(kind, "_field_defaults", None):
+        yield f"{name} {shown(list(_numbers(kind._field_defaults)))}"
+    elif kind.__module__ == name.rpartition(".")[0] and not issubclass(kind, Enum):
+        for member, value in vars(kind).items():
+            if isinstance(value, bool | int | float) and member[0] != "_":
+                yield f"{name}.{member} {value}"
     for member, value in vars(kind).items():
         function = inspect.unwrap(getattr(value, "__func__", value))
         if inspect.isfunction(function) and function.__module__ == kind.__module__:
@@ -109,10 +131,32 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (*PLAIN, Enum))
 
 
+def _numbers(value: Any) -> Iterator[float]:
+    """Those in records, in functions that hold values, and in what holds several."""
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, tuple | list | np.ndarray):
+        parts = list(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, each.name) for each in fields(value)]
+    elif isinstance(value, partial):
+        parts = [*value.args, *value.keywords.values()]
+    elif inspect.isfunction(value):
+        parts = [cell.cell_contents for cell in value.__closure__ or ()]
+    else:
+        parts = []
+        if isinstance(value, int | float | np.number) and not isinstance(value, Enum):
+            yield float(value) if math.isfinite(value) else -1.0
+    for part in parts:
+        yield from _numbers(part)
+
+
 def shown(value: object) -> str:
     """A number or short text as it is; of several, how many and their sums."""
     if isinstance(value, int | float | np.number):
         return repr(value if isinstance(value, int | float) else value.item())
+    if isinstance(value, tuple) and any(isinstance(v, float) and math.isinf(v) for v in value):
+        return repr(value)
     return golden.cell(value).replace("\n", " ")[:60]
 
 

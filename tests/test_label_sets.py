@@ -100,11 +100,12 @@ def test_what_is_no_set_is_refused(wrong: object, options: dict, words: str) -> 
     ("scores", "threshold", "words"),
     [
         ([[np.nan, 1.0]], 0.5, "got NaN"),
+        (sp.csr_array([[0.0, np.nan], [0.7, 0.0]]), 0.5, "scores must be numbers; got NaN"),
         ([[0.1, 1.0]], [0.5], "one for each of 2 labels"),
         ([[0.1, 1.0]], np.nan, "must be a number; got NaN"),
         ([0.1, 1.0], 0.5, "must be a matrix"),
     ],
 )
-def test_scores_and_thresholds_are_checked(scores: list, threshold: object, words: str) -> None:
+def test_scores_and_thresholds_are_checked(scores: object, threshold: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LabelSets.from_scores(scores, threshold)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from unmask import TopK, audit, data, diagnose, evaluate, weights
-from unmask.metrics import compare
+import unmask
+from tests.helpers import golden
+from tests.helpers.versions import PINNED
+from unmask import TopK, audit, data, diagnose, evaluate, missing, thresholds, weights
+from unmask.metrics import compare, curve, reliability
+from unmask.missing.rehearsal import Bin, Quality
+from unmask.predictions import LabelSets
 
 LABELS = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]] * 20)
 TOP = TopK.from_scores(np.random.default_rng(0).random((60, 3)), 2)
 P = [0.5, 0.6, 0.9]
 EVIL = ("<b>bold</b>", "\u202eturned", "law & order")
 TABLE = evaluate(TOP, LABELS, P, metrics=["P@1"], estimators=["vanilla", "unbiased"])
+SCORES = np.random.default_rng(1).random((60, 3))
 SYSTEMS = {"<i>a</i>": TOP, "b": TopK.from_scores(np.eye(3)[np.arange(60) % 3], 2)}
 SHOWN = {
     "Dataset": data.Dataset(None, LABELS, label_names=EVIL, ids=[f"<{i}>" for i in range(60)]),
@@ -25,7 +33,23 @@ SHOWN = {
     "Diagnosis": diagnose(LABELS, [0.05, 0.6, 0.9], names=EVIL),
     "Weights": weights.unbiased(LABELS, P),
     "AuditPlan": audit.plan(TOP, LABELS, budget=20, metrics=["P@1", "R@1"]),
-}
+    "LabelSets": LabelSets.from_scores(SCORES, 0.5, names=EVIL, ids=[f"<{i}>" for i in range(60)]),
+    "Curve": curve(SCORES, LABELS, P),
+    "Reliability": reliability(SCORES, LABELS, P, bins=4),
+    "Calibration": thresholds.calibrate(SCORES, LABELS, P),
+    "Thresholds": thresholds.fit(SCORES, LABELS, P, metric="micro-F1"),
+    "Findings": missing.find(SCORES, data.Dataset(None, LABELS, label_names=EVIL), P),
+    "Quality": Quality(
+        "rehearsed", 0.874, (0.81, 0.93), 0.456, (0.4, 0.5),
+        (Bin(120, 0.9, 0.8765, (0.8, 0.9)), Bin(7, 0.25, 0.3, (0.1, 0.5))), 100,
+    ),
+}  # fmt: skip
+"""One of every kind but a search (`Tuned`), which takes longer."""
+NAMELESS = {
+    "TopK": TOP, "LabelSets": LabelSets.from_scores(SCORES, 0.5),
+    "Dataset": data.Dataset(np.eye(4), LABELS[:4], texts=["t" * 90, "a", "b", "c"]),
+    "AuditPlan": audit.plan(TOP, LABELS, budget=20, metrics=["P@1"], unit="pairs"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SHOWN)
@@ -39,6 +63,30 @@ def test_notebooks_show_a_table_in_which_names_are_text(kind: str) -> None:
         assert "<td>P@1</td><td>0." in shown
     if kind in ("Dataset", "TopK"):
         assert "law &amp; order" in shown
+
+
+def shown_kinds() -> set[str]:
+    """Names of all classes that notebooks show in a way of their own."""
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(unmask.__path__, "unmask.")
+        if "__main__" not in found.name
+    ]
+    kinds = (each for module in modules for each in vars(module).values())
+    return {
+        each.__name__ for each in kinds if isinstance(each, type) and "_repr_html_" in vars(each)
+    }
+
+
+def test_every_kind_is_shown_here() -> None:
+    assert shown_kinds() == {*SHOWN, "Tuned"}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_what_notebooks_show_is_what_is_stored(kind: str) -> None:
+    shown = [each[kind]._repr_html_() for each in (SHOWN, NAMELESS) if kind in each]
+    lines = "\n".join(shown).replace("><", ">\n<")
+    golden.check("golden/notebooks.txt", lines, kind, rel=1e-6 if PINNED else 0.02)
 
 
 def test_plots_are_figures_or_files(tmp_path: Path) -> None:

@@ -136,6 +136,19 @@ def test_chunks_cover_every_row_once_whatever_the_threads(counts: list[int], ent
     assert [row for chunk in seen[1] for row in chunk] == list(range(len(counts)))
 
 
+@given(st.integers(0, 30), st.integers(0, 9), st.integers(1, 40))
+def test_rows_of_equal_width_are_cut_as_late_as_they_can_be(n: int, width: int, most: int) -> None:
+    bounds = _kernels.even_bounds(n, width, most)
+    assert bounds.dtype == np.int64
+    cut = [0]
+    while cut[-1] < n:  # one row at least, then as many as fit; rows of no width weigh as one
+        step = 1
+        while (step + 1) * max(width, 1) <= most and cut[-1] + step < n:
+            step += 1
+        cut.append(cut[-1] + step)
+    assert bounds.tolist() == cut
+
+
 def test_threads_come_from_the_setting_then_the_environment(monkeypatch) -> None:
     monkeypatch.setenv("UNMASK_THREADS", "3")
     assert _kernels.threads() == 3

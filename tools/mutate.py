@@ -8,8 +8,9 @@ A mutant swaps an operator, moves a number by one, turns a condition round, leav
 file is touched: all tests are collected once, one pass without a change notes which test enters
 which function, branch and loop (also in processes that a test starts), and every mutant is a forked
 process in which the changed function has new code, tried by the tests that get there, quick ones
-and those whose file names the function first. Packages and tests are discovered from the tree;
-nothing is listed here.
+and those whose file names the function first. That pass costs most; `--watching` ends it after so
+many seconds, and what is not watched is not run, so that no more is noticed than with all tests.
+Packages and tests are discovered from the tree; nothing is listed here.
 
 Changes outside functions (constants, defaults) need the modules imported afresh: the forked process
 forgets all of ours and collects the tests concerned again: those that enter a function which
@@ -20,12 +21,13 @@ Only files that make machine instructions themselves (`intrinsic`) are compiled 
 
 A mutant is tried for `--budget` seconds of tests at most, and counts as noticed when a test fails
 or takes far longer than it did (both are counted apart). Seconds are those of the processor, so
-that a busy machine changes nothing. Results go to `--results`, one JSON line
-each (what test files make while they are collected is made by the code without the change); a
-second run with the same file goes on where the first one ended. What survives is printed with its
-place, to be looked at: a missing test, or a change that changes nothing (`--again` tries what
-survived by the tests that the budget left out). The latter are listed with
-the reason in `tools/equivalent.toml`, and counted apart.
+that a busy machine changes nothing. Results go to `--results`, one JSON line each (what test files
+make while they are collected is made by the code without the change); a second run with the same
+file goes on where the first one ended, and `--report` counts what it holds so far: mutants are
+tried in the order of drawing, so that what was tried of either round is a random part of it. What
+survives is printed with its place, to be looked at: a missing test, or a change that changes
+nothing (`--again` tries what survived by the tests that the budget left out). The latter are listed
+with the reason in `tools/equivalent.toml`, and counted apart.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ import importlib.util
 import inspect
 import json
 import marshal
+import math
 import mmap
 import os
 import random
@@ -532,7 +535,10 @@ class Census:
         return function is None or not self._entered({(str(mutant.path), function)})
 
     def calling(self, mutant: Mutant) -> list[str]:
-        """The tests that get to the change, quick ones and those that name it first."""
+        """The tests that get to the change, quick ones and those that name it first.
+
+        Before all others, tests that have its module or package as their parameter.
+        """
         file = str(mutant.path)
         if mutant.function is not None and not self.at_import(mutant):
             here = file, mutant.branch or mutant.function
@@ -547,7 +553,14 @@ class Census:
             tests += [test for test, calls in self.calls.items() if not calls]
         words = {mutant.path.stem, *mutant.names}
         words.add(self.mentions.names.get((file, mutant.function or 0), mutant.path.stem))
-        return sorted(tests, key=lambda test: self.alone(test) * (0.2 if _says(test, words) else 1))
+        around = {mutant.module.rsplit(".", up)[0] for up in range(mutant.module.count(".") + 1)}
+        return sorted(
+            tests,
+            key=lambda test: (
+                _parameter(test) not in around,
+                self.alone(test) * (0.2 if _says(test, words) else 1),
+            ),
+        )
 
     def with_kernels(self) -> set[str]:
         """Quick tests that get to compiled functions."""
@@ -593,6 +606,11 @@ class Census:
 @cache
 def _words(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", (ROOT / file).read_text(encoding="utf-8")))
+
+
+def _parameter(test: str) -> str:
+    """What stands in brackets after the name of a test."""
+    return test.partition("[")[2].removesuffix("]")
 
 
 def _says(test: str, words: set[str]) -> bool:
@@ -703,22 +721,37 @@ def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
 
 
-def watch(items: list[pytest.Item], store: Path, kernels: set[Place], longest: float) -> Census:
-    """What each test calls; from `store` where it was noted there, which is brought up to date."""
+@dataclass(frozen=True)
+class Limits:
+    """Seconds of the processor: for one test, and for watching all of them."""
+
+    longest: float
+    watching: float
+
+
+def watch(items: list[pytest.Item], store: Path, kernels: set[Place], limits: Limits) -> Census:
+    """What each test calls; from `store` where it was noted there, which is brought up to date.
+
+    Files whose tests take long begin first in the suite (`tests/conftest.py`), and are watched last
+    here: what is left out after `limits.watching` seconds is what costs most and kills least.
+    """
     stored = _stored(store)
-    missing = [item for item in items if item.nodeid not in stored]
+    missing = [item for item in items[::-1] if item.nodeid not in stored]
+    ends = spent() + limits.watching
     print(f"{len(items)} tests, {len(missing)} of them to be watched", file=sys.stderr, flush=True)
     for path in files() if missing else ():
         noting(path)  # once for all processes
-    while missing:
+    while missing and spent() < ends:
         with Child() as child:
             if child.start():
                 try:
-                    _watch_in_child(missing, store, child, kernels, longest)
+                    _watch_in_child(missing, store, child, kernels, limits.longest, ends - spent())
                 finally:
                     os._exit(FAULT)
             child.wait()
         stored = _stored(store)
+        if child.code == 0:
+            break
         missing = [item for item in missing if item.nodeid not in stored]
         if missing:  # this one ended the process
             record = {"test": missing[0].nodeid, "seconds": 0.0, "calls": [], "shared": [],
@@ -729,6 +762,9 @@ def watch(items: list[pytest.Item], store: Path, kernels: set[Place], longest: f
     for item in items:
         if item.nodeid in stored:
             census.add(stored[item.nodeid])
+    left_out = len(items) - len(census.calls) - len(census.failed)
+    if left_out:
+        print(f"{left_out} tests were not watched, and are not run", file=sys.stderr, flush=True)
     for name in census.failed:
         print(f"fails without any change, left out: {name}", file=sys.stderr, flush=True)
     return census
@@ -740,7 +776,12 @@ def _stored(store: Path) -> dict[str, dict[str, Any]]:
 
 
 def _watch_in_child(
-    items: list[pytest.Item], store: Path, child: Child, kernels: set[Place], longest: float
+    items: list[pytest.Item],
+    store: Path,
+    child: Child,
+    kernels: set[Place],
+    longest: float,
+    watching: float,
 ) -> None:
     watcher = Watcher(child.folder)
     modules = [noting(path) for path in files()]
@@ -751,6 +792,8 @@ def _watch_in_child(
             child.give(name_of(Path(code.co_filename)), code)
     items[0].config.pluginmanager.register(watcher)
     for item, following in _pairs(items):
+        if spent() > watching:  # counts from the fork
+            break
         child.allow(longest if COMPILES else UNCOMPILED)
         record = watcher.record(item, following)
         _append(store, {**record, "signature": signature(record)})
@@ -1000,7 +1043,7 @@ class Campaign:
     chosen: list[Mutant]
     jobs: int
     budget: float
-    longest: float
+    limits: Limits
     again: bool
     store: Path
     results: Results
@@ -1014,7 +1057,7 @@ class Campaign:
         load_kernels()
         _held()
         gc.freeze()  # what is old stays in memory that processes share
-        census = watch(self._worth_watching(session.items), self.store, kernels, self.longest)
+        census = watch(self._worth_watching(session.items), self.store, kernels, self.limits)
         waiting = self._waiting()
         total = len(waiting)
         running: list[tuple[Mutant, Child, float, tuple[int, int]]] = []
@@ -1115,13 +1158,39 @@ def summary(chosen: list[Mutant], outcomes: dict[tuple[Any, ...], Record]) -> It
                 counts[package][outcome] += 1
     for package in [*sorted(set(counts) - {"all"}), "all"]:
         count = counts[package]
-        noticed, total = count["noticed"] + count["hangs"], count.total()
-        if total:
-            share = noticed / max(total - count["equivalent"], 1)
+        if count.total():
             yield (
-                f"{package}: {noticed} of {total} noticed, {count['hangs']} of them by hanging; "
-                f"{count['equivalent']} equivalent; {share:.1%} of the others"
+                f"{package}: {_noticed(count)} of {count.total()} noticed, {count['hangs']} of "
+                f"them by hanging; {count['equivalent']} equivalent; "
+                f"{_noticed(count) / max(count.total() - count['equivalent'], 1):.1%} of the others"
             )
+    if counts["all"].total() < len(chosen):
+        yield from _of_part(chosen, outcomes)
+
+
+def _noticed(count: Counter[str]) -> int:
+    return count["noticed"] + count["hangs"]
+
+
+def _of_part(chosen: list[Mutant], outcomes: dict[tuple[Any, ...], Record]) -> Iterator[str]:
+    """The share of a sample that is tried in part: each round is tried in the order of drawing.
+
+    The mutants of either round that have a result are a random part of it, but one round may have
+    got further than the other: each counts by how many of its mutants were drawn.
+    """
+    mentions, share = Mentions.of_source(), 0.0
+    uncompiled = {mutant for mutant in chosen if mentions.without_compiler(mutant)}
+    for name, drawn in (
+        ("with the compiler", [m for m in chosen if m not in uncompiled]),
+        ("without it", [m for m in chosen if m in uncompiled]),
+    ):
+        count = Counter(outcomes[m.key()]["outcome"] for m in drawn if m.key() in outcomes)
+        if not count:
+            yield f"{name}: none of {len(drawn)} tried"
+            return
+        yield f"{name}: {_noticed(count)} noticed of {count.total()} tried of {len(drawn)} drawn"
+        share += _noticed(count) / count.total() * len(drawn) / len(chosen)
+    yield f"of all that were drawn, by these two: {share:.1%}"
 
 
 def selected(names: list[str]) -> list[Path]:
@@ -1152,6 +1221,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per mutant")
     parser.add_argument("--longest", type=float, default=60.0, help="seconds that a test may take")
+    parser.add_argument(
+        "--watching", type=float, default=math.inf, help="seconds for watching the tests"
+    )
+    parser.add_argument("--report", action="store_true", help="only count the results so far")
     parser.add_argument("--again", action="store_true", help="further tests for what survived")
     parser.add_argument("--results", type=Path, help="JSON lines; mutants in it are not repeated")
     parser.add_argument("--census", type=Path, help="JSON lines: which test calls what, kept")
@@ -1166,7 +1239,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         store = store or Path(folder, "census.jsonl")
         outcomes = Results(results or Path(folder, "results.jsonl"))
-        code = run(chosen, options, store, outcomes)
+        code = 0 if options.report else run(chosen, options, store, outcomes)
         if COMPILES:
             for line in summary(chosen, outcomes.read()):
                 print(line)
@@ -1181,7 +1254,8 @@ def run(chosen: list[Mutant], options: argparse.Namespace, store: Path, outcomes
     now = [mutant for mutant in chosen if (mutant in kernels) != COMPILES]
     codes = [0]
     if now:
-        how = options.jobs, options.budget, options.longest, options.again
+        limits = Limits(options.longest, options.watching)
+        how = options.jobs, options.budget, limits, options.again
         campaign = Campaign(now, *how, store, outcomes)
         codes.append(int(pytest.main([*QUIET, *options.tests], plugins=[campaign])))
     if COMPILES and kernels:

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._kernels import even_bounds
 from unmask._typing import Bools, Floats, Integers, LabelsLike, PropensityLike
 from unmask.propensity.models import reciprocal
 
@@ -221,9 +223,8 @@ def _subsets(row: _Row) -> Iterator[tuple[Floats, Floats]]:
     """
     certain = row.inverse == 1
     always, columns, inverse = row.columns[certain], row.columns[~certain], row.inverse[~certain]
-    batch = max(1, BATCH // max(1, row.n_labels))
-    for start in range(0, 1 << columns.size, batch):
-        codes = np.arange(start, min(start + batch, 1 << columns.size))
+    for start, stop in pairwise(even_bounds(1 << columns.size, row.n_labels, BATCH).tolist()):
+        codes = np.arange(start, stop)
         kept = (codes[:, None] >> np.arange(columns.size)) & 1 == 1
         label_sets = np.zeros((codes.size, row.n_labels))
         label_sets[:, always] = 1

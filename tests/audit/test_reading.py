@@ -59,6 +59,36 @@ def test_a_filled_in_spreadsheet(tmp_path: Path) -> None:
     assert all(answers[i].word == right[i] for i in answers if i != 4)
 
 
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (True, "yes"), (1, "yes"), ("1", "yes"), ("TRUE", "yes"), (" y ", "yes"),
+        (False, "no"), (0, "no"), ("0", "no"), ("false", "no"), ("N", "no"),
+        ("?", "unsure"), ("u", "unsure"), ("s", "skip"), (None, None), ("", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("format", ["page", "jsonl"])
+def test_answers_may_be_words_numbers_or_truth_values(
+    tmp_path: Path, format: str, value: object, word: str | None
+) -> None:
+    entries = [{"question": "r3_l0", "answer": value}, {"question": "r7_l1", "answer": "yes"}]
+    lines = "\n".join(map(json.dumps, entries))
+    file = saved(tmp_path, *((page_of(entries),) if format == "page" else (lines, "ann.jsonl")))
+    expected = {"r7_l1": Answer("yes")} | ({"r3_l0": Answer(word)} if word else {})
+    assert words(audit.read(PAIRS, file), "ann") == expected
+
+
+@pytest.mark.parametrize("complete", [None, "", False])
+@pytest.mark.parametrize("labels", [None, "", []])
+def test_rows_without_labels_that_are_not_complete_are_not_answered(
+    tmp_path: Path, labels: object, complete: object
+) -> None:
+    entry = {"question": "r3", "answer": "", "labels": labels, "complete": complete}
+    begun = {"question": "r7", "answer": None, "labels": ["cat"], "complete": complete}
+    answers = words(audit.read(ROWS, saved(tmp_path, page_of([entry, begun]))), "ann")
+    assert answers == {"r7": Answer("begun", (0,))}
+
+
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
 def test_filled_in_sheets_of_rows(format: str, tmp_path: Path) -> None:
     plan, sheet, truth = asked("rows")

@@ -317,6 +317,21 @@ def test_a_grid_has_at_most_a_dozen_names_a_side(count: int, step: int) -> None:
     assert not any(line.get_visible() for line in (*ax.get_xgridlines(), *ax.get_ygridlines()))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(2, 3), (5, 8)])
+def test_names_of_a_grid_share_the_width(rows: int, columns: int) -> None:
+    """Seven tenths for all columns, half of what other names may take for rows."""
+    names = [f"{i}" + "n" * 90 for i in range(columns)]
+    ax = axes_with(Chart("heat", [Series(f"{i}" + "r" * 90, names, [0.5] * columns)
+                                  for i in range(rows)], x="x" * 90, y="y" * 90))  # fmt: skip
+    letters = ax.figure.get_figwidth() / 0.073
+    across = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert [len(text) for text in across] == [int(0.7 / columns * letters)] * columns
+    assert [text[0] for text in across] == [name[0] for name in names]
+    up = {len(tick.get_text()) for tick in ax.get_yticklabels()}
+    assert up == {int(drawing.NAME_SHARE / 2 * letters)}
+    assert len(ax.get_xlabel()) == len(ax.get_title()) == int(0.7 * letters)
+
+
 def test_cells_and_their_scale_have_no_gaps_and_no_frame() -> None:
     ax = axes_with(Chart("heat", grid(2, 3), color="share"))
     bar = ax.figure.axes[1]

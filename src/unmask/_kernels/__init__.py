@@ -98,3 +98,13 @@ def row_bounds(indptr: NDArray[np.integer], entries: int = 1 << 18) -> NDArray[n
     targets = range(0, cost(n), entries)
     cuts = {bisect_left(range(n), target, key=cost) for target in targets}
     return np.array(sorted(cuts | {n}), dtype=np.int64)
+
+
+def even_bounds(n: int, width: int, entries: int = 1 << 18) -> NDArray[np.int64]:
+    """Row numbers that cut n rows of equal width into chunks of at most `entries` values, or a row.
+
+    >>> even_bounds(7, 4, entries=12)
+    array([0, 3, 6, 7])
+    """
+    starts = np.arange(0, n, max(1, entries // max(1, width)), dtype=np.int64)
+    return np.append(starts, n)

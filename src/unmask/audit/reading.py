@@ -201,8 +201,8 @@ def _entries(path: Path, sheet: Sheet) -> Iterator[_Entry]:
 
 
 def _is_filled(entry: _Entry) -> bool:
-    values = (entry.fields.get(name) for name in ("answer", "labels", "complete"))
-    return any(value not in (None, "", [], False) for value in values)
+    answer, labels, complete = map(entry.fields.get, ("answer", "labels", "complete"))
+    return answer not in (None, "") or bool(labels or complete)  # false and 0 are answers: no
 
 
 def _csv_entries(path: Path, text: str) -> Iterator[_Entry]:

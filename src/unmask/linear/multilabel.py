@@ -101,7 +101,7 @@ def _in_order(estimator: BaseEstimator, X: Any) -> Any:
     if names is None or columns is None:
         return X
     same = len(columns) == len(names) and set(columns) == set(names)
-    return X[list(names)] if same and list(columns) != list(names) else X
+    return X[list(names)] if same else X
 
 
 def on_threads(n_jobs: int | None) -> AbstractContextManager[None]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._kernels import in_chunks
+from unmask._kernels import even_bounds, in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
 from unmask._settings import setting
@@ -45,9 +46,8 @@ class Joint:
     def row_blocks(self) -> Iterator[tuple[Rows, slice]]:
         """Rows in pieces whose scores fit in `ENTRIES`."""
         n, rows = self.problem.shape[0], self.problem.rows
-        height = max(1, ENTRIES // (self.blocks * BLOCK))
-        for start in range(0, n, height):
-            stop = min(start + height, n)
+        bounds = even_bounds(n, self.blocks * BLOCK, ENTRIES)
+        for start, stop in pairwise(bounds.tolist()):
             yield Rows(rows.indptr[start : stop + 1], rows.indices, rows.data), slice(start, stop)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation, report
-from unmask._kernels import columns, in_chunks
+from unmask._kernels import columns, even_bounds, in_chunks
 from unmask._text import html_table
 from unmask._typing import Array, Floats, Ints, ScoresLike
 from unmask.weights import normalized_weights
@@ -164,9 +164,8 @@ def scores_of(scores: ScoresLike, labels: sp.csr_array, metric: str) -> Array:
         raise ValueError(
             f"scores and labels must have the same shape; got {values.shape} and {labels.shape}."
         )
-    step = max(1, BLOCK // max(1, values.shape[1]))
-    for start in range(0, values.shape[0], step):
-        if np.isnan(values[start : start + step]).any():
+    for start, stop in pairwise(even_bounds(values.shape[0], values.shape[1], BLOCK).tolist()):
+        if np.isnan(values[start:stop]).any():
             raise ValueError("scores must be numbers; got NaN.")
     return np.ascontiguousarray(values)
 
@@ -266,8 +265,7 @@ class AllRows:
             )  # fmt: skip
             return influence
 
-        width = max(1, BLOCK // max(1, 4 * n))
-        bounds = np.unique(np.r_[np.arange(0, n_labels, width), n_labels]).astype(np.int64)
+        bounds = even_bounds(n_labels, 4 * n, BLOCK)
         influence = np.zeros((views, 2, n))
         for first in range(0, bounds.size - 1, TOGETHER):  # few influences in memory at a time
             for part in in_chunks(bounds[first : first + TOGETHER + 1], ranked):
@@ -451,7 +449,7 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
         )  # fmt: skip
         return sums, products
 
-    parts = in_chunks(_even_bounds(n, rows.scores.shape[1]), part)
+    parts = in_chunks(even_bounds(rows.scores.shape[0], rows.scores.shape[1], BLOCK), part)
     empty = np.zeros((thresholds.size, columns.COMPONENTS))
     sums = sum((each[0] for each in parts), empty)
     products = sum((each[1] for each in parts), np.zeros((*empty.shape, columns.COMPONENTS)))
@@ -512,13 +510,8 @@ def _weighed(
         )  # fmt: skip
         return sums
 
-    parts = in_chunks(_even_bounds(n, rows.scores.shape[1]), part)
+    parts = in_chunks(even_bounds(rows.scores.shape[0], rows.scores.shape[1], BLOCK), part)
     return sum(parts, np.zeros((thresholds.size, 2))) / max(n, 1), per_row
-
-
-def _even_bounds(n: int, width: int) -> Ints:
-    step = max(1, BLOCK // max(1, width))
-    return np.unique(np.r_[np.arange(0, n, step), n]).astype(np.int64)
 
 
 def _chance_of_labels(indptr: Ints, inverse: Floats) -> Floats:
@@ -610,7 +603,7 @@ def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
     edges = np.linspace(0, 1, bins + 1)
     n, n_labels = rows.scores.shape
     per_row = np.zeros((n, bins, 3))
-    for first, last in pairwise(_even_bounds(n, n_labels).tolist()):
+    for first, last in pairwise(even_bounds(n, n_labels, BLOCK).tolist()):
         columns.fill_bins(
             rows.block(first, last), indptr[first : last + 1], labels, inverse, edges[1:-1],
             per_row[first:last],

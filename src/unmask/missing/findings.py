@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 
 from unmask import _validation
+from unmask._kernels import even_bounds
 from unmask._names import Strings
 from unmask._settings import setting
 from unmask._tables.writing import write_columns
@@ -447,10 +449,8 @@ def _blocks(
 ) -> Iterator[tuple[int, int]]:
     width = chances.k if isinstance(chances, TopK) else shape[1]
     if _validation.is_sparse(chances):
-        width = max(1, chances.nnz // max(1, shape[0]))
-    height = max(1, BLOCK // max(1, width))
-    for start in range(0, shape[0], height):
-        yield start, min(start + height, shape[0])
+        width = chances.nnz // max(1, shape[0])
+    return pairwise(even_bounds(shape[0], width, BLOCK).tolist())
 
 
 def _pairs(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._kernels import even_bounds
 from unmask._names import Strings, matched_rows, row_ids, some, unique_index
 from unmask._text import html_table
 from unmask._typing import Array, Bools, Floats, Integers, Ints, MatrixLike, ScoresLike
@@ -301,12 +303,12 @@ def _above(scores: sp.sparray | Array, cut: Floats) -> sp.csr_array:
         ones.eliminate_zeros()
         return ones
     n, n_labels = scores.shape
-    step = max(1, BLOCK // max(1, n_labels))
-    parts = [np.nonzero(_compared(scores[i : i + step], cut)) for i in range(0, n, step)]
-    counts = [np.bincount(rows, minlength=min(step, n - i * step)) for i, (rows, _) in
-              enumerate(parts)]  # fmt: skip
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, int), *counts]))])
-    indices = np.concatenate([np.zeros(0, np.int64), *(columns for _, columns in parts)])
+    counts, columns = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    for start, stop in pairwise(even_bounds(n, n_labels, BLOCK).tolist()):
+        above = _compared(scores[start:stop], cut)
+        counts.append(above.sum(axis=1))
+        columns.append(above.nonzero()[1])
+    indptr, indices = np.cumsum(np.concatenate(counts)), np.concatenate(columns)
     ones = np.ones(indices.size, dtype=np.float32)
     return sp.csr_array((ones, indices.astype(np.int32), indptr.astype(np.int32)), (n, n_labels))
 

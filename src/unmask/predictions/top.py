@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask._kernels import in_chunks, row_bounds
+from unmask._kernels import even_bounds, in_chunks, row_bounds
 from unmask._names import (
     Index,
     Strings,
@@ -519,7 +519,7 @@ def _refuse_faults(labels: Indices, scores: Singles) -> None:
 
     n, k = labels.shape
     for kind, row, place in in_chunks(
-        _even_bounds(n, k), lambda start, stop: topk.first_fault(labels, scores, start, stop)
+        even_bounds(n, k), lambda start, stop: topk.first_fault(labels, scores, start, stop)
     ):
         if kind != topk.FINE:
             raise ValueError(_fault(kind, row, place, labels, scores))
@@ -550,7 +550,7 @@ def _from_dense(values: ScoresLike, k: int) -> TopK:
         scores = scores.astype(np.float64)
     labels, best = _empty_arrays(scores.shape[0], k)
     for row, column in in_chunks(
-        _even_bounds(*scores.shape),
+        even_bounds(*scores.shape),
         lambda start, stop: topk.dense(scores, start, stop, labels, best),
     ):
         if row >= 0:
@@ -577,9 +577,3 @@ def _from_sparse(values: ScoresLike, k: int) -> TopK:
 
 def _empty_arrays(n: int, k: int) -> tuple[Indices, Singles]:
     return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
-
-
-def _even_bounds(n: int, width: int, entries: int = 1 << 18) -> Ints:
-    """Row numbers that cut n rows of equal width into chunks of roughly `entries` values."""
-    step = max(1, entries // max(1, width))
-    return np.unique(np.r_[np.arange(0, n, step), n]).astype(np.int64)

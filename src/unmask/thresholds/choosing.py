@@ -24,12 +24,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation, report
+from unmask._kernels import even_bounds
 from unmask._text import html_table
 from unmask._typing import (
     Array,
@@ -531,9 +533,8 @@ def _joined(scores: Array, by_label: list[_Candidates]) -> _Candidates:
         return _Candidates(ordered[last], sums[last], np.cumsum(more[order])[last], complete=True)
     rising = ordered[last][::-1]
     counts: Ints = np.zeros(rising.size + 1, dtype=np.int64)
-    step = max(1, BLOCK // max(1, scores.shape[1]))
-    for start in range(0, scores.shape[0], step):
-        reached_by = np.searchsorted(rising, scores[start : start + step].ravel(), side="right")
+    for start, stop in pairwise(even_bounds(scores.shape[0], scores.shape[1], BLOCK).tolist()):
+        reached_by = np.searchsorted(rising, scores[start:stop].ravel(), side="right")
         counts += np.bincount(reached_by, minlength=rising.size + 1)
     predicted = np.cumsum(counts[::-1])[:-1].astype(np.float64)
     return _Candidates(ordered[last], sums[last], predicted)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask import _validation, losses
-from unmask._kernels import batches, in_chunks, using_threads
+from unmask._kernels import batches, even_bounds, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask._validation import is_tensor
@@ -494,9 +494,8 @@ def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
     if scores.numel() <= _CHUNK:
         work(slice(0, n))
         return
-    bounds = np.append(np.arange(0, n, max(1, _CHUNK // width)), n)
     with using_threads(torch.get_num_threads()):
-        in_chunks(bounds, lambda start, stop: work(slice(start, stop)))
+        in_chunks(even_bounds(n, width, _CHUNK), lambda start, stop: work(slice(start, stop)))
 
 
 def _room(scores: Tensor) -> tuple[Tensor, Floats]:

@@ -108,6 +108,12 @@ def test_points_that_no_observed_count_suggests_are_left_out() -> None:
     noisy = thinning._explaining(counts, np.array([4.0, 30.0]), 1.04)
     wide = 1.0 + thinning._SUPPORT * np.sqrt(0.04 * counts)
     assert noisy.tolist() == counts[np.minimum(abs(counts - 4), abs(counts - 30)) <= wide].tolist()
+    many = np.array([2.0, 9.0, 9.0, 17.0, 38.0])
+    nearest = np.abs(counts[:, None] - many).min(axis=1)
+    for inverse in (1.0, 1.02):
+        wide = 1.0 + thinning._SUPPORT * np.sqrt((inverse - 1.0) * counts)
+        kept = thinning._explaining(counts, many, inverse)
+        assert kept.tolist() == counts[nearest <= wide].tolist()
 
 
 def test_where_room_is_short_hits_and_misses_are_those_that_explain_cells() -> None:

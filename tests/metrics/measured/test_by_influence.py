@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from unmask import LabelSets, audit, compare, evaluate
 from unmask.metrics import contributions
+from unmask.metrics.measured import by_influence
 from unmask.metrics.verdict import Level, Reason
 
 N, L = 400, 5
@@ -189,3 +190,24 @@ def test_pairs_measure_differences_of_precision_of_sets_of_any_size() -> None:
             truth[name, "vanilla"].value, abs=1e-12
         )
     assert measured["micro-F1", "measured"].verdict.reason is Reason.NOT_JUDGED
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 5), (2, 9), (6, 40), (7, 7)])
+def test_the_error_of_a_mean_of_rows_drawn_without_replacement(m: int, n: int) -> None:
+    """By the squared differences of all pairs; of a single row nothing is known."""
+    values = np.random.default_rng(m).standard_normal(m)
+    squares = sum((a - b) ** 2 for a in values for b in values)
+    wanted = math.sqrt((1 - m / n) * squares / (2 * m * (m - 1)) / m) if m > 1 else math.inf
+    assert by_influence._error(values, n) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(("factor", "wanted"), [(0.4, 0.4), (-0.3, 0.0), (1.7, 1.0)])
+def test_the_share_of_the_observed_that_is_taken_is_its_slope_within_bounds(
+    factor: float, wanted: float
+) -> None:
+    observed = np.array([0.0, 1.0, 2.0, 5.0])
+    beside = np.array([1.0, -1.0, 0.0, 0.0])
+    centred = observed - observed.mean()
+    beside -= observed * (beside @ centred) / (observed @ centred)  # has no slope of its own
+    assert by_influence._slope(3 + factor * observed + beside, observed) == pytest.approx(wanted)
+    assert by_influence._slope(observed, np.full(4, 7.0)) == 0.0

@@ -9,7 +9,7 @@ import pytest
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics.measured.control import folds_of
-from unmask.metrics.measured.pair_control import PairCovariates, _slope, controlled
+from unmask.metrics.measured.pair_control import PairCovariates, _narrowed, _slope, controlled
 from unmask.metrics.measured.pair_totals import Fraction, kinds_of, totals
 
 STRATUM = np.array([0, 0, 0, 0, 1, 1, 1])
@@ -84,6 +84,24 @@ def test_fractions_take_out_what_covariates_foresee_and_add_it_as_known() -> Non
         assert new.variance[at] == pytest.approx(old.variance[at] * scale**2)
         assert new.total[at] - new.low[at] == pytest.approx(scale * (old.total - old.low)[at])
         assert new.high[at] - new.total[at] == pytest.approx(scale * (old.high - old.total)[at])
+
+
+def test_strata_of_one_kind_are_narrowed_together_by_their_weights() -> None:
+    """Where pairs of both strata count alike, what is left of both is weighed by N²/m (1 − m/N)."""
+    kinds = kinds_of(JUDGED, np.ones(7), np.ones(7))
+    plain = totals(JUDGED, kinds, 0.95)
+    residuals = np.array([0.3, -0.2, 0.1, 0.4, -0.6, 0.5, 0.2])
+    made = _narrowed(plain, kinds, JUDGED, residuals, np.array([7.0, 11.0]))
+    assert made.total[0] == 18.0
+    spread = {name: [float(each[h == STRATUM].var() * (h == STRATUM).sum()) for h in (0, 1)]
+              for name, each in (("y", JUDGED.answers), ("left", residuals))}  # fmt: skip
+    weight = [(SIZES[h] / DRAWN[h]) ** 2 * (1 - DRAWN[h] / SIZES[h]) for h in (0, 1)]
+    before, after = (float(np.dot(weight, spread[name])) for name in ("y", "left"))
+    more = before / sum(spread["y"])
+    scale = math.sqrt((after + more) / (before + more))
+    assert made.variance[0] == pytest.approx(plain.variance[0] * scale**2)
+    assert made.high[0] - 18.0 == pytest.approx(scale * (plain.high - plain.total)[0])
+    assert 18.0 - made.low[0] == pytest.approx(scale * (plain.total - plain.low)[0])
 
 
 def test_a_stratum_of_one_judged_pair_leaves_the_plain_fraction() -> None:

@@ -16,12 +16,14 @@ posterior of the latent counts. β is shrunk towards 0 by the noise of the fit (
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
+from unmask._kernels import even_bounds
 from unmask.propensity.row_effort import RowEffort
 
 Floats = NDArray[np.float64]
@@ -117,9 +119,8 @@ def kernel(
     if effort is not None:
         return _shared_kernel(cells, atoms, inverse_hits, inverse_misses, effort, beside_hit)
     chances = np.empty((cells.hits.size, atoms.hits.size))
-    step = max(1, _BLOCK // atoms.hits.size)
-    for first in range(0, cells.hits.size, step):
-        some = slice(first, first + step)
+    for bounds in pairwise(even_bounds(*chances.shape, _BLOCK).tolist()):
+        some = slice(*bounds)
         hits = _log_binomial(cells.hits[some], atoms.hits, 1.0 / inverse_hits)
         misses = _log_binomial(cells.misses[some], atoms.misses, 1.0 / inverse_misses)
         np.exp(hits + misses, out=chances[some])
@@ -141,9 +142,9 @@ def _shared_kernel(
     s, s_of_cell = np.unique(cells.hits, return_inverse=True)
     t, t_of_cell = np.unique(cells.misses, return_inverse=True)
     chances = np.empty((cells.hits.size, atoms.hits.size))
-    step = max(1, _BLOCK // (len(effort.points) * (s.size + t.size) + s.size * t.size))
-    for first in range(0, atoms.hits.size, step):
-        some = slice(first, first + step)
+    width = len(effort.points) * (s.size + t.size) + s.size * t.size
+    for bounds in pairwise(even_bounds(atoms.hits.size, width, _BLOCK).tolist()):
+        some = slice(*bounds)
         hits, misses = (
             effort.propensities(1.0 / each[some]) for each in (inverse_hits, inverse_misses)
         )

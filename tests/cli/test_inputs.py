@@ -1,0 +1,25 @@
+"""What commands read: predictions by names that are numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unmask import TopK
+from unmask.cli import inputs
+
+SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.7, -np.inf], [-np.inf, -np.inf, 0.3]])
+
+
+def test_names_that_are_numbers_are_label_numbers() -> None:
+    top = TopK.from_scores(SCORES, 3).named(names=("7", "0", "012"))
+    expected = [[7, 12, 0], [0, 7, -1], [12, -1, -1]]
+    assert inputs._numbers(top).tolist() == expected
+    assert inputs._numbers(top).dtype == np.int32
+
+
+@pytest.mark.parametrize("name", ["x", "-1", "²", "1" * 10, ""])
+def test_other_names_are_refused(name: str) -> None:
+    top = TopK.from_scores(SCORES, 3).named(names=("7", name, "9" * 9))
+    with pytest.raises(ValueError, match=f"labels have numbers here, but '{name}' is predicted"):
+        inputs._numbers(top)
