@@ -32,7 +32,7 @@ from unmask.tuning.judging import (
     trust,
     with_jackknife,
 )
-from unmask.tuning.tune import _raised, between, choose, tune
+from unmask.tuning.tune import _behind, _raised, between, choose, tune
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -151,7 +151,7 @@ def test_of_measured_values_both_errors_count() -> None:
 
 
 def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
-    """Labels recorded more rarely keep their recall; only √n of their weight falls."""
+    """Labels recorded more rarely keep their recall; only n^¾ of their weight falls."""
     rng = np.random.default_rng(0)
     true = rng.random((4000, 2)) < 0.5
     top = TopK(rng.integers(0, 2, size=(4000, 1)), np.ones((4000, 1)))
@@ -160,7 +160,8 @@ def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
     shown[np.flatnonzero(true[:, 1])[: -(-true[:, 1].sum() // 4) * 3], 1] = False
     n = shown.sum(axis=0)
     own = shown[top.labels[:, 0] == 1, 1].sum() / n[1]
-    exact = (math.sqrt(n[0]) * recall[0] + math.sqrt(n[1]) * own) / np.sqrt(n).sum()
+    exact = n[0] ** 0.75 * recall[0] + n[1] ** 0.75 * own
+    exact /= n[0] ** 0.75 + n[1] ** 0.75
     assert balanced_recall(top, sp.csr_array(shown.astype(np.float32))) == pytest.approx(exact)
     assert own == pytest.approx(recall[1], abs=0.05)  # a quarter of its rows
     assert math.isnan(balanced_recall(top, sp.csr_array((4000, 2), dtype=np.float32)))
@@ -516,8 +517,10 @@ def test_the_same_seed_gives_the_same_search_anywhere() -> None:
     x, _, observed, p = planted()
     again = tune(x, Dataset(None, observed), p, "R@3", costs=(1.0, 0.1), backend=None)
     assert again.table == tuned().table
-    other = tune(x, observed, p, "R@3", costs=(1.0,), seed=1, losses=["logistic"], refit=False)
-    mine = [t for t in tuned().table if t.family == Family("logistic") and t.cost == 1.0]
+    loss = "squared_hinge"
+    other = tune(x, observed, p, "R@3", costs=(1.0,), seed=1, losses=[loss], refit=False)
+    mine = [t for t in tuned().table if t.family == Family(loss) and t.cost == 1.0]
+    assert other.table[0].family == Family(loss)
     assert other.table[0].judged.value != mine[0].judged.value
     with pytest.raises(ValueError, match="only the recipe was asked for"):
         other.predict_top(x, 3)
@@ -536,7 +539,7 @@ def test_a_search_goes_on_after_what_is_stored(
     original = search.walk
 
     def counting(rows: search.Rows, task: search.Task, **more: Any) -> Any:
-        walked.append(task.family)
+        walked.extend([] if task.rung else [task])  # the last rung needs predictions again
         if len(walked) == 4 and not stored.exists():
             raise Stopped
         return original(rows, task, **more)
@@ -702,9 +705,59 @@ def test_weaker_corrections_wait_for_the_strong_one_and_plain_ones_go_along() ->
     assert strong
     assert weak <= strong
     assert {t.family.trained for t in tried} >= {
-        Family("logistic"), Family("squared_hinge"), Family("squared_hinge", "bound"),
+        Family("squared_hinge"), Family("squared_hinge", "bound"),
         Family("logistic", "empirical_bayes", True),
     }  # fmt: skip
+
+
+def test_one_plain_training_and_a_correction_of_every_loss_come_first() -> None:
+    tried = [t for t in tuned().table if t.rung == 0]
+    assert [t.family.trained for t in tried if t.family.rank_by == "score"][:3] == [
+        Family("squared_hinge"), Family("logistic", "empirical_bayes", True),
+        Family("squared_hinge", "bound"),
+    ]  # fmt: skip
+    x, _, observed, _ = planted()
+    plain = tune(x, observed, None, "R@3", costs=(1.0,), refit=False)
+    assert [t.family for t in plain.table if not t.rung] == [
+        Family("logistic"), Family("squared_hinge"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hinge", "others"), [(True, False), (False, True)])
+def test_other_corrections_are_tried_where_their_loss_leads(
+    monkeypatch: pytest.MonkeyPatch, hinge: bool, others: bool
+) -> None:
+    """The trainings of one loss are worth more than those of the other, and surely so."""
+
+    x, _, observed, p = planted()
+    top = TopK.from_scores(np.random.default_rng(0).random(observed.shape), 3)
+
+    def judged(rows: search.Rows, task: search.Task, cost: float, _: Any) -> Any:
+        value = 0.5 + 0.1 * ((task.family.loss == "squared_hinge") == hinge)
+        value += 0.1 * (task.family.correction != "vanilla")
+        whole = Judged(value, (value, value))
+        return [(Tried(task.rung, replace(task.family, rank_by=r), cost, 1, whole), top)
+                for r in task.rankings]  # fmt: skip
+
+    monkeypatch.setattr(search, "judged", judged)
+    monkeypatch.setattr(sys.modules[tune.__module__], "judged", judged)
+    best = tune(x, observed, p, "R@3", refit=False)
+    tried = {(t.family.correction, t.family.loss) for t in best.table}
+    assert (("unbiased", "logistic") in tried) == others
+    assert ("vanilla", "logistic") not in tried  # clearly behind
+    costs = {t.cost for t in best.table if t.family.trained == Family("squared_hinge", "bound")}
+    assert (len(costs) > 1) == hinge  # only what leads is followed along C
+
+
+@pytest.mark.parametrize(("errors", "behind"), [(1.9, True), (2.1, False)])
+def test_behind_is_counted_in_errors_of_the_difference(errors: float, behind: bool) -> None:
+    def tried(value: float, without: tuple[float, ...]) -> Tried:
+        return Tried(0, Family("logistic"), 1.0, 10, Judged(value, without))
+
+    best, other = tried(0.6, (0.6, 0.6)), tried(0.4, (0.3, 0.5))
+    assert difference_error(best.judged, other.judged) == pytest.approx(0.1)
+    assert _behind(other, best, errors) == behind
+    assert not _behind(tried(0.1, ()), best, errors)  # not known
 
 
 def test_of_many_labels_a_sample_from_frequent_to_rare_is_trained() -> None:

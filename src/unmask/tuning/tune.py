@@ -97,11 +97,11 @@ def tune(
 
     Candidates are trained on parts of the rows and judged on others by an estimate of the *true*
     metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `measured` with an
-    audit, `vanilla` without propensities. All trainings are tried with one C, the best two along
-    C, and the best is chosen, with C between those tried, or vanilla training if it is within half
-    a standard error. Propensities that held-out
-    predictions refute are tempered until they are no longer, or not corrected with at all. See
-    `unmask.tuning`.
+    audit, `vanilla` without propensities. One correction of every loss is tried with one C, the
+    best along C, then what is close to it, and the best is chosen, with C between those tried, or
+    vanilla training if it is within half a standard error. Propensities that held-out predictions
+    refute are tempered until they are no longer, or not corrected with at all. See
+    `unmask.tuning.search` for the order and what it costs.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def tune(
     store : path, optional
         A file `NAME.jsonl.zst` that keeps what was tried; the same call then goes on after it.
     seed : int, default 0
-        Of the halves and samples; the same seed gives the same choice.
+        Of the rows to train on and of samples; the same seed gives the same choice.
     progress : function (done, total), optional
         Called as paths are finished.
     backend : optional
@@ -331,13 +331,14 @@ def labels_of(labels: sp.csr_array | Dataset, some: Ints) -> sp.csr_array | Data
 def _plain_models(
     rows: Rows, tried_by: Sequence[Family], costs: Sequence[float] | None
 ) -> dict[Task, Models]:
-    """The models of plain trainings with the middle C, which do not depend on propensities."""
-    tasks = [
-        Task(0, family, ("score",), (_middle(path(family, costs)),))
-        for family in tried_by
-        if not family.corrected
-    ]
-    return {task: train(rows, 0, task.family, task.costs[0]) for task in tasks}
+    """The models of one plain training with the middle C: that of the usual loss, if it is there.
+
+    They do not depend on propensities.
+    """
+    plain = [family for family in tried_by if not family.corrected]
+    family = next((each for each in plain if each.loss == Recipe().loss), plain[0])
+    cost = _middle(path(family, costs))
+    return {Task(0, family, ("score",), (cost,)): train(rows, 0, family, cost)}
 
 
 def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
@@ -393,8 +394,8 @@ class _Search:
 
     def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
         """All rounds but the last; some plain models are there already."""
-        full = self._full_strength()
-        total, done = len(full) + CLIMBED + LAST + 2, 0
+        first = self._first()
+        total, done = len(first) + CLIMBED + LAST + 3, 0
 
         def note() -> None:
             nonlocal done
@@ -404,9 +405,11 @@ class _Search:
 
         self.note = note
         self._take(plain)
-        self._at([(family, _middle(self._path(family))) for family in full])
-        self.climbed(self._not_behind())
+        self._at([(family, _middle(self._path(family))) for family in first])
+        self.climbed(self._close())
         self._at(self._beside_best())
+        self.climbed(self._best(1))
+        self._at(self._weaker())
         if progress is not None:
             progress(total, total)
 
@@ -450,13 +453,13 @@ class _Search:
     def _path(self, family: Family) -> tuple[float, ...]:
         return path(family, self.costs)
 
-    def _full_strength(self) -> list[Family]:
-        """Trainings whose correction is not tried with a larger τ."""
-        return [
-            family for family in self.rankings
-            if not any(replace(family, tau=other.tau) == other and other.tau > family.tau
-                       for other in self.rankings)
-        ]  # fmt: skip
+    def _first(self) -> list[Family]:
+        """Of every loss one correction, the last of `CORRECTIONS`; the plain training if none."""
+        first: dict[str, Family] = {}
+        for family in self.rankings:
+            other = first.get(family.loss, family)
+            first[family.loss] = max(other, family, key=lambda each: (_order(each), each.tau))
+        return list(first.values())
 
     def _known(self, trained: Family) -> list[tuple[float, float]]:
         """The costs of a training with the value of its best ranking."""
@@ -475,20 +478,12 @@ class _Search:
                 best[family] = max(best.get(family, -np.inf), worth(each))
         return sorted(best, key=lambda family: -best[family])[:count]
 
-    def _not_behind(self) -> list[Family]:
-        """The best trainings, one plain one among them, without those clearly behind the first."""
-        tops = [self._top(family) for family in self._best(len(self.rankings))]
-        best = tops[0]
-        plain = [each for each in tops if not each.family.corrected]
-
-        def behind(each: Tried) -> bool:
-            if not (each.judged.without and best.judged.without):
-                return False
-            error = difference_error(best.judged, each.judged)
-            return worth(best) - worth(each) > CLEARLY * error
-
-        others = [each for each in tops[1:] if each not in plain[1:] and not behind(each)]
-        return [each.family.trained for each in [best, *others][:CLIMBED]]
+    def _close(self) -> list[Family]:
+        """The best training and corrections that are close to it."""
+        best, *others = [self._top(family) for family in self._best(len(self.rankings))]
+        close = [each for each in others
+                 if each.family.trained.corrected and not _behind(each, best, CLOSE)]  # fmt: skip
+        return [each.family.trained for each in [best, *close][:CLIMBED]]
 
     def _top(self, trained: Family) -> Tried:
         """Where candidates were compared, the best of a training."""
@@ -498,14 +493,30 @@ class _Search:
         return self._top(trained).cost
 
     def _beside_best(self) -> list[tuple[Family, float]]:
-        """The best plain training, and weaker corrections, where the best ones have their C."""
+        """Where the best training has its C: other corrections of its loss, and plain trainings.
+
+        These are the best one and that of the same loss, unless they are clearly behind.
+        """
+        leader, place = self._leader()
+        asked = {_order(family): family for family in sorted(self.rankings, key=lambda f: f.tau)
+                 if family.loss == leader.loss and family.corrected}  # fmt: skip
+        (plain,) = self._best(1, plain=True)
+        near = [] if _behind(self._top(plain), self._top(leader), CLEARLY) else [
+            family for family in self.rankings
+            if not family.corrected and (family == plain or family.loss == leader.loss)
+        ]  # fmt: skip
+        return [(family, self._path(family)[place]) for family in (*asked.values(), *near)]
+
+    def _weaker(self) -> list[tuple[Family, float]]:
+        """The correction of the best training with less strength."""
+        leader, place = self._leader()
+        return [(f, self._path(f)[place]) for f in self.rankings
+                if f.tau < leader.tau and replace(f, tau=leader.tau) == leader]  # fmt: skip
+
+    def _leader(self) -> tuple[Family, int]:
+        """The best training, and the place of its C in the path."""
         (leader,) = self._best(1)
-        place = self._path(leader).index(self._best_cost(leader))
-        asked = [(family, self._path(family)[place]) for family in self._best(1, plain=True)]
-        weaker = (f for f in self.rankings if f.tau < leader.tau)
-        asked += [(f, self._best_cost(leader)) for f in weaker
-                  if replace(f, tau=leader.tau) == leader]  # fmt: skip
-        return asked
+        return leader, self._path(leader).index(self._top(leader).cost)
 
     def _at(self, asked: Sequence[tuple[Family, float]]) -> None:
         """Trainings at one C each, unless that is known."""
@@ -527,3 +538,15 @@ class _Search:
 
 def _middle(costs: Sequence[float]) -> float:
     return costs[len(costs) // 2]
+
+
+def _order(family: Family) -> int:
+    """The place of a correction among those of its loss."""
+    return CORRECTIONS[family.loss].index((family.correction, family.normalized))
+
+
+def _behind(each: Tried, best: Tried, errors: float) -> bool:
+    """By more than so many standard errors of the difference, where that is known."""
+    if not (each.judged.without and best.judged.without):
+        return False
+    return worth(best) - worth(each) > errors * difference_error(best.judged, each.judged)
