@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unmask._kernels import tree_predict as kernels
-from unmask.tree.prediction import _Level
+from unmask._kernels.lanes import WIDTH as LANES
+from unmask.tree.prediction import _Heaps, _Level, _Meetings, _Pairs
 
 WIDTH = 4
 """Children of a node."""
@@ -29,11 +30,18 @@ def test_a_step_is_the_logarithm_of_a_chance(z: float) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_are_sorted_by_their_nodes(seed: int) -> None:
-    nodes = np.random.default_rng(seed).integers(0, 5, 12)
-    starts, order = np.full(7, 99), np.full(12, -1)
-    kernels.by_node(nodes, 10, starts, order)
-    assert starts.tolist() == [int((nodes[:10] < v).sum()) for v in range(7)]
-    assert order.tolist() == [*np.argsort(nodes[:10], kind="stable").tolist(), -1, -1]
+    rng = np.random.default_rng(seed)
+    sizes, rows = np.array([3, 0, 5, 2]), np.array([7, 8, 20, 21])
+    nodes, scores = rng.integers(0, 5, 10).astype(np.int32), singles(-np.arange(10))
+    pairs = _Pairs(np.r_[0, np.cumsum(sizes)], nodes, scores)
+    meetings = _Meetings(np.full(7, 99), np.empty(10, np.int32), np.empty(10, np.float32))
+    place = np.empty(10, np.int32)
+    kernels.by_node(pairs, rows, meetings, place)
+    order = np.argsort(nodes, kind="stable")
+    assert meetings.starts.tolist() == [int((nodes < v).sum()) for v in range(7)]
+    assert meetings.rows.tolist() == np.repeat(rows, sizes)[order].tolist()
+    assert meetings.scores.tolist() == scores[order].tolist()
+    assert place[order].tolist() == list(range(10))
 
 
 def level_of(rng: np.random.Generator, rows: int, n_nodes: int, most: int) -> _Level:
@@ -42,63 +50,48 @@ def level_of(rng: np.random.Generator, rows: int, n_nodes: int, most: int) -> _L
     starts = np.r_[0, np.cumsum(sizes)]
     nodes = np.concatenate([np.sort(rng.permutation(n_nodes)[:size]) for size in sizes])
     scores = singles(-rng.integers(0, 4, nodes.size))
-    out = singles(-rng.integers(0, 5, nodes.size * WIDTH))
-    order = rng.permutation(nodes.size)
-    child_starts = np.arange(n_nodes + 1) * WIDTH
-    child_starts.setflags(write=False)
-    return _Level(starts, nodes, scores, order * WIDTH, out, child_starts)
+    out = singles(rng.integers(50, 90, (nodes.size, LANES)))  # what is no child is never read
+    out[:, :WIDTH] = -rng.integers(0, 5, (nodes.size, WIDTH))
+    place = rng.permutation(nodes.size).astype(np.int32)
+    return _Level(starts, nodes.astype(np.int32), scores, place, out)
 
 
-@pytest.mark.parametrize("beam", [1, 3, 6, 40])
+@pytest.mark.parametrize("beam", [1, 3, 6, 40, 90])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_beam_keeps_the_best_children_and_tells_the_best_that_is_lost(
-    seed: int, beam: int
-) -> None:
+def test_a_beam_keeps_the_best_children_and_bounds_what_is_lost(seed: int, beam: int) -> None:
     """Ties go to the earlier child; every node promises exactly what its best child has."""
     rng, n_nodes = np.random.default_rng(seed), 30
-    level = level_of(rng, 1, n_nodes, 8)
-    rows = level.row_starts.size - 1
-    below = singles(rng.integers(0, 3, n_nodes * WIDTH))
-    children = [level.out[offset : offset + WIDTH] for offset in level.offsets]
-    keys = [own + below[v * WIDTH : (v + 1) * WIDTH]
-            for own, v in zip(children, level.nodes, strict=True)]  # fmt: skip
-    above = np.zeros(n_nodes, np.float32)
-    above[level.nodes] = [own.max() - s for own, s in zip(keys, level.scores, strict=True)]
-    dropped, to = np.full(rows, -3.5), np.zeros(rows + 1, np.int64)
-    room = max(beam, level.nodes.size * WIDTH) * rows
-    to_node, to_score = np.zeros(room, np.int64), np.zeros(room, np.float32)
-    kernels.narrow(
-        level.row_starts, level.nodes, level.scores, level.offsets, level.out, WIDTH, above, below,
-        beam, dropped, to, to_node, to_score,
-    )  # fmt: skip
-    flat = np.concatenate(keys)
+    level = level_of(rng, 1, n_nodes, 30 if beam == 90 else 8)
+    of_child = singles(rng.integers(0, 3, n_nodes * WIDTH))
+    children = level.out[level.place, :WIDTH]
+    keys = children + of_child.reshape(n_nodes, WIDTH)[level.nodes]
+    of_node = np.zeros(n_nodes, np.float32)
+    of_node[level.nodes] = keys.max(axis=1) - level.scores
+    dropped, to = np.full(1, -3.5), _Pairs.room(1, max(beam, keys.size))
+    kernels.narrow(level, WIDTH, of_node, of_child, beam, dropped, to)
+    flat = keys.ravel()
     best = sorted(range(flat.size), key=lambda place: (-flat[place], place))
     kept = sorted(best[:beam])
-    count = len(kept)
-    assert to.tolist() == [0, count]
-    assert to_node[:count].tolist() == [
-        int(level.nodes[place // WIDTH]) * WIDTH + place % WIDTH for place in kept
-    ]
-    assert to_score[:count].tolist() == [
-        float(children[place // WIDTH][place % WIDTH]) for place in kept
-    ]
-    assert dropped[0] == max([-3.5, *(float(flat[place]) for place in best[beam:])])
+    assert to.row_starts.tolist() == [0, len(kept)]
+    parents = level.nodes[np.array(kept) // WIDTH]
+    wanted = to.cut(len(kept))
+    assert wanted.nodes.tolist() == (parents * WIDTH + np.array(kept) % WIDTH).tolist()
+    assert wanted.scores.tolist() == children.ravel()[kept].tolist()
+    lost = [-3.5, float(flat[best[beam - 1]])] if len(best) > beam else [-3.5]
+    assert dropped[0] == max(lost)
 
 
 def test_rows_are_narrowed_one_after_the_other() -> None:
     """As each of them alone."""
     level = level_of(np.random.default_rng(0), 5, 30, 6)
-    above, below = np.zeros(30, np.float32), np.zeros(30 * WIDTH, np.float32)
+    of_node, of_child = np.zeros(30, np.float32), np.zeros(30 * WIDTH, np.float32)
 
     def narrowed(level: _Level) -> tuple[list[int], list[int], list[float]]:
         rows = level.row_starts.size - 1
-        dropped, to = np.full(rows, -np.inf), np.zeros(rows + 1, np.int64)
-        to_node, to_score = np.zeros(3 * rows, np.int64), np.zeros(3 * rows, np.float32)
-        kernels.narrow(
-            level.row_starts, level.nodes, level.scores, level.offsets, level.out, WIDTH, above,
-            below, 3, dropped, to, to_node, to_score,
-        )  # fmt: skip
-        return np.diff(to).tolist(), to_node[: to[-1]].tolist(), to_score[: to[-1]].tolist()
+        dropped, to = np.full(rows, -np.inf), _Pairs.room(rows, 3 * rows)
+        kernels.narrow(level, WIDTH, of_node, of_child, 3, dropped, to)
+        kept = to.cut(to.row_starts[-1])
+        return np.diff(kept.row_starts).tolist(), kept.nodes.tolist(), kept.scores.tolist()
 
     together = narrowed(level)
     alone = []
@@ -110,7 +103,7 @@ def test_rows_are_narrowed_one_after_the_other() -> None:
                     row_starts=np.array([0, last - first]),
                     nodes=level.nodes[own].copy(),
                     scores=level.scores[own].copy(),
-                    offsets=level.offsets[own].copy(),
+                    place=level.place[own].copy(),
                 )
             )
         )
@@ -120,49 +113,55 @@ def test_rows_are_narrowed_one_after_the_other() -> None:
 @pytest.mark.parametrize("most", [1, 4, 40])
 @pytest.mark.parametrize("seed", range(6))
 def test_labels_that_are_offered_leave_the_best(seed: int, most: int) -> None:
-    """Of two trees; paths have a floor. What is lost is known where nodes promise no more."""
+    """Of two trees; paths have a floor. What is lost is at most the worst that is kept."""
     rng, rows, n_nodes = np.random.default_rng(seed), 3, 10
     labels, keys = np.empty((rows, most), np.int32), np.empty((rows, most), np.float32)
-    sizes, dropped = np.zeros(rows, np.int64), np.full(rows, -2000.0)
+    heaps = _Heaps(labels, keys, np.zeros(rows, np.int64))
+    dropped = np.full(rows, -2000.0)
     bonus = singles(rng.integers(0, 3, n_nodes * WIDTH))
+    child_starts = np.arange(n_nodes + 1) * WIDTH
     offered: list[list[tuple[float, int]]] = [[] for _ in range(rows)]
     for _ in range(2):
         level = level_of(rng, rows, n_nodes, 4)
-        level.out[rng.random(level.out.size) < 0.1] = -900.0
+        level.out[rng.random(level.out.shape) < 0.1] = -900.0
         level.scores[:] = 0.0  # no promise is kept from below
         order = rng.permutation(n_nodes * WIDTH).astype(np.int32)
         order.setflags(write=False)
-        below = singles([bonus[order[v * WIDTH : (v + 1) * WIDTH]].max() for v in range(n_nodes)])
-        kernels.offer_labels(level, below, order, bonus, labels, keys, sizes, dropped)
+        of_node = bonus[order].reshape(n_nodes, WIDTH).max(axis=1)
+        kernels.offer_labels(level, child_starts, of_node, order, bonus, heaps, dropped)
         for i in range(rows):
             for q in range(level.row_starts[i], level.row_starts[i + 1]):
                 for c in range(WIDTH):
                     label = int(order[level.nodes[q] * WIDTH + c])
-                    score = max(float(level.out[level.offsets[q] + c]), -700.0)
+                    score = max(float(level.out[level.place[q], c]), -700.0)
                     offered[i].append((score + float(bonus[label]), label))
-    kernels.drain(labels, keys, sizes)
+    kernels.drain(*heaps)
     for i in range(rows):
         ranked = sorted(offered[i], key=lambda pair: (-pair[0], pair[1]))
         size = min(most, len(ranked))
-        assert sizes[i] == size
+        assert heaps.sizes[i] == size
         assert list(zip(keys[i].tolist(), labels[i].tolist(), strict=True))[:size] == ranked[:size]
         assert (labels[i, size:] == -1).all()
-        if len(ranked) > most:
-            assert ranked[most][0] <= dropped[i] <= max(ranked[most][0] + 2, float(bonus.max()))
-        else:
-            assert dropped[i] == -2000.0
+        assert dropped[i] == (ranked[most - 1][0] if len(ranked) > most else -2000.0)
 
 
+@pytest.mark.parametrize("k", [1, 3, 6])
 @pytest.mark.parametrize("seed", range(4))
-def test_repeated_labels_are_dropped(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 6, (5, 7)).astype(np.int32)
-    sizes = rng.integers(0, 8, 5)
-    wanted = [
-        list(dict.fromkeys(row[:size].tolist())) for row, size in zip(labels, sizes, strict=True)
-    ]
-    kernels.distinct(labels, sizes, 6)
-    assert [row[:size].tolist() for row, size in zip(labels, sizes, strict=True)] == wanted
+def test_contenders_are_the_labels_whose_most_reaches_the_kth_least(seed: int, k: int) -> None:
+    """A tree that is not on the heap adds nothing at least, exp(dropped) at most."""
+    rng, n_trees = np.random.default_rng(seed), 3
+    labels = np.array([rng.permutation(np.repeat(np.arange(6), n_trees))[:9] for _ in range(5)])
+    keys, sizes = singles(rng.uniform(-4, 0, labels.shape)), rng.integers(0, 10, 5)
+    heaps, dropped = _Heaps(labels.astype(np.int32), keys, sizes.copy()), rng.uniform(-6, -2, 5)
+    kernels.contenders(heaps, k, n_trees, 6, dropped)
+    for i, size in enumerate(sizes):
+        own = list(zip(labels[i, :size].tolist(), np.exp(keys[i, :size], dtype=float), strict=True))
+        distinct = list(dict.fromkeys(label for label, _ in own))
+        least = {j: sum(chance for label, chance in own if label == j) for j in distinct}
+        absent = {j: n_trees - sum(label == j for label, _ in own) for j in distinct}
+        limit = sorted(least.values())[-k] if len(distinct) >= k else -math.inf
+        wanted = [j for j in distinct if least[j] + absent[j] * math.exp(dropped[i]) >= limit]
+        assert heaps.labels[i, : heaps.sizes[i]].tolist() == wanted
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -175,33 +174,32 @@ def test_nodes_above_labels_that_were_not_reached_are_added_once_and_in_order(se
         [set(each.nodes[each.row_starts[i] : each.row_starts[i + 1]].tolist()) for i in range(rows)]
         for each in (searched, added)
     ]
-    leaf_of = rng.integers(0, 48, 60)  # leaf nodes of labels; two of them below a node
+    leaf_of = rng.integers(0, 48, 60).astype(np.int32)  # of labels; two below a node
     labels, sizes = np.full((rows, 12), -1, np.int32), np.zeros(rows, np.int64)
     for i in range(rows):
         own = parents[0][i] | parents[1][i]
         fitting = [j for j in rng.permutation(60) if leaf_of[j] >> shift >> bits in own][:12]
         labels[i, : len(fitting)], sizes[i] = fitting, len(fitting)
-    to = np.zeros(rows + 1, np.int64)
-    to_node, to_score = kernels.lacking(
-        labels, sizes, leaf_of, shift, bits, searched, added, reached.row_starts, reached.nodes, to
-    )
-    sums, child_of = np.ones((rows, 12)), rng.integers(0, WIDTH, 60)
-    own_leaf = np.array([leaf >> shift >> bits for leaf in leaf_of])
-    kernels.add_scores(labels, sizes, own_leaf, child_of, searched, added, sums)
+    to = _Pairs.room(rows, int(sizes.sum()))
+    count = kernels.lacking(labels, sizes, leaf_of, shift, bits, (searched, added), reached, to)
+    assert count == to.row_starts[-1]
+    sums, child_of = np.ones((rows, 12)), rng.integers(0, WIDTH, 60).astype(np.int32)
+    own_leaf = np.array([leaf >> shift >> bits for leaf in leaf_of], np.int32)
+    kernels.add_scores(labels, sizes, own_leaf, child_of, (searched, added), sums)
     for i in range(rows):
 
         def score(parent: int, child: int, row: int = i) -> float:
             level = searched if parent in parents[0][row] else added
             inside = range(level.row_starts[row], level.row_starts[row + 1])
             (q,) = (q for q in inside if level.nodes[q] == parent)
-            return float(level.out[level.offsets[q] + child])
+            return float(level.out[level.place[q], child])
 
         chosen = labels[i, : sizes[i]]
         own = reached.nodes[reached.row_starts[i] : reached.row_starts[i + 1]]
         wanted = sorted({int(leaf_of[j]) >> shift for j in chosen} - set(own.tolist()))
-        span = slice(to[i], to[i + 1])
-        assert to_node[span].tolist() == wanted
-        assert to_score[span].tolist() == [score(v >> bits, v % WIDTH) for v in wanted]
+        span = slice(to.row_starts[i], to.row_starts[i + 1])
+        assert to.nodes[span].tolist() == wanted
+        assert to.scores[span].tolist() == [score(v >> bits, v % WIDTH) for v in wanted]
         expected = [1 + math.exp(score(own_leaf[j], child_of[j])) for j in chosen]
         assert sums[i, : sizes[i]] == pytest.approx(expected)
         assert (sums[i, sizes[i] :] == 1).all()
