@@ -1,12 +1,15 @@
-"""What commands read: predictions by names that are numbers."""
+"""What commands read: predictions by names that are numbers, and labels that are verified."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unmask import TopK
-from unmask.cli import inputs
+from unmask.cli import evaluate, inputs
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.7, -np.inf], [-np.inf, -np.inf, 0.3]])
 
@@ -23,3 +26,15 @@ def test_other_names_are_refused(name: str) -> None:
     top = TopK.from_scores(SCORES, 3).named(names=("7", name, "9" * 9))
     with pytest.raises(ValueError, match=f"labels have numbers here, but '{name}' is predicted"):
         inputs._numbers(top)
+
+
+@pytest.mark.parametrize("certain", [[False, False], [True, False]])
+def test_only_verified_labels_have_propensities_of_their_own(certain: list[bool]) -> None:
+    stated = SimpleNamespace(value=np.array([0.5, 0.6]))
+    asked: list[Any] = []
+    pairs: Any = SimpleNamespace(certain=np.array(certain), propensity=asked.append)
+    for p in (stated, stated.value):
+        made = evaluate._certain(SimpleNamespace(pairs=pairs), p)  # type: ignore[arg-type]
+        assert made is (None if any(certain) else p)
+    assert all(each is stated.value for each in asked)
+    assert len(asked) == 2 * any(certain)

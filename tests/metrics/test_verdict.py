@@ -13,7 +13,7 @@ import numpy as np
 
 import unmask
 from tests.helpers.evaluations import L, one, rows_of
-from unmask.metrics import ESTIMATORS, evaluate
+from unmask.metrics import ESTIMATORS, evaluate, verdict
 from unmask.metrics.run import Evidence, EvidenceKind
 from unmask.metrics.verdict import (
     CONDITIONAL,
@@ -172,3 +172,23 @@ def test_no_code_reads_the_words_of_a_verdict() -> None:
     for path in source.rglob("*.py"):
         assert not reading.search(path.read_text()), path
     assert reading.search('each.verdict.startswith(("unusable", "wide"))')
+
+
+def test_a_difference_is_clear_if_both_ends_are_on_one_side_of_zero() -> None:
+    """All ends of −2, −0.5, 0, 0.5 and 2, in either direction of the metric."""
+    for low, high in itertools.combinations((-2.0, -0.5, 0.0, 0.5, 2.0), 2):
+        value = (low + high) / 2
+        for up in (True, False):
+            made = verdict.outcome(
+                verdict.MEASURED, value, (low, high), 0.5, higher_is_better=up, names=("a", "b")
+            )
+            if low <= 0 <= high:
+                wanted = verdict.Outcome.UNCLEAR
+            else:
+                wanted = verdict.Outcome.BETTER if (value > 0) == up else verdict.Outcome.WORSE
+            assert made.details["outcome"] is wanted, (low, high, up)
+            assert [made.details[name] for name in ("system", "first", "p_value")] == [
+                "a",
+                "b",
+                0.5,
+            ]

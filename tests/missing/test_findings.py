@@ -169,3 +169,9 @@ def test_uncertain_propensities_widen_the_interval() -> None:
 def test_what_does_not_fit_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 0.51, float("nan")])
+def test_a_share_of_wrong_labels_is_above_zero_and_at_most_a_half(share: float) -> None:
+    with pytest.raises(ValueError, match="spurious must lie in"):
+        suspicious([[0.9, 0.01]], [[1, 1]], [0.5, 0.5], spurious=share)

@@ -6,14 +6,29 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from unmask import TopK
 from unmask.metrics import evaluate
-from unmask_studies.populations import population_of, rows_of
+from unmask_studies.populations import Population, population_of, rows_of
 
 
 def test_the_truth_is_the_metric_of_the_population() -> None:
     population = population_of(None)
     truth = population.truth(population.labels, population.top)
     table = evaluate(population.top, population.labels, metrics=list(truth))
+    for name, value in truth.items():
+        assert value == pytest.approx(table[name, "vanilla"].value, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_truth_of_few_rows_counts_labels_that_stand_there_once(seed: int) -> None:
+    rng, n, n_labels = np.random.default_rng(seed), 3, 15
+    dense = np.zeros((n, n_labels), np.float32)
+    for row in dense:
+        row[rng.permutation(n_labels)[: rng.integers(1, 4)]] = 1
+    labels, top = sp.csr_array(dense), TopK.from_scores(rng.random((n, n_labels)), 5)
+    population = Population(labels, top, np.zeros(labels.nnz), labels)
+    truth = population.truth(labels, top)
+    table = evaluate(top, labels, metrics=list(truth))
     for name, value in truth.items():
         assert value == pytest.approx(table[name, "vanilla"].value, rel=1e-12)
 

@@ -15,7 +15,7 @@ from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRo
 from unmask.metrics import contributions
 from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
 from unmask.metrics.measured.control import RowSample, controlled, variance
-from unmask.metrics.measured.estimating import largest_spread, place_weights, row_mean
+from unmask.metrics.measured.estimating import _degrees, largest_spread, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.predictions import TopK
 
@@ -493,3 +493,14 @@ def test_observed_labels_are_doubtful_beside_an_audit_however_wide_the_interval(
         verdict = evaluate(many, labels, metrics=["P@3"], audit=judged)["P@3", "vanilla"].verdict
         assert verdict.level == "doubtful"
         assert ("wide" in str(verdict)) == wide
+
+
+@pytest.mark.parametrize(
+    ("stratum", "degrees"),
+    [([0, 0, 0], 2), ([0, 0, 1], 1), ([0, 0, 0, 2, 2], 3), ([0, 1, 2], 1), ([1], 1)],
+)
+def test_every_stratum_with_a_judged_row_costs_a_degree(stratum: list[int], degrees: int) -> None:
+    """One at least is left."""
+    rows = np.arange(len(stratum))
+    sample = RowSample(rows, np.array(stratum), np.array([9, 9, 9]), np.zeros((rows.size, 1)))
+    assert _degrees(sample) == degrees
