@@ -139,7 +139,7 @@ def _block_rows(start: int, stop: int, rows: Rows, program: Program) -> int:
     per_row = (
         rows.scores.shape[1]
         + program.columns
-        + 2 * int(program.ks[-1])
+        + 3 * int(program.ks[-1])
         + program.ks.size
         + 2 * labels
         + 8
