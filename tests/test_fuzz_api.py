@@ -58,7 +58,9 @@ def judged(name: str, **arrays: Any) -> str:
 def test_what_a_missing_check_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
     shifted = {"indices": PATTERN.indices + 1}
     assert judged("propensity.jain", **shifted) == "refused"
-    monkeypatch.setattr(_validation, "_pattern", lambda indices, indptr, *rest: (indices, indptr))
+    monkeypatch.setattr(
+        _validation, "_pattern", lambda indices, indptr, *rest: (indices, indptr, True)
+    )
     assert judged("propensity.jain", **shifted).startswith("invalid, but: [")
 
 
