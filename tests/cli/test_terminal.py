@@ -62,9 +62,8 @@ def words(text: str) -> str:
 
 @pytest.fixture(
     params=[
-        "markup",
         "controls",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("lines", "bytes")),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("markup", "lines", "bytes")),
     ]
 )
 def name(request: pytest.FixtureRequest) -> str:

@@ -38,7 +38,16 @@ def test_a_killed_training_never_leaves_a_model_that_predicts_otherwise(
     assert len(outcomes) >= 6
 
 
-@pytest.mark.parametrize("kinds", [(PLAIN, TFIDF), (TFIDF, PLAIN), (TFIDF, (*TFIDF, "--C", 9))])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (TFIDF, (*TFIDF, "--C", 9)),
+        *(
+            pytest.param(kinds, marks=pytest.mark.slow)
+            for kinds in ((PLAIN, TFIDF), (TFIDF, PLAIN))
+        ),
+    ],
+)
 def test_starting_anew_keeps_the_old_model_until_the_new_one_is_whole(
     source: Path, tmp_path: Path, kinds: tuple[Any, Any]
 ) -> None:

@@ -222,6 +222,7 @@ def counted_labels(top: TopK, observed: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_of_the_labels_they_are_about() -> None:
     """150 samples of 150 rows: complete and masked labels, values and differences of two systems.
 

@@ -621,6 +621,7 @@ def test_workers_of_another_version(client: Any, monkeypatch: pytest.MonkeyPatch
         train(X, Y, backend=client)
 
 
+@pytest.mark.slow
 def test_stopping_early_cancels_what_waits(client: Any) -> None:
     with parallel.connect(client) as runner:
         running = runner.run(_slowly, range(100), np.arange(3))

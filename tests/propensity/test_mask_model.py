@@ -97,6 +97,7 @@ def audited(mask: MaskModel, seed: int, rows: int = 300) -> MaskModel:
     return propensity.audit(data.hide(truth, mask, seed=seed), truth, mask="effort", curve="free")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "share"), [(0.5, 0.0), (0.8, 0.0), (0.0, 0.2)])
 def test_an_audit_finds_effort_and_unannotated_rows(rho: float, share: float) -> None:
     models = [audited(MaskModel(np.full(30, 0.4), rho, share), seed) for seed in range(4)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,33 @@ PRESENT = (
 """The data sets that were there when the stored rows were measured."""
 
 
+SLOW = (
+    "audit-plan", "diagnosis-power", "masks", "propensity-recovery", "reality", "training", "tree",
+)  # fmt: skip
+"""Those that take longest. What they measure is compared in `test_stored_rows` all the same."""
+QUICK = [name for name in unmask_studies.STUDIES if name not in SLOW]
+NAMES = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+
+
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All reproduce, once, through the command line."""
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a study that is reproduced, once, through the command line."""
     folder = tmp_path_factory.mktemp("results")
-    result = command("reproduce", "all", "--size", "tiny", "-o", folder)
-    assert result.returncode == 0, result.stderr
-    return folder
+
+    @cache
+    def reproduce(name: str) -> Path:
+        result = command("reproduce", name, "--size", "tiny", "-o", folder)
+        assert result.returncode == 0, result.stderr
+        return folder
+
+    return reproduce
 
 
-@pytest.mark.parametrize("name", unmask_studies.STUDIES)
-def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_leaves_rows_figures_and_a_page(
+    reproduced: Callable[[str], Path], name: str
+) -> None:
+    tiny = reproduced(name)
     rows = runs.read_rows(tiny / "rows" / f"{name}-tiny.jsonl.zst")
     assert rows
     assert all(row["study"] == name and "version" in row and "commit" in row for row in rows)
@@ -56,10 +73,12 @@ def test_every_study_leaves_rows_figures_and_a_page(tiny: Path, name: str) -> No
     assert all(f">{section.title}</h2>" in page for section in arranged(drawn))
 
 
-@pytest.mark.parametrize("name", unmask_studies.STUDIES)
-def test_a_name_has_the_same_style_in_every_study(tiny: Path, name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_has_the_same_style_in_every_study(
+    reproduced: Callable[[str], Path], name: str
+) -> None:
     study = unmask_studies.STUDIES[name]
-    sections = study.draw(runs.run(study, tiny / "rows", size="tiny"))
+    sections = study.draw(runs.run(study, reproduced(name) / "rows", size="tiny"))
     for drawing in report.Page(name, sections=sections).drawings:
         for chart in charts_of(drawing):
             for series in chart.series:
@@ -69,13 +88,20 @@ def test_a_name_has_the_same_style_in_every_study(tiny: Path, name: str) -> None
         styles_of(drawing)
 
 
-def test_a_second_run_measures_nothing(tiny: Path) -> None:
+@pytest.mark.slow
+def test_all_studies_reproduce_at_once(tmp_path: Path) -> None:
+    assert command("reproduce", "all", "--size", "tiny", "-o", tmp_path).returncode == 0
+    names = {file.stem for file in tmp_path.glob("*.html")}
+    assert set(unmask_studies.STUDIES) <= names
+
+
+def test_a_second_run_measures_nothing(reproduced: Callable[[str], Path]) -> None:
     def refuse(**_: object) -> list[runs.Row]:
         raise AssertionError("measured again")
 
-    for study in unmask_studies.STUDIES.values():
+    for study in map(unmask_studies.STUDIES.__getitem__, QUICK):
         stubborn = runs.Study(study.name, study.about, study.units, refuse, study.draw)
-        rows = runs.run(stubborn, tiny / "rows", size="tiny", seed=0)
+        rows = runs.run(stubborn, reproduced(study.name) / "rows", size="tiny", seed=0)
         assert study.draw(rows)
 
 

@@ -55,6 +55,7 @@ def test_the_estimate_is_that_of_the_formula(metric: str) -> None:
     assert each.verdict.reason is Reason.AUDITED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["macro-F1", "weighted-F1", "Hamming", "micro-Jaccard"])
 def test_intervals_hold_the_truth_whatever_hid_the_labels(metric: str) -> None:
     """Observed labels of rows go missing together; 60 audits of 100 rows."""
@@ -157,6 +158,7 @@ def test_a_complete_audit_gives_the_true_difference_of_sets_of_any_size(
     assert measured[metric, "measured"].value == pytest.approx(truth, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["micro-P", "micro-F1"])
 def test_intervals_of_differences_of_sets_hold_the_truth(metric: str) -> None:
     true, observed, scores = rows(8)
