@@ -151,7 +151,7 @@ def test_of_measured_values_both_errors_count() -> None:
 
 
 def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
-    """Labels recorded more rarely keep their recall; only n^¾ of their weight falls."""
+    """Labels recorded more rarely keep their recall; only the root of their number falls."""
     rng = np.random.default_rng(0)
     true = rng.random((4000, 2)) < 0.5
     top = TopK(rng.integers(0, 2, size=(4000, 1)), np.ones((4000, 1)))
@@ -160,8 +160,7 @@ def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
     shown[np.flatnonzero(true[:, 1])[: -(-true[:, 1].sum() // 4) * 3], 1] = False
     n = shown.sum(axis=0)
     own = shown[top.labels[:, 0] == 1, 1].sum() / n[1]
-    exact = n[0] ** 0.75 * recall[0] + n[1] ** 0.75 * own
-    exact /= n[0] ** 0.75 + n[1] ** 0.75
+    exact = (n[0] ** 0.5 * recall[0] + n[1] ** 0.5 * own) / (n[0] ** 0.5 + n[1] ** 0.5)
     assert balanced_recall(top, sp.csr_array(shown.astype(np.float32))) == pytest.approx(exact)
     assert own == pytest.approx(recall[1], abs=0.05)  # a quarter of its rows
     assert math.isnan(balanced_recall(top, sp.csr_array((4000, 2), dtype=np.float32)))
@@ -251,16 +250,47 @@ def test_propensities_of_other_labels_are_not_corrected_with() -> None:
     assert standing.tau == 0.0
     assert standing.test is not None
     assert standing.test.values["label"] == 11
+    assert standing.level == pytest.approx(1 / np.mean(1 / p))
+    assert np.array_equal(standing.left_of([0.1, 0.9, 1.0]), np.full(3, standing.level))
 
 
-def test_where_all_is_refuted_only_vanilla_is_tried() -> None:
+def test_propensities_that_are_right_or_too_small_have_no_level() -> None:
+    p = np.array([0.2, 0.4, 0.6, 0.8])
+    top, labels = predicted(p.tolist())
+    assert trust([top], labels, p).level is None
+    tempered_standing = trust([top], labels, p / 2)
+    assert tempered_standing.level is None
+    assert np.array_equal(tempered_standing.left_of(p / 2), temper(p / 2, tempered_standing.tau))
+
+
+def test_where_single_labels_are_refuted_one_propensity_is_left_for_all() -> None:
     x, true_labels, _, _ = planted()
-    best = tune(x, true_labels, np.full(16, 0.02), "R@3", costs=(1.0,), refit=False)
+    best = tune(x, true_labels, np.linspace(0.01, 0.04, 16), "R@3", costs=(1.0,), refit=False)
     assert best.trust.tau == 0
     assert (best.judged_by, best.estimator) == ("R@3", "balanced")
-    assert {each.family.corrected for each in best.table} == {False}
+    assert {each.family.correction for each in best.table} == {"vanilla", "bound"}
+    assert {each.family.rank_by for each in best.table} == {"score"}
     assert "refuted" in best.reason
-    assert "no correction was tried" in best.reason
+    assert f"corrections use {best.trust.level:.3g} for all labels" in best.reason
+
+
+def test_one_propensity_for_all_is_what_the_chosen_bound_is_trained_with() -> None:
+    """Labels are hidden, and what is stated is of other labels."""
+    x, _, observed, p = planted()
+    best = tune(x, observed, p[::-1].copy(), "R@3", costs=(0.01,), losses=["squared_hinge"])
+    level = np.full(16, 1 / np.mean(1 / p))
+    expected = linear.train(x, observed, best.recipe, propensity=level)[0]
+    assert (best.trust.tau, best.tau, best.recipe.correction) == (0, 0, "bound")
+    assert best.propensity is not None
+    assert best.propensity == pytest.approx(level)
+    assert best.model is not None
+    assert np.array_equal(np.asarray(best.model.weights), np.asarray(expected.weights))
+
+
+def test_complete_labels_need_no_bound_whatever_is_stated() -> None:
+    x, true_labels, _, p = planted()
+    best = tune(x, true_labels, p[::-1].copy(), "R@3", losses=["squared_hinge"], refit=False)
+    assert (best.trust.tau, best.recipe.correction) == (0, "vanilla")
 
 
 def test_tempering_a_mask_model_keeps_its_other_parts() -> None:

@@ -34,6 +34,8 @@ CORRECTIONS = {
 PROBABILISTIC = ("logistic", "softmax")
 """Losses whose scores stand for probabilities that can be divided by propensities."""
 BY_RATIO = "probability/propensity"
+OF_LEVEL = ("vanilla", "bound")
+"""Corrections that are tried where all that is left of propensities is one for all labels."""
 TAUS = (0.5, 1.0)
 
 

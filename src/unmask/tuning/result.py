@@ -46,11 +46,12 @@ class Tuned:
     recipe : Recipe
         The chosen training; `linear.train` takes it.
     tau : float
-        How much of the correction it applies: propensities are tempered by it.
+        How much of the correction by the stated propensities it applies: 1/p is tempered by it.
     rank_by : str
         How its predictions are ranked; `predict_top` does.
     propensity : (L,) floats or None
-        The tempered propensities that training (or ranking) uses; None for plain vanilla.
+        What training (or ranking) uses: the propensities, tempered, or one level for all; None
+        for plain vanilla.
     model : LinearModel or None
         Trained on all rows; None if that was not asked for.
     table : tuple of Tried
@@ -287,8 +288,8 @@ def _refutation(trust: Trust) -> list[str]:
         )
     then = (
         f"corrections use {trust.tau:.0%} of 1/p − 1" if trust.tau
-        else "no correction was tried, and trainings were judged by the recall of observed labels, "
-        "rare ones counting for more than their number"
+        else f"corrections use {trust.level:.3g} for all labels, and trainings were judged by the "
+        "recall of observed labels, rare ones counting for more than their number"
     )  # fmt: skip
     return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]
 

@@ -77,9 +77,10 @@ FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
 CLIMBED, LAST = 2, 2
 """How many trainings are followed along C at most, and how many of them are judged fully."""
-CLEARLY, CLOSE = 2.0, 1.0
-"""Standard errors behind the best with which plain training is given up; and up to which a
-correction is followed along C, or a plain one cross-validated."""
+CLEARLY, CLOSE, FOLLOWED = 2.0, 1.0, 3.0
+"""Standard errors behind the best with which plain training is given up; up to which it is
+cross-validated; and up to which another correction is followed along C, since not all have their
+best near the same C."""
 CROSSED = 2
 """The rung of either half."""
 

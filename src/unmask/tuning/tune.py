@@ -35,9 +35,16 @@ from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS
-from unmask.propensity import temper
 from unmask.propensity.source import source_of
-from unmask.tuning.candidates import CORRECTIONS, TAUS, Family, families, path, plainness
+from unmask.tuning.candidates import (
+    CORRECTIONS,
+    OF_LEVEL,
+    TAUS,
+    Family,
+    families,
+    path,
+    plainness,
+)
 from unmask.tuning.judging import (
     BALANCED,
     Judge,
@@ -56,6 +63,7 @@ from unmask.tuning.search import (
     CLIMBED,
     CLOSE,
     CROSSED,
+    FOLLOWED,
     LAST,
     Models,
     Records,
@@ -100,7 +108,7 @@ def tune(
     audit, `vanilla` without propensities. One correction of every loss is tried with one C, the
     best along C, then what is close to it, and the best is chosen, with C between those tried, or
     vanilla training if it is within half a standard error. Propensities that held-out predictions
-    refute are tempered until they are no longer, or not corrected with at all. See
+    refute are tempered until they are no longer, or replaced by one for all labels. See
     `unmask.tuning.search` for the order and what it costs.
 
     Parameters
@@ -198,7 +206,7 @@ def tune(
     if store is not None:
         _io.pack_records(store)
     family = chosen.family
-    standing_p = None if p is None or not standing.tau else temper(p, standing.tau)
+    standing_p = None if p is None else standing.left_of(p)
     trained_on = family.propensity(standing_p)
     named_costs = costs is not None or audit is not None  # measured and estimated values differ
     final = family.recipe(chosen.cost if named_costs else between(chosen, tried), recipe)
@@ -359,16 +367,16 @@ def _trusting(
     """Rows and families with the propensities that are left standing."""
     if rows.judge.propensity is None:
         return rows, tried_by
+    p = standing.left_of(np.asarray(rows.propensity))
     if standing.tau == 0:
         judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=BALANCED,
                         propensity=None)  # fmt: skip
-        plain = tuple(family for family in tried_by if not family.corrected)
-        return replace(rows, propensity=None, judge=judge), plain
+        tried_by = tuple(f for f in tried_by if f.correction in OF_LEVEL and f.rank_by == "score")
+        return replace(rows, propensity=p, judge=judge), tried_by
     judge = replace(rows.judge, propensity=tempered(rows.judge.propensity, standing.tau))
     if not standing.independent:
         judge = replace(judge, metric=f"P@{judge.places}", estimator="unbiased")
         tried_by = tuple(family for family in tried_by if not family.normalized)
-    p = temper(np.asarray(rows.propensity), standing.tau)
     return replace(rows, propensity=p, judge=judge), tried_by
 
 
@@ -479,10 +487,10 @@ class _Search:
         return sorted(best, key=lambda family: -best[family])[:count]
 
     def _close(self) -> list[Family]:
-        """The best training and corrections that are close to it."""
+        """The best training and corrections that may be as good with another C."""
         best, *others = [self._top(family) for family in self._best(len(self.rankings))]
-        close = [each for each in others
-                 if each.family.trained.corrected and not _behind(each, best, CLOSE)]  # fmt: skip
+        corrected = [each for each in others if each.family.trained.corrected]
+        close = [each for each in corrected if not _behind(each, best, FOLLOWED)]
         return [each.family.trained for each in [best, *close][:CLIMBED]]
 
     def _top(self, trained: Family) -> Tried:
