@@ -277,7 +277,8 @@ def _table(cells: list[Cell]) -> report.Table:
          *(report.Column(name, ".4f") for name in columns)],
         body,
         title="What was chosen, and its R@5 on true labels",
-        caption="Trusted: the share of 1/p − 1 that held-out predictions leave standing.",
+        caption="Trusted: the share of 1/p − 1 that held-out predictions leave standing; where it "
+        "is 0, a bound takes the mean of 1/p for all labels.",
     )  # fmt: skip
 
 

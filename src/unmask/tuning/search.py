@@ -8,8 +8,8 @@ seen. With fewer than 4 · `LEAST` rows, either half is trained on, and all rows
     1       one plain one, that of the usual loss, which also says how far  the middle of the path
             propensities are to be trusted; then one correction of every
             loss (plain ones, where there are no propensities to trust)
-    2       the best, and the next correction if it is close: `CLIMBED`     upwards or downwards
-                                                                            until the value falls
+    2       the best, and the next correction unless it is clearly behind   upwards or downwards
+            (`FOLLOWED`)                                                    until the value falls
     3       other corrections of the loss that leads; plain ones, unless    that of the best
             they are clearly behind; weaker τ, if the best one is so
             corrected
