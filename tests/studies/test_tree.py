@@ -68,6 +68,8 @@ def test_claims_are_judged_where_the_truth_is_known() -> None:
     methods = {method for _, *pair in study.CLAIMS for method in pair if method}
     methods |= {method for method, _ in study.SHOWN.values()}
     equal = {method: [0.30, 0.32] for method in sorted(methods)}
+    claims = study.draw(rows_of("one", "true R@5", equal))[0].parts[-1]
+    assert {verdict.badge for verdict in claims.verdicts} == {"does not hold"}  # type: ignore[union-attr]
     better = {study.RATIO: [0.31, 0.34], study.COUNTS: [0.29, 0.32], study.BEST: [0.35, 0.36]}
     rows = [
         *rows_of("one", "true R@5", equal | better),
