@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unmask_studies import runs
 
 SQUARES = runs.Study(
@@ -29,3 +31,21 @@ def test_progress_begins_with_what_is_stored(tmp_path: Path) -> None:
     assert [row["square"] for row in run(more)] == [4, -2, 9, -3, 25, -5, 49, -7]
     run(more)
     assert told == [[(0, 3), (1, 3), (2, 3), (3, 3)], [(3, 4), (4, 4)], [(4, 4)]]
+
+
+def test_the_commit_of_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a branch, loose or packed, of a commit by itself, and of no repository."""
+    monkeypatch.setattr(runs, "__file__", str(tmp_path / "src" / "unmask_studies" / "runs.py"))
+    assert runs.commit() is None
+    git = tmp_path / ".git"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    packed = git / "packed-refs"
+    packed.write_text("# pack-refs with: peeled\n01ab refs/heads/other\n23cd refs/heads/main\n")
+    assert runs.commit() == "23cd"
+    packed.write_text("01ab refs/heads/other\n")
+    assert runs.commit() is None
+    (git / "refs" / "heads" / "main").write_text("45ef\n")
+    assert runs.commit() == "45ef"
+    (git / "HEAD").write_text("67ab\n")
+    assert runs.commit() == "67ab"
