@@ -508,3 +508,15 @@ def test_the_first_candidate_of_a_group_counts_among_all() -> None:
 def test_an_unknown_way_to_calibrate_is_refused() -> None:
     with pytest.raises(ValueError, match="method"):
         thresholds.calibrate(np.eye(3), np.eye(3), [0.5] * 3, method="plat")
+
+
+@pytest.mark.parametrize(
+    ("scores", "ends"),
+    [
+        ([[0.5, -np.inf], [2.0, np.inf]], (0.5, 2.0)),
+        ([[np.inf, -np.inf]], (0.0, 0.0)),
+        ([[-3.0, -1.0]], (-3.0, -1.0)),
+    ],
+)
+def test_ends_are_those_of_finite_scores(scores: Any, ends: tuple[float, float]) -> None:
+    assert chances._finite_ends(np.array(scores)) == ends

@@ -57,3 +57,13 @@ def test_metrics_per_label_are_about_the_labels_of_the_sample() -> None:
         rows = np.flatnonzero(population.labels[:, [label]].toarray().ravel())
         recalls.append(np.mean([(listed[row] == label).any() for row in rows]))
     assert truth["macro-R@5"] == pytest.approx(np.mean(recalls))
+
+
+def test_discounts_are_those_of_dcg() -> None:
+    """1/log₂ of the place and one, of five places; the ideal has as many hits as labels."""
+    labels = sp.csr_array(np.array([[1.0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0]]))
+    top = TopK([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]], [[5.0, 4, 3, 2, 1]] * 2)
+    rows = Population(labels, top, np.zeros(3), labels)
+    wanted = [1 + 1 / np.log2(4), 1 / np.log2(3)]
+    ideal = [1 + 1 / np.log2(3), 1.0]
+    np.testing.assert_allclose(rows.by_row["nDCG@5"], np.divide(wanted, ideal))

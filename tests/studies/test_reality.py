@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from unmask import TopK, data, linear
 from unmask_studies import models
@@ -114,3 +115,10 @@ def test_the_page_opens_with_all_pairs_if_each_was_audited(
     others: list[Row] = [{"kind": "truth", "folder": "c"}]
     made = drawing._overview([*others, *(estimate_row(*row) for row in rows)])
     assert made == (["chart"] if shown else [])
+
+
+def test_rates_of_rare_labels_are_drawn_towards_that_of_all() -> None:
+    """As if two more labels of each had been kept as often as all."""
+    observed, true = (sp.csr_array(np.array(rows, float)) for rows in (OBSERVED, TRUE))
+    kept, present = np.array([2, 1, 0]), np.array([2, 3, 1])
+    np.testing.assert_allclose(pairs._rates([observed], [true]), (kept + 2 * 3 / 6) / (present + 2))
