@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import TopK
+from unmask import TopK, linear
 from unmask.metrics import evaluate
+from unmask_studies import models, sets
 from unmask_studies.populations import Population, population_of, rows_of
 
 
@@ -67,3 +70,26 @@ def test_discounts_are_those_of_dcg() -> None:
     wanted = [1 + 1 / np.log2(4), 1 / np.log2(3)]
     ideal = [1 + 1 / np.log2(3), 1.0]
     np.testing.assert_allclose(rows.by_row["nDCG@5"], np.divide(wanted, ideal))
+
+
+@pytest.mark.parametrize("folder", [Path("data"), None])
+def test_sets_are_predicted_by_a_model_of_real_or_planted_rows(
+    monkeypatch: pytest.MonkeyPatch, folder: Path | None
+) -> None:
+    """Regularised less where there are more rows."""
+    split = models.planted(60, 0)
+    recipes: list[linear.Recipe] = []
+
+    class Trained(Exception):
+        pass
+
+    def train(features: sp.csr_array, labels: sp.csr_array, recipe: linear.Recipe) -> None:
+        recipes.append(recipe)
+        raise Trained
+
+    monkeypatch.setattr(sets.models, "split_of", lambda folder: split)
+    monkeypatch.setattr(sets.models, "planted", lambda n, seed: split)
+    monkeypatch.setattr(sets.linear, "train", train)
+    with pytest.raises(Trained):
+        sets.population_of(folder)
+    assert recipes == [linear.Recipe("logistic", C=10.0 if folder else 1.0)]

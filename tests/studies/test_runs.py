@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unmask_studies import runs
+from unmask_studies import pages, runs
 
 SQUARES = runs.Study(
     "squares", "numbers", lambda size, seed, data: [{"x": x} for x in (2, 3, 5)],
@@ -49,3 +49,14 @@ def test_the_commit_of_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert runs.commit() == "45ef"
     (git / "HEAD").write_text("67ab\n")
     assert runs.commit() == "67ab"
+
+
+def test_rows_are_recognised_by_the_first_one(tmp_path: Path) -> None:
+    row: runs.Row = {"study": "variance", "size": "tiny", "seed": 0}
+    path = tmp_path / "rows.json"
+    (record,) = pages.recognise(path, [row])
+    assert (record["source"], record["rows"]) == ("variance", [row])
+    (record,) = pages.recognise(path, {"variance": [row, row]})
+    assert record["rows"] == [row, row]
+    for other in ([{"x": 1}], [], [1], {}, {"no study": [row]}, "text"):
+        assert pages.recognise(path, other) == []
