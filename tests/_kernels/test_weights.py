@@ -30,7 +30,7 @@ def test_rows_of_all_lengths(first: int) -> None:
     rows = [[2, 1, 3], [1], [4], [], [1, 1, 1], [1, 2], long, [*long[2:], 2, 2], [3, 5, 2]]
     inverse = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     flat = [a for row in rows for a in row]
-    indptr = first + np.cumsum([0, *map(len, rows)])
+    indptr = np.cumsum([first, *map(len, rows)], dtype=np.int32)
     index = np.array(flat, np.int32)
     rule = kernels.quadrature(np.diff(indptr))
     out = rng.random(index.size)
@@ -49,7 +49,7 @@ def test_rows_beyond_float64_are_computed_with_exponents() -> None:
     """Two large numbers cancel to a number that fits; three of 1e150 do not fit."""
     inverse = np.array([1.0, 1e150, 1e130, 3.0])
     rows = [[0, 3], [2, 2], [1, 1, 1], [1, 1]]
-    indptr = np.cumsum([0, *map(len, rows)])
+    indptr = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     index = np.array([j for row in rows for j in row], np.int32)
     out = np.empty(index.size)
     overflow = kernels.normalized(indptr, index, inverse, *kernels.quadrature(np.diff(indptr)), out)
