@@ -495,3 +495,28 @@ def test_thresholds_and_calibrations_show_themselves() -> None:
     curve = thresholds.Calibration("isotonic", np.array([0.0, 1.0]), np.array([0.0, 0.5]))
     assert str(curve).splitlines()[-1].split() == ["1", "0.500"]
     assert "isotonic calibration" in curve._repr_html_()
+
+
+def test_the_first_candidate_of_a_group_counts_among_all() -> None:
+    """Two groups whose best thresholds are the highest that are tried."""
+    one = choosing._Candidates(np.array([0.9, 0.1]), np.array([2.0, 3.0]), np.array([2.0, 50.0]))
+    other = choosing._Candidates(np.array([0.8, 0.7]), np.array([1.0, 2.0]), np.array([1.0, 30.0]))
+    nothing = choosing._Candidates(np.array([0.6]), np.array([0.0]), np.array([9.0]))
+    assert choosing._best_together([one, other, nothing]).tolist() == [0.9, 0.8, np.inf]
+
+
+def test_an_unknown_way_to_calibrate_is_refused() -> None:
+    with pytest.raises(ValueError, match="method"):
+        thresholds.calibrate(np.eye(3), np.eye(3), [0.5] * 3, method="plat")
+
+
+@pytest.mark.parametrize(
+    ("scores", "ends"),
+    [
+        ([[0.5, -np.inf], [2.0, np.inf]], (0.5, 2.0)),
+        ([[np.inf, -np.inf]], (0.0, 0.0)),
+        ([[-3.0, -1.0]], (-3.0, -1.0)),
+    ],
+)
+def test_ends_are_those_of_finite_scores(scores: Any, ends: tuple[float, float]) -> None:
+    assert chances._finite_ends(np.array(scores)) == ends

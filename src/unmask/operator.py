@@ -166,7 +166,7 @@ def unbiased(
     >>> unbiased(recall, [[1, 1], [1, 0], [0, 1], [0, 0]], [1 / 3, 1 / 3]).value
     array([-1.5,  3. ,  0. ,  0. ])
     """
-    if exact_up_to < 1 or samples < 2:
+    if not (exact_up_to >= 1 and samples >= 2):
         raise ValueError(
             f"exact_up_to must be at least 1 and samples at least 2; got {exact_up_to}, {samples}."
         )

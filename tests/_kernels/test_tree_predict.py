@@ -9,7 +9,9 @@ import pytest
 
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.lanes import WIDTH as LANES
-from unmask.tree.prediction import _Heaps, _Level, _Meetings, _Pairs
+from unmask._kernels.linear_state import Rows
+from unmask.tree.nodes import Nodes
+from unmask.tree.prediction import _aligned, _Heaps, _Level, _Meetings, _Pairs, _Scratch
 
 WIDTH = 4
 """Children of a node."""
@@ -42,6 +44,83 @@ def test_pairs_are_sorted_by_their_nodes(seed: int) -> None:
     assert meetings.rows.tolist() == np.repeat(rows, sizes)[order].tolist()
     assert meetings.scores.tolist() == scores[order].tolist()
     assert place[order].tolist() == list(range(10))
+
+
+N_FEATURES, LONGEST = 12, 5
+CHILDREN = (5, 20, 60)
+"""Of three nodes: one group of eight, four less one, and eight: all ways to add groups up."""
+
+
+def expanded(
+    rng: np.random.Generator, link: int, table_rows: int, stale: np.ndarray, base: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Scores of the children of eight pairs, what they are by hand, and the base afterwards."""
+    lengths = np.array([LONGEST, 2, 0, 4])
+    indices = np.concatenate([rng.permutation(N_FEATURES)[:size] for size in lengths])
+    ends = np.cumsum(lengths, dtype=np.int32)
+    x = Rows(np.r_[np.int32(0), ends], indices.astype(np.int32), singles(rng.random(11)))
+    weights = [rng.integers(-3, 4, (N_FEATURES, children)) / 2 for children in CHILDREN]
+    has = [np.sort(rng.permutation(N_FEATURES)[:size]) for size in (9, 12, 7)]
+    counts = np.repeat(CHILDREN, [own.size for own in has])
+    bias = singles(rng.random(sum(CHILDREN)))
+    part = Nodes(
+        np.cumsum([0, *(own.size for own in has)]),
+        np.concatenate(has).astype(np.int32),
+        np.r_[0, np.cumsum(counts)],
+        np.concatenate([np.arange(count) for count in counts]).astype(np.uint16),
+        singles(np.concatenate([w[own].ravel() for w, own in zip(weights, has, strict=True)])),
+        np.r_[0, np.cumsum(CHILDREN)],
+        bias,
+    ).read_only
+    starts = np.array([99, 99, 0, 3, 4, 8])  # the part begins with the third node
+    rows, scores = np.array([0, 1, 3, 0, 3, 2, 0, 1], np.int32), singles(-rng.random(8))
+    scratch = _Scratch(
+        stale.astype(np.int32), np.array([base]), _aligned(table_rows, 64),
+        np.empty(LONGEST, np.int64), np.empty(LONGEST, np.float32),
+    )  # fmt: skip
+    scratch.table[:] = 99.0
+    out = np.full((8, 64), 99.0, np.float32)
+    kernels.expand(x, part, 2, _Meetings(starts, rows, scores), link, scratch, out)
+    wanted = np.full((8, 64), np.nan)
+    for p, v in enumerate([0, 0, 0, 1, 2, 2, 2, 2]):
+        own = slice(x.indptr[rows[p]], x.indptr[rows[p] + 1])
+        row = np.zeros(N_FEATURES)
+        row[x.indices[own]] = x.data[own]
+        margins = (
+            row[has[v]] @ weights[v][has[v]] + bias[part.child_starts[v] : part.child_starts[v + 1]]
+        )
+        steps = [kernels.step(link, float(z)) for z in margins]
+        wanted[p, : CHILDREN[v]] = scores[p] + np.array(steps)
+    return out, wanted, int(scratch.base[0])
+
+
+@pytest.mark.parametrize("table_rows", [LONGEST + 1, LONGEST + 4, 30])
+@pytest.mark.parametrize("link", [kernels.HINGE, kernels.LOGISTIC, kernels.SHARE])
+def test_children_of_all_pairs_of_a_node_by_hand(link: int, table_rows: int) -> None:
+    """A table that has room for one row alone, for some rows of a node, and for all."""
+    stale = np.arange(N_FEATURES) % 7  # marks of an earlier node, below the base
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        out, wanted, _ = expanded(rng, link, table_rows, stale, 7)
+        inside = ~np.isnan(wanted)
+        assert out[inside] == pytest.approx(wanted[inside], rel=2e-5, abs=2e-6)
+
+
+@pytest.mark.parametrize(("beyond", "anew"), [(0, "second"), (1, "first")])
+def test_marks_are_counted_anew_before_there_are_too_many(beyond: int, anew: str) -> None:
+    """Marks of before, which are small numbers too, are forgotten then."""
+    table_rows, stale = 30, np.arange(N_FEATURES) % 9 + 1
+
+    def after(base: int, marks: np.ndarray) -> int:
+        out, wanted, after = expanded(np.random.default_rng(0), 0, table_rows, marks, base)
+        inside = ~np.isnan(wanted)
+        assert out[inside] == pytest.approx(wanted[inside], rel=2e-5, abs=2e-6)
+        return after
+
+    from_one = after(1, 0 * stale)
+    counted = after(kernels.MOST_MARKS - table_rows + beyond, stale)
+    assert (counted == from_one) == (anew == "first")
+    assert counted <= from_one < 40
 
 
 def level_of(rng: np.random.Generator, rows: int, n_nodes: int, most: int) -> _Level:

@@ -214,3 +214,9 @@ def test_rows_show_what_eludes_them_with_the_error_of_their_counts() -> None:
     error = np.sqrt(counts.var(ddof=1) / 3 * (1 - 3 / 4))
     most = 4 * (counts.mean() + student.ppf(0.9, 2) * error)
     assert made.at_most == pytest.approx(min(most, made.pairs))
+
+
+@pytest.mark.parametrize("confidence", [0.49, 1.0, np.nan])
+def test_a_sequence_needs_a_confidence(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence must lie in"):
+        betting(np.ones(5), np.arange(5), 10, confidence=confidence)

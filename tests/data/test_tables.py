@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from unmask import _tables, data
 from unmask._io import streams
+from unmask._tables import delimited
 from unmask.data import Dataset
 
 NAME = (
@@ -388,3 +389,14 @@ def test_a_third_value_of_a_long_table_ignores_the_pair(tmp_path: Path) -> None:
     assert (
         data.read(put(tmp_path, text.replace("ignore", "0").replace("?", "0"))).judgements is None
     )
+
+
+@pytest.mark.parametrize("separator", ["", ",,", "é", '"', "\n", "\r", "commas"])
+def test_separators_are_one_ascii_character(separator: str) -> None:
+    with pytest.raises(ValueError, match="a separator is one character"):
+        delimited._one_character(separator)
+
+
+def test_separators_have_names() -> None:
+    named = {"tab": "\t", "comma": ",", "semicolon": ";", "\\t": "\t", "|": "|"}
+    assert {name: delimited._one_character(name) for name in named} == named

@@ -77,3 +77,9 @@ def test_other_json_is_no_vocabulary(stored: object) -> None:
         Vocabulary.from_dict(stored)
     with pytest.raises(ValueError, match="stands twice"):
         Vocabulary(("a", "a"))
+
+
+@pytest.mark.parametrize(("count", "words"), [(19, 20), (20, 1)])
+def test_rare_words_of_fewer_than_twenty_texts_stay(count: int, words: int) -> None:
+    texts = [f"common word{i}" for i in range(count)]
+    assert len(vocabulary(texts, pairs=False).words) == words

@@ -30,11 +30,18 @@ def install() -> None:
 
 
 def load(matrix: NDArray[np.float32], row: int, group: int) -> Eight:
-    return matrix[row, WIDTH * group : WIDTH * (group + 1)].copy()
+    return _eight(matrix, row, group).copy()
 
 
 def store(matrix: NDArray[np.float32], row: int, group: int, values: Eight) -> None:
-    matrix[row, WIDTH * group : WIDTH * (group + 1)] = values
+    _eight(matrix, row, group)[:] = values
+
+
+def _eight(matrix: NDArray[np.float32], row: int, group: int) -> Eight:
+    """Of a matrix of one column, the eight places from this row on."""
+    if matrix.shape[1] == 1:
+        return matrix[row : row + WIDTH, 0]
+    return matrix[row, WIDTH * group : WIDTH * (group + 1)]
 
 
 def above(left: Eight, right: Eight) -> np.uint32:

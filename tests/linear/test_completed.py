@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from unmask import LinearClassifier, data, linear, weights
 from unmask.data import Dataset
+from unmask.linear import completed
 from unmask.linear.completed import LEAST, _weights, inverse_counts
 from unmask.missing import find, posterior
 from unmask.missing.other_labels import JoinedProbabilities
@@ -241,3 +242,14 @@ def test_a_row_of_weight_zero_does_not_count() -> None:
 def test_what_cannot_be_is_refused(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("more", [0.0, 1e-9])
+def test_a_target_that_is_just_large_enough_is_kept(
+    monkeypatch: pytest.MonkeyPatch, more: float
+) -> None:
+    joined = JoinedProbabilities(sp.csr_array([[0.5, 0.25]]), "score", np.inf, {})
+    p, least = np.array([0.5, 0.5]), float(posterior(np.array([0.25]), np.array([0.5]))[0])
+    monkeypatch.setattr(completed, "LEAST", least * (1 + more))
+    got = _weights(joined, sp.csr_array((1, 2)), p, False, None)
+    assert got.pos.nnz == (1 if more else 2)

@@ -301,3 +301,11 @@ def test_sparse_models_of_one_shard_keep_their_type(tmp_path: Path) -> None:
     shard = Shard(sp.csr_array((3, 4), dtype=np.float32), np.zeros(3, np.float32))
     save(tmp_path, LinearModel((shard,), "logistic"))
     assert load(tmp_path).weights.shape == (3, 4)
+
+
+def test_folders_above_a_model_are_made(tmp_path: Path) -> None:
+    model = LinearModel((Shard(np.float32([[1, 2]]), np.float32([0.5])),), "logistic")
+    folder = tmp_path / "models" / "first"
+    for _ in range(2):
+        save(folder, model)
+        assert load(folder).n_labels == 1

@@ -374,3 +374,12 @@ def test_probabilities_are_finite_and_exact_at_extreme_scores():
         got = linear.probabilities(model, [[0.0]])
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, np.float32([expected]))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_softmax_takes_as_many_steps_as_it_may(most: int) -> None:
+    rows = planted(60, n_features=20, n_labels=6, seed=0)
+    recipe = linear.Recipe("softmax", reduction="pal", max_iter=most, tol=1e-12)
+    with pytest.warns(UserWarning, match="iterations"):
+        _, course = linear.train(rows.features, rows.labels, recipe)
+    assert set(course.iterations.tolist()) == {most}

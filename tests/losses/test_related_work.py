@@ -328,3 +328,11 @@ def test_the_optimum_of_observed_likelihood_is_the_log_odds_of_true_labels():
 def test_observed_likelihood_needs_propensities(wrong):
     with pytest.raises(ValueError, match="propensities must lie in"):
         related_work.observed_likelihood(wrong)
+
+
+def test_mixtures_need_one_vs_all_losses_and_are_per_label_if_a_part_is():
+    with pytest.raises(ValueError, match="only one-vs-all losses can be wrapped; softmax is pal"):
+        related_work.class_conditional(losses.softmax, flip_positive=0.1, flip_negative=0.1)
+    for rates, per_label in ((0.1, False), ([0.1, 0.2], True)):
+        made = related_work.class_conditional(flip_positive=rates, flip_negative=0.1)
+        assert made.per_label is per_label

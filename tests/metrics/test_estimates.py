@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,9 @@ def test_rows_that_all_contribute_the_same_are_known_as_such(wrong: int, equal: 
     assert mean == pytest.approx(values.mean(), rel=1e-15)
     assert error == pytest.approx(values.std(ddof=1) / math.sqrt(7), rel=1e-9, abs=1e-12)
     assert (error == 0) == equal
+
+
+def test_the_mean_is_the_exact_sum_divided_by_the_rows() -> None:
+    state: Any = SimpleNamespace(rows=3, ratio=lambda column: (7 + column, 4))
+    assert estimates.mean_of(state, 0) == 7 / 12
+    assert estimates.mean_of(state, 2) == 9 / 12

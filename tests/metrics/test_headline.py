@@ -75,6 +75,7 @@ def test_only_usable_corrected_numbers_can_be_apart() -> None:
         (0.3, Outcome.BETTER, "0.300 (0.200 to 0.400"),
         (-0.3, Outcome.WORSE, "0.300 (0.200 to 0.400"),  # turned round, its ends too
         (-0.05, Outcome.UNCLEAR, "−0.050 (−0.150 to 0.050"),
+        (0.0, Outcome.BETTER, "0.000 (−0.100 to 0.100"),
     ],
 )
 def test_the_winner_is_named_with_how_much_it_is_ahead(

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from unmask import propensity
 from unmask.data import Dataset
 from unmask.metrics import compare, evaluate
+from unmask.metrics.judged_pairs import judged_pairs
 from unmask.predictions import LabelSets, TopK
 
 N, L = 40, 8
@@ -126,3 +127,11 @@ def test_metrics_that_count_every_pair_refuse_ignored_pairs() -> None:
     with pytest.raises(ValueError, match="leave out these metrics"):
         compare({"a": scores, "b": scores}, rows, metrics=["mAP"])
     assert evaluate(scores, rows, metrics=["P@1"])["P@1", "vanilla"].value == 1.0
+
+
+def test_predictions_of_other_rows_or_labels_are_refused() -> None:
+    rows = Dataset(None, [[1, 1, 0]], judgements=[[2, 0, 0]])
+    pairs = judged_pairs(rows)
+    assert pairs is not None
+    with pytest.raises(ValueError, match="must have the same rows and labels"):
+        pairs.predictions(sp.csr_array([[0.5, 0.2, 0.1], [0.3, 0.0, 0.1]]))

@@ -392,3 +392,18 @@ def test_no_number_of_rows_mends_a_formula() -> None:
     by_chance = number("P@1", "unbiased", 0.3, 0.1, verdict=wide)
     for run, advice in ((BY_FORMULA, Advice.AUDIT), (RUN, Advice.MORE_ROWS)):
         assert judged(by_chance, run=run).estimates[0].verdict.advice is advice
+
+
+@pytest.mark.parametrize(
+    ("ignored", "verified", "words"),
+    [
+        (0, 0, ""),
+        (1200, 0, "1,200 ignored pairs left rankings and labels."),
+        (0, 3, "3 verified labels count with propensity 1."),
+        (1, 2, "1 ignored pairs left rankings and labels; 2 verified labels count with "
+               "propensity 1."),
+    ],
+)  # fmt: skip
+def test_what_judgements_of_pairs_did_is_said(ignored: int, verified: int, words: str) -> None:
+    run = Run(Source(), 100, 0, 0.95, ignored_pairs=ignored, verified_labels=verified)
+    assert run.judged_pairs == words

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from tests.helpers.evaluations import part, rows_of, same
 from unmask.metrics import (
@@ -71,3 +72,21 @@ def test_counts_of_short_and_long_rows_add_up() -> None:
             for a, b in list(itertools.pairwise(cuts))[::turn]:
                 merged.update(part(top, slice(a, b)), labels[a:b])
             assert same(merged.compute(), whole)
+
+
+def test_what_two_states_counted_adds_up() -> None:
+    """Rows, those without labels, what may have been lost, and Σ 1/p and Σ 1/p²."""
+    top, labels, propensity = rows_of(60)
+    options: dict[str, Any] = {"metrics": ["P@1", "R@3"], "estimators": ["unbiased"]}
+    labels = sp.csr_array(labels)
+    labels.data[labels.indptr[3] : labels.indptr[9]] = 0
+    labels.eliminate_zeros()
+    every, first, other = (
+        Evaluator(propensity, **options).update(part(top, own), labels[own]).summary().state
+        for own in (slice(0, 60), slice(0, 7), slice(7, 60))
+    )
+    assert first.empty_rows > 0
+    assert other.empty_rows > 0
+    first.add(other)
+    for name in ("rows", "empty_rows", "lost", "inverse_sum", "inverse_squares", "complete"):
+        assert getattr(first, name) == getattr(every, name), name

@@ -250,3 +250,22 @@ def test_the_last_calibration_is_likeliest_and_rises() -> None:
     np.testing.assert_allclose(other_labels._less_sure(z, pairs, every), terms @ own, atol=2e-3)
     reversed_ = np.where(pairs.observed, -1.0, 1.0) + 0.1 * z  # what is observed has the smaller z
     np.testing.assert_array_equal(other_labels._less_sure(reversed_, pairs, every), reversed_)
+
+
+@pytest.mark.parametrize(("sample", "labels"), [(1, 1), (N, 1), (N + 1, 2), (10**6, L)])
+def test_the_stage_is_chosen_on_as_few_labels_as_suffice(
+    monkeypatch: pytest.MonkeyPatch, sample: int, labels: int
+) -> None:
+    """Every label has N pairs."""
+    pairs = other_labels._by_label(SCORES, sp.csr_array(OBSERVED), P)
+    others = other_labels._others(sp.csr_array(OBSERVED), P, seed=0)
+    monkeypatch.setattr(other_labels, "SAMPLE", sample)
+    used: list[int] = []
+
+    def held_out(part: kernels.Pairs, *_: object) -> list[np.ndarray]:
+        used.append(int((np.diff(part.start) > 0).sum()))
+        return [np.zeros(part.rows.size)] * (2 + len(other_labels.PENALTIES))
+
+    monkeypatch.setattr(other_labels, "_held_out", held_out)
+    other_labels._chosen_stage(pairs, others, np.zeros(9), np.random.default_rng(0))
+    assert used == [labels]

@@ -203,3 +203,12 @@ def test_answers_of_another_review_are_refused() -> None:
         one.reviewed(audit.Answers(two.sheet, {}))
     with pytest.raises(ValueError, match="no finding has an answer"):
         one.reviewed(audit.Answers(one.sheet, {}))
+
+
+def test_only_a_pair_itself_can_be_reviewed_twice() -> None:
+    """Rows and labels that give the same sum or difference are other pairs."""
+    rows, labels = [0, 1, 1, 2, 0], [2, 0, 2, 0, 0]
+    made = Reviewed(rows, labels, [1, 0, 1, 0, 1], [0.5] * 5, (3, 3))
+    assert made.confirmed == 3
+    with pytest.raises(ValueError, match="a pair was reviewed twice"):
+        Reviewed([*rows, 1], [*labels, 2], [1, 0, 1, 0, 1, 1], [0.5] * 6, (3, 3))

@@ -154,3 +154,10 @@ NAN, INF = float("nan"), float("inf")
 def test_models_refuse_what_they_have_no_meaning_for(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_model_does_not_change_with_the_callers_parameters() -> None:
+    given = {"γ": 2.0}
+    model = propensity.PropensityModel("γ = 2", [0.25, 1.0], given)
+    given["γ"] = 3.0
+    assert model.parameters == {"γ": 2.0}

@@ -134,3 +134,9 @@ def test_either_combines_both() -> None:
     np.testing.assert_allclose(found.value, [0.8, 0.44], atol=0.01)
     assert ((found.low < found.value) & (found.value < found.high)).all()
     np.testing.assert_allclose(found.draw(0, 400).mean(axis=0), found.value, atol=0.005)
+
+
+def test_a_label_that_was_given_once_in_all_has_no_variance() -> None:
+    """Nor more occurrences than the one: Chao's formulas where nothing was given twice."""
+    size, variance = propensity.chao([[1], [0]], [[0], [0]])
+    assert (size.tolist(), variance.tolist()) == ([1.0], [0.0])

@@ -32,7 +32,9 @@ from unmask.report import (
     assign_styles,
     html,
 )
+from unmask.report.charts import styles_of
 from unmask.report.format import printable
+from unmask.report.html import slug
 from unmask.report.styles import THEME
 
 STRANGE = "日本語 🙂 a\x00b \ud800 $x^2$ \\frac"
@@ -255,3 +257,17 @@ def test_the_evidence_of_a_claim_with_an_effect_is_folded() -> None:
     assert "<p>+1.0 points</p>" in before
     assert "many numbers" not in before
     assert "<p>many numbers</p>" in folded
+
+
+def test_anchors_have_sixty_characters_at_most() -> None:
+    assert slug("a" * 61) == "a" * 60
+    assert slug("-" + "b" * 80 + "-") == "b" * 60
+
+
+def test_only_panels_have_titles_of_their_own() -> None:
+    chart = Chart("bars", [Series("s", ["x"], [1.0])], title="Alone")
+    (panel,) = html._chart(chart, "p1", styles_of(chart))["panels"]
+    assert panel["title"] == ""
+    panels = report.Panels([chart, Chart("bars", chart.series, title="Other")])
+    several = html._chart(panels, "p1", styles_of(chart))["panels"]
+    assert [each["title"] for each in several] == ["Alone", "Other"]

@@ -69,3 +69,24 @@ def test_what_a_page_holds_cannot_change_with_the_callers_lists() -> None:
     assert [each.title for each in page.sections] == ["S"]
     assert [head.name for head in table.heads] == ["a", "b"]
     assert (table.rows, listed.verdicts) == (((1, 2),), (Verdict("good", "x"),))
+
+
+BELL = "a\x07b"
+"""A character that no page can hold."""
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        (Table(["x"], [], BELL, BELL), ("title", "caption")),
+        (report.Chart("bars", [report.Series("s", ["x"], [1.0])], BELL, caption=BELL),
+         ("title", "caption")),
+        (report.Series(BELL, ["x"], [1.0]), ("name",)),
+        (report.Axis(BELL), ("label",)),
+        (Section(BELL, []), ("title",)),
+        (Page(BELL, footer=BELL), ("title", "footer")),
+    ],
+)  # fmt: skip
+def test_characters_that_cannot_be_printed_are_marked(part: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        assert getattr(part, name) == "a\ufffdb"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import shutil
+import zipfile
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +16,10 @@ import pytest
 import unmask_studies
 from tests.helpers import golden
 from tests.helpers.paths import ROOT
+from unmask.report import markdown
 from unmask.report.charts import Chart, Panels, Series
-from unmask_studies import runs
+from unmask.report.tables import as_csv
+from unmask_studies import pages, runs
 
 
 def outline(part: Any, depth: int = 0) -> Iterator[str]:
@@ -59,3 +66,45 @@ def test_drawings(name: str) -> None:
             if isinstance(part, Chart | Panels):
                 lines += outline(part)
     golden.check(golden.file_name("drawings", "studies"), "\n".join(lines), name)
+
+
+STORED = [name for name in unmask_studies.STUDIES if runs.rows_file(ROWS, name, "paper").exists()]
+
+
+def cells(text: str) -> list[str | float]:
+    """The cells of a CSV, numbers as such."""
+    return [value(cell) for row in csv.reader(io.StringIO(text)) for cell in row]
+
+
+def value(cell: str) -> str | float:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def close_to(stored: list[str | float]) -> list[Any]:
+    """Words as they are, numbers nearly: their last digits depend on the machine."""
+    return [
+        pytest.approx(cell, rel=1e-9, abs=1e-12, nan_ok=True) if isinstance(cell, float) else cell
+        for cell in stored
+    ]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_stored_rows_give_the_page_of_the_documents(name: str, tmp_path: Path) -> None:
+    """Its sentences, claims and tables to the letter, and what its charts show.
+
+    After a change on purpose, `unmask reproduce` writes the page anew.
+    """
+    shutil.copy(runs.rows_file(ROWS, name, "paper"), tmp_path)
+    study = unmask_studies.STUDIES[name]
+    rows = runs.run(study, tmp_path, size="paper")
+    page = pages.study_page(name, rows, study.draw(rows), "paper", 0)
+    text = "\n\n".join(markdown._blocks(page, name)) + "\n"
+    assert text == ROWS.with_name(f"{name}.md").read_text(encoding="utf-8")
+    if page.drawings:
+        with zipfile.ZipFile(ROWS.with_name(name) / markdown.NUMBERS) as numbers:
+            for place, drawing in enumerate(page.drawings, start=1):
+                stored = numbers.read(f"{place}.csv").decode()
+                assert cells(as_csv(drawing)) == close_to(cells(stored))

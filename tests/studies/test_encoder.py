@@ -109,3 +109,11 @@ def test_a_network_that_diverged_predicts_nothing_and_is_not_chosen() -> None:
     assert trained.top(features) is None
     parts = module.Parts(features, features, features, features, features)
     assert module._estimate(None, parts, np.ones(3)) == -np.inf
+
+
+def test_one_repetition_has_a_mean_without_doubt() -> None:
+    cells = {("bound", ALL): Cell((0.4,)), ("bound", SHORTLIST): Cell((0.3, 0.5))}
+    alone, several = study._chart("planted", cells).series
+    assert (alone.low, alone.y, alone.high) == ((0.4,), (0.4,), (0.4,))
+    assert several.low == pytest.approx((0.4 - 2 * 0.1,))
+    assert several.high == pytest.approx((0.4 + 2 * 0.1,))

@@ -62,3 +62,42 @@ def test_scores_are_those_of_true_and_of_predicted_labels() -> None:
 def test_parts_of_a_mask_model() -> None:
     model = MaskModel([0.5, 0.4], row_effort=0.3, unannotated=0.1)
     assert masks._parts(model) == {"row_effort": 0.3, "unannotated": 0.1, "slope": 0.0}
+
+
+@pytest.mark.parametrize(("adjusted", "rejected"), [(0.05, True), (0.0500001, False)])
+def test_a_test_rejects_at_one_in_twenty(
+    monkeypatch: pytest.MonkeyPatch, adjusted: float, rejected: bool
+) -> None:
+    kind = SimpleNamespace(value="agreement")
+    for name in ("agreement", "dependence", "recording"):
+        monkeypatch.setattr(masks, name, lambda *_, **__: ["a test"])
+
+    def holm(tests: list[Any]) -> list[Any]:
+        assert len(tests) == 3
+        return [SimpleNamespace(kind=kind, adjusted=adjusted)]
+
+    monkeypatch.setattr(masks, "holm", holm)
+    rng = np.random.default_rng(0)
+    rejecting = masks._found(RATED, RATED, np.ones(3), RATED, rng)
+    assert rejecting == ({"agreement"} if rejected else set())
+
+
+def test_two_hundred_users_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which the stated, audited, modelled and measured numbers are given."""
+    asked: list[tuple[int, int]] = []
+    plan = masks.audits.plan
+
+    def planned(*arguments: Any, budget: int, seed: int) -> Any:
+        asked.append((budget, seed))
+        return plan(*arguments, budget=budget, seed=seed)
+
+    monkeypatch.setattr(masks.audits, "plan", planned)
+    rng = np.random.default_rng(0)
+    true = sp.csr_array((rng.random((260, 3)) < 0.5).astype(float))
+    observed = sp.csr_array(true.multiply(rng.random((260, 3)) < 0.6))
+    split = models.Split(sp.csr_array((7, 2)), RATED, sp.csr_array((260, 2)), true)
+    top = TopK.from_scores(rng.random((260, 3)), 3)
+    rates = np.array([0.6, 0.6, 0.6])
+    numbers = list(masks._jester_numbers(split, top, observed, rates, 4))
+    assert asked == [(200, 4)]
+    assert [way for way, _, _ in numbers] == ["stated", "audited", "modelled", "measured"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import TopK
+from unmask import TopK, linear
 from unmask.metrics import evaluate
+from unmask_studies import models, sets
 from unmask_studies.populations import Population, population_of, rows_of
 
 
@@ -57,3 +60,36 @@ def test_metrics_per_label_are_about_the_labels_of_the_sample() -> None:
         rows = np.flatnonzero(population.labels[:, [label]].toarray().ravel())
         recalls.append(np.mean([(listed[row] == label).any() for row in rows]))
     assert truth["macro-R@5"] == pytest.approx(np.mean(recalls))
+
+
+def test_discounts_are_those_of_dcg() -> None:
+    """1/log₂ of the place and one, of five places; the ideal has as many hits as labels."""
+    labels = sp.csr_array(np.array([[1.0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0]]))
+    top = TopK([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]], [[5.0, 4, 3, 2, 1]] * 2)
+    rows = Population(labels, top, np.zeros(3), labels)
+    wanted = [1 + 1 / np.log2(4), 1 / np.log2(3)]
+    ideal = [1 + 1 / np.log2(3), 1.0]
+    np.testing.assert_allclose(rows.by_row["nDCG@5"], np.divide(wanted, ideal))
+
+
+@pytest.mark.parametrize("folder", [Path("data"), None])
+def test_sets_are_predicted_by_a_model_of_real_or_planted_rows(
+    monkeypatch: pytest.MonkeyPatch, folder: Path | None
+) -> None:
+    """Regularised less where there are more rows."""
+    split = models.planted(60, 0)
+    recipes: list[linear.Recipe] = []
+
+    class Trained(Exception):
+        pass
+
+    def train(features: sp.csr_array, labels: sp.csr_array, recipe: linear.Recipe) -> None:
+        recipes.append(recipe)
+        raise Trained
+
+    monkeypatch.setattr(sets.models, "split_of", lambda folder: split)
+    monkeypatch.setattr(sets.models, "planted", lambda n, seed: split)
+    monkeypatch.setattr(sets.linear, "train", train)
+    with pytest.raises(Trained):
+        sets.population_of(folder)
+    assert recipes == [linear.Recipe("logistic", C=10.0 if folder else 1.0)]

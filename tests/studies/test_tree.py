@@ -68,6 +68,8 @@ def test_claims_are_judged_where_the_truth_is_known() -> None:
     methods = {method for _, *pair in study.CLAIMS for method in pair if method}
     methods |= {method for method, _ in study.SHOWN.values()}
     equal = {method: [0.30, 0.32] for method in sorted(methods)}
+    claims = study.draw(rows_of("one", "true R@5", equal))[0].parts[-1]
+    assert {verdict.badge for verdict in claims.verdicts} == {"does not hold"}  # type: ignore[union-attr]
     better = {study.RATIO: [0.31, 0.34], study.COUNTS: [0.29, 0.32], study.BEST: [0.35, 0.36]}
     rows = [
         *rows_of("one", "true R@5", equal | better),
@@ -85,3 +87,16 @@ def test_claims_are_judged_where_the_truth_is_known() -> None:
     said = study.answer(rows)
     assert "adds 1.5 to 10.0 points of true R@5" in said
     assert "adds 4.5 points and stays ahead" in said
+
+
+def test_five_labels_are_predicted_by_both_kinds_of_model() -> None:
+    forest = tree.train(DATA.features, DATA.labels, tree.TreeRecipe(n_trees=1, arity=4, leaf=10))
+    flat = study._one_vs_all(DATA.features, DATA.labels, P, "squared_hinge", "vanilla", 1.0)
+    for model in (forest, flat):
+        assert study._top(model, DATA.features[:3], "score", P).k == 5
+
+
+def test_means_are_over_masks_if_there_are_several() -> None:
+    for values, title in (([0.3], "one"), ([0.3, 0.4], "one: means over 2 masks")):
+        made = study._table("one", rows_of("one", "true R@5", {"tree": values}))
+        assert made.title == title

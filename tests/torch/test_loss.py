@@ -612,3 +612,13 @@ def test_a_module_is_copied_and_sent_to_processes():
 def test_combinations_are_refused_in_the_words_of_the_module():
     with pytest.raises(ValueError, match=r"leave out `MissingLabelLoss\(normalized=…\)`"):
         MissingLabelLoss([0.5], loss="pairwise_logistic", normalized=True)
+
+
+def test_buffers_that_were_cast_by_others_get_their_precision_back():
+    """As FSDP does, which puts tensors of its `buffer_dtype` in their place."""
+    scores, labels, propensity = batch(13)
+    loss = module("softmax", "unbiased", False, labels, propensity)
+    expected = loss(torch.tensor(scores), index_of(labels))
+    loss.inverse_propensity.data = loss.inverse_propensity.data.to(torch.bfloat16)
+    assert loss(torch.tensor(scores), index_of(labels)) == expected
+    assert loss.inverse_propensity.dtype is torch.float64

@@ -151,3 +151,15 @@ def test_a_metric_of_the_whole_list_sees_all_of_it() -> None:
     found.update(logits, targets)
     table = unmask.evaluate(logits.numpy(), targets.numpy(), metrics=["P@1", "MRR"])
     assert found.values()["MRR/vanilla"] == table["MRR", "vanilla"].value
+
+
+def test_one_rank_alone_agrees_with_one_call(tmp_path: Path) -> None:
+    where = f"file://{tmp_path}/meet"
+    distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
+    try:
+        logits, targets = rows()
+        alone = metric()
+        alone.update(logits, targets)
+        assert alone.values() == expected()
+    finally:
+        distributed.destroy_process_group()

@@ -165,3 +165,34 @@ def test_bad_rows_are_refused() -> None:
         predict_top(model, X, 2, beam=0)
     with pytest.raises(ValueError, match="k"):
         predict_top(model, X, 0)
+
+
+@pytest.mark.parametrize("table", [1, 64, 200])
+def test_tables_that_are_too_small_for_a_node_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, table: int
+) -> None:
+    """A node is met in several turns then."""
+    model = MODELS["logistic", 3]
+    usual = predict_top(model, X[:50], 5, beam=4)
+    monkeypatch.setattr(prediction, "TABLE", table)
+    again = predict_top(model, X[:50], 5, beam=4)
+    assert again.labels.tolist() == usual.labels.tolist()
+    assert again.scores.tolist() == usual.scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("features", "rows"), [(3, 5), (4, 5), (9, 10), (prediction.TABLE // 8 + 5, None)]
+)
+def test_a_table_has_room_for_the_bias_and_the_features_of_a_node(
+    features: int, rows: int | None
+) -> None:
+    """And for those of the longest row, which has four; at most `TABLE` weights otherwise."""
+    x = prediction.Rows(
+        np.array([0, 1, 5], np.int32), np.arange(5, dtype=np.int32), np.ones(5, np.float32)
+    )
+    ranking = prediction._ranking(MODELS["logistic", 1], "score", None)
+    chunk = prediction._Chunk.of(x, np.arange(2), ranking, 6)
+    scratch = chunk._scratch(features, 8)
+    assert scratch.table.shape == (rows or 1 + prediction.TABLE // 8, 8)
+    assert scratch.table.ctypes.data % 64 == 0
+    assert (scratch.entries.size, scratch.amounts.size, scratch.place.size) == (4, 4, 6)

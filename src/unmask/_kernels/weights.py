@@ -250,7 +250,7 @@ def _plus(value, exponent, term, term_exponent):
 
 @njit(cache=True, nogil=True)
 def _join(value, exponent):
-    return math.ldexp(value, max(exponent, -2000))  # further down everything is 0
+    return math.ldexp(value, int(max(exponent, -2000)))  # further down everything is 0
 
 
 @njit(cache=True, nogil=True)

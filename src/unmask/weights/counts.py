@@ -17,6 +17,7 @@ seem to have many more labels than they have: no row of few labels would have lo
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -138,6 +139,7 @@ def count_distribution(
     """
     matrix = _validation.labels(labels)
     entries = stored_entries(matrix, propensity)
+    _validation.in_range(tolerance, "tolerance", 0.0, math.inf)
     return distribution_of(entries, matrix.shape[1], without_empty, tolerance)
 
 

@@ -176,6 +176,26 @@ def test_comparison_defaults() -> None:
     assert same(compare(tops, labels, propensity, metrics=["P@1"]), told)
 
 
+def test_comparison_defaults_of_doubted_propensities() -> None:
+    top, labels, p = rows_of(60)
+    tops = {"a": top, "b": other_top(top, 2)}
+    estimate = PropensityEstimate(p, p, p, 0.95, "test", p, Spread(p))
+    asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"], "draws": 4}
+    told = compare(tops, labels, estimate, **asked, confidence=0.95, replicates=2000, seed=0)
+    assert same(compare(tops, labels, estimate, **asked), told)
+
+
+def test_what_a_difference_rests_on_is_cut_where_its_metric_is() -> None:
+    """At its own cut-off, not at the length of the lists."""
+    top, labels, propensity = rows_of(60)
+    assert top.k > 2
+    tops = {"a": top, "b": other_top(top, 2)}
+    asked: dict[str, Any] = {"estimators": ["unbiased"], "replicates": 50}
+    made = compare(tops, labels, propensity, metrics=["P@1", "DCG@2"], **asked)["b"]
+    cells = {each.metric: each.basis.cell for each in made if each.basis is not None}
+    assert {name: cell.k for name, cell in cells.items()} == {"P@1": 1, "DCG@2": 2}
+
+
 def test_doubts_about_propensities_only_raise_p_values() -> None:
     top, labels, p = rows_of(150)
     tops = {"a": top, "b": other_top(top, 3)}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from unmask._kernels import row_bounds
 from unmask._kernels.deconvolution import FIXED, stratum
 from unmask.metrics import Evaluator, compare, evaluate, state
-from unmask.metrics.deconvolution import thinning
+from unmask.metrics.deconvolution import cell_counts, thinning
 from unmask.metrics.deconvolution.cell_counts import as_counts
 from unmask.metrics.deconvolution.fitting import Counts, fit
 from unmask.metrics.deconvolution.thinning import Cells
@@ -209,3 +209,8 @@ def test_all_strata_together_have_so_much_room() -> None:
         patch.setattr("unmask.metrics.deconvolution.fitting.MOST_ENTRIES", 2 * half)
         small = fit(Counts(rows, counts.hits, counts.misses, cells))
     assert 0 < sum(each.kernel.size for each in small.strata) <= 2 * half
+
+
+def test_a_sum_is_kept_as_two_numbers() -> None:
+    assert cell_counts._whole(np.array([0, 7])) == 7
+    assert cell_counts._whole(np.array([3, 7])) == 3 * 2**32 + 7
