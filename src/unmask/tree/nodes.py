@@ -63,6 +63,11 @@ class Nodes(NamedTuple):
         return Nodes(*(read_only(array) for array in self._asdict().values()))
 
 
+FINE = 0.01
+"""Tolerances below this are for Newton's method in float64."""
+SHARE = 0.025
+"""A step of conjugate gradients that gains less than this part of the tolerance is the last one."""
+
 Part: TypeAlias = tuple[Nodes, ...]
 """The levels of a part of a tree."""
 
@@ -131,11 +136,19 @@ def _train_node(
     feature_place: Indices,
 ) -> _Packed:
     bounds = shape.child_bounds(level, node)
-    order = shape.order[bounds[0] : bounds[-1]]
-    rows, counts, *entries = kernels.entries(
-        data.starts, data.rows, data.weight, order, bounds - bounds[0], level == 0,
-        recipe.counting, row_place,
+    below = (
+        data.starts, data.rows, data.weight, shape.order[bounds[0] : bounds[-1]],
+        bounds - bounds[0], level == 0, recipe.counting,
     )  # fmt: skip
+    prune_below = np.float32(recipe.prune_below)
+    if recipe.settled_loss == "squared_hinge" and recipe.stop >= FINE:
+        settings = _settings(recipe, recipe.stop * SHARE)
+        return _Packed(
+            *kernels.train_hinge(
+                data.x, *below, settings, _start(recipe.bias), prune_below, row_place, feature_place
+            )
+        )
+    rows, counts, *entries = kernels.entries(*below, row_place)
     *x, names, squares = kernels.gather(data.x, rows, feature_place)
     starts, of_row, amount = entries
     problem = Problem(
@@ -156,12 +169,9 @@ def _train_node(
         row_weights=counts if recipe.counting else None,
     )
     solution = _solve(problem, recipe.forcing)
-    features, starts, child, value = kernels.pack(
-        solution.weights, names, np.float32(recipe.prune_below)
-    )
+    packed = kernels.pack(kernels.blocks(solution.weights), names, prune_below)
     bias = np.ascontiguousarray(solution.weights[:, -1])
-    exhausted = int((solution.status == EXHAUSTED).sum())
-    return _Packed(features, starts, child, value, bias, exhausted)
+    return _Packed(*packed, bias, int((solution.status == EXHAUSTED).sum()))
 
 
 def _solve(problem: Problem, forcing: float) -> Solution:
@@ -186,7 +196,7 @@ def _solve_hinge(problem: Problem, forcing: float) -> Solution:
         problem.entries,
         settings,
         scale,
-        0.0 if recipe.bias == "none" else START,
+        _start(recipe.bias),
         state.block(n, d),
         state.scratch(n, d, len(problem.rows.data), problem.row_weights),
         solution.weights,
@@ -195,3 +205,15 @@ def _solve_hinge(problem: Problem, forcing: float) -> Solution:
         solution.status,
     )
     return solution
+
+
+def _settings(recipe: TreeRecipe, tol: float) -> state.Settings:
+    penalty = 1.0 if recipe.bias == "regularized" else 0.0
+    return state.Settings(
+        recipe.C, penalty, recipe.bias != "none", tol, recipe.forcing, recipe.max_iter
+    )
+
+
+def _start(bias: str) -> float:
+    """The bias to start from: below the margin of a negative, so that no row is active."""
+    return 0.0 if bias == "none" else START
