@@ -36,8 +36,8 @@ def solve(x, d, y, weight, settings, start):
     """Weights of all children in blocks, their biases, and how many children ran out of steps.
 
     `weight` is what a row counts. A child is finished when further steps promise less than
-    `settings.tol` of its objective. Weights are matrices (features, lanes) one after the other, of `BLOCK` lanes each
-    and `WIDTH` for the last if that is enough; lanes without a child have zeros.
+    `settings.tol` of its objective. Weights are matrices (features, lanes) one after the other, of
+    `BLOCK` lanes each and `WIDTH` for the last if that is enough; lanes without a child have zeros.
     """
     children = len(y.start) - 1
     lanes = padded(children)
@@ -45,6 +45,7 @@ def solve(x, d, y, weight, settings, start):
     bias = np.zeros(children, dtype=np.float32)
     left = 0
     if len(weight) == 0:
+        weights[:] = 0.0
         return weights, bias, left
     for first in range(0, lanes, BLOCK):
         last = min(first + BLOCK, lanes)
@@ -65,8 +66,16 @@ def _solve_block(x, y, first, weight, settings, start, weights, bias):
     n, lanes = len(weight), weights.shape[1]
     children = min(len(y.start) - 1 - first, lanes)
     shape = n, lanes
-    a, delta, u = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    z, gamma, v = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.float32)
+    a, delta, u = (
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.float32),
+    )
+    z, gamma, v = (
+        np.empty(shape, np.float32),
+        np.empty(shape, np.float32),
+        np.empty(shape, np.float32),
+    )
     z[:] = start
     pos = _targets(y, first, children, shape)
     plane = np.zeros((2, lanes), dtype=np.float32)
@@ -248,7 +257,8 @@ def _turn(beta, gamma, v, a, delta, u, line):
 def _search(settings, weight, pos, z, u, step, shift, sums, line, running):
     """The best step and shift of every running child, which stops if later ones promise too little.
 
-    They promise the sum of a geometric series that goes on as the last two gains do. Newton's method in two dimensions, whose last correction is not evaluated; a point above the
+    They promise the sum of a geometric series that goes on as the last two gains do. The search is
+    Newton's method in two dimensions, whose last correction is not evaluated; a point above the
     best one is moved halfway towards it. Returns how many children go on.
     """
     lanes = z.shape[1]

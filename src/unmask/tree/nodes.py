@@ -1,7 +1,8 @@
 """Training of a part of a tree: its nodes one by one, packed level by level.
 
 A node's problem is that of one-vs-all for its children, on the rows with a label below the node
-(all rows, for the root) and the features of these rows. `unmask.linear` has the solvers.
+(all rows, for the root) and the features of these rows. Squared hinge has a solver of its own;
+`unmask.linear` has those of the logistic loss and of fine tolerances.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class Nodes(NamedTuple):
 FINE = 0.01
 """Tolerances below this are for Newton's method in float64."""
 SHARE = 0.025
-"""A step of conjugate gradients that gains less than this part of the tolerance is the last one."""
+"""Conjugate gradients stop when further steps promise less than this part of the tolerance.
+
+Less exact nodes lose precision on finna (docs/decisions/0013).
+"""
 
 Part: TypeAlias = tuple[Nodes, ...]
 """The levels of a part of a tree."""
@@ -169,9 +173,12 @@ def _train_node(
         row_weights=counts if recipe.counting else None,
     )
     solution = _solve(problem, recipe.forcing)
-    packed = kernels.pack(kernels.blocks(solution.weights), names, prune_below)
+    features, starts, child, value = kernels.pack(
+        kernels.blocks(solution.weights), names, prune_below
+    )
     bias = np.ascontiguousarray(solution.weights[:, -1])
-    return _Packed(*packed, bias, int((solution.status == EXHAUSTED).sum()))
+    exhausted = int((solution.status == EXHAUSTED).sum())
+    return _Packed(features, starts, child, value, bias, exhausted)
 
 
 def _solve(problem: Problem, forcing: float) -> Solution:
