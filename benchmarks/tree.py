@@ -16,6 +16,7 @@ training rows only; arity and leaf are the defaults of `TreeRecipe`.
 - one      one tree of ours beside three;
 - growth   planted data of 20,000, 60,000 and 200,000 labels: milliseconds per label, memory;
 - smaller  the first two of them;
+- vocabulary  `growth` with the 136,000 features of `large` for all sizes;
 - large    planted data of the size of Amazon-670K: 490,000 rows, 136,000 features, 670,000 labels;
 - peer     omikuji, one tree, on the 20,000 and 200,000 labels of `growth`;
 - peer-large  omikuji, one tree, on the data of `large`;
@@ -52,6 +53,7 @@ from unmask.data.features import idf, tfidf
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 THREADS = 2
 EXACT_ROWS = 2000
+LARGE_FEATURES = 136_010
 CHOSEN = "finna, chosen"
 MEASURED: dict[str, float] = {}
 PECOS_PYTHON = os.environ.get("PECOS_PYTHON", "")
@@ -189,13 +191,23 @@ def large() -> dict[str, float]:
     return grown(670_000)
 
 
-def grown(n_labels: int) -> dict[str, float]:
+def vocabulary(sizes: tuple[int, ...] = (20_000, 60_000, 200_000)) -> dict[str, float]:
+    warm()
+    numbers = {}
+    for n_labels in sizes:
+        numbers |= grown(n_labels, LARGE_FEATURES)
+    return numbers
+
+
+def grown(n_labels: int, features: int | None = None) -> dict[str, float]:
     """One tree of planted data, 0.73 rows per label, as in Amazon-670K."""
-    x, y, test_x, test_y = planted(n_labels)
+    x, y, test_x, test_y = planted(n_labels, features)
     took, model = timed(lambda: tree.train(x, y, tree.TreeRecipe(n_trees=1)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     each = 1000 * took.cpu / n_labels
     name = f"planted, {n_labels} labels, one tree"
+    if features is not None:
+        name = f"planted, {n_labels} labels on {features} features, one tree"
     hits = precision(tree.predict_top(model, test_x, 5).labels, test_y)
     print(f"  {name}: {took}, {each:.2f} ms per label, {each / math.log(n_labels):.4f} / ln L")
     print(f"    {peak:.1f} GiB at most, P@1/3/5 {shown(hits)}", flush=True)
@@ -234,9 +246,11 @@ def products(x: sp.csr_array, y: sp.csr_array, shape: tree.Shape) -> float:
     return total
 
 
-def planted(n_labels: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
-    """Training rows, and 20,000 test rows, as tf-idf."""
-    rows, d = round(0.7313 * n_labels), round(0.203 * n_labels)
+def planted(
+    n_labels: int, features: int | None = None
+) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]:
+    """Training rows, and 20,000 test rows, as tf-idf; 0.2 features per label unless told."""
+    rows, d = round(0.7313 * n_labels), features or round(0.203 * n_labels)
     made = synthetic.planted(
         rows + 20_000, n_features=d, n_labels=n_labels, labels_per_row=5.45, noise_words=20, seed=0
     )
@@ -391,6 +405,7 @@ PARTS = {
     "one": one,
     "smaller": smaller,
     "growth": growth,
+    "vocabulary": vocabulary,
     "large": large,
     "peer": peer,
     "peer-large": peer_large,

@@ -79,13 +79,28 @@ def test_rows_are_copied_onto_the_features_they_touch() -> None:
 
 
 def test_packed_weights_are_the_weights_that_are_large_enough() -> None:
-    weights = np.float32([[0.5, 0.0, -0.1, 9], [0.05, 0.0, 0.2, 8]])
-    features, starts, child, value = kernels.pack(weights, np.int32([7, 8, 3]), np.float32(0.1))
+    blocks = kernels.blocks(np.float32([[0.5, 0.0, -0.1, 9], [0.05, 0.0, 0.2, 8]]))
+    features, starts, child, value = kernels.pack(blocks, np.int32([7, 8, 3]), np.float32(0.1))
     assert features.tolist() == [7, 3]
     assert starts.tolist() == [0, 1, 3]
     assert child.tolist() == [0, 0, 1]
     np.testing.assert_array_equal(value, np.float32([0.5, -0.1, 0.2]))
-    assert kernels.pack(weights, np.int32([7, 8, 3]), np.float32(0.0))[1][-1] == 4  # zeros are none
+    assert kernels.pack(blocks, np.int32([7, 8, 3]), np.float32(0.0))[1][-1] == 4  # zeros are none
+
+
+@pytest.mark.parametrize("children", [1, 8, 9, 16, 17, 40])
+def test_blocks_of_children_are_packed_in_their_order(children: int) -> None:
+    weights = RNG.normal(size=(children, 6)).astype(np.float32)
+    names = np.int32([4, 9, 2, 0, 7])
+    features, starts, child, value = kernels.pack(kernels.blocks(weights), names, np.float32(0.7))
+    packed = np.zeros((children, 10), np.float32)
+    for f, (a, b) in zip(features, pairwise(starts), strict=True):
+        assert a < b
+        assert (np.diff(child[a:b].astype(int)) > 0).all()
+        packed[child[a:b], f] = value[a:b]
+    expected = np.zeros((children, 10), np.float32)
+    expected[:, names] = np.where(np.abs(weights[:, :-1]) >= 0.7, weights[:, :-1], 0)
+    np.testing.assert_array_equal(packed, expected)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])

@@ -10,20 +10,36 @@ from __future__ import annotations
 import numpy as np
 
 from unmask._kernels.compiling import njit
+from unmask._kernels.lanes import prefetch
+
+AHEAD = 4  # labels fetched before they are needed
 
 
 @njit(cache=True, nogil=True)
-def centroids(x, d, starts, rows, first, last, indices, values, lengths):
-    """Σ of the rows of labels first…last, each of length 1, into `indices`, `values`; their end.
+def distinct(x, d, starts, rows, first, last, lengths):
+    """How many of the d features of x the rows of each label first…last have, into `lengths`."""
+    indptr, columns, _ = x
+    met = np.full(d, -1, dtype=np.int32)
+    for label in range(first, last):
+        count = 0
+        for e in range(starts[label], starts[label + 1]):
+            for k in range(indptr[rows[e]], indptr[rows[e] + 1]):
+                count += met[columns[k]] != label
+                met[columns[k]] = label
+        lengths[label] = count
 
-    `d` are the features of x, `lengths` how many each label has.
+
+@njit(cache=True, nogil=True)
+def centroids(x, d, starts, rows, first, last, begins, indices, values):
+    """Σ of the rows of labels first…last, each of length 1, from where `begins` says.
+
+    `d` are the features of x; what a label takes in `indices` and `values` is `distinct`.
     """
     indptr, columns, data = x
     sums = np.zeros(d)
-    met = np.full(d, -1, dtype=np.int64)
-    end = 0
+    met = np.full(d, -1, dtype=np.int32)
     for label in range(first, last):
-        begin = end
+        begin = end = begins[label]
         for e in range(starts[label], starts[label + 1]):
             for k in range(indptr[rows[e]], indptr[rows[e] + 1]):
                 f = columns[k]
@@ -39,8 +55,6 @@ def centroids(x, d, starts, rows, first, last, indices, values, lengths):
         scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
         for k in range(begin, end):
             values[k] = scale * sums[indices[k]]
-        lengths[label - first] = end - begin
-    return end
 
 
 @njit(cache=True, nogil=True)
@@ -66,7 +80,7 @@ def bisect(z, order, seed, iterations, least_gain, centres):
     before = -np.inf
     for iteration in range(iterations):
         scale = 1.0 / np.sqrt(np.maximum(squares, 1e-12))
-        total = _compare(z, order, centres, scale, closer)
+        total, border = _compare(z, order, centres, scale, closer)
         if iteration == 0:
             _add(z, order[one], -1.0, 0, centres, squares)
             _add(z, order[other], -1.0, 1, centres, squares)
@@ -75,7 +89,7 @@ def bisect(z, order, seed, iterations, least_gain, centres):
             break
         else:
             before = total
-        changed = _divide(closer, half, side)
+        changed = _divide(closer, half, border, side)
         if changed == 0:
             break
         for q in range(m):
@@ -128,26 +142,41 @@ def _clear(z, order, centres):
             centres[indices[k], 1] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _compare(z, order, centres, scale, closer):
     """How much closer every label is to the first centre; Σ of similarities to their own centre.
 
-    Their own is the first centre for the half that is closest to it.
+    Their own is the first centre for the half that is closest to it, down to the border, which is
+    returned too.
     """
     indptr, indices, data = z
     total = 0.0
     for q in range(len(order)):
-        one = other = np.float32(0.0)
-        for k in range(indptr[order[q]], indptr[order[q] + 1]):
+        if q + AHEAD < len(order):
+            k = indptr[order[q + AHEAD]]
+            prefetch(indices, k)
+            prefetch(data, k)
+        k, stop = np.uint64(indptr[order[q]]), np.uint64(indptr[order[q] + 1])
+        one = other = one_more = other_more = np.float32(0.0)
+        while k + np.uint64(1) < stop:  # two sums each, so that one need not wait for the other
+            f, g = np.uint64(indices[k]), np.uint64(indices[k + np.uint64(1)])
+            x, y = data[k], data[k + np.uint64(1)]
+            one += x * centres[f, 0]
+            other += x * centres[f, 1]
+            one_more += y * centres[g, 0]
+            other_more += y * centres[g, 1]
+            k += np.uint64(2)
+        if k < stop:
             one += data[k] * centres[indices[k], 0]
             other += data[k] * centres[indices[k], 1]
+        one, other = one + one_more, other + other_more
         closer[q] = scale[0] * one - scale[1] * other
         total += scale[1] * other
     half = (len(order) + 1) // 2
-    border = np.float64(_kth_largest(closer, half - 1))
+    border = _kth_largest(closer, half - 1)
     for q in range(len(order)):
-        total += max(closer[q] - border, 0.0)
-    return total + half * border
+        total += max(np.float64(closer[q]) - border, 0.0)
+    return total + half * np.float64(border), border
 
 
 @njit(cache=True, nogil=True)
@@ -156,9 +185,8 @@ def _kth_largest(values, k):
 
 
 @njit(cache=True, nogil=True)
-def _divide(closer, half, side):
+def _divide(closer, half, border, side):
     """Sides of all labels, the `half` closest ones 0, ties by place; +2 where it is a new one."""
-    border = _kth_largest(closer, half - 1)
     room = half
     for q in range(len(closer)):
         room -= closer[q] > border

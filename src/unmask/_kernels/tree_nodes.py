@@ -1,17 +1,45 @@
 """Loops that train one node of a label tree: its rows and their children, its solution, packed.
 
 A node is a range of labels in the order of the tree, cut into children. Its problem has the rows
-with a label in the range, on the features that they touch; every child is one label of it. The
-solver is that of `linear`, begun, swept and advanced here without coming back to Python.
+with a label in the range, on the features that they touch; every child is one label of it. Squared
+hinge is solved by `tree_hinge` unless the tolerance asks for more than float32 has: then by the
+solver of `linear`, begun, swept and advanced here without coming back to Python.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from unmask._kernels import tree_hinge
 from unmask._kernels.compiling import njit
+from unmask._kernels.lanes import WIDTH, above, larger, load, lowest_bit, number, spread
 from unmask._kernels.linear import advance, begin, interleave, sweep
-from unmask._kernels.linear_state import BLOCK, CONVERGED
+from unmask._kernels.linear_state import BLOCK, CONVERGED, Entries, Rows
+
+
+@njit(cache=True, nogil=True)
+def train_hinge(
+    x, starts, rows, weight, order, bounds, everything, counting, settings, start, prune_below,
+    row_place, feature_place,
+):  # fmt: skip
+    """A node of squared hinge, packed; biases, and how many children ran out of steps.
+
+    As `entries`, `gather`, `tree_hinge.solve` and `pack`, one after the other.
+    """
+    own, counts, child_starts, of_row, amount = entries(
+        starts, rows, weight, order, bounds, everything, counting, row_place
+    )
+    indptr, index, value, names, _ = gather(x, own, feature_place)
+    weights, bias, left = tree_hinge.solve(
+        Rows(indptr, index, value),
+        len(names),
+        Entries(child_starts, of_row, amount, amount),
+        counts.astype(np.float32),
+        settings,
+        start,
+    )
+    features, entry_starts, child, values = pack(weights, names, prune_below)
+    return features, entry_starts, child, values, bias, left
 
 
 @njit(cache=True, nogil=True)
@@ -148,17 +176,38 @@ def solve(x, y, settings, scale, start, block, scratch, weights, objective, iter
 
 
 @njit(cache=True, nogil=True)
+def blocks(weights):
+    """Weights (children, features + 1) as `tree_hinge.solve` has them, without the biases."""
+    children, d = weights.shape[0], weights.shape[1] - 1
+    lanes = tree_hinge.padded(children)
+    out = np.zeros(d * lanes, dtype=np.float32)
+    for first in range(0, lanes, tree_hinge.BLOCK):
+        last = min(first + tree_hinge.BLOCK, lanes)
+        block = out[d * first : d * last].reshape(d, last - first)
+        for c in range(first, min(last, children)):
+            for f in range(d):
+                block[f, c - first] = weights[c, f]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def pack(weights, names, prune_below):
-    """Weights (children, features + 1) by feature: features, where each begins, children, values.
+    """Blocks of weights by feature: features, where each begins, children, values.
 
     Sizes below `prune_below` are left out, and zeros; features without weights too.
     """
-    children, d = weights.shape[0], weights.shape[1] - 1
+    d = len(names)
+    lanes = len(weights) // max(d, 1)
     per_feature = np.zeros(d, dtype=np.int64)
-    for c in range(children):
+    for first in range(0, lanes, tree_hinge.BLOCK):
+        last = min(first + tree_hinge.BLOCK, lanes)
+        block = weights[d * first : d * last].reshape(d, last - first)
         for f in range(d):
-            w = abs(weights[c, f])
-            per_feature[f] += w >= prune_below and w > 0.0
+            for g in range((last - first) // WIDTH):
+                bits = _large(block, f, g, prune_below)
+                while bits:
+                    per_feature[f] += 1
+                    bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
     used = 0
     place = np.full(d, -1, dtype=np.int64)
     for f in range(d):
@@ -175,12 +224,28 @@ def pack(weights, names, prune_below):
     child = np.empty(starts[-1], dtype=np.uint16)
     value = np.empty(starts[-1], dtype=np.float32)
     following = starts[:-1].copy()
-    for c in range(children):
+    for first in range(0, lanes, tree_hinge.BLOCK):
+        last = min(first + tree_hinge.BLOCK, lanes)
+        block = weights[d * first : d * last].reshape(d, last - first)
         for f in range(d):
-            w = abs(weights[c, f])
-            if w >= prune_below and w > 0.0:
-                k = following[place[f]]
-                child[k] = c
-                value[k] = weights[c, f]
-                following[place[f]] = k + 1
+            if place[f] < 0:
+                continue
+            k = following[place[f]]
+            for g in range((last - first) // WIDTH):
+                bits = _large(block, f, g, prune_below)
+                while bits:
+                    lane = g * WIDTH + lowest_bit(bits)
+                    child[k] = first + lane
+                    value[k] = block[f, lane]
+                    k += 1
+                    bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            following[place[f]] = k
     return features, starts, child, value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _large(block, f, g, least):
+    """Which of eight weights are neither zero nor smaller than `least`, as bits."""
+    w = load(block, f, g)
+    size = larger(w, number(0.0) - w)
+    return np.uint32(above(size, number(0.0)) & ~above(spread(least), size))

@@ -33,17 +33,21 @@ def centroids(x: Rows, n_features: int, starts: Ints, rows: Indices) -> sp.csr_a
     cuts = np.searchsorted(cost, np.linspace(0, cost[-1], CHUNKS + 1))
     bounds = np.unique(np.r_[0, cuts, n_labels])
 
-    def work(first: int, last: int) -> tuple[Indices, np.ndarray, Ints]:
-        most = int(cost[last] - cost[first])
-        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)
-        lengths = np.empty(last - first, np.int64)
-        end = kernels.centroids(x, n_features, starts, rows, first, last, indices, values, lengths)
-        return indices[:end].copy(), values[:end].copy(), lengths
+    lengths = np.empty(n_labels, np.int64)
 
-    parts = in_chunks(bounds, work)
-    indptr = np.r_[0, np.cumsum(np.concatenate([lengths for _, _, lengths in parts]))]
-    indices = np.concatenate([part[0] for part in parts])
-    values = np.concatenate([part[1] for part in parts])
+    def count(first: int, last: int) -> None:
+        kernels.distinct(x, n_features, starts, rows, first, last, lengths)
+
+    in_chunks(bounds, count)
+    indptr = np.r_[0, np.cumsum(lengths)]
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+
+    def fill(first: int, last: int) -> None:
+        kernels.centroids(x, n_features, starts, rows, first, last, indptr, indices, values)
+
+    in_chunks(bounds, fill)
+    if indptr[-1] <= np.iinfo(np.int32).max:  # or `indices` would be copied to the size of `indptr`
+        indptr = indptr.astype(np.int32)
     return sp.csr_array((values, indices, indptr), shape=(n_labels, n_features))
 
 

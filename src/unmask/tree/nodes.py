@@ -1,7 +1,8 @@
 """Training of a part of a tree: its nodes one by one, packed level by level.
 
 A node's problem is that of one-vs-all for its children, on the rows with a label below the node
-(all rows, for the root) and the features of these rows. `unmask.linear` has the solvers.
+(all rows, for the root) and the features of these rows. Squared hinge has a solver of its own;
+`unmask.linear` has those of the logistic loss and of fine tolerances.
 """
 
 from __future__ import annotations
@@ -62,6 +63,14 @@ class Nodes(NamedTuple):
         """The same for kernels, which are compiled for arrays that are only read."""
         return Nodes(*(read_only(array) for array in self._asdict().values()))
 
+
+FINE = 0.01
+"""Tolerances below this are for Newton's method in float64."""
+SHARE = 0.025
+"""Conjugate gradients stop when further steps promise less than this part of the tolerance.
+
+Less exact nodes lose precision on finna (docs/decisions/0013).
+"""
 
 Part: TypeAlias = tuple[Nodes, ...]
 """The levels of a part of a tree."""
@@ -131,11 +140,19 @@ def _train_node(
     feature_place: Indices,
 ) -> _Packed:
     bounds = shape.child_bounds(level, node)
-    order = shape.order[bounds[0] : bounds[-1]]
-    rows, counts, *entries = kernels.entries(
-        data.starts, data.rows, data.weight, order, bounds - bounds[0], level == 0,
-        recipe.counting, row_place,
+    below = (
+        data.starts, data.rows, data.weight, shape.order[bounds[0] : bounds[-1]],
+        bounds - bounds[0], level == 0, recipe.counting,
     )  # fmt: skip
+    prune_below = np.float32(recipe.prune_below)
+    if recipe.settled_loss == "squared_hinge" and recipe.stop >= FINE:
+        settings = _settings(recipe, recipe.stop * SHARE)
+        return _Packed(
+            *kernels.train_hinge(
+                data.x, *below, settings, _start(recipe.bias), prune_below, row_place, feature_place
+            )
+        )
+    rows, counts, *entries = kernels.entries(*below, row_place)
     *x, names, squares = kernels.gather(data.x, rows, feature_place)
     starts, of_row, amount = entries
     problem = Problem(
@@ -157,7 +174,7 @@ def _train_node(
     )
     solution = _solve(problem, recipe.forcing)
     features, starts, child, value = kernels.pack(
-        solution.weights, names, np.float32(recipe.prune_below)
+        kernels.blocks(solution.weights), names, prune_below
     )
     bias = np.ascontiguousarray(solution.weights[:, -1])
     exhausted = int((solution.status == EXHAUSTED).sum())
@@ -186,7 +203,7 @@ def _solve_hinge(problem: Problem, forcing: float) -> Solution:
         problem.entries,
         settings,
         scale,
-        0.0 if recipe.bias == "none" else START,
+        _start(recipe.bias),
         state.block(n, d),
         state.scratch(n, d, len(problem.rows.data), problem.row_weights),
         solution.weights,
@@ -195,3 +212,15 @@ def _solve_hinge(problem: Problem, forcing: float) -> Solution:
         solution.status,
     )
     return solution
+
+
+def _settings(recipe: TreeRecipe, tol: float) -> state.Settings:
+    penalty = 1.0 if recipe.bias == "regularized" else 0.0
+    return state.Settings(
+        recipe.C, penalty, recipe.bias != "none", tol, recipe.forcing, recipe.max_iter
+    )
+
+
+def _start(bias: str) -> float:
+    """The bias to start from: below the margin of a negative, so that no row is active."""
+    return 0.0 if bias == "none" else START

@@ -52,12 +52,13 @@ class TreeRecipe:
         A feature that is always 1; not in the penalty; or no bias.
     tol : float, optional
         A child is finished when the next step promises less than this share of its objective;
-        0.2 for squared hinge and 0.02 for logistic if left out.
+        0.2 for squared hinge and 0.02 for logistic if left out. Squared hinge takes smaller steps,
+        of which all further ones together have to promise less than a fortieth of that.
     forcing : float, default 0.5
-        Conjugate gradients stop when a step gains less than this share of all gains (squared
-        hinge).
+        Conjugate gradients within an iteration of Newton's method stop when a step gains less than
+        this share of all gains (squared hinge with a tolerance below 0.01).
     max_iter : int, default 100
-        Newton iterations per child.
+        Iterations per child.
     prune_below : float, default 0.1
         Drop weights below this size.
     seed : int, default 0
