@@ -30,6 +30,7 @@ FILE = "golden/conventions.txt"
 SOURCE = ROOT / "src"
 DRAWN = {
     "unmask._kernels.block._COMPILED",
+    "unmask._kernels.compiling.KERNELS",
     "unmask._names._SEED",
     "unmask.parallel.shared._HELD",
 }

@@ -498,11 +498,12 @@ def test_thresholds_and_calibrations_show_themselves() -> None:
 
 
 def test_the_first_candidate_of_a_group_counts_among_all() -> None:
-    """Two groups whose best thresholds are the highest that are tried."""
-    one = choosing._Candidates(np.array([0.9, 0.1]), np.array([2.0, 3.0]), np.array([2.0, 50.0]))
-    other = choosing._Candidates(np.array([0.8, 0.7]), np.array([1.0, 2.0]), np.array([1.0, 30.0]))
+    """A group whose best threshold is the highest one raises what others have to reach."""
+    sure = choosing._Candidates(np.array([0.9]), np.array([10.0]), np.array([10.0]))
+    other = choosing._Candidates(np.array([0.8, 0.7]), np.array([1.0, 3.0]), np.array([1.0, 6.0]))
     nothing = choosing._Candidates(np.array([0.6]), np.array([0.0]), np.array([9.0]))
-    assert choosing._best_together([one, other, nothing]).tolist() == [0.9, 0.8, np.inf]
+    assert choosing._best_together([sure, other, nothing]).tolist() == [0.9, 0.8, np.inf]
+    assert choosing._best_together([other]).tolist() == [0.7]
 
 
 def test_an_unknown_way_to_calibrate_is_refused() -> None:

@@ -166,6 +166,7 @@ def test_several_systems_are_measured_on_the_same_judgements() -> None:
     for metric in folder.plan.metrics:
         assert rows[metric]["value"] == pytest.approx(made[metric, "measured"].value)
     words = " ".join(ok("estimate", "audit").stdout.split())
+    assert "metric estimator theirs.txt P@5 measured −0." in words
     assert "ours.txt is better than theirs.txt in P@5: " in words
     assert "whatever hid the labels" in words
 

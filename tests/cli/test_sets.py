@@ -202,3 +202,12 @@ def test_labels_with_their_ancestors(files: dict[str, Path]) -> None:
     refused = run(*command, "--sensitivity", "powers")
     assert refused.returncode == 2
     assert "leave out --sensitivity" in refused.stderr
+
+
+def test_thresholds_need_propensities_or_the_training_rows(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    result = run("threshold", "--labels", files["labels.txt"], "--predictions",
+                 files["scores.npy"], "-o", tmp_path / "cut.json")  # fmt: skip
+    assert result.returncode != 0
+    assert "nothing says how likely labels were recorded: give --train FILE" in result.stderr

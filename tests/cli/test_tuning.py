@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.helpers.command import run
-from unmask import data, linear, predictions, propensity
+from unmask import data, linear, pages, predictions, propensity
+from unmask.cli import linear as commands
 from unmask.tuning import tune
 
 HALF = ("--propensity", "constant:0.5")
@@ -154,3 +157,24 @@ def test_weighted_features_are_not_weighted_again_without_a_word(tmp_path: Path)
         result = run(*asked)
         assert result.returncode == 0
         assert ("leave --tfidf out" in result.stderr) == warned
+
+
+@pytest.mark.parametrize(
+    ("rank_by", "p", "kept"),
+    [("score", [0.5], False), ("probability/propensity", None, False),
+     ("probability/propensity", [0.5, 0.25], True)],
+)  # fmt: skip
+def test_propensities_are_kept_where_labels_are_ranked_by_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank_by: str, p: list[float] | None, kept: bool
+) -> None:
+    monkeypatch.setattr(pages, "write", lambda records, path: None)
+    best: Any = SimpleNamespace(
+        to_dict=lambda: {"kind": "tuning"}, rank_by=rank_by,
+        propensity=None if p is None else np.array(p),
+    )  # fmt: skip
+    record = commands._written(best, tmp_path, Path("train.txt"))
+    assert record["source"] == "train.txt"
+    assert json.loads((tmp_path / commands.RECORD).read_text())["kind"] == "tuning"
+    assert (tmp_path / commands.RANKED_BY).exists() == kept
+    if kept:
+        assert propensity.read(tmp_path / commands.RANKED_BY).tolist() == p

@@ -90,7 +90,9 @@ def test_picked_labels_are_a_block_of_their_columns() -> None:
     """Solved beside others they have the weights that they have alone."""
     problem = prepare(X, Y, Recipe(), None, None)
     labels = np.array([70, 3, 41])
-    picked = planning._pick(problem, labels).part
+    block = planning._pick(problem, labels)
+    assert (block.start, block.first) == (0, None)
+    picked = block.part
     together = prepare(X, sp.csr_array(Y[:, labels]), Recipe(), None, None).part(0, 3)
     for own, wanted in zip(picked.entries, together.entries, strict=True):
         np.testing.assert_array_equal(own, wanted)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from unmask import TopK, propensity
-from unmask.metrics import Evaluator, Table, compare, evaluate
-from unmask.metrics.judgement import judge_run
+from unmask.metrics import Evaluator, Table, compare, evaluate, judgement
+from unmask.metrics.judgement import SPURIOUS, judge_run
 from unmask.metrics.run import EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import (
@@ -407,3 +408,13 @@ def test_no_number_of_rows_mends_a_formula() -> None:
 def test_what_judgements_of_pairs_did_is_said(ignored: int, verified: int, words: str) -> None:
     run = Run(Source(), 100, 0, 0.95, ignored_pairs=ignored, verified_labels=verified)
     assert run.judged_pairs == words
+
+
+@pytest.mark.parametrize(("low", "told"), [(SPURIOUS, False), (SPURIOUS + 1e-6, True)])
+def test_wrong_labels_make_doubtful_and_refute_nothing(low: float, told: bool) -> None:
+    made: Any = SimpleNamespace(details={"spurious_low": low, "spurious": 0.2})
+    other: Any = SimpleNamespace(details={})
+    evidence = list(judgement._spurious([other, made, made]))
+    assert [(e.kind, e.refutes, e.details) for e in evidence] == (
+        [(EvidenceKind.SPURIOUS_LABELS, False, {"spurious": 0.2})] if told else []
+    )

@@ -57,3 +57,16 @@ def test_printable_text_can_be_written_as_utf8_and_xml(text: str) -> None:
     element.text = printable(text)
     back = ElementTree.fromstring(ElementTree.tostring(element))  # noqa: S314
     assert (back.text or "") == printable(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (999.94, "999.9"), (999.96, "1,000"), (999_999_999.4, "999,999,999"),
+        (1e9 + 0.5, "1e+09"), (1e9, "1,000,000,000"), (-999_999_999.4, "−999,999,999"),
+    ],
+)  # fmt: skip
+def test_numbers_with_separators_are_rounded_up_to_a_thousand_million(
+    value: float, text: str
+) -> None:
+    assert format_value(value, ",") == text

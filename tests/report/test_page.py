@@ -76,17 +76,20 @@ BELL = "a\x07b"
 
 
 @pytest.mark.parametrize(
-    ("part", "names"),
+    ("make", "names"),
     [
-        (Table(["x"], [], BELL, BELL), ("title", "caption")),
-        (report.Chart("bars", [report.Series("s", ["x"], [1.0])], BELL, caption=BELL),
+        (lambda: Table(["x"], [], BELL, BELL), ("title", "caption")),
+        (lambda: report.Chart("bars", [report.Series("s", ["x"], [1.0])], BELL, caption=BELL),
          ("title", "caption")),
-        (report.Series(BELL, ["x"], [1.0]), ("name",)),
-        (report.Axis(BELL), ("label",)),
-        (Section(BELL, []), ("title",)),
-        (Page(BELL, footer=BELL), ("title", "footer")),
+        (lambda: report.Series(BELL, ["x"], [1.0]), ("name",)),
+        (lambda: report.Axis(BELL), ("label",)),
+        (lambda: Section(BELL, []), ("title",)),
+        (lambda: Page(BELL, footer=BELL), ("title", "footer")),
     ],
 )  # fmt: skip
-def test_characters_that_cannot_be_printed_are_marked(part: object, names: tuple[str, ...]) -> None:
+def test_characters_that_cannot_be_printed_are_marked(
+    make: Callable[[], object], names: tuple[str, ...]
+) -> None:
+    part = make()
     for name in names:
         assert getattr(part, name) == "a\ufffdb"

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from unmask import TopK, losses, weights
 from unmask_studies import baselines
@@ -132,3 +132,27 @@ def test_co_teaching_averages_two_models_and_curriculum_drops_hard_pairs() -> No
     assert taught[unobserved].mean() > vanilla[unobserved].mean()  # missing labels punish less
     eased = METHODS["curriculum"](rows, 1.0)(rows.features)
     assert eased[unobserved].mean() > vanilla[unobserved].mean()
+
+
+def test_relabelled_targets_are_mixed_with_the_mean_of_all_predictions_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = known()
+    q = np.linspace(0.4, 0.9, baselines.ROUNDS)
+    models = iter([*q, 0.5])
+    targets: list[float] = []
+
+    def fit(*_: object) -> baselines.Scores:
+        score = logit(next(models))
+        return lambda features: np.full(rows.labels.shape, score)
+
+    def with_unobserved(labels: sp.csr_array, pos: np.ndarray, cut: np.ndarray) -> None:
+        assert (pos == pos[0, 0]).all()
+        assert (cut == pos).all()
+        targets.append(float(pos[0, 0]))
+
+    monkeypatch.setattr(baselines, "_fit", fit)
+    monkeypatch.setattr(baselines, "_with_unobserved", with_unobserved)
+    baselines.relabelled(rows, 1.0, bound=0.8, retro=0.5)
+    means = np.cumsum(q) / np.arange(1, q.size + 1)
+    assert targets == pytest.approx(((1 - q < 0.8 * q) + 0.5 * means) / 1.5)

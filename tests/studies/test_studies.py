@@ -391,3 +391,17 @@ def test_a_page_opens_with_the_first_drawing_and_the_claims_and_keeps_every_part
         ("two", (table,), True),
     ]
     assert arranged([report.Section("one", [text])])[0].folded
+
+
+def test_what_completed_training_gains_is_told_in_points() -> None:
+    rows: list[runs.Row] = [
+        {"part": "training", "way": way, "R@5": recall}
+        for way, recalls in (("unbiased", (0.2, 0.3)), ("completed", (0.4, 0.6)))
+        for recall in recalls
+    ]
+    said = OPENINGS["missing"].answer(rows)
+    assert said == ("Completed training recalls +25.0 points of R@5 over tuned unbiased training.")
+    right = {"part": "findings", "masks": "right", "precision@1000": 0.5}
+    rows += [{**right, "way": "completed", "folder": "a"}, {**right, "way": "score", "folder": "b"}]
+    said = OPENINGS["missing"].answer(rows)
+    assert said.startswith("Of the first 1,000 findings 50% (a) are truly missing; completed")

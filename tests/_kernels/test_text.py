@@ -1,10 +1,12 @@
-"""Lines of whole numbers: what is read, and where it stops."""
+"""Lines of whole numbers and of sparse rows: what is read, and where it stops."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from unmask._io.errors import Fault, Rules
+from unmask._io.rows import _parse_chunk
 from unmask._kernels import text
 
 
@@ -48,3 +50,27 @@ def test_what_is_no_number_is_named(
     raw: bytes, code: int, where: int, numbers: list[int], counts: list[int]
 ) -> None:
     assert read(raw) == (code, where, numbers, counts)
+
+
+@pytest.mark.parametrize("layout", [text.XC, text.LIBSVM])
+@pytest.mark.parametrize(("base", "label_base"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_numbers_count_from_their_base_up_to_the_last_one(
+    layout: int, base: int, label_base: int
+) -> None:
+    """Three columns and two labels; below the base and beyond the last one is a fault."""
+    rules = Rules(layout, base, 3, label_base, 2)
+    first, last = label_base, label_base + 1
+    raw = f"{last} {base}:1 {base + 2}:3\n{last},{first} {base + 1}:2\n".encode()
+    rows, lines = _parse_chunk(raw, rules, 0, len(raw))
+    assert not isinstance(rows, Fault)
+    assert lines == 2
+    assert [part.tolist() for part in rows] == [[1, 2], [1, 0, 1], [2, 1], [0, 2, 1], [1, 3, 2]]
+    wrong = {f"{last + 1} {base}:1\n": (text.HIGH_LABEL, 0),
+             f"{last} {base + 3}:1\n": (text.HIGH_INDEX, 2)}  # fmt: skip
+    if label_base:
+        wrong[f"0 {base}:1\n"] = (text.HIGH_LABEL, 0)
+    if base:
+        wrong[f"{last} 0:1\n"] = (text.HIGH_INDEX, 2)
+    for line, fault in wrong.items():
+        made, before = _parse_chunk(line.encode(), rules, 0, len(line))
+        assert (made, before) == (fault, 0)
