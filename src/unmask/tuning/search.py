@@ -69,7 +69,7 @@ from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
 from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_jackknife
 
-TOLERANCE = 1e-2
+TOLERANCE = 3e-2
 LEAST = 1000
 ENOUGH = 4000
 """Rows to train on from which on a quarter of all is enough."""
