@@ -157,3 +157,56 @@ def test_threads_come_from_the_setting_then_the_environment(monkeypatch) -> None
     _kernels.set_threads(None)
     with pytest.raises(ValueError, match="at least 1; got 0"):
         _kernels.set_threads(0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "words"),
+    [
+        ([0, 2, 1, 2], [1, 0, 1, 0], "column 0 twice in row 2"),
+        ([1, 1, 0, 0, 1], [0, 2, 2, 1, 2], "column 2 twice in row 1"),
+        ([0, 0], [1, 1], "column 1 twice in row 0"),
+    ],
+)
+def test_an_entry_that_is_there_twice_is_named(
+    rows: list[int], columns: list[int], words: str
+) -> None:
+    """Not its neighbours, which share its row or its column."""
+    matrix = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(3, 4))
+    with pytest.raises(ValueError, match=words):
+        _validation.labels(matrix)
+    once = sp.coo_array((np.ones(len(rows) - 1), (rows[:-1], columns[:-1])), shape=(3, 4))
+    assert _validation.labels(once).nnz == len(rows) - 1
+
+
+def pair(both: int, outside: int, reverse: int) -> tuple[sp.csr_array, sp.csr_array]:
+    """Labels in both, only observed, and only complete, of one row."""
+    total = both + outside + reverse
+    observed, complete = np.zeros((1, total)), np.zeros((1, total))
+    observed[0, : both + outside] = 1
+    complete[0, :both] = complete[0, both + outside :] = 1
+    return sp.csr_array(observed), sp.csr_array(complete)
+
+
+@pytest.mark.parametrize(
+    ("both", "outside", "reverse"),
+    [(10, 0, 90), (10, 10, 10), (10, 10, 90), (80, 20, 20), (95, 5, 0), (0, 0, 5), (0, 0, 0)],
+)
+def test_pairs_that_may_be(both: int, outside: int, reverse: int) -> None:
+    _validation.audited_pair(*pair(both, outside, reverse))
+
+
+@pytest.mark.parametrize(
+    ("both", "outside", "reverse", "message"),
+    [
+        (10, 90, 0, "are the two swapped"),
+        (80, 20, 19, "20 of 100 observed .* 19 of 99 the other way round: are the two swapped"),
+        (10, 11, 90, "11 of 21 observed .*; are these the same rows, in the same order"),
+        (10, 11, 10, "10 of 20 the other way round: are the two swapped"),
+        (0, 1, 0, "are the two swapped"),
+        (0, 1, 1, "1 of 1 observed .*; are these the same rows, in the same order"),
+        (0, 3, 1, "3 of 3 observed .*; are these the same rows, in the same order"),
+    ],
+)
+def test_pairs_that_cannot_be(both: int, outside: int, reverse: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _validation.audited_pair(*pair(both, outside, reverse))

@@ -29,12 +29,13 @@ import scipy.sparse as sp
 import unmask_studies
 from tests.helpers.cluster import CONFIG, RNG, L, N, X, Y, contents
 from tests.helpers.command import run
-from unmask import LinearClassifier, TopK, data, evaluate, parallel, predictions
+from unmask import LinearClassifier, TopK, _kernels, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, predict_top, train, train_to
 from unmask.linear.problem import prepare
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.parallel import dask_runner, shared
+from unmask.parallel.runner import LocalRunner
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
@@ -630,3 +631,26 @@ def test_stopping_early_cancels_what_waits(client: Any) -> None:
         running.close()
         assert dict(runner.run(_slowly, [1], np.arange(3))) == {0: 4}
     assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_two_tasks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, configured: bool) -> None:
+    """Each waits for the other."""
+    monkeypatch.setattr(_kernels, "threads", lambda: 1 if configured else 2)
+    meeting = threading.Barrier(2, timeout=20)
+
+    def work(shared: int, task: int) -> int:
+        meeting.wait()
+        return shared + task
+
+    with joblib.parallel_config("threading", n_jobs=2 if configured else None):
+        assert sorted(LocalRunner().run(work, [1, 2], 10)) == [(0, 11), (1, 12)]
+
+
+@pytest.mark.parametrize(("threads", "tasks"), [(1, [1, 2, 3]), (4, [1])])
+def test_one_thread_or_one_task_needs_no_other(
+    monkeypatch: pytest.MonkeyPatch, threads: int, tasks: list[int]
+) -> None:
+    monkeypatch.setattr(_kernels, "threads", lambda: threads)
+    used = {name for _, name in LocalRunner().run(lambda *_: threading.get_ident(), tasks)}
+    assert used == {threading.get_ident()}

@@ -8,19 +8,21 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy
+import scipy.sparse as sp
 
 import unmask_studies
 from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
-from unmask import report
+from unmask import propensity, report
 from unmask._io import atomic_write
 from unmask.report.charts import charts_of, styles_of
-from unmask_studies import recall_table, recall_toy, runs
+from unmask_studies import recall_table, recall_toy, runs, tuning
 from unmask_studies.openings import OPENINGS
 from unmask_studies.pages import arranged
 from unmask_studies.runs import STYLES
@@ -405,3 +407,21 @@ def test_what_completed_training_gains_is_told_in_points() -> None:
     rows += [{**right, "way": "completed", "folder": "a"}, {**right, "way": "score", "folder": "b"}]
     said = OPENINGS["missing"].answer(rows)
     assert said.startswith("Of the first 1,000 findings 50% (a) are truly missing; completed")
+
+
+P = np.array([0.8, 0.3, 0.5, 0.6])
+
+
+@pytest.mark.parametrize("masks", tuning.MASKS)
+def test_what_is_stated_of_propensities(masks: str) -> None:
+    labels = sp.csr_array(np.ones((50, 4)))
+    split: Any = SimpleNamespace(labels=labels, p=P)
+    observed, stated = tuning.observed_of(split, masks, 3)
+    assert 0 < observed.nnz < labels.nnz
+    if masks == "permuted":
+        assert sorted(stated.tolist()) == sorted(P.tolist())
+    else:
+        wanted = {"half": P / 2, "twice": np.minimum(1, 2 * P), "Jain": propensity.jain(observed)}
+        np.testing.assert_array_equal(stated, np.asarray(wanted.get(masks, P)))
+    again, _ = tuning.observed_of(split, masks, 3)
+    assert (again != observed).nnz == 0
