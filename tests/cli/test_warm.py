@@ -80,6 +80,7 @@ def compiled_by_commands(folder: Path, *, warmed: bool) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_after_warming_no_command_needs_another_kernel(tmp_path: Path) -> None:
     assert compiled_by_commands(tmp_path, warmed=True) == []
 

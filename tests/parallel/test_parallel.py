@@ -472,6 +472,7 @@ def hidden(folder: Path) -> list[str]:
     return prefix if able else []
 
 
+@pytest.mark.slow
 def test_workers_that_share_nothing_and_a_scheduler_that_goes_away(
     whole: Path, tmp_path: Path
 ) -> None:
