@@ -17,6 +17,7 @@ training rows only; arity and leaf are the defaults of `TreeRecipe`.
 - growth   planted data of 20,000, 60,000 and 200,000 labels: milliseconds per label, memory;
 - smaller  the first two of them;
 - vocabulary  `growth` with the 136,000 features of `large` for all sizes;
+- arities  products per label at every arity, with 20,000 and 670,000 labels: how the work grows;
 - large    planted data of the size of Amazon-670K: 490,000 rows, 136,000 features, 670,000 labels;
 - peer     omikuji, one tree, on the 20,000 and 200,000 labels of `growth`;
 - peer-large  omikuji, one tree, on the data of `large`;
@@ -49,6 +50,9 @@ from results import add_json_option, write_json
 from unmask import set_threads, tree
 from unmask.data import Dataset, read, synthetic, write
 from unmask.data.features import idf, tfidf
+from unmask.tree.clustering import centroids, clustered
+from unmask.tree.recipe import prepare
+from unmask.tree.shape import depth_of, halves, split_bits
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 THREADS = 2
@@ -196,6 +200,23 @@ def vocabulary(sizes: tuple[int, ...] = (20_000, 60_000, 200_000)) -> dict[str, 
     numbers = {}
     for n_labels in sizes:
         numbers |= grown(n_labels, LARGE_FEATURES)
+    return numbers
+
+
+def arities(sizes: tuple[int, ...] = (20_000, 670_000)) -> dict[str, float]:
+    """Products per label in one order of labels, whatever is trained on it."""
+    numbers = {}
+    for n_labels in sizes:
+        x, y, _, _ = planted(n_labels)
+        data = prepare(x, y, tree.TreeRecipe(), None)
+        depth = depth_of(n_labels, tree.TreeRecipe().leaf)
+        vectors = centroids(data.x, data.n_features, data.starts, data.rows)
+        order, bounds = clustered(vectors, depth, 0), halves(n_labels, depth)
+        for arity in (2, 4, 8, 16, 32):
+            shape = tree.Shape(order, bounds, split_bits(depth, arity))
+            work = products(x, y, shape) / n_labels
+            print(f"  {n_labels:,} labels, arity {arity}: {work:,.0f} products", flush=True)
+            numbers[f"planted, {n_labels} labels, arity {arity}, products per label"] = work
     return numbers
 
 
@@ -406,6 +427,7 @@ PARTS = {
     "smaller": smaller,
     "growth": growth,
     "vocabulary": vocabulary,
+    "arities": arities,
     "large": large,
     "peer": peer,
     "peer-large": peer_large,
