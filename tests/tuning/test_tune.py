@@ -318,9 +318,18 @@ def test_where_single_labels_are_refuted_one_propensity_is_left_for_all() -> Non
     assert best.trust.tau == 0
     assert (best.judged_by, best.estimator) == ("R@3", "balanced")
     assert {each.family.correction for each in best.table} == {"vanilla", "bound"}
+    assert {each.family.loss for each in best.table} == {"squared_hinge"}
     assert {each.family.rank_by for each in best.table} == {"score"}
     assert "refuted" in best.reason
     assert f"corrections use {best.trust.level:.3g} for all labels" in best.reason
+
+
+def test_a_loss_without_a_bound_is_left_alone_with_vanilla() -> None:
+    x, true_labels, _, _ = planted()
+    best = tune(x, true_labels, np.linspace(0.01, 0.04, 16), "R@3", costs=(1.0,),
+                losses=["logistic"], refit=False)  # fmt: skip
+    assert best.trust.tau == 0
+    assert {each.family for each in best.table} == {Family("logistic")}
 
 
 def test_one_propensity_for_all_is_what_the_chosen_bound_is_trained_with() -> None:

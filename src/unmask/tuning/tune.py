@@ -6,10 +6,15 @@ place. A whole standard error, as usual, would be too much here: few candidates 
 the best is hardly best by luck, while the estimates of recall from noisy rows are less certain than
 the differences that count.
 
+Those estimates also assume that labels of a row are lost independently, and counts of labels often
+do not tell whether they are: a plain training that is best, or close to it, only because of that
+would be far from the best in truth. So it has to be close by unbiased precision, too.
+
 A parabola over log C through the best value of the chosen family and those beside it has its top
-at the C that is trained with, kept between the costs that were tried, and families are compared by
-their values there: a family whose best C lies between two that were tried is not worse for that.
-(Values that an audit measured, and costs that the caller names, are taken as they are.)
+between the costs that were tried, and families are compared by their values there: a family whose
+best C lies between two that were tried is not worse for that. C is then `KEPT` of the way from the
+usual one to that top. (Values that an audit measured, and costs that the caller names, are taken as
+they are.)
 """
 
 from __future__ import annotations
@@ -107,10 +112,11 @@ def tune(
 
     Candidates are trained on parts of the rows and judged on others by an estimate of the *true*
     metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `measured` with an
-    audit, `vanilla` without propensities. One correction of every loss is tried with one C, the
-    best along C, then what is close to it, and the best is chosen, with C between those tried, or
-    vanilla training if it is within half a standard error. Propensities that held-out predictions
-    refute are tempered until they are no longer, or replaced by one for all labels. See
+    audit, `vanilla` without propensities. The usual loss is tried along C, then one correction of
+    every other loss, then what is close to the best, which is chosen, with C between those tried;
+    or the usual loss if no other is clearly ahead, or vanilla training if it is within half a
+    standard error. Propensities that held-out predictions refute are tempered until they are no
+    longer, or replaced by one for all labels, as are those whose order is not borne out. See
     `unmask.tuning.search` for the order and what it costs.
 
     Parameters
@@ -276,9 +282,10 @@ def between(chosen: Tried, tried: Sequence[Tried]) -> float:
 def towards_usual(cost: float, family: Family) -> float:
     """C between the best one on held-out rows and the usual one, the middle of the path.
 
-    How well the best is known says chance only in part: it is that of a part of the rows, by
-    propensities that may be wrong. (Of 72 cases of the study, on other draws, C at the top itself
-    had a regret of 0.0012 on average and above 0.005 in five, a quarter less far 0.0008 and three.)
+    What is not certain about the best is chance only in part: it is that of a part of the rows, by
+    propensities that may be wrong. (In 72 cases, three other draws of the study, C at the top
+    itself had a regret of 0.0012 on average, above 0.005 in five; `KEPT` of the way 0.0008, in
+    three.)
 
     >>> towards_usual(30.0, Family("logistic")), towards_usual(3.0, Family("logistic"))
     (17.0, 3.0)
@@ -389,6 +396,8 @@ def _trusting(
         judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=BALANCED,
                         propensity=None)  # fmt: skip
         tried_by = tuple(f for f in tried_by if f.correction in OF_LEVEL and f.rank_by == "score")
+        of_level = {f.loss for f in tried_by if f.corrected}
+        tried_by = tuple(f for f in tried_by if f.loss in (of_level or {f.loss}))
         return replace(rows, propensity=p, judge=judge), tried_by
     judge = replace(rows.judge, propensity=tempered(rows.judge.propensity, standing.tau))
     if not standing.independent:
@@ -462,7 +471,7 @@ class _Search:
     def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
         """What `choose` takes of the best trainings that are left and the best plain one.
 
-        By the sum over hits, where there is one, and if plain training is clearly worse.
+        By the sum over hits, where there is one; a plain one only if unbiased precision agrees.
         """
         compared = [t for t in self.tried if not t.rung]
         plain = max((t for t in compared if t.family.loss in self.left and not t.family.corrected),
@@ -476,7 +485,7 @@ class _Search:
         last = last if summed else self._fully(last, 1)
         last = [_raised(each, self.tried) for each in last] if raised else last
         because, chosen, best, error = choose(last)
-        corrected = [each for each in last if each.family.corrected]
+        corrected = [each for each in last if each.family.corrected and np.isfinite(worth(each))]
         if not chosen.family.corrected and corrected and self.rows.judge.by_independence:
             other = max(corrected, key=worth)
             both = self._walked([chosen, other], TOGETHER)
