@@ -97,7 +97,7 @@ def observed_of(split: Split, masks: str, seed: int) -> tuple[sp.csr_array, Floa
         "half": split.p / 2,
         "twice": np.minimum(1.0, 2 * split.p),
         "permuted": rng.permutation(split.p),
-        "Jain": np.asarray(propensity.jain(observed)),
+        "Jain": propensity.jain(observed),
     }
     return observed, stated.get(masks, split.p)
 

@@ -436,13 +436,29 @@ def test_c_is_one_of_those_tried_where_there_is_no_top() -> None:
 
 
 @pytest.mark.parametrize("family", [Family("squared_hinge", "bound"), Family("logistic")])
-def test_c_is_nearer_to_the_usual_one_by_a_quarter_of_the_way(family: Family) -> None:
+@pytest.mark.parametrize(("by_formula", "kept"), [(False, 0.75), (True, 0.25)])
+def test_c_is_on_the_way_from_the_usual_one_to_the_best(
+    family: Family, by_formula: bool, kept: float
+) -> None:
     usual = path(family, None)[3]
-    assert towards_usual(usual, family) == usual
+    assert towards_usual(usual, family, by_formula=by_formula) == usual
     for factor in (16.0, 1 / 16):
-        assert towards_usual(factor * usual, family) == pytest.approx(
-            usual * factor**0.75, rel=0.05  # of two digits
-        )  # fmt: skip
+        made = towards_usual(factor * usual, family, by_formula=by_formula)
+        assert made == pytest.approx(usual * factor**kept, rel=0.05)  # of two digits
+
+
+def test_propensities_from_a_formula_leave_c_nearer_to_the_usual_one() -> None:
+    x, _, observed, _ = planted()
+    p = propensity.jain(observed)
+    by_formula, stated = (
+        tune(x, observed, each, "R@3", losses=["squared_hinge"], refit=False)
+        for each in (p, np.asarray(p))
+    )
+    assert by_formula.table == stated.table
+    usual = path(stated.chosen.family, None)[3]
+    distances = [abs(math.log(each.recipe.C / usual)) for each in (by_formula, stated)]
+    assert distances[0] == pytest.approx(distances[1] / 3, abs=0.05)
+    assert distances[1] > 0.1
 
 
 def test_of_a_sample_a_larger_c_is_worth_as_much() -> None:

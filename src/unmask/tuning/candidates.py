@@ -37,8 +37,8 @@ PROBABILISTIC = ("logistic", "softmax")
 P(true | x). A corrected training has divided by p already: to do it again corrects twice."""
 BY_RATIO = "probability/propensity"
 OF_LEVEL = ("vanilla", "bound")
-"""Corrections that are tried where all that is left of propensities is one for all labels, of losses
-that have one of these beside vanilla, if any has."""
+"""Corrections that are tried where all that is left of propensities is one for all labels; if a
+loss has one beside vanilla, of such losses only."""
 TAUS = (0.5, 1.0)
 
 

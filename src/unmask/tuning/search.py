@@ -28,9 +28,10 @@ another loss trains in a fraction of the time.
 Trainings are compared by a sum over hits (`judging.Hits`). The best is chosen unless a plain one is
 within `tune.MARGIN` standard errors of it. Then, and where a plain one is the best, both are
 compared by unbiased precision, too, which holds however labels of a row are lost together; if that
-agrees, a tie is settled by cross-validation: both are trained on the last `TRAINED` rows as well and
-judged on the first, by the estimate itself. Else only the chosen one is judged by that. Where there
-is no such sum, the best `LAST` and the best plain one are; an audit measures these on all rows.
+agrees, a tie is settled by cross-validation: both are trained on the last `TRAINED` rows as well
+and judged on the first, by the estimate itself. Else only the chosen one is judged by that. Where
+there is no such sum, the best `LAST` and the best plain one are; an audit measures these on all
+rows.
 
 What this costs is five trainings of two fifths of the rows, two more at times; predictions and
 estimates come on top, a third of a training of all rows. COSTS-HERE

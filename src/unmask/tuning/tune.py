@@ -13,8 +13,8 @@ would be far from the best in truth. So it has to be close by unbiased precision
 A parabola over log C through the best value of the chosen family and those beside it has its top
 between the costs that were tried, and families are compared by their values there: a family whose
 best C lies between two that were tried is not worse for that. C is then `KEPT` of the way from the
-usual one to that top. (Values that an audit measured, and costs that the caller names, are taken as
-they are.)
+usual one to that top (`towards_usual`). (Values that an audit measured, and costs that the caller
+names, are taken as they are.)
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ from unmask.tuning.search import (
 LOSSES = ("logistic", "squared_hinge")
 MARGIN = 0.5
 """How many standard errors worse a family may be that needs no propensities."""
-KEPT = 0.75
-"""How much of the way from the usual C to the best one is gone."""
+KEPT, KEPT_BY_FORMULA = 0.75, 0.25
+"""How much of the way from the usual C to the best one is gone; and where propensities follow from
+label frequencies alone."""
 
 
 def tune(
@@ -217,7 +218,9 @@ def tune(
     standing_p = None if p is None else standing.left_of(p)
     trained_on = family.propensity(standing_p)
     named_costs = costs is not None or audit is not None  # measured and estimated values differ
-    cost = chosen.cost if named_costs else towards_usual(between(chosen, tried), family)
+    top = chosen.cost if named_costs else between(chosen, tried)
+    source = source_of(propensity)
+    cost = top if named_costs else towards_usual(top, family, by_formula=source.by_formula)
     final = family.recipe(cost, recipe)
     model = linear.train(x, y, final, propensity=trained_on, backend=backend)[0] if refit else None
     names = labels.label_names if isinstance(labels, Dataset) else None
@@ -237,7 +240,7 @@ def tune(
         best=best,
         error=error,
         trust=standing,
-        source=source_of(propensity),
+        source=source,
     )
 
 
@@ -279,19 +282,25 @@ def between(chosen: Tried, tried: Sequence[Tried]) -> float:
     return _top(_by_cost(chosen, tried))[0]
 
 
-def towards_usual(cost: float, family: Family) -> float:
+def towards_usual(cost: float, family: Family, *, by_formula: bool = False) -> float:
     """C between the best one on held-out rows and the usual one, the middle of the path.
 
     What is not certain about the best is chance only in part: it is that of a part of the rows, by
     propensities that may be wrong. (In 72 cases, three other draws of the study, C at the top
     itself had a regret of 0.0012 on average, above 0.005 in five; `KEPT` of the way 0.0008, in
-    three.)
+    three.) Propensities from a formula are off by 1.5 times on real labels
+    (docs/decisions/0014-what-real-masks-taught.md), and how much rare labels count decides which C
+    is best: a quarter of the way is gone then. (In 20 cases with Jain's, five draws: 0.0008 on
+    average and above 0.005 in one, where three quarters had 0.0015, and three.)
 
     >>> towards_usual(30.0, Family("logistic")), towards_usual(3.0, Family("logistic"))
     (17.0, 3.0)
+    >>> towards_usual(30.0, Family("logistic"), by_formula=True)
+    5.3
     """
     usual = _middle(path(family, None))
-    return float(f"{usual * (cost / usual) ** KEPT:.2g}")
+    kept = KEPT_BY_FORMULA if by_formula else KEPT
+    return float(f"{usual * (cost / usual) ** kept:.2g}")
 
 
 def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
