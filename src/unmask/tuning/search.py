@@ -34,7 +34,11 @@ there is no such sum, the best `LAST` and the best plain one are; an audit measu
 rows.
 
 What this costs is five trainings of two fifths of the rows, two more at times; predictions and
-estimates come on top, a third of a training of all rows. COSTS-HERE
+estimates come on top, a third of a training of all rows. With the model on all rows that was the
+processor time of 3.1 trainings of the chosen recipe on average, 4.2 at most, on two draws that the
+study does not have (48 cases, a busy machine), and the regret in R@5 0.0007 on average, above 0.005
+in three cases, all of delicious. A logistic model trains four times as fast there, so that a search
+which chooses one takes about ten of its trainings.
 
 Every model starts from nothing. To start from that of another training saves a tenth at most (the
 solver takes three Newton iterations from anywhere), and values would depend on the way to them.
