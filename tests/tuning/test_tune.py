@@ -19,9 +19,11 @@ from unmask.data import Dataset
 from unmask.linear import Recipe
 from unmask.propensity import MaskModel, temper
 from unmask.tuning import Because, Family, Tried, recommended, search
-from unmask.tuning.candidates import COSTS, families, path, plainness
+from unmask.tuning.candidates import COSTS, SCALES, families, path, plainness
 from unmask.tuning.judging import (
     BALANCED,
+    LABELS,
+    WEIGHT,
     Judge,
     Judged,
     _ordered,
@@ -32,7 +34,7 @@ from unmask.tuning.judging import (
     trust,
     with_jackknife,
 )
-from unmask.tuning.tune import _behind, _raised, between, choose, tune
+from unmask.tuning.tune import _behind, _raised, between, choose, towards_usual, tune
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -67,9 +69,13 @@ def test_families_come_plainest_first_and_each_once() -> None:
         Family("logistic", "unbiased", tau=0.5),
         Family("logistic", "unbiased"),
         Family("logistic", "empirical_bayes", True),
-        Family("logistic", "empirical_bayes", True, rank_by=RANKINGS[1]),
     )
     assert [plainness(family) for family in made] == sorted(map(plainness, made))
+
+
+def test_what_is_divided_by_propensities_in_training_is_not_divided_again() -> None:
+    made = families(tuple(SCALES), (0.5, 1.0), RANKINGS, np.full(3, 0.5))
+    assert {family.correction for family in made if family.rank_by != "score"} == {"vanilla"}
 
 
 def test_a_mask_with_row_effort_allows_no_weights_that_divide_a_row() -> None:
@@ -83,6 +89,7 @@ def test_a_mask_with_row_effort_allows_no_weights_that_divide_a_row() -> None:
 def test_costs_shift_with_loss_and_correction_and_those_named_are_taken() -> None:
     assert path(Family("logistic"), None) == COSTS
     assert path(Family("squared_hinge", "bound"), None)[0] == pytest.approx(0.1 * 0.03 * 0.3)
+    assert path(Family("logistic", "empirical_bayes", True), None) == COSTS  # weights no larger
     assert path(Family("logistic"), [3, 1, 3]) == (1.0, 3.0)
 
 
@@ -151,19 +158,28 @@ def test_of_measured_values_both_errors_count() -> None:
 
 
 def test_balanced_recall_does_not_know_how_often_labels_are_recorded() -> None:
-    """Labels recorded more rarely keep their recall; only the root of their number falls."""
+    """Labels recorded more rarely keep their recall; only a power of their number falls."""
     rng = np.random.default_rng(0)
     true = rng.random((4000, 2)) < 0.5
     top = TopK(rng.integers(0, 2, size=(4000, 1)), np.ones((4000, 1)))
     recall = [true[top.labels[:, 0] == j, j].sum() / true[:, j].sum() for j in (0, 1)]
     shown = true.copy()
     shown[np.flatnonzero(true[:, 1])[: -(-true[:, 1].sum() // 4) * 3], 1] = False
-    n = shown.sum(axis=0)
-    own = shown[top.labels[:, 0] == 1, 1].sum() / n[1]
-    exact = (n[0] ** 0.5 * recall[0] + n[1] ** 0.5 * own) / (n[0] ** 0.5 + n[1] ** 0.5)
-    assert balanced_recall(top, sp.csr_array(shown.astype(np.float32))) == pytest.approx(exact)
+    weight = shown.sum(axis=0) ** WEIGHT
+    own = shown[top.labels[:, 0] == 1, 1].sum() / shown[:, 1].sum()
+    exact = (weight[0] * recall[0] + weight[1] * own) / weight.sum()
+    labels = sp.csr_array(shown.astype(np.float32))
+    assert balanced_recall(top, labels) == pytest.approx(exact)
+    assert Judge("R@1", BALANCED).value(top, labels) == balanced_recall(top, labels)
     assert own == pytest.approx(recall[1], abs=0.05)  # a quarter of its rows
     assert math.isnan(balanced_recall(top, sp.csr_array((4000, 2), dtype=np.float32)))
+
+
+def test_a_label_without_rows_does_not_count_in_balanced_recall() -> None:
+    labels = sp.csr_array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    top = TopK([[0, 1], [1, 2], [0, 2]], np.ones((3, 2)))
+    weight = 2**WEIGHT
+    assert balanced_recall(top, labels) == pytest.approx((weight / 2 + 1) / (weight + 1))
 
 
 # Refuted propensities
@@ -254,6 +270,39 @@ def test_propensities_of_other_labels_are_not_corrected_with() -> None:
     assert np.array_equal(standing.left_of([0.1, 0.9, 1.0]), np.full(3, standing.level))
 
 
+def ordered_by(count: int, p: np.ndarray, slope: float) -> tuple[TopK, sp.csr_array]:
+    """Labels predicted for 40 rows each and observed in a share of these that follows `slope`."""
+    share = 0.3 * (1 + slope * (p - p.mean()) / p.mean())
+    label = np.repeat(np.arange(count), 40)
+    kept = np.tile(np.arange(40), count) < np.round(share * 40)[label]
+    labels = sp.csr_array(sp.coo_array((kept * 1.0, (np.arange(label.size), label))))
+    labels.eliminate_zeros()
+    return TopK(label[:, None], np.ones((label.size, 1))), labels
+
+
+@pytest.mark.parametrize(
+    ("count", "highest", "slope", "stands"),
+    [
+        (LABELS, 0.9, 0.5, True),
+        (LABELS, 0.9, 0.0, False),
+        (LABELS, 0.9, -0.5, False),
+        (LABELS - 1, 0.9, -0.5, True),  # too few labels to tell
+        (LABELS, 0.62, -0.5, True),  # they hardly differ
+    ],
+)
+def test_the_order_of_propensities_has_to_be_borne_out(
+    count: int, highest: float, slope: float, stands: bool
+) -> None:
+    """Nothing is observed too often: only the order of the labels can speak against p."""
+    p = np.linspace(0.5, highest, count)
+    top, labels = ordered_by(count, p, slope)
+    standing = trust([top], labels, p)
+    assert (standing.tau, standing.evidence, standing.test) == (float(stands), (), None)
+    assert (standing.level is None) == stands
+    judged = Dataset(None, labels, judgements=sp.csr_array(labels.shape))
+    assert trust([top], judged, p).tau == 1.0
+
+
 def test_propensities_that_are_right_or_too_small_have_no_level() -> None:
     p = np.array([0.2, 0.4, 0.6, 0.8])
     top, labels = predicted(p.tolist())
@@ -269,9 +318,18 @@ def test_where_single_labels_are_refuted_one_propensity_is_left_for_all() -> Non
     assert best.trust.tau == 0
     assert (best.judged_by, best.estimator) == ("R@3", "balanced")
     assert {each.family.correction for each in best.table} == {"vanilla", "bound"}
+    assert {each.family.loss for each in best.table} == {"squared_hinge"}
     assert {each.family.rank_by for each in best.table} == {"score"}
     assert "refuted" in best.reason
     assert f"corrections use {best.trust.level:.3g} for all labels" in best.reason
+
+
+def test_a_loss_without_a_bound_is_left_alone_with_vanilla() -> None:
+    x, true_labels, _, _ = planted()
+    best = tune(x, true_labels, np.linspace(0.01, 0.04, 16), "R@3", costs=(1.0,),
+                losses=["logistic"], refit=False)  # fmt: skip
+    assert best.trust.tau == 0
+    assert {each.family for each in best.table} == {Family("logistic")}
 
 
 def test_one_propensity_for_all_is_what_the_chosen_bound_is_trained_with() -> None:
@@ -377,6 +435,32 @@ def test_c_is_one_of_those_tried_where_there_is_no_top() -> None:
     assert between(two[1], two) == 4.0
 
 
+@pytest.mark.parametrize("family", [Family("squared_hinge", "bound"), Family("logistic")])
+@pytest.mark.parametrize(("by_formula", "kept"), [(False, 0.75), (True, 0.25)])
+def test_c_is_on_the_way_from_the_usual_one_to_the_best(
+    family: Family, by_formula: bool, kept: float
+) -> None:
+    usual = path(family, None)[3]
+    assert towards_usual(usual, family, by_formula=by_formula) == usual
+    for factor in (16.0, 1 / 16):
+        made = towards_usual(factor * usual, family, by_formula=by_formula)
+        assert made == pytest.approx(usual * factor**kept, rel=0.05)  # of two digits
+
+
+def test_propensities_from_a_formula_leave_c_nearer_to_the_usual_one() -> None:
+    x, _, observed, _ = planted()
+    p = propensity.jain(observed)
+    by_formula, stated = (
+        tune(x, observed, each, "R@3", losses=["squared_hinge"], refit=False)
+        for each in (p, np.asarray(p))
+    )
+    assert by_formula.table == stated.table
+    usual = path(stated.chosen.family, None)[3]
+    distances = [abs(math.log(each.recipe.C / usual)) for each in (by_formula, stated)]
+    assert distances[0] == pytest.approx(distances[1] / 3, abs=0.05)
+    assert distances[1] > 0.1
+
+
 def test_of_a_sample_a_larger_c_is_worth_as_much() -> None:
     """The best C falls as 1/√n: a quarter of the rows needs twice the C."""
     assert search.scaled(3.0, 25, 100) == 6.0
@@ -443,7 +527,6 @@ def test_of_unbiased_estimates_only_precision_is_a_sum_over_hits() -> None:
     assert Judge("R@2", "unbiased", p).hits(labels) is None
     assert Judge("R@2", "deconvolved", p).hits(labels) is not None
     assert Judge("P@2", "unbiased", MaskModel(p, row_effort=0.5)).hits(labels) is None
-    assert Judge("R@2", BALANCED, p).hits(labels) is None
     assert Judge("P@2", "unbiased", p).hits(Dataset(None, labels)) is None
 
 
@@ -502,7 +585,7 @@ def test_every_value_is_that_of_a_model_that_has_not_seen_the_rows() -> None:
     x, _, observed, p = planted()
     order = np.random.default_rng(0).permutation(600)
     halves = np.sort(order[:300]), np.sort(order[300:])
-    each = next(t for t in tuned().table if t.family == Family("logistic", "unbiased"))
+    each = next(t for t in logistic().table if t.family == Family("logistic", "unbiased"))
     # C on all rows is √(600/300) times as large on half of them
     recipe = each.family.recipe(each.cost * math.sqrt(2), Recipe(tol=search.TOLERANCE))
     labels, scores = np.zeros((600, 3), np.int32), np.zeros((600, 3), np.float32)
@@ -570,7 +653,7 @@ def test_a_search_goes_on_after_what_is_stored(
 
     def counting(rows: search.Rows, task: search.Task, **more: Any) -> Any:
         walked.extend([] if task.rung else [task])  # the last rung needs predictions again
-        if len(walked) == 4 and not stored.exists():
+        if len(walked) == 3 and not stored.exists():
             raise Stopped
         return original(rows, task, **more)
 
@@ -587,7 +670,7 @@ def test_a_search_goes_on_after_what_is_stored(
         first = len(walked)
         best = tune(x, observed, p, "R@3", **calls)
     assert best.table == expected
-    assert trainings > 4
+    assert trainings > 3
     assert len(walked) - first == trainings - (first - 1)  # those before were stored
     walked.clear()
     tune(x, observed, p, "R@3", **calls)
@@ -696,60 +779,148 @@ def test_features_that_no_row_of_the_sample_has_change_nothing() -> None:
     assert search.walk(same, task)[0][0] == search.walk(rows, task)[0][0]
 
 
-def test_with_rows_enough_one_half_is_trained_on_and_the_other_judged_on() -> None:
+def test_with_rows_enough_two_fifths_are_trained_on_and_the_others_judged_on() -> None:
     rows = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
     p = np.full(10, 0.5)
     judge = judge_of("R@3", p, None)
     arranged = search.arrange(rows.features, rows.labels, p, judge, Recipe(), 0)
     order = np.random.default_rng(0).permutation(4400)
     (fold,), crossed = arranged.folds
-    assert np.array_equal(fold.own, np.sort(order[:2200]))
-    assert np.array_equal(arranged.judged_on(0), np.sort(order[2200:]))
-    assert [len(each.own) for each in crossed] == [2200, 2200]
+    assert np.array_equal(fold.own, np.sort(order[:1760]))
+    assert np.array_equal(arranged.judged_on(0), np.sort(order[1760:]))
+    assert crossed[0] is fold
+    assert np.array_equal(crossed[1].own, np.sort(order[-1760:]))
+    assert np.array_equal(crossed[1].held_out, np.sort(order[:1760]))
     assert np.array_equal(arranged.judged_on(search.CROSSED), np.arange(4400))
     assert np.array_equal(arranged.judged_on(1), arranged.judged_on(0))
     few = search.arrange(rows.features[:600], rows.labels[:600], p, judge, Recipe(), 0)
     assert np.array_equal(few.judged_on(0), np.arange(600))
 
 
-@pytest.mark.parametrize(("close", "rungs"), [(1e9, {0, search.CROSSED}), (-1e9, {0, 1})])
-def test_a_plain_training_close_to_the_best_is_judged_with_it_on_all_rows(
-    monkeypatch: pytest.MonkeyPatch, close: float, rungs: set[int]
+def test_a_cross_validation_makes_no_prediction_again() -> None:
+    """With those of the first fold at hand only the other is trained, and nothing changes."""
+    made = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
+    rows = search.arrange(made.features, made.labels, None, judge_of("R@3", None, None), Recipe(),
+                          0)  # fmt: skip
+    family = Family("logistic")
+    ((_, top),) = search.walk(rows, search.Task(0, family, ("score",), (1.0,)))
+    crossed = search.Task(search.CROSSED, family, ("score",), (1.0,))
+    known = replace(rows, made={(family, 1.0): top})
+    assert len(search.train(known, search.CROSSED, family, 1.0, known=True)) == 1
+    ((one, whole),), ((other, again),) = search.walk(rows, crossed), search.walk(known, crossed)
+    assert one == other
+    assert np.array_equal(whole.labels, again.labels)
+
+
+Values = dict[tuple[str, str], tuple[float, float]]
+
+
+def valued(monkeypatch: pytest.MonkeyPatch, values: Values, rows: int) -> unmask.tuning.Tuned:
+    """A search whose trainings are worth what is said by loss and correction, wherever C is.
+
+    The second value is that by unbiased precision. Groups of rows differ by 0.01 either way, so
+    that standard errors of differences are 0.03, but 0 within a loss and correction.
+    """
+    made = data.synthetic.planted(rows, n_features=40, n_labels=10, seed=3)
+    p = np.linspace(0.8, 0.2, 10)
+    observed = data.hide(made.labels, p, seed=1)
+    top = TopK.from_scores(np.random.default_rng(0).random((rows, 10)), 3)
+
+    def judged(_: search.Rows, task: search.Task, cost: float, __: Any) -> Any:
+        whole, precise = values[task.family.loss, task.family.correction]
+        value = precise if task.rung == search.TOGETHER else whole
+        way = 1 if task.family.corrected else -1
+        without = tuple(value + 0.005 * way * sign for sign in (-1, 1) * 5)
+        return [(Tried(task.rung, replace(task.family, rank_by=r), cost, 1, Judged(value, without)),
+                 top) for r in task.rankings]  # fmt: skip
+
+    monkeypatch.setattr(search, "judged", judged)
+    monkeypatch.setattr(sys.modules[tune.__module__], "judged", judged)
+    monkeypatch.setattr(search.Records, "_judge_again", lambda *_: None)
+    return tune(made.features, observed, p, "R@3", refit=False)
+
+
+HINGE, LOGISTIC = "squared_hinge", "logistic"
+POOR = {(LOGISTIC, name): (0.1, 0.1) for name in ("vanilla", "unbiased", "empirical_bayes")}
+
+
+@pytest.mark.parametrize(
+    ("bound", "because", "rungs"),
+    [
+        ((0.514, 0.514), Because.PLAINER, {0, search.CROSSED}),  # within 0.015 by either judge
+        ((0.514, 0.516), Because.TOGETHER, {0, 1}),  # not by precision
+        ((0.40, 0.516), Because.TOGETHER, {0, 1}),  # however much worse it seems by the other
+        ((0.516, 0.514), Because.BEST, {0, 1}),
+        ((0.40, 0.40), Because.BEST, {0, 1}),  # vanilla
+    ],
+)
+def test_plain_training_has_to_be_as_good_if_labels_of_a_row_are_lost_together_too(
+    monkeypatch: pytest.MonkeyPatch, bound: tuple[float, float], because: Because, rungs: set[int]
 ) -> None:
-    """Elsewhere the best one is judged alone, on the half that it was not trained on."""
-    monkeypatch.setattr(sys.modules[tune.__module__], "CLOSE", close)
-    rows = data.synthetic.planted(4400, n_features=40, n_labels=10, seed=3)
-    p = np.linspace(0.8, 0.2, 10)  # a correction leads
-    observed = data.hide(rows.labels, p, seed=1)
-    tuned = tune(rows.features, observed, p, "R@3", costs=(0.1, 1.0))
-    assert {each.rung for each in tuned.table} == rungs
-    last = [each for each in tuned.table if each.rung]
-    if search.CROSSED in rungs:
+    """A tie is then judged on all rows; elsewhere the best alone, on the half it has not seen."""
+    values = POOR | {(HINGE, "vanilla"): (0.5, 0.5), (HINGE, "bound"): bound}
+    best = valued(monkeypatch, values, 4400)
+    assert best.because is because
+    assert {each.rung for each in best.table} == rungs
+    corrected = because is Because.TOGETHER or (because is Because.BEST and bound[0] > 0.5)
+    assert best.chosen.family.corrected == corrected
+    last = [each for each in best.table if each.rung]
+    if because in (Because.PLAINER, Because.TOGETHER):
         assert sorted(each.family.corrected for each in last) == [False, True]
+    if because is Because.TOGETHER:
+        assert "lost together" in best.reason
+        assert best.best.family == Family(HINGE)
+
+
+def test_another_loss_has_to_be_clearly_ahead_of_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three standard errors of 0.03 are not known here: both are corrected alike, error 0."""
+    usual = {(HINGE, "vanilla"): (0.1, 0.1), (HINGE, "bound"): (0.5, 0.5)}
+    ahead = POOR | usual | {(LOGISTIC, "empirical_bayes"): (0.51, 0.51)}
+    best = valued(monkeypatch, ahead, 600)
+    assert (best.because, best.chosen.family.loss) == (Because.BEST, LOGISTIC)
+    assert len({t.cost for t in best.table if t.family.loss == LOGISTIC}) > 1
+    monkeypatch.setattr(sys.modules[tune.__module__], "difference_error", lambda *_: 0.0034)
+    best = valued(monkeypatch, ahead, 600)
+    assert (best.because, best.chosen.family.loss) == (Because.USUAL, HINGE)
+    assert best.best.family.loss == LOGISTIC
+    assert "not clearly ahead (standard error 0.0034)" in best.reason
+    assert len({t.cost for t in best.table if t.family.loss == LOGISTIC}) == 1
+    assert {t.family.correction for t in best.table if t.family.loss == LOGISTIC} == {
+        "empirical_bayes"
+    }
+
+
+@cache
+def logistic() -> unmask.tuning.Tuned:
+    x, _, observed, p = planted()
+    return tune(x, observed, p, "R@3", costs=(0.1, 1.0), losses=["logistic"], refit=False)
 
 
 def test_weaker_corrections_wait_for_the_strong_one_and_plain_ones_go_along() -> None:
-    tried = [t for t in tuned().table if t.rung == 0]
+    tried = [t for t in logistic().table if t.rung == 0]
     strong = {t.cost for t in tried if t.family == Family("logistic", "unbiased")}
     weak = {t.cost for t in tried if t.family == Family("logistic", "unbiased", tau=0.5)}
     assert strong
     assert weak <= strong
     assert {t.family.trained for t in tried} >= {
-        Family("squared_hinge"), Family("squared_hinge", "bound"),
-        Family("logistic", "empirical_bayes", True),
+        Family("logistic"), Family("logistic", "empirical_bayes", True),
     }  # fmt: skip
 
 
-def test_one_plain_training_and_a_correction_of_every_loss_come_first() -> None:
+def test_the_usual_loss_is_followed_first_and_others_are_tried_where_it_is_best() -> None:
     tried = [t for t in tuned().table if t.rung == 0]
-    assert [t.family.trained for t in tried if t.family.rank_by == "score"][:3] == [
-        Family("squared_hinge"), Family("logistic", "empirical_bayes", True),
-        Family("squared_hinge", "bound"),
-    ]  # fmt: skip
+    trained = [t.family.trained for t in tried if t.family.rank_by == "score"]
+    usual, other = Family("squared_hinge", "bound"), Family("logistic", "empirical_bayes", True)
+    assert trained[:4] == [Family("squared_hinge"), usual, usual, other]
+    costs = {t.cost: t.judged.value for t in tried if t.family == usual}
+    (looked,) = [t.cost for t in tried if t.family == other][:1]
+    assert looked == max(costs, key=lambda cost: costs[cost])
     x, _, observed, _ = planted()
     plain = tune(x, observed, None, "R@3", costs=(1.0,), refit=False)
     assert [t.family for t in plain.table if not t.rung] == [
-        Family("logistic"), Family("squared_hinge"),
+        Family("squared_hinge"), Family("logistic"),
     ]  # fmt: skip
 
 
@@ -775,8 +946,9 @@ def test_other_corrections_are_tried_where_their_loss_leads(
     tried = {(t.family.correction, t.family.loss) for t in best.table}
     assert (("unbiased", "logistic") in tried) == others
     assert ("vanilla", "logistic") not in tried  # clearly behind
-    costs = {t.cost for t in best.table if t.family.trained == Family("squared_hinge", "bound")}
-    assert (len(costs) > 1) == hinge  # only what leads is followed along C
+    other = Family("logistic", "empirical_bayes", True)
+    costs = {t.cost for t in best.table if t.family.trained == other}
+    assert (len(costs) > 1) == others  # only what is ahead of the usual loss is followed along C
 
 
 @pytest.mark.parametrize(("errors", "behind"), [(1.9, True), (2.1, False)])

@@ -23,7 +23,8 @@ COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SCALES = {"logistic": 1.0, "squared_hinge": 0.03, "squared_error": 0.1, "softmax": 3.0}
 """Where the best C of a loss lies beside that of the logistic one."""
 CORRECTED = 0.3
-"""Where the best C of a corrected training lies beside that of vanilla: its weights are larger."""
+"""Where the best C of a corrected training lies beside that of vanilla: its weights are larger,
+unless they are divided among the labels of a row."""
 CORRECTIONS = {
     "logistic": (("vanilla", False), ("unbiased", False), ("empirical_bayes", True)),
     "squared_error": (("vanilla", False), ("unbiased", False)),
@@ -32,10 +33,12 @@ CORRECTIONS = {
 }
 """The corrections that keep a loss convex and their `normalized`, by loss."""
 PROBABILISTIC = ("logistic", "softmax")
-"""Losses whose scores stand for probabilities that can be divided by propensities."""
+"""Losses whose scores, trained without correction, stand for P(observed | x), which divided by p is
+P(true | x). A corrected training has divided by p already: to do it again corrects twice."""
 BY_RATIO = "probability/propensity"
 OF_LEVEL = ("vanilla", "bound")
-"""Corrections that are tried where all that is left of propensities is one for all labels."""
+"""Corrections that are tried where all that is left of propensities is one for all labels; if a
+loss has one beside vanilla, of such losses only."""
 TAUS = (0.5, 1.0)
 
 
@@ -141,7 +144,7 @@ def families(
         tried += [
             replace(family, rank_by=BY_RATIO)
             for family in tried
-            if family.loss in PROBABILISTIC and family.correction in ("vanilla", "empirical_bayes")
+            if family.loss in PROBABILISTIC and family.correction == "vanilla"
         ]
     return tuple(sorted(tried, key=plainness))
 
@@ -191,7 +194,8 @@ def path(family: Family, costs: Sequence[float] | None) -> tuple[float, ...]:
     """The costs of a training, smallest first: those named, or those usual for it."""
     if costs is not None:
         return tuple(sorted({float(cost) for cost in costs}))
-    scale = SCALES[family.loss] * (1.0 if family.correction == "vanilla" else CORRECTED)
+    larger = family.correction != "vanilla" and not family.normalized
+    scale = SCALES[family.loss] * (CORRECTED if larger else 1.0)
     return tuple(float(f"{cost * scale:.2g}") for cost in COSTS)
 
 

@@ -33,6 +33,11 @@ class Because(StrEnum):
     """Its value is the largest, and no vanilla training is within half a standard error of it."""
     PLAINER = "plainer"
     """It needs no propensities, and is within half a standard error of the best."""
+    USUAL = "usual"
+    """It is the best of the usual loss, and no other loss is clearly ahead."""
+    TOGETHER = "together"
+    """Vanilla training is as good by an estimate that takes labels of a row to be lost
+    independently, but not by unbiased precision, which holds also where they are lost together."""
     ALONE = "alone"
     """It is the only family, or no other has a value."""
 
@@ -263,7 +268,18 @@ def _choice(tuned: Tuned) -> str:
         return f"No other training could be compared by {tuned.judged_by}."
     if tuned.because is Because.BEST:
         return f"It is the best by {tuned.measure} of all that was tried."
+    if tuned.because is Because.TOGETHER:
+        return (
+            f"{tuned.best.family.name.capitalize()} is as good by {tuned.measure} if labels of a "
+            "row are lost independently, but not by unbiased precision, which holds where they "
+            "are lost together, too."
+        )
     error = format_value(tuned.error, ".4f")
+    if tuned.because is Because.USUAL:
+        return (
+            f"It is the best by {tuned.measure} of all trainings with the usual loss, and the best "
+            f"other one, {tuned.best.family.name}, is not clearly ahead (standard error {error})."
+        )
     return (
         f"It needs no propensities and is within half a standard error (of {error}) of the best, "
         f"{tuned.best.family.name}."
@@ -291,6 +307,11 @@ def _refutation(trust: Trust) -> list[str]:
         else f"corrections use {trust.level:.3g} for all labels, and trainings were judged by the "
         "recall of observed labels, rare ones counting for more than their number"
     )  # fmt: skip
+    if not said:
+        return [
+            "The propensities are not borne out: labels of higher propensity are not observed more "
+            f"often where they are predicted, so {then}.", *doubted,
+        ]  # fmt: skip
     return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]
 
 

@@ -1,35 +1,47 @@
-"""The search: one training of every loss at one C, the best along C, then what is close to it.
+"""The search: the usual loss along C, then other losses where it is best, then what is close.
 
-Rows are cut into two halves at random. Models are trained on one half (on a quarter of the rows
-from 2 · `ENOUGH` of them on, but on `ENOUGH` at least) and judged on the other, which they have not
+Rows are put into a random order. Models are trained on the first `TRAINED` of them (on a quarter of
+all from 10,000 rows on, but on `ENOUGH` at least) and judged on the others, which they have not
 seen. With fewer than 4 · `LEAST` rows, either half is trained on, and all rows are judged on.
 
     round   trainings                                                       C
-    1       one plain one, that of the usual loss, which also says how far  the middle of the path
-            propensities are to be trusted; then one correction of every
-            loss (plain ones, where there are no propensities to trust)
-    2       the best, and the next correction unless it is clearly behind   upwards or downwards
-            (`FOLLOWED`)                                                    until the value falls
-    3       other corrections of the loss that leads; plain ones, unless    that of the best
+    1       a plain one of the usual loss (that of `Recipe()`), which also  the middle of the path
+            says how far propensities are to be trusted; its correction
+    2       the correction (plain, where there are no propensities)         upwards or downwards
+                                                                            until the value falls
+    3       one correction of every other loss; what is ahead of the usual  that of the best; then
+            loss by more than `FOLLOWED` standard errors is followed        up- or downwards
+    4       other corrections of the loss that leads; plain ones, unless    that of the best
             they are clearly behind; weaker τ, if the best one is so
             corrected
 
-Trainings are compared by a sum over hits (`judging.Hits`). Where a plain one is within `CLOSE`
-standard errors of the best, both are trained on either half and judged on all rows, by the estimate
-itself; else only the best is judged by that. Where there is no such sum, the best `LAST` and the
-best plain one are; an audit measures these, trained on either half.
+A search without the usual loss starts with a correction of every loss that it has and follows the
+best, and the next unless it is clearly behind. Where errors are not known (metrics that are no sum
+over hits), the better value is ahead.
 
-What this costs is five to eight trainings of half of the rows: three to compare, two to see where
-C has its best, and what is close. Predictions and estimates come on top, about half a training of
-all rows. On a draw that the study does not have (24 cases, a busy machine) the regret in R@5 was
-0.0012 on average and 0.0053 at most, and all of it, the model on all rows included, took the
-processor time of 4.4 trainings of the chosen recipe on all rows, 3.7 in the median: 3 to 5 on
-debtags and cooking, up to 13 on delicious where that recipe is a logistic one, which trains three
-times as fast as the squared hinge models it is compared with. Training on a third of the rows saved
-a tenth of that, and an earlier version of the search had 0.001 more regret with it.
+Why the usual loss comes first: in the 60 cases of three other draws of the study whose propensities
+are not permuted, squared hinge with its bound, at its best C, was within 0.005 of the best of all
+candidates in 59 and 0.0054 from it in one, while values of one training with two C differ by 0.003
+by chance alone. To let every loss compete costs more trainings than it gains, most of all where
+another loss trains in a fraction of the time.
 
-Starting from the model of another training saves a tenth at most: the solver takes three Newton
-iterations from anywhere.
+Trainings are compared by a sum over hits (`judging.Hits`). The best is chosen unless a plain one is
+within `tune.MARGIN` standard errors of it. Then, and where a plain one is the best, both are
+compared by unbiased precision, too, which holds however labels of a row are lost together; if that
+agrees, a tie is settled by cross-validation: both are trained on the last `TRAINED` rows as well
+and judged on the first, by the estimate itself. Else only the chosen one is judged by that. Where
+there is no such sum, the best `LAST` and the best plain one are; an audit measures these on all
+rows.
+
+What this costs is five trainings of two fifths of the rows, two more at times; predictions and
+estimates come on top, a third of a training of all rows. With the model on all rows that was the
+processor time of 3.1 trainings of the chosen recipe on average, 4.2 at most, on two draws that the
+study does not have (48 cases, a busy machine), and the regret in R@5 0.0007 on average, above 0.005
+in three cases, all of delicious. A logistic model trains four times as fast there, so that a search
+which chooses one takes about ten of its trainings.
+
+Every model starts from nothing. To start from that of another training saves a tenth at most (the
+solver takes three Newton iterations from anywhere), and values would depend on the way to them.
 
 A candidate's C is that of all n rows. The best C falls with their number, about as 1/√n (the usual
 rate of a penalty per row; measured: by 0.20 to 0.39 of our steps per doubling of the rows of
@@ -49,7 +61,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -68,18 +80,19 @@ from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_
 
 TOLERANCE = 3e-2
 LEAST = 1000
+TRAINED = 0.4
+"""The share of the rows that is trained on; the others are judged on."""
 ENOUGH = 4000
 """Rows to train on from which on a quarter of all is enough."""
 FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
 CLIMBED, LAST = 2, 2
 """How many trainings are followed along C at most, and how many of them are judged fully."""
-CLEARLY, CLOSE, FOLLOWED = 2.0, 1.0, 3.0
-"""Standard errors behind the best with which plain training is given up; up to which it is
-cross-validated; and up to which another correction is followed along C, since not all have their
-best near the same C."""
-CROSSED = 2
-"""The rung of either half."""
+CLEARLY, FOLLOWED = 2.0, 3.0
+"""Standard errors behind the best with which plain training is given up; and by which another loss
+has to be ahead of the usual one to be followed along C."""
+CROSSED, TOGETHER = 2, 3
+"""The rung of either half, and that of the first one judged by unbiased precision."""
 
 
 class Task(NamedTuple):
@@ -167,7 +180,9 @@ class Rows:
     judge: Judge
     base: Recipe
     folds: tuple[tuple[Fold, ...], ...]
-    """Those to compare on; where that is one only, also those to cross-validate on."""
+    """Those to compare on; where that is one only, also both to cross-validate on, it first."""
+    made: Mapping[tuple[Family, float], TopK] = field(default_factory=dict)
+    """Predictions by the models of the first fold that need not be made again."""
 
     def of_rung(self, rung: int) -> tuple[Fold, ...]:
         """The folds of a rung: the first two have the same."""
@@ -192,7 +207,9 @@ class Rows:
         return labels, self.judge.hits(labels)
 
     def judged(self, top: TopK, rung: int) -> Judged:
-        """What predictions are worth: roughly on the first rung, fully on the last."""
+        """What predictions are worth: roughly on the first rung, fully on others."""
+        if rung == TOGETHER:
+            return self.judge.by_precision.judged(top, self.labels_judged_on(rung))
         if rung:
             return self.judge.judged(top, self.labels_judged_on(rung))
         labels, hits = self._compared
@@ -238,12 +255,13 @@ def arrange(
         own_labels = rows_of(labels, own)
         return Fold(own, some[:, used], own_labels, held_out, features[held_out][:, used])
 
-    def either(size: int) -> tuple[Fold, ...]:
-        one, other = order[: n // 2], order[n // 2 :]
-        return fold(one[:size], other), fold(other[:size], one)
+    def parts(size: int) -> tuple[Fold, Fold]:
+        """Trained on the first rows or on the last ones; every row is judged on once."""
+        first, last = order[:size], order[n - size :]
+        return fold(first[:enough], order[size:]), fold(last[:enough], first)
 
-    both = either(enough)
-    folds = [both] if n < 4 * LEAST else [both[:1], both if judge.audit is None else either(n)]
+    both = parts(n // 2 if n < 4 * LEAST else round(TRAINED * n))
+    folds = [both] if n < 4 * LEAST else [both[:1], both]
     loose = replace(base, tol=max(base.tol, TOLERANCE), prune_below=0.0)
     return Rows(features, labels, propensity, judge, loose, tuple(folds))
 
@@ -253,54 +271,57 @@ Models = tuple[LinearModel, ...]
 
 
 def walk(rows: Rows, task: Task) -> list[tuple[Tried, TopK]]:
-    """Train with the costs of a task, every model from the one before it, and judge them."""
-    models: Models | None = None
+    """Train with the costs of a task and judge the models.
+
+    Every one from nothing: what a training is worth does not depend on those before it.
+    """
     values = dict(task.known)
     made: list[tuple[Tried, TopK]] = []
     for cost in _steps(task, values):
-        models = train(rows, task.rung, task.family, cost, models)
+        known = all((family, cost) in rows.made for family in _ranked(task))
+        models = train(rows, task.rung, task.family, cost, known=known)
         made += judged(rows, task, cost, models)
         values[cost] = max(worth(tried) for tried, _ in made if tried.cost == cost)
     return made
 
 
-def train(
-    rows: Rows, rung: int, family: Family, cost: float, first: Models | None = None
-) -> Models:
-    """The models of a family with a C of all rows, on all folds of a rung."""
-    folds = rows.of_rung(rung)
-    p = family.propensity(rows.propensity)
-    recipes = (
-        family.recipe(scaled(cost, len(fold.own), rows.features.shape[0]), rows.base)
-        for fold in folds
-    )
-    starts = first or (None,) * len(folds)
+def train(rows: Rows, rung: int, family: Family, cost: float, *, known: bool = False) -> Models:
+    """The models of a family with a C of all rows, on all folds of a rung.
+
+    All but the first, if what that predicts is `known`.
+    """
+    p, n = family.propensity(rows.propensity), rows.features.shape[0]
     return tuple(
-        linear.train(fold.features, fold.labels, recipe, propensity=p, first=start)[0]
-        for fold, recipe, start in zip(folds, recipes, starts, strict=True)
-    )
+        linear.train(fold.features, fold.labels,
+                     family.recipe(scaled(cost, len(fold.own), n), rows.base), propensity=p)[0]
+        for fold in rows.of_rung(rung)[known:]
+    )  # fmt: skip
 
 
 def judged(rows: Rows, task: Task, cost: float, models: Models) -> list[tuple[Tried, TopK]]:
     """What models of a task are worth by all its rankings, with their predictions."""
     made = []
-    for ranking in task.rankings:
-        family = replace(task.family, rank_by=ranking)
-        top = predict(rows, task.rung, family, models)
+    for family in _ranked(task):
+        known = len(models) < len(rows.of_rung(task.rung))
+        made_before = [rows.made[family, cost]] if known else []
+        top = predict(rows, task.rung, family, models, made_before)
         judged = rows.judged(top, task.rung)
         made.append((Tried(task.rung, family, cost, rows.size(task.rung), judged), top))
     return made
 
 
-def predict(rows: Rows, rung: int, family: Family, models: Models) -> TopK:
-    """The best labels of the rows that are judged on, in their order."""
+def predict(
+    rows: Rows, rung: int, family: Family, models: Models, made: Sequence[TopK] = ()
+) -> TopK:
+    """The best labels of the rows that are judged on, in their order; some of them were made."""
     folds = rows.of_rung(rung)
     k = min(rows.judge.places, matrix_of(rows.labels).shape[1])
     p = rows.propensity if family.rank_by != "score" else None
     parts = [
-        best_labels(model, fold.held_out_features, k, rank_by=family.rank_by, propensity=p)
-        for fold, model in zip(folds, models, strict=True)
-    ]
+        *made,
+        *(best_labels(model, fold.held_out_features, k, rank_by=family.rank_by, propensity=p)
+          for fold, model in zip(folds[len(made):], models, strict=True)),
+    ]  # fmt: skip
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate([fold.held_out for fold in folds]))
@@ -309,6 +330,10 @@ def predict(rows: Rows, rung: int, family: Family, models: Models) -> TopK:
         for name in ("labels", "scores")
     )
     return TopK(labels, scores)
+
+
+def _ranked(task: Task) -> list[Family]:
+    return [replace(task.family, rank_by=name) for name in task.rankings]
 
 
 def _steps(task: Task, values: Mapping[float, float]) -> Iterator[float]:
@@ -373,8 +398,7 @@ class Records:
     ) -> list[Tried]:  # fmt: skip
         """What all tasks tried, in their order: read, or walked and kept.
 
-        Predictions that were made for the first rung are not made again for the last, where that
-        has the same rows.
+        Predictions that were made for the first rung are not made again for others.
         """
         for task in tasks:
             self._judge_again(rows, task, trusted)
@@ -382,10 +406,13 @@ class Records:
         missing = [i for i, key in enumerate(keys) if key not in self.kept]
         for _ in range(len(tasks) - len(missing)):
             note()
-        walked = runner.run(walk, [tasks[i] for i in missing], rows)
+        crossed = len(rows.folds) > 1 and any(task.rung == CROSSED for task in tasks)
+        shared = replace(rows, made=self.tops) if crossed else rows
+        walked = runner.run(walk, [tasks[i] for i in missing], shared)
         with closing(walked) as finished:
             for position, made in finished:
-                self.tops |= {(tried.family, tried.cost): top for tried, top in made}
+                if not tasks[missing[position]].rung:
+                    self.tops |= {(tried.family, tried.cost): top for tried, top in made}
                 self.keep(tasks[missing[position]], trusted, [tried for tried, _ in made])
                 note()
         return [tried for key in keys for tried in self._read(key)]
@@ -397,8 +424,7 @@ class Records:
         if _io.key_text(self.key(task, trusted)) in self.kept:
             return
         size = rows.size(task.rung)
-        wanted = [(replace(task.family, rank_by=name), cost)
-                  for cost in task.costs for name in task.rankings]  # fmt: skip
+        wanted = [(family, cost) for cost in task.costs for family in _ranked(task)]
         if all(each in self.tops for each in wanted):
             self.keep(task, trusted, [
                 Tried(task.rung, *each, size, rows.judged(self.tops[each], task.rung))

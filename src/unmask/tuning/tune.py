@@ -6,10 +6,15 @@ place. A whole standard error, as usual, would be too much here: few candidates 
 the best is hardly best by luck, while the estimates of recall from noisy rows are less certain than
 the differences that count.
 
+Those estimates also assume that labels of a row are lost independently, and counts of labels often
+do not tell whether they are: a plain training that is best, or close to it, only because of that
+would be far from the best in truth. So it has to be close by unbiased precision, too.
+
 A parabola over log C through the best value of the chosen family and those beside it has its top
-at the C that is trained with, kept between the costs that were tried, and families are compared by
-their values there: a family whose best C lies between two that were tried is not worse for that.
-(Values that an audit measured, and costs that the caller names, are taken as they are.)
+between the costs that were tried, and families are compared by their values there: a family whose
+best C lies between two that were tried is not worse for that. C is then `KEPT` of the way from the
+usual one to that top (`towards_usual`). (Values that an audit measured, and costs that the caller
+names, are taken as they are.)
 """
 
 from __future__ import annotations
@@ -61,10 +66,10 @@ from unmask.tuning.result import Because, Tuned
 from unmask.tuning.search import (
     CLEARLY,
     CLIMBED,
-    CLOSE,
     CROSSED,
     FOLLOWED,
     LAST,
+    TOGETHER,
     Models,
     Records,
     Rows,
@@ -81,6 +86,9 @@ from unmask.tuning.search import (
 LOSSES = ("logistic", "squared_hinge")
 MARGIN = 0.5
 """How many standard errors worse a family may be that needs no propensities."""
+KEPT, KEPT_BY_FORMULA = 0.75, 0.25
+"""How much of the way from the usual C to the best one is gone; and where propensities follow from
+label frequencies alone."""
 
 
 def tune(
@@ -105,10 +113,11 @@ def tune(
 
     Candidates are trained on parts of the rows and judged on others by an estimate of the *true*
     metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `measured` with an
-    audit, `vanilla` without propensities. One correction of every loss is tried with one C, the
-    best along C, then what is close to it, and the best is chosen, with C between those tried, or
-    vanilla training if it is within half a standard error. Propensities that held-out predictions
-    refute are tempered until they are no longer, or replaced by one for all labels. See
+    audit, `vanilla` without propensities. The usual loss is tried along C, then one correction of
+    every other loss, then what is close to the best, which is chosen, with C between those tried;
+    or the usual loss if no other is clearly ahead, or vanilla training if it is within half a
+    standard error. Propensities that held-out predictions refute are tempered until they are no
+    longer, or replaced by one for all labels, as are those whose order is not borne out. See
     `unmask.tuning.search` for the order and what it costs.
 
     Parameters
@@ -209,7 +218,10 @@ def tune(
     standing_p = None if p is None else standing.left_of(p)
     trained_on = family.propensity(standing_p)
     named_costs = costs is not None or audit is not None  # measured and estimated values differ
-    final = family.recipe(chosen.cost if named_costs else between(chosen, tried), recipe)
+    top = chosen.cost if named_costs else between(chosen, tried)
+    source = source_of(propensity)
+    cost = top if named_costs else towards_usual(top, family, by_formula=source.by_formula)
+    final = family.recipe(cost, recipe)
     model = linear.train(x, y, final, propensity=trained_on, backend=backend)[0] if refit else None
     names = labels.label_names if isinstance(labels, Dataset) else None
     return Tuned(
@@ -228,7 +240,7 @@ def tune(
         best=best,
         error=error,
         trust=standing,
-        source=source_of(propensity),
+        source=source,
     )
 
 
@@ -268,6 +280,27 @@ def between(chosen: Tried, tried: Sequence[Tried]) -> float:
         Of two digits.
     """
     return _top(_by_cost(chosen, tried))[0]
+
+
+def towards_usual(cost: float, family: Family, *, by_formula: bool = False) -> float:
+    """C between the best one on held-out rows and the usual one, the middle of the path.
+
+    What is not certain about the best is chance only in part: it is that of a part of the rows, by
+    propensities that may be wrong. (In 72 cases, three other draws of the study, C at the top
+    itself had a regret of 0.0012 on average, above 0.005 in five; `KEPT` of the way 0.0008, in
+    three.) Propensities from a formula are off by 1.5 times on real labels
+    (docs/decisions/0014-what-real-masks-taught.md), and how much rare labels count decides which C
+    is best: a quarter of the way is gone then. (In 20 cases with Jain's, five draws: 0.0008 on
+    average and above 0.005 in one, where three quarters had 0.0015, and three.)
+
+    >>> towards_usual(30.0, Family("logistic")), towards_usual(3.0, Family("logistic"))
+    (17.0, 3.0)
+    >>> towards_usual(30.0, Family("logistic"), by_formula=True)
+    5.3
+    """
+    usual = _middle(path(family, None))
+    kept = KEPT_BY_FORMULA if by_formula else KEPT
+    return float(f"{usual * (cost / usual) ** kept:.2g}")
 
 
 def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
@@ -372,10 +405,12 @@ def _trusting(
         judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=BALANCED,
                         propensity=None)  # fmt: skip
         tried_by = tuple(f for f in tried_by if f.correction in OF_LEVEL and f.rank_by == "score")
+        of_level = {f.loss for f in tried_by if f.corrected}
+        tried_by = tuple(f for f in tried_by if f.loss in (of_level or {f.loss}))
         return replace(rows, propensity=p, judge=judge), tried_by
     judge = replace(rows.judge, propensity=tempered(rows.judge.propensity, standing.tau))
     if not standing.independent:
-        judge = replace(judge, metric=f"P@{judge.places}", estimator="unbiased")
+        judge = judge.by_precision
         tried_by = tuple(family for family in tried_by if not family.normalized)
     return replace(rows, propensity=p, judge=judge), tried_by
 
@@ -394,6 +429,8 @@ class _Search:
     ) -> None:
         self.runner, self.rows, self.records, self.trusted = runner, rows, records, trusted
         self.costs, self.tried = costs, list[Tried]()
+        self.left = {family.loss for family in tried_by}
+        """Losses that are not given up."""
         self.rankings: dict[Family, tuple[str, ...]] = {}
         for family in tried_by:
             rankings = self.rankings.get(family.trained, ())
@@ -413,32 +450,65 @@ class _Search:
 
         self.note = note
         self._take(plain)
-        self._at([(family, _middle(self._path(family))) for family in first])
-        self.climbed(self._close())
+        usual = [family for family in first if family.loss == Recipe().loss]
+        self._at([(family, _middle(self._path(family))) for family in usual or first])
+        self.climbed(usual or self._close())
+        if usual:
+            self._challenge(usual[0], [family for family in first if family not in usual])
         self._at(self._beside_best())
         self.climbed(self._best(1))
         self._at(self._weaker())
         if progress is not None:
             progress(total, total)
 
-    def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
-        """What `choose` takes of the best trainings and the best plain one.
+    def _challenge(self, usual: Family, others: Sequence[Family]) -> None:
+        """Other losses where the usual one has its best C; what is clearly ahead is followed.
 
-        By the sum over hits, where there is one, and if plain training is clearly worse.
+        If none is, the usual loss alone is left.
         """
-        plain = max((t for t in self.tried if not (t.rung or t.family.corrected)), key=worth)
+        place = self._path(usual).index(self._top(usual).cost)
+        self._at([(family, self._path(family)[place]) for family in others])
+        best = max((self._top(family) for family in self.rankings if family.loss == usual.loss
+                    and self._known(family)), key=worth)  # fmt: skip
+        best = best if self.costs is not None else _raised(best, self.tried)
+        ahead = [each for each in others
+                 if _behind(best, self._top(each), FOLLOWED, unknown=True)]  # fmt: skip
+        self.climbed(ahead)
+        if not ahead:
+            self.left = {usual.loss}
+
+    def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
+        """What `choose` takes of the best trainings that are left and the best plain one.
+
+        By the sum over hits, where there is one; a plain one only if unbiased precision agrees.
+        """
+        compared = [t for t in self.tried if not t.rung]
+        plain = max((t for t in compared if t.family.loss in self.left and not t.family.corrected),
+                    key=worth)  # fmt: skip
         last = [*(self._top(family) for family in self._best(LAST)), plain]
         last = list({each.family: each for each in last}.values())
-        whole = self.rows.judge.audit is not None
-        if whole or not all(each.judged.without for each in last):
-            last = self._fully(last, CROSSED if whole else 1)
+        if self.rows.judge.audit is not None:
+            last = self._fully(last, CROSSED)
             return choose([_raised(each, self.tried) for each in last] if raised else last)
+        summed = all(each.judged.without for each in last)
+        last = last if summed else self._fully(last, 1)
         last = [_raised(each, self.tried) for each in last] if raised else last
-        because, chosen, best, error = choose(last, margin=CLOSE)
+        because, chosen, best, error = choose(last)
+        corrected = [each for each in last if each.family.corrected and np.isfinite(worth(each))]
+        if not chosen.family.corrected and corrected and self.rows.judge.by_independence:
+            other = max(corrected, key=worth)
+            both = self._walked([chosen, other], TOGETHER)
+            if choose(both)[1].family == other.family:
+                because, chosen, best = Because.TOGETHER, other, chosen
         if because is Because.PLAINER and len(self.rows.folds) > 1:
             both = self._fully([chosen, best], CROSSED)
             return choose([_raised(each, self.tried) for each in both] if raised else both)
-        because, chosen, best, error = choose(last)
+        if not summed:
+            return because, chosen, best, error
+        rival, alone = max(compared, key=worth), (Because.BEST, Because.ALONE)
+        if because in alone and rival.family.loss not in self.left and worth(rival) > worth(chosen):
+            because, best = Because.USUAL, rival
+            error = difference_error(rival.judged, chosen.judged)
         fully = {each.family: each for each in self._fully([chosen, best], 1)}
         return because, fully[chosen.family], fully[best.family], error
 
@@ -478,10 +548,11 @@ class _Search:
         return sorted(values.items())
 
     def _best(self, count: int, *, plain: bool = False) -> list[Family]:
-        """The best trainings so far; those that can do without propensities."""
+        """The best trainings so far that are left; those that can do without propensities."""
         best: dict[Family, float] = {}
         for each in self.tried:
-            if not each.rung and not (plain and each.family.corrected):
+            left = each.family.loss in self.left and not (plain and each.family.corrected)
+            if not each.rung and left:
                 family = each.family.trained
                 best[family] = max(best.get(family, -np.inf), worth(each))
         return sorted(best, key=lambda family: -best[family])[:count]
@@ -503,13 +574,15 @@ class _Search:
     def _beside_best(self) -> list[tuple[Family, float]]:
         """Where the best training has its C: other corrections of its loss, and plain trainings.
 
-        These are the best one and that of the same loss, unless they are clearly behind.
+        These are the best one and that of the same loss, unless they are clearly behind; and always
+        where nothing but a level is left of the propensities.
         """
         leader, place = self._leader()
         asked = {_order(family): family for family in sorted(self.rankings, key=lambda f: f.tau)
                  if family.loss == leader.loss and family.corrected}  # fmt: skip
         (plain,) = self._best(1, plain=True)
-        near = [] if _behind(self._top(plain), self._top(leader), CLEARLY) else [
+        behind = self.trusted and _behind(self._top(plain), self._top(leader), CLEARLY)
+        near = [] if behind else [
             family for family in self.rankings
             if not family.corrected and (family == plain or family.loss == leader.loss)
         ]  # fmt: skip
@@ -533,12 +606,15 @@ class _Search:
 
     def _fully(self, last: Sequence[Tried], rung: int) -> list[Tried]:
         """The same on a later rung."""
+        made = self._walked(last, rung)
+        self.tried += made
+        return made
+
+    def _walked(self, last: Sequence[Tried], rung: int) -> list[Tried]:
         tasks = dict.fromkeys(
             Task(rung, each.family.trained, (each.family.rank_by,), (each.cost,)) for each in last
         )
-        before = len(self.tried)
-        self._walk(list(tasks))
-        return self.tried[before:]
+        return self.records.run(self.runner, self.rows, list(tasks), self.trusted, self.note)
 
     def _walk(self, tasks: Sequence[Task]) -> None:
         self.tried += self.records.run(self.runner, self.rows, tasks, self.trusted, self.note)
@@ -553,8 +629,8 @@ def _order(family: Family) -> int:
     return CORRECTIONS[family.loss].index((family.correction, family.normalized))
 
 
-def _behind(each: Tried, best: Tried, errors: float) -> bool:
-    """By more than so many standard errors of the difference, where that is known."""
+def _behind(each: Tried, best: Tried, errors: float, *, unknown: bool = False) -> bool:
+    """By more than so many standard errors of the difference; where those are `unknown`, so."""
     if not (each.judged.without and best.judged.without):
-        return False
+        return unknown and worth(best) > worth(each)
     return worth(best) - worth(each) > errors * difference_error(best.judged, each.judged)
