@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,3 +39,26 @@ def test_only_verified_labels_have_propensities_of_their_own(certain: list[bool]
         assert made is (None if any(certain) else p)
     assert all(each is stated.value for each in asked)
     assert len(asked) == 2 * any(certain)
+
+
+def test_labels_by_numbers_and_by_names_do_not_mix() -> None:
+    """The file without names is the one to blame; where both are matrices, numbers are all."""
+
+    def rows(names: tuple[str, ...] | None, *, table: bool) -> Any:
+        details = {"layout": "wide"} if table else {}
+        return SimpleNamespace(label_names=names, source=SimpleNamespace(details=details))
+
+    files = Path("test.csv"), Path("train.csv")
+    for test, train, guilty in (
+        (rows(None, table=False), rows(("a",), table=True), "test.csv"),
+        (rows(("a",), table=True), rows(None, table=False), "train.csv"),
+        (rows(None, table=True), rows(("a",), table=False), "test.csv"),
+    ):
+        with pytest.raises(ValueError, match=f"^{guilty} has numbers for labels"):
+            inputs._same_names(test, train, *files)
+    for test, train in (
+        (rows(None, table=True), rows(None, table=True)),
+        (rows(("a",), table=False), rows(None, table=False)),
+        (rows(None, table=False), rows(("a",), table=False)),
+    ):
+        assert inputs._same_names(test, train, *files) == (test, train)
