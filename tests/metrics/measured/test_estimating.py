@@ -504,3 +504,15 @@ def test_every_stratum_with_a_judged_row_costs_a_degree(stratum: list[int], degr
     rows = np.arange(len(stratum))
     sample = RowSample(rows, np.array(stratum), np.array([9, 9, 9]), np.zeros((rows.size, 1)))
     assert _degrees(sample) == degrees
+
+
+@pytest.mark.parametrize("above", [1.2, 1.5, 2.5])
+def test_a_ratio_above_1_has_an_interval_that_ends_at_1(above: float) -> None:
+    """Estimated so large, with an interval of Student's t cut at what is possible."""
+    below = np.array([1.0, 2, 1, 3, 2, 1, 2, 1, 1, 2])
+    values = np.column_stack([above * below + np.tile([0.3, -0.3], 5), below])
+    sample = RowSample(np.arange(10), np.zeros(10, int), np.array([1000]), values)
+    made = row_mean(sample, None, (np.zeros(2), np.array([9.0, np.inf])), (0.0, 1.0), ratio=True)
+    assert made.value == pytest.approx(values[:, 0].sum() / values[:, 1].sum())
+    half = t.ppf(0.975, made.degrees) * made.error
+    assert made.interval == (pytest.approx(max(0.0, made.value - half)), 1.0)
