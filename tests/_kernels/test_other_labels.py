@@ -172,7 +172,7 @@ def test_one_step_of_the_first_stage() -> None:
     assert promises[1] < promises[0] / 4
     made, reached = own.copy(), z.copy()
     rest = (values, p, observed, fitted, common, ridge)
-    kernels._fit_own(made, reached, *rest, promises[0] / 2)
+    kernels._fit_own(made, reached, *rest, promises[0] * 0.999)
     np.testing.assert_allclose(made, own + step, rtol=1e-9)
     np.testing.assert_allclose(reached, later, rtol=1e-9)
     made, reached = own.copy(), z.copy()
@@ -234,7 +234,7 @@ def test_one_step_of_the_second_stage() -> None:
     value = kernels._surprise(z, part.propensity, part.observed, 5) + 0.4 * w @ w
     promised = -step @ gradient / (1 + value)
     made, reached = w.copy(), z.copy()
-    kernels._fit_others(made, reached, part, 0.8, promised / 2)
+    kernels._fit_others(made, reached, part, 0.8, promised * 0.999)
     np.testing.assert_allclose(made, w + step, rtol=1e-7)
     np.testing.assert_allclose(reached, z + matrix @ step, rtol=1e-7)
     made, reached = w.copy(), z.copy()
