@@ -84,3 +84,20 @@ def test_a_metric_alone_is_what_it_is_among_all_others(of_sets: bool, estimator:
         alone = evaluate(top, labels, p, metrics=[name], **asked)[name, estimator]
         other = together[name, estimator]
         assert (alone.value, alone.standard_error) == (other.value, other.standard_error)
+
+
+def test_rows_that_are_short_enough_are_not_thinned() -> None:
+    """Then `subsampled` is `unbiased`, wherever in the row a hit stands."""
+    labels = np.array([[1, 1, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]])
+    top = TopK(
+        [[0, 2, 3], [1, 0, 2], [3, 0, 1], [0, 1, 2], [1, 3, -1]],
+        [[3.0, 2, 1]] * 4 + [[3.0, 2, -np.inf]],
+    )
+    p = np.array([0.5, 0.8, 0.4, 0.9])
+    names = ["R@1", "R@2", "R@3"]
+    made = contributions(top, labels, p, metrics=names, estimators=["subsampled"])
+    exact = contributions(top, labels, p, metrics=names, estimators=["unbiased"])
+    for metric in names:
+        np.testing.assert_allclose(
+            made[metric, "subsampled"], exact[metric, "unbiased"], rtol=1e-12, atol=1e-15
+        )
