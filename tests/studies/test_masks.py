@@ -37,7 +37,7 @@ def test_natural_masks_are_those_of_users_drawn_from_all(
         yield "stated", 0.25, {}
 
     monkeypatch.setattr(models, "split_of", lambda folder: split)
-    monkeypatch.setattr(models, "best", lambda *_: top)
+    monkeypatch.setattr(models, "best", lambda split, labels, k: {5: top}[k])
     monkeypatch.setattr(masks.data, "read", lambda *_, **__: SimpleNamespace(labels=RATED))
     monkeypatch.setattr(masks, "_jester_numbers", numbers)
     made = list(masks.measure(tmp_path / masks.JESTER, draw, few=False))

@@ -459,3 +459,5 @@ def test_probabilities_of_sampling_are_asked_of_candidates_alone() -> None:
     for wrong, said in ((0.0, "0"), (-1.0, "-1"), (torch.inf, "inf")):
         with pytest.raises(ValueError, match=f"candidate 2 has {said}"):
             loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[0.5, wrong, 1.0]]))
+        with pytest.raises(ValueError, match=f"candidate 0 has {said}"):
+            loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[wrong, 0.5, 1.0]]))
