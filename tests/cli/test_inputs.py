@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unmask import TopK
+from unmask import TopK, cli
 from unmask.cli import evaluate, inputs
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.7, -np.inf], [-np.inf, -np.inf, 0.3]])
@@ -62,3 +62,24 @@ def test_labels_by_numbers_and_by_names_do_not_mix() -> None:
         (rows(None, table=False), rows(("a",), table=False)),
     ):
         assert inputs._same_names(test, train, *files) == (test, train)
+
+
+@pytest.mark.parametrize(
+    ("stated", "held"),
+    [
+        ({"max_expansion": 7.0}, (7.0, 100_000_000, 200_000_000)),
+        ({"max_columns": 7}, (200, 7, 200_000_000)),
+        ({"max_json": 7}, (200, 100_000_000, 7)),
+        ({"max_expansion": 7.0, "max_json": 9}, (7.0, 100_000_000, 9)),
+    ],
+)
+def test_each_limit_can_be_stated_alone(
+    stated: dict[str, Any], held: tuple[float, int, int]
+) -> None:
+    taken: list[Any] = []
+    context: Any = SimpleNamespace(with_resource=taken.append)
+    cli._options(context, **stated)
+    with taken.pop() as limits:
+        assert (limits.expansion, limits.columns, limits.json) == held
+    cli._options(context)
+    assert not taken
