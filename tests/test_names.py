@@ -84,3 +84,23 @@ def test_arrays_from_files_are_checked() -> None:
         Strings.of(["\udcff"])
     with pytest.raises(ValueError, match="must be different"):
         unique_index(Strings.of("aa"), "names")
+
+
+@pytest.mark.parametrize(
+    ("texts", "others"),
+    [
+        (["ab", "c"], ["ab", "d"]),  # other letters of the same lengths
+        (["ab", "c"], ["a", "bc"]),  # the same letters, cut elsewhere
+        (["ab"], ["ab", ""]),
+        (["ab"], []),
+        (["é"], ["è"]),
+    ],
+)
+def test_strings_are_equal_only_to_the_same_texts(texts: list[str], others: list[str]) -> None:
+    strings = Strings.of(texts)
+    assert strings == Strings.of(texts)
+    for form in (Strings.of(others), tuple(others), others):
+        assert strings != form
+        assert not strings == form  # noqa: SIM201 (both ways to ask)
+    assert strings != "".join(texts)
+    assert joined([strings, Strings.of(others)])[: len(texts)] == strings  # a part of a whole

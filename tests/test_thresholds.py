@@ -521,3 +521,16 @@ def test_an_unknown_way_to_calibrate_is_refused() -> None:
 )
 def test_ends_are_those_of_finite_scores(scores: Any, ends: tuple[float, float]) -> None:
     assert chances._finite_ends(np.array(scores)) == ends
+
+
+def test_what_reaches_a_threshold() -> None:
+    some = choosing._Candidates(
+        np.array([0.8, 0.5, 0.1]), np.array([1.0, 3.0, 4.5]), np.array([1.0, 6.0, 9.0])
+    )
+    reached = {0.9: (0, 0), 0.8: (1, 1), 0.6: (1, 1), 0.5: (3, 6), 0.1: (4.5, 9), 0.0: (4.5, 9)}
+    for threshold, wanted in reached.items():
+        assert some.reached(threshold) == wanted
+    assert some.positives == 4.5
+    none = choosing._Candidates(np.empty(0), np.empty(0), np.empty(0))
+    assert none.reached(0.5) == (0, 0)
+    assert none.positives == 0

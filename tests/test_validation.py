@@ -210,3 +210,17 @@ def test_pairs_that_may_be(both: int, outside: int, reverse: int) -> None:
 def test_pairs_that_cannot_be(both: int, outside: int, reverse: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _validation.audited_pair(*pair(both, outside, reverse))
+
+
+@pytest.mark.parametrize(
+    ("axis", "wrong", "noun"), [("row", 9, "row"), ("row", -1, "row"), ("col", 7, "label")]
+)
+def test_coordinates_beyond_the_shape_are_named(axis: str, wrong: int, noun: str) -> None:
+    """Of a COO matrix whose coordinates were changed after scipy had looked at them."""
+    said = str(wrong).replace("-", "−")
+    matrix = sp.coo_array((np.ones(3), ([0, 1, 2], [0, 2, 1])), shape=(3, 4))
+    for entry in range(3):
+        damaged = matrix.copy()
+        getattr(damaged, axis)[entry] = wrong
+        with pytest.raises(ValueError, match=f"entry {entry} names {noun} {said}"):
+            _validation.labels(damaged)

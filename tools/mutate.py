@@ -295,6 +295,8 @@ class Mentions:
     """Names of constants and classes whose definition mentions this one."""
     kernels: frozenset[str]
     """Files with compiled functions."""
+    imported: frozenset[str]
+    """Modules that these import."""
 
     @classmethod
     def of_source(cls) -> Mentions:
@@ -311,7 +313,9 @@ class Mentions:
                 names[place] = code.co_name
                 for name in {n for inner in _with_inner(code) for n in inner.co_names}:
                     by[name].append(place)
-        return cls(names, dict(by), dict(defining), _compiled_files(trees))
+        kernels = _compiled_files(trees)
+        imported = _imported(tree for path, tree in trees.items() if str(path) in kernels)
+        return cls(names, dict(by), dict(defining), kernels, imported)
 
     def callers(self, place: Place) -> list[Place]:
         """Functions that mention this one; a private one is only known in its own file."""
@@ -332,10 +336,29 @@ class Mentions:
 
     def without_compiler(self, mutant: Mutant) -> bool:
         """Whether it changes what numba compiles, and can be tried without it."""
-        if "intrinsic" in mutant.path.read_text(encoding="utf-8"):
+        if makes_instructions(mutant.path):
             return False
-        places = self.of_names(mutant.names)
-        return str(mutant.path) in self.kernels or any(f in self.kernels for f, _ in places)
+        if str(mutant.path) in self.kernels:
+            return True
+        places = self.of_names(mutant.names) if mutant.module in self.imported else ()
+        return any(file in self.kernels for file, _ in places)
+
+
+def makes_instructions(path: Path) -> bool:
+    """Whether a file has intrinsics, which numba calls while it compiles."""
+    return "intrinsic" in path.read_text(encoding="utf-8")
+
+
+def _imported(trees: Iterable[ast.Module]) -> frozenset[str]:
+    """Modules that are imported, or of which something is."""
+    names = set()
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names.update(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                names.update([node.module, *(f"{node.module}.{e.name}" for e in node.names)])
+    return frozenset(filter(None, names))
 
 
 def _compiled_files(trees: dict[Path, ast.Module]) -> frozenset[str]:
@@ -784,7 +807,7 @@ def _watch_in_child(
     watching: float,
 ) -> None:
     watcher = Watcher(child.folder)
-    modules = [noting(path) for path in files()]
+    modules = [noting(path) for path in files() if not makes_instructions(path)]
     if not transplant(modules, but=kernels):
         raise RuntimeError("calls cannot be noted")
     for code in modules:

@@ -152,6 +152,18 @@ def test_the_given_name_says_the_compression(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "blob").read_bytes()) == b"new"
 
 
+def test_gzip_has_no_name_no_time_and_the_usual_level(tmp_path: Path) -> None:
+    """The bytes that gzip writes at level 6 of standard input, whenever and wherever."""
+    words = np.random.default_rng(3).integers(0, 900, 20_000)
+    text = " ".join(map(str, words)).encode()
+    put(tmp_path / "a.gz", text)
+    stored = (tmp_path / "a.gz").read_bytes()
+    usual = gzip.compress(text, 6, mtime=0)
+    assert stored[10:] == usual[10:]
+    assert stored[3:8] == bytes(5)
+    assert gzip.compress(text, 7, mtime=0)[10:] != usual[10:]
+
+
 def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

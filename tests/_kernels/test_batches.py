@@ -104,6 +104,22 @@ def test_the_logistic_loss_and_its_slope_label_by_label(n_labels: int) -> None:
         np.testing.assert_allclose(slope[i], slopes, rtol=1e-5, atol=2e-6)
 
 
+def test_a_label_may_count_once_more_than_it_is_cut() -> None:
+    """pos − cut of 0, 1 and −1: what ln(1 + eˢ) counts in all is 1, 2 and 0."""
+    scores = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -4.0]], np.float32)
+    index, cut = np.array([[0, 1, 2], [2, 1, 0]]), np.array([[1.0, 1, 2], [0.5, 1, 3]])
+    pos = cut + np.array([[0.0, 1, -1], [-1, 0, 1]])
+    rows, slope = np.empty(2), np.empty(scores.shape, np.float32)
+    batches.logistic(scores, index, pos, cut, rows, slope)
+    for i in range(2):
+        wanted = sum(
+            (1 + pos[i, k] - cut[i, k]) * softplus(float(scores[i, label]))
+            - pos[i, k] * float(scores[i, label])
+            for k, label in enumerate(index[i])
+        )
+        assert rows[i] == pytest.approx(wanted, rel=2e-6)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("count", [5, 8, 19, 8 * batches._TILE + 3])
 def test_the_loss_of_candidates_counts_every_observed_label_once(count: int, shared: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -61,3 +62,19 @@ def test_rows_beyond_float64_are_computed_with_exponents() -> None:
             assert made == [kernels.LARGEST] * 3
         else:
             assert made == pytest.approx([float(each) for each in wanted], rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 10])
+def test_legendre_polynomials_and_their_slopes_in_rationals(n: int) -> None:
+    """P_n(x) and (1 − x²) P_n'(x) anywhere, not only where P_n is 0; x = 1 − 2u."""
+    powers = [Fraction(0)] * (n + 1)
+    for k in range(n // 2 + 1):
+        sign, choose = Fraction(-1) ** k, comb(n, k) * comb(2 * n - 2 * k, n)
+        powers[n - 2 * k] = sign * choose / 2**n
+    for u in (Fraction(1, 16), Fraction(3, 8), Fraction(1, 2), Fraction(29, 32)):
+        x = 1 - 2 * u
+        value = sum(c * x**k for k, c in enumerate(powers))
+        slope = sum(k * c * x ** (k - 1) for k, c in enumerate(powers) if k)
+        made = kernels._legendre(n, np.array([float(u)]))
+        wanted = float(value), float((1 - x * x) * slope)
+        assert (made[0][0], made[1][0]) == pytest.approx(wanted, rel=1e-12, abs=1e-14)

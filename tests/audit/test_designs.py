@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from unmask import audit
 from unmask.audit import designs, frames
 from unmask.audit.designs import PlanOptions, Question, question_of
 from unmask.data.judgements import StratumKind
@@ -212,3 +213,17 @@ def test_rows_of_two_phases_leave_room_for_longer_tails(head: int, budget: int, 
     assert further.first_phase[0].size == rows + 2
     with pytest.raises(ValueError, match="buys fewer than two rows"):
         designs.draw(question, 7, None, seed=3)
+
+
+def test_every_row_of_the_first_wave_has_pairs_to_judge() -> None:
+    """The head of each is surely judged: no chosen row goes without, in this wave and the next."""
+    rng = np.random.default_rng(0)
+    labels = sp.csr_array((rng.random((60, 9)) < 0.2).astype(float))
+    top = TopK.from_scores(rng.random((60, 9)), 4)
+    options: Any = {"design": "two-phase", "head": 3, "tail": 0.2, "observed": "sampled"}
+    first = audit.plan(top, labels, budget=60, unit="pairs", metrics=["R@3"], seed=1, **options)
+    assert first.sample.design == "two-phase"
+    assert np.unique(first.sample.rows).tolist() == sorted(first.sample.first_phase[0].tolist())
+    for row in first.sample.first_phase[0].tolist():
+        judged = first.sample.pair_labels[first.sample.rows == row]
+        assert set(top.labels[row, :3].tolist()) <= set(judged.tolist())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unmask import TopK
+from unmask import TopK, cli
 from unmask.cli import evaluate, inputs
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.7, -np.inf], [-np.inf, -np.inf, 0.3]])
@@ -38,3 +39,47 @@ def test_only_verified_labels_have_propensities_of_their_own(certain: list[bool]
         assert made is (None if any(certain) else p)
     assert all(each is stated.value for each in asked)
     assert len(asked) == 2 * any(certain)
+
+
+def test_labels_by_numbers_and_by_names_do_not_mix() -> None:
+    """The file without names is the one to blame; where both are matrices, numbers are all."""
+
+    def rows(names: tuple[str, ...] | None, *, table: bool) -> Any:
+        details = {"layout": "wide"} if table else {}
+        return SimpleNamespace(label_names=names, source=SimpleNamespace(details=details))
+
+    files = Path("test.csv"), Path("train.csv")
+    for test, train, guilty in (
+        (rows(None, table=False), rows(("a",), table=True), "test.csv"),
+        (rows(("a",), table=True), rows(None, table=False), "train.csv"),
+        (rows(None, table=True), rows(("a",), table=False), "test.csv"),
+    ):
+        with pytest.raises(ValueError, match=f"^{guilty} has numbers for labels"):
+            inputs._same_names(test, train, *files)
+    for test, train in (
+        (rows(None, table=True), rows(None, table=True)),
+        (rows(("a",), table=False), rows(None, table=False)),
+        (rows(None, table=False), rows(("a",), table=False)),
+    ):
+        assert inputs._same_names(test, train, *files) == (test, train)
+
+
+@pytest.mark.parametrize(
+    ("stated", "held"),
+    [
+        ({"max_expansion": 7.0}, (7.0, 100_000_000, 200_000_000)),
+        ({"max_columns": 7}, (200, 7, 200_000_000)),
+        ({"max_json": 7}, (200, 100_000_000, 7)),
+        ({"max_expansion": 7.0, "max_json": 9}, (7.0, 100_000_000, 9)),
+    ],
+)
+def test_each_limit_can_be_stated_alone(
+    stated: dict[str, Any], held: tuple[float, int, int]
+) -> None:
+    taken: list[Any] = []
+    context: Any = SimpleNamespace(with_resource=taken.append)
+    cli._options(context, **stated)
+    with taken.pop() as limits:
+        assert (limits.expansion, limits.columns, limits.json) == held
+    cli._options(context)
+    assert not taken

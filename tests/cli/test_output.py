@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from unmask.cli import output
+from unmask.cli.evaluate import _decisive
+from unmask.cli.training import expectations
 
 
 @pytest.fixture
@@ -103,3 +105,33 @@ def test_a_bar_moves_by_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     last = text.getvalue()
     assert "work [b]" in last
     assert "3/8" in last
+
+
+def test_a_plan_is_said_in_units_that_people_read() -> None:
+    plan: Any = SimpleNamespace(seconds_per_label=0.25, seconds=3671.4, model_bytes=1_500_000_000)
+    assert expectations(plan) == {
+        "milliseconds per label": 250.0,
+        "expected time": "1:01:11",
+        "expected model": "1.5 GB",
+    }
+
+
+@pytest.mark.parametrize(
+    ("cells", "chosen"),
+    [
+        ([("P@1", "unbiased"), ("P@5", "unbiased"), ("R@5", "vanilla")], [("P@5", "unbiased")]),
+        ([("P@5", "deconvolved"), ("R@5", "unbiased")], [("R@5", "unbiased")]),
+        (
+            [("R@3", "unbiased"), ("R@3", "deconvolved"), ("P@3", "unbiased"), ("nDCG@3", "x")],
+            [("R@3", "deconvolved"), ("P@3", "unbiased")],
+        ),
+        ([("R@1", "deconvolved"), ("R@5", "unbiased")], [("R@5", "unbiased")]),
+        ([("nDCG@5", "unbiased"), ("P@5", "vanilla")], []),
+    ],
+)
+def test_systems_are_ordered_by_precision_and_recall(
+    cells: list[tuple[str, str]], chosen: list[tuple[str, str]]
+) -> None:
+    """At the largest cut-off of each, by the best estimator that this very metric has."""
+    table: Any = [SimpleNamespace(metric=metric, estimator=name) for metric, name in cells]
+    assert _decisive(table) == chosen

@@ -270,12 +270,14 @@ REFUSED = {
         (b"1 qid:3 2:1\n", r", line 1: expected index:value, got 'qid:3'"),
     ],
     "labels": [
+        (b"1 4 5\n1\n", r", line 1: expected the header 'n L', got '1 4 5'\."),
         (b"1 4\n2:0\n", r", line 2: a label's value must be 1, got '2:0'; .*format='features'"),
         (b"1 4\n1,,2\n", r", line 2: expected label, or label:1, got ',,2'"),
         (b"1 4\n1,\n", r", line 2: expected label, or label:1, got ','"),
         (b"1 4\n1 2 1\n", r", line 2: a label stands twice in one row: '1'"),
     ],
     "features": [
+        (b"1 4 5\n1:1\n", r", line 1: expected the header 'n d', got '1 4 5'\."),
         (b"1 4\n1 2:1\n", r", line 2: column without a value: expected index:value, got '1'"),
         (b"1 4\n4:1\n", r", line 2: column must lie in 0 … 3, got '4:1'"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from scipy.stats import nchypergeom_fisher
 from tests.helpers.diagnoses import L, planted
 from unmask import data
 from unmask.diagnosis import diagnose, recording
+from unmask.diagnosis.diagnose import OF_INDEPENDENCE, _modelled
 from unmask.diagnosis.kinds import TestKind
 from unmask.propensity import MaskModel
 from unmask.propensity.row_effort import normal
+from unmask.propensity.score_slope import ScoreSlope
 
 
 def test_the_chance_of_wrong_labels_is_binomial() -> None:
@@ -190,3 +193,24 @@ def test_wrong_labels_are_a_warning_until_they_matter(wrong: int, kind: str) -> 
     finding = diagnosis.finding(kind)
     assert finding is not None
     assert finding.severity == ("error" if kind == "spurious" else "warning")
+
+
+@pytest.mark.parametrize(
+    ("parts", "left_out"),
+    [
+        ({}, set()),
+        ({"row_effort": 0.5}, OF_INDEPENDENCE),
+        ({"unannotated": 0.3}, OF_INDEPENDENCE),
+        ({"spurious": 0.1}, {TestKind.SPURIOUS}),
+        ({"score_slope": ScoreSlope(0.4, 0.0, np.zeros(3))}, {TestKind.SCORE}),
+        (
+            {"row_effort": 0.5, "spurious": 0.1, "score_slope": ScoreSlope(0.4, 0.0, np.zeros(3))},
+            OF_INDEPENDENCE | {TestKind.SPURIOUS, TestKind.SCORE},
+        ),
+    ],
+)
+def test_what_a_mask_model_states_is_not_held_against_it(
+    parts: dict[str, Any], left_out: set[TestKind]
+) -> None:
+    assert _modelled(MaskModel(np.full(3, 0.5), **parts)) == left_out
+    assert _modelled(np.full(3, 0.5)) == set()

@@ -309,3 +309,17 @@ def test_folders_above_a_model_are_made(tmp_path: Path) -> None:
     for _ in range(2):
         save(folder, model)
         assert load(folder).n_labels == 1
+
+
+def test_a_dismecpp_model_may_have_a_bias_alone(tmp_path: Path) -> None:
+    """One feature that is the bias, or none at all without one; a bias needs a feature."""
+    part = {"first": 0, "count": 2, "file": "m.weights", "weight-format": "SparseTXT"}
+    (tmp_path / "m.weights").write_text("0:0.5\n0:-2\n")
+    about = {"num-features": 1, "num-labels": 2, "date": "", "files": [part]}
+    (tmp_path / "m").write_text(json.dumps(about))
+    model = read_dismecpp(tmp_path / "m", bias=True)
+    assert model.bias.tolist() == [0.5, -2.0]
+    assert model.n_features == 0
+    (tmp_path / "m").write_text(json.dumps({**about, "num-features": 0}))
+    with pytest.raises(ValueError, match="for 0 features"):
+        read_dismecpp(tmp_path / "m", bias=True)

@@ -25,6 +25,7 @@ from unmask.data import hide
 from unmask.data.features import idf, tfidf
 from unmask.data.synthetic import planted
 from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, predict_top, scores, train
+from unmask.linear.model import _PROBABILITIES
 from unmask.predictions import TopK
 
 RNG = np.random.default_rng(3)
@@ -383,3 +384,17 @@ def test_a_softmax_takes_as_many_steps_as_it_may(most: int) -> None:
     with pytest.warns(UserWarning, match="iterations"):
         _, course = linear.train(rows.features, rows.labels, recipe)
     assert set(course.iterations.tolist()) == {most}
+
+
+@pytest.mark.parametrize(
+    ("loss", "scores", "chances"),
+    [
+        ("squared_hinge", [-3, -1, -0.5, 0, 0.5, 1, 3], [0, 0, 0.25, 0.5, 0.75, 1, 1]),
+        ("squared_error", [-1, 0, 0.25, 1, 1.5, 4], [0, 0, 0.25, 1, 1, 1]),
+        ("logistic", [-np.log(3), 0, np.log(4)], [0.25, 0.5, 0.8]),
+    ],
+)
+def test_chances_of_scores_by_hand(loss: str, scores: list[float], chances: list[float]) -> None:
+    """Margins of −1 and 1 are certain, targets are chances, and the logistic loss has odds."""
+    made = _PROBABILITIES[loss](np.float32(scores))
+    np.testing.assert_allclose(made, chances, rtol=1e-6, atol=1e-7)

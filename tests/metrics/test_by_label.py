@@ -7,11 +7,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import norm
 
 from unmask import LabelSets, TopK, evaluate
-from unmask.metrics import label_counts
-from unmask.metrics.by_label import label_rankings
+from unmask.metrics import label_counts, scored
+from unmask.metrics.by_label import RANKINGS, label_rankings
 
 TRUE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
 TOP = TopK.from_scores([[3.0, 2, 1], [3, 1, 2], [1, 2, 3], [2, 3, 1]], k=2)
@@ -105,3 +106,19 @@ def test_rankings_of_labels_are_those_of_evaluations_of_each() -> None:
             assert 0 <= made[f"{column}_low"][j] < made[column][j] < made[f"{column}_high"][j] <= 1
     assert made["average_precision"][2:] == [None, None]
     assert (made["label"], made["rows"][2]) == (["a", "b", "c", "d"], 0)
+
+
+def test_rankings_of_a_label_stay_between_0_and_1() -> None:
+    """An estimate above 1 is 1 where its interval reaches that far down, else it is none."""
+    rng = np.random.default_rng(1)
+    labels = (rng.random((8, 2)) < 0.5).astype(int)
+    scores = labels + 0.8 * rng.random((8, 2))
+    p = np.array([0.3, 0.5])
+    observed = sp.csr_array(labels.astype(np.float32))
+    whole = scored.AllRows((scored.Scored(scores, observed, (1 / p)[observed.indices]),))
+    raw = whole.linearized(RANKINGS["AUC"], corrected=True).by_label
+    assert raw is not None
+    assert raw[1] == pytest.approx(2.5)
+    about = label_rankings(scores, labels, p).to_dicts()[1]
+    assert (about["AUC"], about["AUC_low"], about["AUC_high"]) == (1, 0, 1)
+    assert about["average_precision"] is None

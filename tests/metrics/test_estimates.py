@@ -228,3 +228,23 @@ def test_the_mean_is_the_exact_sum_divided_by_the_rows() -> None:
     state: Any = SimpleNamespace(rows=3, ratio=lambda column: (7 + column, 4))
     assert estimates.mean_of(state, 0) == 7 / 12
     assert estimates.mean_of(state, 2) == 9 / 12
+
+
+@pytest.mark.parametrize("metric", ["macro-P@2", "macro-R@2", "macro-F1@2"])
+def test_rows_add_to_a_mean_over_labels_what_it_lacks_without_them(metric: str) -> None:
+    """Their mean is the value; a row is above it as far as the value falls without the row."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((40, 4)) < 0.5).astype(int)
+    top = TopK.from_scores(labels + 1.5 * rng.random((40, 4)), 2)
+    asked: dict[str, Any] = {"metrics": [metric], "estimators": ["vanilla"]}
+    added = contributions(top, labels, None, **asked)[metric, "vanilla"]
+    value = evaluate(top, labels, None, **asked)[metric, "vanilla"].value
+    assert added.mean() == pytest.approx(value, rel=1e-12)
+    lacking = np.empty(40)
+    for row in range(40):
+        rest = np.arange(40) != row
+        fewer = TopK(top.labels[rest], top.scores[rest])
+        lacking[row] = value - evaluate(fewer, labels[rest], **asked)[metric, "vanilla"].value
+    jackknife = value + 40 * (lacking - lacking.mean())
+    np.testing.assert_allclose(added, jackknife, atol=0.02)
+    assert np.ptp(jackknife) > 0.5

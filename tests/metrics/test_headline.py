@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unmask.metrics import headline, judgement
-from unmask.metrics.run import Run
+from unmask.metrics.run import Evidence, EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Level, Outcome, Reason, Verdict
 from unmask.propensity.source import Source
@@ -86,3 +86,60 @@ def test_the_winner_is_named_with_how_much_it_is_ahead(
     judged = replace(made, verdict=replace(made.verdict, details=details))
     sentence = headline.comparison([judged], Run(Source(), 100, 0, 0.95))
     assert f"in R@5: {sizes}, deconvolved)" in sentence
+
+
+ABOUT = {"metric": "P@1", "value": 1.14, "empty_rows": 12}
+RUNS = {
+    Standing.COMPLETE: Run(Source(), 1200, 0, 0.95, complete=True),
+    Standing.NOT_REFUTED: Run(Source(), 1200, 0, 0.95),
+    Standing.DOUBTFUL: Run(
+        Source(), 1200, 0, 0.95, evidence=(Evidence(EvidenceKind.ABOVE_RANGE, False, ABOUT),)
+    ),
+    Standing.REFUTED: Run(
+        Source(), 1200, 0, 0.95, evidence=(Evidence(EvidenceKind.ABOVE_RANGE, True, ABOUT),)
+    ),
+}
+VANILLA = estimate("R@5", "vanilla", Level.MEASURED, 0.25)
+AUDITED = estimate("R@5", "measured", Level.MEASURED, 0.75)
+WIDE = estimate("R@5", "measured", Level.WIDE, 0.75)
+GOOD = estimate("R@5", "unbiased", Level.CONDITIONAL)
+DOUBTED = estimate("R@5", "unbiased", Level.DOUBTFUL)
+USELESS = estimate("R@5", "unbiased", Level.UNUSABLE)
+NEXT = "audit some hundred rows to measure it."
+NOTHING = "Nothing in this run contradicts the stated propensities, but "
+PLAIN = "R@5 is 0.250 (0.150 to 0.350, vanilla)"
+JUDGED = "R@5 is 0.750 (0.650 to 0.850, measured)"
+BEST = "R@5 is 0.500 (0.400 to 0.600, unbiased)"
+
+
+@pytest.mark.parametrize(
+    ("standing", "estimates", "begin", "end"),
+    [
+        (Standing.COMPLETE, [USELESS], "Labels are taken as complete, and no number can", "why."),
+        (Standing.COMPLETE, [VANILLA], f"Labels are taken as complete: {PLAIN} on 1,200 rows;", ""),
+        (Standing.COMPLETE, [VANILLA, AUDITED], "Measured on judged rows", f"{JUDGED}."),
+        (Standing.COMPLETE, [WIDE], "Measured", f"{JUDGED}, too wide to use: judge more."),
+        (Standing.NOT_REFUTED, [USELESS], f"{NOTHING}no corrected number can be used", "measure."),
+        (Standing.NOT_REFUTED, [VANILLA], f"{NOTHING}no corrected number can be used", "measure."),
+        (Standing.NOT_REFUTED, [GOOD, AUDITED], "Measured on judged rows", f"{JUDGED}."),
+        (Standing.NOT_REFUTED, [DOUBTED], f"{NOTHING}{BEST} is doubtful", f": {NEXT}"),
+        (Standing.NOT_REFUTED, [GOOD, VANILLA], "If ", f"contradicts, {BEST}; {NEXT}"),
+        (Standing.DOUBTFUL, [USELESS], "By ", f"; no corrected number can be used; {NEXT}"),
+        (Standing.DOUBTFUL, [VANILLA], "By ", f"; on the observed labels alone {PLAIN}; {NEXT}"),
+        (Standing.DOUBTFUL, [DOUBTED], "By ", f"; the best number is doubtful: {BEST}; {NEXT}"),
+        (Standing.DOUBTFUL, [GOOD], "By ", f"; of what it does not touch, {BEST}; {NEXT}"),
+        (Standing.DOUBTFUL, [GOOD, AUDITED], "By ", f"; measured on judged rows, {JUDGED}."),
+        (Standing.REFUTED, [USELESS, VANILLA], "By ", f"labels alone {PLAIN}; {NEXT}"),
+    ],
+)
+def test_the_sentence_of_every_standing(
+    standing: Standing, estimates: list[Estimate], begin: str, end: str
+) -> None:
+    run = RUNS[standing]
+    assert run.standing is standing
+    sentence = headline.headline(estimates, run)
+    assert sentence.startswith(begin)
+    assert sentence.endswith(end)
+    words = {Standing.DOUBTFUL: "are in doubt", Standing.REFUTED: "do not hold"}
+    if standing in words:
+        assert f"the assumptions {words[standing]}: P@1 comes to 1.140" in sentence

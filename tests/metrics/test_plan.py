@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.helpers.evaluations import one, rows_of
 from tests.helpers.rankings import LISTED, one_top
-from unmask.metrics import Table, contributions, evaluate, plan
+from unmask.metrics import METRICS, Table, contributions, evaluate, plan, supported
+from unmask.predictions import TopK
 
 CHOSEN = ["vanilla", "unbiased", "bound", "clipped", "self_normalized", "filtered", "deconvolved",
           "subsampled", "tempered"]  # fmt: skip
@@ -60,3 +63,41 @@ def test_estimates_that_need_the_same_column_share_it() -> None:
     assert made.integrates == set()
     assert plan.make(["R@1"], ["vanilla"], width=5, n_labels=9, tau=0, clip=1).integrates == set()
     assert plan.make(["R@1"], ["unbiased"], width=5, n_labels=9, tau=0, clip=1).integrates
+
+
+@pytest.mark.parametrize("estimator", ["vanilla", "unbiased"])
+@pytest.mark.parametrize("of_sets", [False, True])
+def test_a_metric_alone_is_what_it_is_among_all_others(of_sets: bool, estimator: str) -> None:
+    """Whichever column it stands in, the first or a later one."""
+    rng = np.random.default_rng(3)
+    labels = (rng.random((30, 6)) < 0.4).astype(int)
+    top, p = TopK.from_scores(rng.random((30, 6)), 3), np.linspace(0.5, 0.9, 6)
+    names = [
+        name if about.of_sets else f"{name}@3" for name, about in METRICS.items()
+        if about.reads == "list" and about.of_sets == of_sets
+        and about.over in ("rows", "ratio") and estimator in supported(name)
+    ]  # fmt: skip
+    assert len(names) > 5
+    asked: dict[str, Any] = {"estimators": [estimator], "replicates": 2}
+    together = evaluate(top, labels, p, metrics=names, **asked)
+    for name in names:
+        alone = evaluate(top, labels, p, metrics=[name], **asked)[name, estimator]
+        other = together[name, estimator]
+        assert (alone.value, alone.standard_error) == (other.value, other.standard_error)
+
+
+def test_rows_that_are_short_enough_are_not_thinned() -> None:
+    """Then `subsampled` is `unbiased`, wherever in the row a hit stands."""
+    labels = np.array([[1, 1, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]])
+    top = TopK(
+        [[0, 2, 3], [1, 0, 2], [3, 0, 1], [0, 1, 2], [1, 3, -1]],
+        [[3.0, 2, 1]] * 4 + [[3.0, 2, -np.inf]],
+    )
+    p = np.array([0.5, 0.8, 0.4, 0.9])
+    names = ["R@1", "R@2", "R@3"]
+    made = contributions(top, labels, p, metrics=names, estimators=["subsampled"])
+    exact = contributions(top, labels, p, metrics=names, estimators=["unbiased"])
+    for metric in names:
+        np.testing.assert_allclose(
+            made[metric, "subsampled"], exact[metric, "unbiased"], rtol=1e-12, atol=1e-15
+        )

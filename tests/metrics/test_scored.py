@@ -90,6 +90,17 @@ def test_average_precision_and_auc_by_hand() -> None:
     assert table["macro-AUC", "vanilla"].value == pytest.approx(4 / 6, abs=1e-12)
 
 
+def test_probabilities_of_0_and_1_cost_what_scikit_learn_says() -> None:
+    """Right or wrong with certainty: 52 log 2 where nothing is left, and 0 but for rounding."""
+    labels = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])
+    for scores in (1.0 - labels, labels * 1.0, np.array([[1, 1, 0, 0.5], [0.25, 1, 0, 1]])):
+        truth = sk.log_loss(labels.ravel(), scores.ravel())
+        value = evaluate(scores, labels, metrics=["log-loss"])["log-loss", "vanilla"].value
+        assert value == pytest.approx(truth, rel=1e-12)
+    certain = evaluate(1.0 - labels, labels, metrics=["log-loss"])["log-loss", "vanilla"].value
+    assert certain == pytest.approx(52 * np.log(2), rel=1e-12)
+
+
 def test_row_wise_average_precision_is_that_of_samples() -> None:
     labels, scores = rows(40, 7, seed=1)
     labels[labels.sum(axis=1) == 0, 0] = 1

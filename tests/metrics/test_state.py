@@ -17,6 +17,7 @@ from unmask.metrics import (
     plan,
     state,
 )
+from unmask.metrics.evaluator import evaluate_once
 
 
 def test_rows_of_a_group_are_those_with_its_remainder() -> None:
@@ -90,3 +91,11 @@ def test_what_two_states_counted_adds_up() -> None:
     first.add(other)
     for name in ("rows", "empty_rows", "lost", "inverse_sum", "inverse_squares", "complete"):
         assert getattr(first, name) == getattr(every, name), name
+
+
+def test_scores_are_kept_only_for_metrics_that_need_those_of_all_rows() -> None:
+    scores = np.random.default_rng(0).random((6, 3))
+    labels = np.array([[1, 0, 1], [0, 1, 0]] * 3)
+    for metric, kept in (("LRAP", 0), ("Brier", 0), ("P@1", 0), ("mAP", 1), ("macro-AUC", 1)):
+        evaluator = evaluate_once(scores, labels, None, [metric], ["vanilla"], {})
+        assert len(evaluator.summary().state.scored) == kept

@@ -553,3 +553,12 @@ def test_markers_at_the_end_of_the_axis_are_whole(kind: str) -> None:
     assert not at_the_end.lines[0].get_clip_on()
     beyond = axes_with(Chart(kind, [Series("a", x, [0.0, 7.0])], y=Axis(low=0, high=1)))
     assert beyond.lines[0].get_clip_on()
+
+
+def test_panels_stand_in_as_many_rows_as_they_need() -> None:
+    part = Chart("lines", [Series("a", [1, 2], [0.3, 0.4])], title="one")
+    one = report.figure(Panels([part] * 2, columns=2)).get_figheight() - 0.7
+    for count, rows in ((3, 2), (4, 2), (5, 3)):
+        made = report.figure(Panels([part] * count, columns=2))
+        assert len(made.subfigs) == 2 * rows
+        assert made.get_figheight() == pytest.approx(rows * one + 0.7, rel=1e-9)

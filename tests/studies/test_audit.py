@@ -53,3 +53,19 @@ def test_sequences_that_leave_the_truth_out_are_counted(monkeypatch: pytest.Monk
     assert [row["missed"] for row in rows] == [0.5, 1.0]
     assert [row["width"] for row in rows] == pytest.approx([0.225, 0.225])
     assert {row["judged"] for row in rows} == {looks}
+
+
+def test_a_summary_of_runs_by_hand() -> None:
+    """Ends belong to an interval; runs without a number count as repeats alone."""
+    values = np.array([0.5, 0.7, np.nan, 0.4])
+    ends = np.array([[0.3, 0.6], [0.6, 0.9], [np.nan, np.nan], [0.2, 0.5]])
+    made = audit._summary(values, ends, 0.6)
+    assert made["repeats"] == 4
+    assert made["truth"] == 0.6
+    assert made["inside"] == 2  # 0.6 is the last of one interval and the first of another
+    assert made["bias"] == pytest.approx((-0.1 + 0.1 - 0.2) / 3)
+    assert made["rmse"] == pytest.approx(np.sqrt((0.01 + 0.01 + 0.04) / 3))
+    assert made["width"] == pytest.approx(0.3)
+    nothing = audit._summary(np.array([np.nan]), np.full((1, 2), np.nan), 0.6)
+    assert (nothing["bias"], nothing["rmse"], nothing["width"]) == (None, None, None)
+    assert (nothing["repeats"], nothing["inside"]) == (1, 0)

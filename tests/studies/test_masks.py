@@ -37,7 +37,7 @@ def test_natural_masks_are_those_of_users_drawn_from_all(
         yield "stated", 0.25, {}
 
     monkeypatch.setattr(models, "split_of", lambda folder: split)
-    monkeypatch.setattr(models, "best", lambda *_: top)
+    monkeypatch.setattr(models, "best", lambda split, labels, k: {5: top}[k])
     monkeypatch.setattr(masks.data, "read", lambda *_, **__: SimpleNamespace(labels=RATED))
     monkeypatch.setattr(masks, "_jester_numbers", numbers)
     made = list(masks.measure(tmp_path / masks.JESTER, draw, few=False))
@@ -101,3 +101,21 @@ def test_two_hundred_users_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = list(masks._jester_numbers(split, top, observed, rates, 4))
     assert asked == [(200, 4)]
     assert [way for way, _, _ in numbers] == ["stated", "audited", "modelled", "measured"]
+
+
+def test_independent_masks_are_compared_where_there_are_any() -> None:
+    """The root mean square error of the modelled numbers over that of the audited ones."""
+
+    def rows(way: str, *errors: float | None) -> list[dict[str, Any]]:
+        about = {"masks": "independent", "metric": "R@5", "audited": 300, "way": way, "truth": 0.5}
+        return [{**about, "value": None if each is None else 0.5 + each} for each in errors]
+
+    audited = rows("audited", 0.1, -0.1, None)
+    for errors, holds, said in (
+        ((0.1, 0.1), True, "1.00 times"),
+        ((0.2, -0.2), False, "2.00 times"),
+        ((0.1, None), True, "1.00 times"),
+    ):
+        made = masks._not_worse([*audited, *rows("modelled", *errors)])
+        assert (made.level, made.evidence) == ("good" if holds else "error", said)
+    assert masks._not_worse([]).level == "good"

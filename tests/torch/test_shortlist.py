@@ -446,3 +446,18 @@ def test_gradients_per_row_by_vmap(name, short):
     leaf = scores.clone().requires_grad_()
     loss(leaf, index, candidates=ids).backward()
     torch.testing.assert_close(by_row, leaf.grad)
+
+
+def test_probabilities_of_sampling_are_asked_of_candidates_alone() -> None:
+    """Where a row has no candidate its number may be 0; of the others the wrong one is named."""
+    loss = MissingLabelLoss(P, correction="bound")
+    logits = torch.zeros(1, 3)
+    ids = torch.tensor([[0, 2, -1]])
+    whole = loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[0.5, 0.25, 1.0]]))
+    padded = loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[0.5, 0.25, 0.0]]))
+    assert padded == whole
+    for wrong, said in ((0.0, "0"), (-1.0, "-1"), (torch.inf, "inf")):
+        with pytest.raises(ValueError, match=f"candidate 2 has {said}"):
+            loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[0.5, wrong, 1.0]]))
+        with pytest.raises(ValueError, match=f"candidate 0 has {said}"):
+            loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[wrong, 0.5, 1.0]]))

@@ -14,7 +14,7 @@ from unmask import linear, tree
 from unmask._kernels import tree_nodes as kernels
 from unmask.linear.ova import solve
 from unmask.linear.problem import Recipe, arrange
-from unmask.tree.nodes import _solve
+from unmask.tree.nodes import _settings, _solve
 from unmask.tree.recipe import TreeRecipe, prepare
 from unmask.weights import Weights
 
@@ -222,3 +222,13 @@ def test_bad_recipes_and_data_are_refused() -> None:
             TreeRecipe(**setting)
     with pytest.raises(ValueError, match="rows, features and labels"):
         tree.train(np.zeros((2, 0)), np.zeros((2, 1)))
+
+
+def test_a_bias_is_in_the_penalty_outside_it_or_absent() -> None:
+    for bias, penalty, there in (
+        ("regularized", 1.0, True),
+        ("free", 0.0, True),
+        ("none", 0.0, False),
+    ):
+        made = _settings(TreeRecipe(bias=bias, C=3.0, forcing=0.25, max_iter=7), 0.125)
+        assert made == (3.0, penalty, there, 0.125, 0.25, 7)

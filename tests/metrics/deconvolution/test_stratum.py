@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.count_tables import stratum_at_truth, stratum_of
-from unmask.metrics.deconvolution import stratum
+from unmask._kernels.deconvolution import FIXED
+from unmask.metrics.deconvolution import cell_counts, stratum
 from unmask.metrics.deconvolution.stratum import Counts, enough_labels, occupied_cells
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
 
@@ -106,3 +107,14 @@ def test_cells_without_rows_are_all_near_ones_that_are_not_occupied(
     assert set(zip(made.hits.tolist(), made.misses.tolist(), strict=True)) == every - occupied
     assert without_room == short
     assert not made.rows.any()
+
+
+@pytest.mark.parametrize(
+    "inverse", [[], [2.0], [4.0, 4.0, 4.0], [1.0, 2.0, 4.0, 8.0], [1.0, 100.0]]
+)
+def test_the_spread_of_inverse_propensities_is_their_coefficient_of_variation(
+    inverse: list[float],
+) -> None:
+    q = np.array(inverse)
+    made = cell_counts._spread(q.size, int(q.sum() * FIXED), float((q**2).sum()))
+    assert made == pytest.approx(q.std() / q.mean() if q.size else 0, abs=1e-7)

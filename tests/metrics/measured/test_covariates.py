@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from unmask import _validation
+from unmask.metrics.measured import covariates
 from unmask.metrics.measured.covariates import of_rows
 from unmask.predictions import TopK
 
@@ -36,3 +38,15 @@ def test_a_list_of_k_has_no_scores_after_them() -> None:
     high, low = 1 / 3, 1e-3  # nothing is observed in second places; no chance is below 0.001
     np.testing.assert_allclose(made[:2, 4], [(1 + low) / (2 + low), 1.0], rtol=1e-12)
     assert made[2, 4] == high / high
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 2), (6, 2), (5, 2, 1), (5, 2, 2)])
+def test_covariates_of_other_rows_or_of_more_axes_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="covariates must be known for all 5 rows"):
+        covariates._row_columns(np.zeros(shape), (5, 3))
+
+
+def test_covariates_of_rows_are_columns() -> None:
+    one, two = np.arange(5.0), np.arange(10.0).reshape(5, 2)
+    np.testing.assert_array_equal(covariates._row_columns(one, (5, 3)), one[:, None])
+    np.testing.assert_array_equal(covariates._row_columns(two, (5, 3)), two)

@@ -17,6 +17,7 @@ from unmask.metrics.measured import measure, measure_differences, pair_control, 
 from unmask.metrics.measured.control import RowSample, controlled, variance
 from unmask.metrics.measured.estimating import _degrees, largest_spread, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
+from unmask.metrics.verdict import Advice, Level
 from unmask.predictions import TopK
 
 TRUE = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
@@ -504,3 +505,28 @@ def test_every_stratum_with_a_judged_row_costs_a_degree(stratum: list[int], degr
     rows = np.arange(len(stratum))
     sample = RowSample(rows, np.array(stratum), np.array([9, 9, 9]), np.zeros((rows.size, 1)))
     assert _degrees(sample) == degrees
+
+
+@pytest.mark.parametrize("above", [1.2, 1.5, 2.5])
+def test_a_ratio_above_1_has_an_interval_that_ends_at_1(above: float) -> None:
+    """Estimated so large, with an interval of Student's t cut at what is possible."""
+    below = np.array([1.0, 2, 1, 3, 2, 1, 2, 1, 1, 2])
+    values = np.column_stack([above * below + np.tile([0.3, -0.3], 5), below])
+    sample = RowSample(np.arange(10), np.zeros(10, int), np.array([1000]), values)
+    made = row_mean(sample, None, (np.zeros(2), np.array([9.0, np.inf])), (0.0, 1.0), ratio=True)
+    assert made.value == pytest.approx(values[:, 0].sum() / values[:, 1].sum())
+    half = t.ppf(0.975, made.degrees) * made.error
+    assert made.interval == (pytest.approx(max(0.0, made.value - half)), 1.0)
+
+
+def test_a_wide_measurement_asks_for_a_larger_audit() -> None:
+    true = data.synthetic.independent(300, 9, seed=0)
+    scores = true.toarray() + np.random.default_rng(2).random(true.shape)
+    top = TopK.from_scores(scores, 3)
+    for budget, level, advice in (
+        (4, Level.WIDE, Advice.LARGER_AUDIT),
+        (300, Level.MEASURED, Advice.NONE),
+    ):
+        plan = audit.plan(top, true, budget=budget, unit="rows")
+        (recall,) = measure(top, true, audit.from_rows(plan, true[plan.rows]), metrics=["R@3"])
+        assert (recall.verdict.level, recall.verdict.advice) == (level, advice)

@@ -153,3 +153,15 @@ def test_ends_of_sums_are_added_square_by_square_either_side_for_itself() -> Non
     assert narrow == pytest.approx((0.4, 0.5))
     empty = Fraction(Totals(*(np.zeros(0),) * 6), above=0.0, below=0.0, limits=(0.0, 1.0))
     assert (float(empty.value), float(empty.standard_error)) == (0, np.inf)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.25, 0.9, 1.0, 3.0])
+def test_a_fraction_does_not_depend_on_the_unit(size: float) -> None:
+    """Numerator and denominator in other units, as small as you like; of 0 it is 0."""
+    one = Totals(*(np.array([value * size]) for value in (2.0, 1.5, 2.5, 0.04)),
+                 np.ones(1), np.ones(1))  # fmt: skip
+    fraction = Fraction(one, 1.0 * size, 4.0 * size, (0.0, 1.0))
+    assert float(fraction.value) == pytest.approx(3 / 6, rel=1e-12)
+    assert float(fraction.denominator) == pytest.approx(6 * size, rel=1e-12)
+    nothing = Fraction(one, 1.0 * size, -2.0 * size, (0.0, 1.0))
+    assert float(nothing.value) == 0
