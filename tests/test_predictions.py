@@ -224,3 +224,19 @@ def test_round_trip_is_exact(tmp_path_factory, scores: np.ndarray, k: int) -> No
         found = predictions.read(path, k=k)
         assert np.array_equal(found.labels, top.labels)
         assert found.scores.tobytes() == top.scores.tobytes()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_pairs_of_other_rows_cannot_be_left_out(rows: int) -> None:
+    top = TopK([[1, 0], [0, 1]], [[0.9, 0.4]] * 2)
+    for stored in (np.zeros((rows, 2)), np.ones((rows, 2))):
+        with pytest.raises(ValueError, match="pairs to leave out"):
+            top.without(sp.csr_array(stored))
+
+
+@pytest.mark.parametrize("label", [-1, 1.5, None, True])
+def test_labels_of_pairs_are_names_or_numbers_from_0(label: object) -> None:
+    """A number below 0 is none, nor is a fraction; what is wrong is named."""
+    said = "False|True" if label is True else str(label)
+    with pytest.raises(ValueError, match=f"a name or a number from 0; got .*({said})"):
+        TopK.from_pairs([[(label, 0.5)]])
