@@ -17,7 +17,7 @@ STATED = ("--propensity", "constant:0.7", "--quiet")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of tagged texts and a model of it."""
+    """A table of tagged texts, a model of it, and the first three of its findings."""
     place = tmp_path_factory.mktemp("missing")
     tagged.write_csv(place / "tags.csv", tagged.rows(200, seed=1))
     made = run(
@@ -25,6 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "unbiased", "-o", place / "model", *STATED,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
+    found = run(
+        "missing", place / "model", place / "tags.csv", "--text", "text", "--rounds", 0, "-o",
+        place / "first.csv", "--top", 3, *STATED,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
     return place
 
 
@@ -89,7 +94,7 @@ def test_the_model_as_it_is_and_suspicious_labels(folder: Path) -> None:
         (("missing", "model", "tags.csv", "--rounds", -1), "--rounds must be 0 or more; got -1"),
         (("missing", "model", "tags.csv", "--top", 0), "top must be"),
         (("complete", "tags.csv", "tags.csv"), "tags.csv"),
-        (("complete", "tags.csv", "findings.review.json"), "nothing to repair with"),
+        (("complete", "tags.csv", "first.review.json"), "nothing to repair with"),
     ],
 )
 def test_mistakes_are_one_line(
