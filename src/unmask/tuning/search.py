@@ -92,7 +92,7 @@ CLEARLY, FOLLOWED = 2.0, 3.0
 """Standard errors behind the best with which plain training is given up; and by which another loss
 has to be ahead of the usual one to be followed along C."""
 CROSSED, TOGETHER = 2, 3
-"""The rung of either half, and that of the first one judged by unbiased precision."""
+"""The rung of both parts of a cross-validation, and that of the first one by unbiased precision."""
 
 
 class Task(NamedTuple):
