@@ -5,6 +5,7 @@ The calls are those of `test_adversarial`, which names every public function tha
 
 from __future__ import annotations
 
+import fcntl
 import os
 import traceback
 import warnings
@@ -22,7 +23,7 @@ import unmask
 import unmask_studies
 from tests.helpers.paths import files_in
 from tests.helpers.public_calls import CALLS, GIVEN, inputs_of
-from unmask import _kernels, data, linear, predictions
+from unmask import _io, _kernels, data, linear, predictions, tree
 from unmask._io import rows as text_rows
 from unmask._kernels import even_bounds, row_bounds
 from unmask.predictions import TopK
@@ -92,6 +93,42 @@ def test_a_folder_in_use_is_refused_and_is_free_again_afterwards(tmp_path: Path)
     model = linear.train(x, y)[0]
     linear.train_to(tmp_path, x, y, progress=within)
     linear.save(tmp_path, model)
+
+
+@pytest.mark.parametrize("train_to", [linear.train_to, tree.train_to])
+def test_a_training_that_is_refused_leaves_the_folder_of_the_other(
+    train_to: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that looked for it before the other made it, and has written nothing yet."""
+    x, y = _problem()
+    folder = tmp_path / "both"
+    folder.mkdir()
+    with _io.exclusive(folder):
+        monkeypatch.setattr(type(folder), "exists", lambda path: False)
+        with pytest.raises(ValueError, match="another process is writing to"):
+            train_to(folder, x, y)
+    monkeypatch.undo()
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_folder_that_is_removed_while_it_is_locked_is_not_written_to(
+    made_anew: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, beside = tmp_path / "both", tmp_path / "beside"
+    folder.mkdir()
+    lock = fcntl.flock
+
+    def locked_late(descriptor: int, operation: int) -> None:
+        folder.rename(beside)
+        if made_anew:
+            folder.mkdir()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", locked_late)
+    with pytest.raises(ValueError, match="another process is writing to"), _io.exclusive(folder):
+        pass
+    assert not list(beside.iterdir())
 
 
 def test_two_models_saved_into_one_folder_do_not_mix(tmp_path: Path) -> None:

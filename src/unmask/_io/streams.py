@@ -320,7 +320,8 @@ def _compressor(file: BinaryIO, kind: str) -> Iterator[IO[bytes]]:
 def exclusive(folder: PathLike) -> Iterator[None]:
     """Write to a folder while no other process (or thread) does; a second one is refused.
 
-    The lock goes with the process, however it ends. On a disk without locks, none is taken.
+    The lock goes with the process, however it ends. On a disk without locks, none is taken. A
+    folder that was removed while it was being locked counts as another one's.
 
     >>> import tempfile
     >>> with exclusive(folder := tempfile.mkdtemp()), exclusive(folder):  # doctest: +ELLIPSIS
@@ -339,10 +340,13 @@ def exclusive(folder: PathLike) -> Iterator[None]:
 def _lock(descriptor: int, folder: PathLike) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        is_mine = os.path.samestat(os.fstat(descriptor), os.stat(folder))
+    except (BlockingIOError, FileNotFoundError):
+        is_mine = False
+    except OSError:
+        return
+    if not is_mine:
         raise ValueError(
             f"another process is writing to {os.fspath(folder)}; wait for it, or choose another "
             "folder."
-        ) from None
-    except OSError:
-        return
+        )

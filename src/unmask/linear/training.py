@@ -188,7 +188,7 @@ def train_to(
     beside = beside_of(problem.shape[1:], idf, label_names, vocabulary)
     mark = _fingerprint(problem, size, beside)
     note = counter(progress, n_labels)
-    with made_folder(folder), _io.exclusive(folder):
+    with own_folder(folder):
         complete, kept = _earlier(folder, mark) if resume else (False, [])
         if complete:
             files.FORMAT.remove_unlisted(folder)
@@ -232,15 +232,20 @@ def beside_of(
 
 
 @contextmanager
-def made_folder(path: Path) -> Iterator[None]:
-    """The folder, made if need be; a new one that stayed empty is removed again."""
+def own_folder(path: Path) -> Iterator[None]:
+    """The folder, made if need be, to which no other process writes meanwhile.
+
+    A new one that stayed empty is removed again, but not by a process that was refused: it may be
+    the folder of another one, which is about to write its first file.
+    """
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        if new and not any(path.iterdir()):
-            path.rmdir()
+    with _io.exclusive(path):
+        try:
+            yield
+        finally:
+            if new and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _train_shards(

@@ -37,7 +37,7 @@ from unmask.linear import folders
 from unmask.linear.folders import Beside, intact
 from unmask.linear.problem import UnconvergedWarning
 from unmask.linear.solving import counter
-from unmask.linear.training import SETTLING, beside_of, made_folder, refuse_started
+from unmask.linear.training import SETTLING, beside_of, own_folder, refuse_started
 from unmask.tree import files
 from unmask.tree.clustering import centroids, clustered
 from unmask.tree.model import Tree, TreeModel
@@ -181,7 +181,7 @@ def train_to(
     digest = _digest(*data.x)
     fingerprint = _fingerprint(data, digest, recipe, beside, earlier)
     note = counter(progress, data.n_labels * recipe.n_trees)
-    with made_folder(folder), _io.exclusive(folder):
+    with own_folder(folder):
         head = _earlier(folder, fingerprint) if resume else None
         shapes = _stored_shapes(folder, head, data.n_labels)
         if shapes is None:
