@@ -66,7 +66,7 @@ def test_notebooks_show_a_table_in_which_names_are_text(kind: str) -> None:
 
 
 def shown_kinds() -> set[str]:
-    """Names of all classes that notebooks show in a way of their own."""
+    """Names of all classes of ours that notebooks show in a way of their own."""
     modules = [
         importlib.import_module(found.name)
         for found in pkgutil.walk_packages(unmask.__path__, "unmask.")
@@ -74,7 +74,11 @@ def shown_kinds() -> set[str]:
     ]
     kinds = (each for module in modules for each in vars(module).values())
     return {
-        each.__name__ for each in kinds if isinstance(each, type) and "_repr_html_" in vars(each)
+        each.__name__
+        for each in kinds
+        if isinstance(each, type)
+        and "_repr_html_" in vars(each)
+        and each.__module__.startswith("unmask.")
     }
 
 
