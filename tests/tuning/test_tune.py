@@ -805,9 +805,12 @@ def test_a_cross_validation_makes_no_prediction_again() -> None:
     family = Family("logistic")
     ((_, top),) = search.walk(rows, search.Task(0, family, ("score",), (1.0,)))
     crossed = search.Task(search.CROSSED, family, ("score",), (1.0,))
-    known = replace(rows, made={(family, 1.0): top})
-    assert len(search.train(known, search.CROSSED, family, 1.0, known=True)) == 1
-    ((one, whole),), ((other, again),) = search.walk(rows, crossed), search.walk(known, crossed)
+    with_first = replace(rows, made={(family, 1.0): top})
+    assert len(search.train(with_first, search.CROSSED, family, 1.0, but_first=True)) == 1
+    ((one, whole),), ((other, again),) = (
+        search.walk(rows, crossed),
+        search.walk(with_first, crossed),
+    )
     assert one == other
     assert np.array_equal(whole.labels, again.labels)
 

@@ -278,23 +278,23 @@ def walk(rows: Rows, task: Task) -> list[tuple[Tried, TopK]]:
     values = dict(task.known)
     made: list[tuple[Tried, TopK]] = []
     for cost in _steps(task, values):
-        known = all((family, cost) in rows.made for family in _ranked(task))
-        models = train(rows, task.rung, task.family, cost, known=known)
+        first_made = all((family, cost) in rows.made for family in _ranked(task))
+        models = train(rows, task.rung, task.family, cost, but_first=first_made)
         made += judged(rows, task, cost, models)
         values[cost] = max(worth(tried) for tried, _ in made if tried.cost == cost)
     return made
 
 
-def train(rows: Rows, rung: int, family: Family, cost: float, *, known: bool = False) -> Models:
+def train(rows: Rows, rung: int, family: Family, cost: float, *, but_first: bool = False) -> Models:
     """The models of a family with a C of all rows, on all folds of a rung.
 
-    All but the first, if what that predicts is `known`.
+    `but_first` leaves the first one out: what its model predicts was made before.
     """
     p, n = family.propensity(rows.propensity), rows.features.shape[0]
     return tuple(
         linear.train(fold.features, fold.labels,
                      family.recipe(scaled(cost, len(fold.own), n), rows.base), propensity=p)[0]
-        for fold in rows.of_rung(rung)[known:]
+        for fold in rows.of_rung(rung)[but_first:]
     )  # fmt: skip
 
 
@@ -302,8 +302,8 @@ def judged(rows: Rows, task: Task, cost: float, models: Models) -> list[tuple[Tr
     """What models of a task are worth by all its rankings, with their predictions."""
     made = []
     for family in _ranked(task):
-        known = len(models) < len(rows.of_rung(task.rung))
-        made_before = [rows.made[family, cost]] if known else []
+        first_made = len(models) < len(rows.of_rung(task.rung))
+        made_before = [rows.made[family, cost]] if first_made else []
         top = predict(rows, task.rung, family, models, made_before)
         judged = rows.judged(top, task.rung)
         made.append((Tried(task.rung, family, cost, rows.size(task.rung), judged), top))
