@@ -461,3 +461,14 @@ def test_probabilities_of_sampling_are_asked_of_candidates_alone() -> None:
             loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[0.5, wrong, 1.0]]))
         with pytest.raises(ValueError, match=f"candidate 0 has {said}"):
             loss(logits, [[0]], candidates=ids, sampling=torch.tensor([[wrong, 0.5, 1.0]]))
+
+
+def test_few_labels_are_drawn_without_a_permutation_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of them still is: a permutation of a million labels costs more than the draw."""
+    made = []
+    permutation = torch.randperm
+    monkeypatch.setattr(torch, "randperm", lambda n, **more: made.append(n) or permutation(n))
+    assert len(set(samplers.uniform(8, 2).ids.tolist())) == 2
+    assert not made
+    assert len(set(samplers.uniform(7, 2).ids.tolist())) == 2
+    assert made == [7]
