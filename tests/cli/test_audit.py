@@ -85,6 +85,13 @@ def test_the_command_measures_what_the_library_measures(unit: str) -> None:
     last = [row for row in record["audit"]["reached"] if row["metric"] == "P@5"][-1]
     assert last["judged"] == 30
     assert last["value"] == pytest.approx(table["P@5", "measured"].value, rel=1e-12)
+    expected = [
+        {"metric": each.metric, "judged": judged_pairs, "half": half}
+        for each in plan.expected
+        for judged_pairs, half in ((15, each.half), (30, each.budget), (60, each.twice))
+        if half == half
+    ]
+    assert record["audit"]["expected"] == expected
     page = Path("r.html").read_text()
     assert "Precision, expected and reached" in page
     assert "As recorded → measured: " in page

@@ -21,6 +21,8 @@ from unmask import TopK, data, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output
 from unmask.metrics.verdict import Level, Reason, Verdict
+from unmask.pages import demo as demo_page
+from unmask_studies import demo
 
 HOSTILE = {
     "markup": "te[/x]st",
@@ -195,10 +197,14 @@ def test_labels_and_groups_called_so(tmp_path: Path) -> None:
     assert "their own ancestors" in refused.stderr
 
 
-def test_the_demo(tmp_path: Path) -> None:
+def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, study = [], demo.run
+    monkeypatch.setattr(demo, "run", lambda **options: made.append(study(**options)) or made[0])
     result = run("demo", "-o", tmp_path / FILES["controls"])
     assert result.returncode == 0, result.stderr
     assert harmless(result)
+    words = " ".join(result.stdout.split())
+    assert all(sentence in words for sentence in demo_page.summary(made[0]))
 
 
 def test_a_line_of_a_name_is_no_line_of_a_table(

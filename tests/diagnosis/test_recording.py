@@ -70,6 +70,17 @@ def test_closure_agrees_with_counting_arrangements() -> None:
     assert test.values["closed"] == test.values["pairs"] == 1
 
 
+def test_one_row_without_the_child_is_counted_as_one() -> None:
+    """Label 1 is kept in 7 of its 8 rows, label 0 in three of those and in the eighth."""
+    true = np.ones((10, 2), np.float32)
+    true[8:, 1] = 0
+    kept = np.zeros_like(true)
+    kept[:7, 1], kept[[0, 1, 2, 7], 0] = 1, 1
+    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    assert test.values["kept_with"] == pytest.approx(3 / 7)
+    assert test.values["kept_without"] == 1.0
+
+
 def test_the_chance_of_both_for_any_odds_ratio() -> None:
     """Against scipy; and the odds ratio of row effort by its definition."""
     both, rows, first, second = np.array([[6.0, 3], [20, 9], [9, 5], [8, 4]])

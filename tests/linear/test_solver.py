@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from unmask import _kernels, losses, weights
 from unmask._kernels import linear as hinge_kernels
 from unmask._kernels import linear_smooth as kernels
-from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, train
+from unmask.linear import NonConvexWarning, Recipe, UnconvergedWarning, softmax, train
 from unmask.linear.ova import SOLVERS, solve, solve_hinge
 from unmask.linear.problem import LOSSES, arrange, prepare
 from unmask.weights import CORRECTIONS, Weights
@@ -242,6 +242,19 @@ def test_softmax_in_row_blocks_is_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     whole = train(X, Y, recipe)[0].weights
     monkeypatch.setattr("unmask.linear.softmax.ENTRIES", 2048)
     np.testing.assert_allclose(train(X, Y, recipe)[0].weights, whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_softmax_starts_at_the_frequencies_of_labels(bias: str) -> None:
+    """ln(n_j + 1), centred; a label whose weights sum to less than nothing counts as absent."""
+    pos = weights.vanilla(Y).pos.copy()
+    pos.data[pos.indices == 3] = -1.0
+    problem = prepare(X, Y, Recipe("softmax", reduction="pal", bias=bias), None, Weights(pos, pos))
+    joint = softmax.Joint(problem, pos, pos.sum(axis=1).astype(np.float32))
+    start = softmax._start(joint).transpose(0, 2, 1).reshape(-1, D + 1)[:L]
+    assert not start[:, :-1].any()
+    level = np.log(np.maximum(pos.sum(axis=0), 0) + 1) * (bias != "none")
+    np.testing.assert_allclose(start[:, -1], level - level.mean(), atol=1e-6)
 
 
 def test_softmax_with_negative_rows_is_refused() -> None:

@@ -342,6 +342,21 @@ def test_rows_without_labels_count_and_contribute_nothing(metric: str) -> None:
             assert half[name, each].value == pytest.approx(full[name, each].value / 2)
 
 
+def test_metrics_are_the_same_alone_and_among_others() -> None:
+    """Kernels fill the columns of several metrics at once; which are asked for must not matter."""
+    rng = np.random.default_rng(2)
+    labels, propensity = (rng.random((40, 9)) < 0.4).astype(int), rng.uniform(0.3, 1, 9)
+    top, estimators = TopK.from_scores(rng.random((40, 9)), 4), ["vanilla", "unbiased"]
+    names = [f"{m}@3" for m in LISTED if {*estimators} <= {*METRICS[m].estimators}]
+    together = evaluate(top, labels, propensity, metrics=names, estimators=estimators)
+    for name in names:
+        alone = evaluate(top, labels, propensity, metrics=[name], estimators=estimators)
+        for each in estimators:
+            one, many = alone[name, each], together[name, each]
+            assert one.value == pytest.approx(many.value, rel=1e-12)
+            assert one.standard_error == pytest.approx(many.standard_error, rel=1e-9)
+
+
 def test_per_entry_propensities_equal_per_label_ones_that_say_the_same() -> None:
     rng = np.random.default_rng(1)
     labels = sp.csr_array((rng.random((30, 8)) < 0.4).astype(float))

@@ -129,6 +129,22 @@ def test_the_variance_within_rows_is_unbiased() -> None:
     assert (estimated >= -1e-12).all()
 
 
+def test_variances_of_sums_over_places_that_were_judged_by_chance() -> None:
+    """P and DCG of all four places, the last of which is judged with probability π only."""
+    top = TopK.from_scores(SCORES, 4)
+    for metric in ("P", "DCG"):
+        weight, mean, square, estimated = np.zeros((4, 5))
+        for chance, judged in two_phase(TRUE):
+            rows = judged_rows(judged, sp.csr_array(OBSERVED))
+            values, variances = rows.values(top, f"{metric}@4"), rows.variances(top, metric, 4)
+            np.add.at(weight, rows.rows, chance)
+            for sums, each in ((mean, values), (square, values**2), (estimated, variances)):
+                np.add.at(sums, rows.rows, chance * each)
+        variance = square / weight - (mean / weight) ** 2
+        assert variance.max() > 0.01
+        np.testing.assert_allclose(estimated / weight, variance, atol=1e-12)
+
+
 def test_recall_variance_is_the_integral_of_the_mathematics() -> None:
     """û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt, integrated numerically."""
     from scipy.integrate import quad
