@@ -83,3 +83,22 @@ def test_each_limit_can_be_stated_alone(
         assert (limits.expansion, limits.columns, limits.json) == held
     cli._options(context)
     assert not taken
+
+
+def test_rows_of_an_audit_are_matched_by_their_ids_where_both_files_have_them(
+    tmp_path: Path,
+) -> None:
+    seen, complete, plain = (tmp_path / name for name in ("seen.csv", "complete.csv", "plain.csv"))
+    seen.write_text("id,labels\na,x\nb,y\nc,\n")
+    complete.write_text("id,labels\nc,z\na,x;y\nb,y\n")
+    plain.write_text("labels\nz\nx;y\ny\n")
+    table = ["labels=labels"]
+    for second, expected in (
+        (complete, [[1, 1, 0], [0, 1, 0], [0, 0, 1]]),
+        (plain, [[0, 0, 1], [1, 1, 0], [0, 1, 0]]),
+    ):
+        found = inputs.read_labels(complete, None, (seen, second), table=table)
+        assert found.audited is not None
+        assert found.names == ("x", "y", "z")
+        assert found.audited[0].toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+        assert found.audited[1].toarray().tolist() == expected

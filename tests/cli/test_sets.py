@@ -142,6 +142,22 @@ def test_groups_of_rows(files: dict[str, Path], tmp_path: Path) -> None:
     assert [line.split()[:3] for line in below.splitlines() if "micro-F1" in line] == [
         ["0", "30", "micro-F1"], ["1", "30", "micro-F1"],
     ]  # fmt: skip
+    assert "*" not in below
+
+
+def test_a_group_that_differs_is_marked(files: dict[str, Path], tmp_path: Path) -> None:
+    """Half of the rows have the scores of other rows."""
+    _, scores = arrays()
+    np.save(tmp_path / "scores.npy", np.r_[scores[:30], 0.999 - scores[30:]])
+    (tmp_path / "groups").write_text("right\n" * 30 + "wrong\n" * 30)
+    shown = run("evaluate", "--labels", files["labels.txt"], "--predictions",
+                tmp_path / "scores.npy", "--propensity", "constant:0.6", "--metrics", "micro-F1",
+                "--groups", tmp_path / "groups", "--threshold", "0.5")  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    below = shown.stdout.partition("by group")[2]
+    lines = [line for line in below.splitlines() if "micro-F1" in line]
+    assert [line.split()[0] for line in lines if "*" in line] == ["right", "wrong"]
+    assert "* differs from all other rows" in below
 
 
 def test_thresholds_are_chosen_stored_and_applied(files: dict[str, Path], tmp_path: Path) -> None:

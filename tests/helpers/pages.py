@@ -1,9 +1,14 @@
-"""Report pages with one of everything."""
+"""Report pages with one of everything, and pages as a few lines of text."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
 import numpy as np
 
+from tests.helpers import golden
 from unmask import report
 from unmask.report import (
     Axis,
@@ -241,3 +246,40 @@ ONE_OF_EACH = {
     "heat": Chart("heat", [Series("1", [1, 2], [0.1, 0.2]), Series("2", [1, 2], [None, -1e-9])]),
 }
 """One chart of every kind."""
+
+
+def outline(part: Any, depth: int = 0, *, without: Collection[str] = ()) -> Iterator[str]:
+    """A page or a part of it, a record a line: what is not as by default, lists by their sums.
+
+    `without` names fields that are left out, such as `Series.x`.
+    """
+    kind = type(part).__name__
+    own = {
+        each.name: getattr(part, each.name)
+        for each in fields(part)
+        if f"{kind}.{each.name}" not in without
+        and repr(getattr(part, each.name)) != repr(each.default)
+    }
+    inner = [name for name, value in own.items() if _holds_records(value)]
+    words = [f"{name}={golden.cell(_plain(own[name]))}" for name in own if name not in inner]
+    yield f"{'  ' * depth}{kind} {', '.join(words)}".rstrip().replace("\n", " ")
+    for name in inner:
+        for each in own[name] if isinstance(own[name], tuple | list) else [own[name]]:
+            yield from outline(each, depth + 1, without=without)
+
+
+def _holds_records(value: Any) -> bool:
+    return is_dataclass(value) or (
+        isinstance(value, tuple | list) and any(is_dataclass(each) for each in value)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Cells that are records, such as estimates, as what they hold; a few words as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, tuple | list):
+        if all(isinstance(each, str) for each in value) and len(value) < 8:
+            return " | ".join(value)
+        return [_plain(each) for each in value]
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import false_discovery_control, t
 
 from unmask import LabelSets, TopK, evaluate
 from unmask.metrics.verdict import Reason
@@ -69,6 +70,21 @@ def test_only_the_group_that_differs_is_called_different() -> None:
     different = {name for name in tables if tables[name]["micro-F1", "unbiased"].details["differs"]}
     assert different == {"7"}
     assert not any(tables[name]["micro-F1", "vanilla"].details["small"] for name in tables)
+
+
+def test_a_group_differs_by_the_quantiles_of_t() -> None:
+    """Degrees of freedom are one less than the rows, or than the observed labels if fewer."""
+    labels, scores, p = rows(120, seed=5)
+    labels[40:] = 0
+    labels[40:52, 0] = 1  # a group of 80 rows with 12 observed labels
+    tables = evaluate(
+        LabelSets.from_scores(scores, 0.5), labels, p, metrics=["micro-F1"],
+        groups=["many"] * 40 + ["few"] * 80,
+    )  # fmt: skip
+    many, few = (tables[name]["micro-F1", "vanilla"] for name in ("many", "few"))
+    ratio = abs(many.value - few.value) / np.hypot(many.standard_error, few.standard_error)
+    wanted = false_discovery_control(2 * t.sf(ratio, [39, 11]))
+    assert [each.details["adjusted_p"] for each in (many, few)] == pytest.approx(wanted)
 
 
 def test_false_marks_are_rare_where_groups_do_not_differ() -> None:

@@ -22,7 +22,7 @@ def test_half_of_the_prior_is_at_0_and_the_rest_even(size: int) -> None:
     assert np.ptp(prior[1:]) == 0 if size > 1 else True
 
 
-@pytest.mark.parametrize(("silent", "rows"), [(0, 5), (2, 8), (50, 400), (9, 10)])
+@pytest.mark.parametrize(("silent", "rows"), [(0, 5), (2, 8), (50, 400), (9, 10), (1, 1)])
 def test_shares_go_up_to_three_standard_errors_beyond_the_silent_rows(
     silent: int, rows: int
 ) -> None:
