@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from unmask import LabelSets, evaluate, thresholds
 from unmask.thresholds import calibration, chances, choosing
@@ -329,6 +330,20 @@ def test_platt_is_where_the_unbiased_loss_is_flat() -> None:
     residual = curve.apply(scores) - observed / p
     assert residual.mean() == pytest.approx(0, abs=1e-6)
     assert (residual * scores).mean() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", [(0.0, 0.0), (8.0, 0.0), (-6.0, 3.0), (20.0, 5.0)])
+def test_platt_ends_at_the_same_minimum_wherever_it_starts(start: tuple[float, float]) -> None:
+    """Far out a whole step of Newton's would leap beyond all bounds: it is halved."""
+    x, pairs = np.c_[np.linspace(-2, 2, 9), np.ones(9)], np.full(9, 100.0)
+    true = np.round(pairs * expit(3 * x[:, 0] - 1))
+
+    def loss(w: np.ndarray) -> float:
+        return float(pairs @ np.logaddexp(0, x @ w) - true @ (x @ w) + 1e-6 * w @ w)
+
+    exact = minimize(loss, np.zeros(2), options={"gtol": 1e-9}).x
+    found = calibration._minimised(loss, x, pairs, true, np.array(start))
+    np.testing.assert_allclose(found, exact, atol=1e-5)
 
 
 @pytest.mark.parametrize(

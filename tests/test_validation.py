@@ -213,7 +213,8 @@ def test_pairs_that_cannot_be(both: int, outside: int, reverse: int, message: st
 
 
 @pytest.mark.parametrize(
-    ("axis", "wrong", "noun"), [("row", 9, "row"), ("row", -1, "row"), ("col", 7, "label")]
+    ("axis", "wrong", "noun"),
+    [("row", 9, "row"), ("row", 3, "row"), ("row", -1, "row"), ("col", 7, "label")],
 )
 def test_coordinates_beyond_the_shape_are_named(axis: str, wrong: int, noun: str) -> None:
     """Of a COO matrix whose coordinates were changed after scipy had looked at them."""

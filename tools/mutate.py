@@ -586,10 +586,18 @@ class Census:
         )
 
     def with_kernels(self) -> set[str]:
-        """Quick tests that get to compiled functions."""
+        """Quick tests that get to compiled functions.
+
+        Compiled code notes nothing: tests that call it themselves are known by what they import.
+        """
         inside = {place for place in self.mentions.names if place[0] in self.mentions.kernels}
-        places = self._entered(inside)
-        return {t for t, c in self.calls.items() if c & places and self.alone(t) < UNCOMPILED / 2}
+        places, packages = self._entered(inside), {Path(file).parent.name for file, _ in inside}
+        return {
+            test
+            for test, calls in self.calls.items()
+            if (calls & places or (not calls and _says(test, packages)))
+            and self.alone(test) < UNCOMPILED / 2
+        }
 
     def alone(self, test: str, ready: Iterable[str] = ()) -> float:
         """Seconds that a test takes by itself, when these shared fixtures are set up."""

@@ -213,6 +213,8 @@ def test_pairs_that_cannot_be_meant(text: str, message: str, tmp_path: Path) -> 
         (["cat", 0], "label 'cat' stands twice"),
         (["#0"], "'#0' is a name and a number of different labels"),
         ({"a": 1}, "labels must be a list"),
+        (["x" * 60], f"'{'x' * 60}' names no label"),
+        (["x" * 61], f"'{'x' * 60}…' names no label"),
     ],
 )
 def test_labels_that_cannot_be_meant(labels: Any, message: str, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ def test_names_that_are_numbers_are_label_numbers() -> None:
     expected = [[7, 12, 0], [0, 7, -1], [12, -1, -1]]
     assert inputs._numbers(top).tolist() == expected
     assert inputs._numbers(top).dtype == np.int32
+    large = TopK.from_scores(SCORES, 3).named(names=("9" * 9, "0", "1"))
+    assert inputs._numbers(large).max() == 999_999_999
 
 
 @pytest.mark.parametrize("name", ["x", "-1", "²", "1" * 10, ""])

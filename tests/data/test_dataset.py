@@ -62,6 +62,13 @@ def test_independent_labels_have_the_stated_probability() -> None:
     assert np.abs(deviation).max() < 5 * np.sqrt(n * 0.1 * 0.9)
 
 
+@pytest.mark.parametrize("probability", [-0.1, 1.1, 2.0, np.nan])
+def test_independent_labels_have_a_probability(probability: float) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        synthetic.independent(5, 3, probability=probability, seed=0)
+    assert synthetic.independent(5, 3, probability=1.0, seed=0).nnz == 15
+
+
 def test_planted_data_repeat_and_have_the_shape_asked_for() -> None:
     options = {"n_features": 300, "n_labels": 50, "labels_per_row": 3.0, "seed": 7}
     first, again = synthetic.planted(2000, **options), synthetic.planted(2000, **options)

@@ -51,6 +51,27 @@ def test_ends_of_linear_and_macro_metrics_are_those_of_all_vertices(metric: str)
     assert math.isclose(each.high, max(values), rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["weighted-P@1", "weighted-F1@1"])
+def test_weighted_metrics_move_better_labels_against_worse_ones(metric: str) -> None:
+    """Label 0 is predicted for all rows, label 1 for none: the ends are vertices of both labels."""
+    top, p = TopK(np.zeros((40, 1), int), np.ones((40, 1))), np.array([0.6, 0.7])
+    labels = np.repeat([[1, 0], [0, 1], [1, 1]], [15, 15, 10], axis=0)
+
+    def value(*factors: float) -> float:
+        q = np.minimum(1.0, p * factors)
+        read = Evaluator(q, metrics=[metric], estimators=["unbiased"]).update(top, labels)
+        return read.unjudged()[metric, "unbiased"].value
+
+    moved = sensitivity_of(
+        evaluate(top, labels, p, metrics=[metric], estimators=["unbiased"]), metric
+    )
+    assert not moved.exact
+    for each in moved.gammas:
+        low, high = value(each.gamma, 1 / each.gamma), value(1 / each.gamma, each.gamma)
+        assert (each.low, each.high) == pytest.approx((low, high), rel=1e-12)
+        assert low < min(value(each.gamma, each.gamma), value(1 / each.gamma, 1 / each.gamma))
+
+
 def test_other_unbiased_metrics_move_hits_against_misses() -> None:
     """Entry by entry, and so at least as far as any vector of labels."""
     top, labels, p = rows_of(40)

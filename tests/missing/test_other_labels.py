@@ -224,6 +224,7 @@ def test_unlikely_pairs_keep_the_common_calibration() -> None:
         (SCORES[:3], OBSERVED, "must have the same shape; got"),
         (sp.csr_array(SCORES[:, :2]), OBSERVED, "must have the same shape; got"),
         (TopK([[9]] * N, [[0.5]] * N), OBSERVED, "labels up to 9"),
+        (TopK([[L]] * N, [[0.5]] * N), OBSERVED, f"labels up to {L}"),
         (SCORES, np.zeros((N, L)), "none of the scored labels is observed"),
         (np.where(SCORES > 1, np.nan, SCORES), OBSERVED, "scores must be finite"),
     ],

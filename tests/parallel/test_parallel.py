@@ -196,13 +196,24 @@ def test_spread_prediction_is_that_of_one_process(
 
 
 def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None:
-    from unmask.linear.prediction import _split_by
+    from unmask.linear.prediction import _split_by, size
 
     class Small:
-        def resources(self) -> parallel.Resources:
-            return parallel.Resources(2, 1, 20_000)
+        def __init__(self, memory: int | None) -> None:
+            self.memory = memory
 
-    assert _split_by(Small(), load(whole)) == "labels"  # type: ignore[arg-type]
+        def resources(self) -> parallel.Resources:
+            return parallel.Resources(2, 1, self.memory)
+
+    model = load(whole)
+    enough = 2 * size(model)
+    for memory, by in (
+        (20_000, "labels"),
+        (enough - 1, "labels"),
+        (enough, "rows"),
+        (None, "rows"),
+    ):
+        assert _split_by(Small(memory), model) == by  # type: ignore[arg-type]
 
 
 def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:
@@ -532,9 +543,9 @@ def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Pa
 def test_a_shard_that_arrives_damaged_is_not_listed(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import files, folders, training
+    from unmask.linear import files, folders
 
-    monkeypatch.setattr(training, "SETTLING", 0.3)
+    monkeypatch.setattr(folders, "SETTLING", 0.3)
     monkeypatch.setattr(folders, "_digest", lambda path: "0" * 64)
     with pytest.raises(ValueError, match="is not what a worker wrote"):
         train_to(tmp_path, X, Y, shard_labels=64, backend=client)

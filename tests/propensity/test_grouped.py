@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -57,6 +59,17 @@ def test_entries_have_the_propensity_of_their_group() -> None:
     true_value = evaluate(scores, TRUTH, metrics=["P@1"])["P@1", "vanilla"].value
     table = evaluate(scores, OBSERVED, found.of_entries(OBSERVED, GROUPS), metrics=["P@1"])
     assert table["P@1", "unbiased"].value == pytest.approx(true_value, abs=0.05)
+
+
+def test_labels_that_are_always_kept_stay_so_in_every_group() -> None:
+    """p = 1 has no logit; it is read as one in a million less."""
+    certain = data.hide(TRUTH, np.r_[[1.0] * 4, [0.4] * 4], seed=3)
+    found = propensity.audit(certain, TRUTH, groups=GROUPS, curve="free")
+    whole = replace(found, estimate=replace(found.estimate, value=np.r_[[1.0] * 4, [0.4] * 4]))
+    for name, shift in zip(found.names, found.shift, strict=True):
+        kept = whole.of_group(name)
+        assert kept[:4] == pytest.approx(expit(logit(1 - 1e-6) + shift), rel=1e-12)
+        assert kept[4:] == pytest.approx(expit(logit(0.4) + shift), rel=1e-12)
 
 
 def test_groups_that_do_not_fit_are_refused() -> None:

@@ -117,6 +117,20 @@ def test_the_page_opens_with_all_pairs_if_each_was_audited(
     assert made == (["chart"] if shown else [])
 
 
+@pytest.mark.parametrize(("wrong", "level"), [(1, "good"), (2, "error"), (0, "good")])
+def test_an_audit_may_name_a_wrong_winner_once_in_twenty_comparisons(
+    wrong: int, level: str
+) -> None:
+    cells: list[Row] = [
+        {"value": sign, "truth": 1.0, "low": sign - 0.5, "high": sign + 0.5, "audited": 200,
+         "mask": drawing.MEASURED, "estimator": "measured", "level": "measured"}
+        for sign in [-1.0] * wrong + [1.0] * (20 - wrong)
+    ]  # fmt: skip
+    (verdict,) = drawing._winner_bars(cells)
+    assert verdict.level == level
+    assert f"measured, 200 rows {wrong / 20:.1%}" in verdict.evidence
+
+
 def test_rates_of_rare_labels_are_drawn_towards_that_of_all() -> None:
     """As if two more labels of each had been kept as often as all."""
     observed, true = (sp.csr_array(np.array(rows, float)) for rows in (OBSERVED, TRUE))

@@ -69,7 +69,7 @@ def open_text(path: PathLike) -> Text:
     if not first:
         raise ValueError(f"{path}: the file is empty.")
     line, end, others = first.partition(b"\n")
-    match = _HEADER.fullmatch(line[:200]) if len(line) <= 200 else None
+    match = _HEADER.fullmatch(line) if len(line) <= 200 else None
     header = tuple(int(number) for number in match.groups() if number) if match else ()
     return Text(str(path), compression(path), header, line + end, chain([others], stream))
 

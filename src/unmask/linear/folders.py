@@ -22,6 +22,7 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
@@ -39,6 +40,8 @@ from unmask.linear.model import Parameter
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
+SETTLING = 10.0
+"""Seconds that a network disk may take to show what another machine wrote."""
 
 
 class TensorHeader(TypedDict):
@@ -310,6 +313,18 @@ def intact(folder: Path, entry: FileEntry) -> bool:
             return bool(_digest(file) == entry["sha256"])
     except (OSError, ValueError):
         return False
+
+
+def wait_for(folder: Path, entry: FileEntry) -> None:
+    """Wait until a file that a worker wrote is seen whole; ValueError if that takes too long."""
+    deadline = time.monotonic() + SETTLING
+    while not intact(folder, entry):
+        if time.monotonic() > deadline:
+            raise ValueError(
+                f"{folder / entry['file']} is not what a worker wrote; does every worker see this "
+                "folder under the same path? It is left out: train again to go on."
+            )
+        time.sleep(0.2)
 
 
 def read_beside(folder: Path, head: Head, verify: bool) -> Beside:

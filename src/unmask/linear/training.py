@@ -7,7 +7,6 @@ time, skipping those that are already there.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -37,8 +36,6 @@ from unmask.linear.planning import refuse_small
 from unmask.linear.problem import FitLog, Problem, Recipe
 from unmask.linear.solving import counter, report, solve
 from unmask.weights import Weights
-
-SETTLING = 10.0  # seconds that a network disk may take to show what another machine wrote
 
 
 def train(
@@ -271,15 +268,8 @@ def _add(folder: Path, part: Trained) -> None:
     entry = part.entry
     if part.shard is not None:
         entry = files.write_shard(folder, part.start, part.shard)
-    deadline = time.monotonic() + SETTLING
-    while entry is not None and not folders.intact(folder, entry):
-        if time.monotonic() > deadline:
-            raise ValueError(
-                f"{folder / entry['file']} is not what a worker wrote; does every worker see this "
-                "folder under the same path? The shard is left out: train again to go on."
-            )
-        time.sleep(0.2)
     if entry is not None:
+        folders.wait_for(folder, entry)
         files.FORMAT.add(folder, "shards", entry)
 
 

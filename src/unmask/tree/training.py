@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -37,7 +36,7 @@ from unmask.linear import folders
 from unmask.linear.folders import Beside, intact
 from unmask.linear.problem import UnconvergedWarning
 from unmask.linear.solving import counter
-from unmask.linear.training import SETTLING, beside_of, own_folder, refuse_started
+from unmask.linear.training import beside_of, own_folder, refuse_started
 from unmask.tree import files
 from unmask.tree.clustering import centroids, clustered
 from unmask.tree.model import Tree, TreeModel
@@ -267,17 +266,9 @@ def _add(folder: Path, task: tuple[int, int], done: Done, mark: str) -> None:
     entry = done.entry
     if done.levels is not None:
         entry = files.write_part(folder, *task, done.levels, mark)
-    if entry is None:
-        return
-    deadline = time.monotonic() + SETTLING
-    while not intact(folder, entry):
-        if time.monotonic() > deadline:
-            raise ValueError(
-                f"{folder / entry['file']} is not what a worker wrote; does every worker see this "
-                "folder under the same path? The part is left out: train again to go on."
-            )
-        time.sleep(0.2)
-    files.FORMAT.add(folder, "parts", {**entry, "mark": mark})
+    if entry is not None:
+        folders.wait_for(folder, entry)
+        files.FORMAT.add(folder, "parts", {**entry, "mark": mark})
 
 
 def _warn(exhausted: int, recipe: TreeRecipe) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from unmask.metrics import (
     evaluate,
     intervals,
 )
+from unmask.metrics.comparison import paired
 from unmask.metrics.comparison.paired import sign_flip_p
 from unmask.metrics.verdict import (
     Level,
@@ -69,6 +71,18 @@ def test_a_paired_ratio_divides_by_what_there_was_to_find() -> None:
     ends = intervals.percentile((counts @ d) / (counts @ y), 0.8)
     assert found.interval == pytest.approx(ends)
     assert found.details["values"] == pytest.approx([x.sum() / y.sum(), x0.sum() / y.sum()])
+
+
+def test_a_ratio_whose_denominator_is_nothing_counts_as_nothing() -> None:
+    """Groups of 3 and 2 rows: R + (x − R y) n / Σy, and zeros where Σy is 0."""
+    rows = np.array([3.0, 2.0])
+    for sums, wanted in (
+        ([[1.0, 4.0], [2.0, 1.0]], [0.6 * 3 + (1 - 2.4), 0.6 * 2 + (2 - 0.6)]),
+        ([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0]),
+    ):
+        state = SimpleNamespace(per_group=lambda columns, sums=sums: (np.array(sums), rows))
+        summary: Any = SimpleNamespace(state=state, columns=lambda cell: [0, 1])
+        assert paired._linearized(summary, None, rows) == pytest.approx(wanted)  # type: ignore[arg-type]
 
 
 def test_a_comparison_where_nothing_can_be_found() -> None:

@@ -225,6 +225,8 @@ def test_deviance_is_the_likelihood_ratio_of_the_cells() -> None:
     ]
     assert found.deviance == pytest.approx(sum(exact))
     assert found.p_value == pytest.approx(0.01)  # 99 draws and the data themselves
+    perfect = fit_of(stratum_of(np.ones((1, 1)), [1.0], [40.0])).goodness()
+    assert perfect == (0.0, 1.0)  # all deviate as little
 
 
 def test_goodness_repeats_and_starts_from_seed_zero() -> None:
