@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -226,6 +227,23 @@ def test_the_setting_of_numba_is_left_alone(
         compiling._keep_privately(Homeless())
     assert Homeless.kept == [str(tmp_path / f"unmask-kernels-{os.geteuid()}")]
     assert before == numba.config.CACHE_DIR
+
+
+def test_what_is_warmed_is_copied_once_to_every_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[Path] = []
+    monkeypatch.setattr(compiling, "_copied", set())
+    monkeypatch.setattr(compiling, "_copy_warmed", copied.append)
+
+    class Kept:
+        def __init__(self, folder: str | None) -> None:
+            self.stats = SimpleNamespace(cache_path=folder)
+
+        def enable_caching(self) -> None:
+            pass
+
+    for folder in ("/one", None, "/other", "/one"):
+        compiling._keep(Kept(folder))
+    assert copied == [Path("/one"), Path("/other")]
 
 
 @pytest.fixture(name="said")

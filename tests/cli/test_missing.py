@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.helpers import tagged
 from tests.helpers.command import run
 from unmask import missing
+from unmask.cli import missing as command
 
 STATED = ("--propensity", "constant:0.7", "--quiet")
 
@@ -31,6 +34,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     return place
+
+
+@pytest.mark.parametrize(
+    ("loss", "stored", "cost", "l2"),
+    [
+        ("squared_hinge", {"C": 3.0}, 10.0, None),
+        ("logistic", {"C": 3.0, "correction": "unbiased"}, 30.0, None),
+        ("logistic", {"C": 3.0, "correction": "completed"}, 3.0, None),
+        ("logistic", {"C": None, "l2": 0.5}, 10.0, 0.05),
+    ],
+)
+def test_completion_is_ten_times_as_strong_as_the_model(
+    loss: str, stored: dict[str, Any], cost: float, l2: float | None
+) -> None:
+    """Unless it was completed itself; of another loss nothing is known."""
+    recipe = command._recipe(SimpleNamespace(loss=loss, parameters=stored))  # type: ignore[arg-type]
+    assert (recipe.loss, recipe.C, recipe.l2) == ("logistic", cost, l2)
 
 
 def test_from_model_to_repaired_data(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.stats import nchypergeom_fisher
+from scipy.stats import chi2, nchypergeom_fisher
 
 from tests.helpers.diagnoses import L, planted
 from unmask import data
@@ -17,6 +17,7 @@ from unmask.diagnosis import diagnose, recording
 from unmask.diagnosis.diagnose import OF_INDEPENDENCE, _modelled
 from unmask.diagnosis.kinds import TestKind
 from unmask.propensity import MaskModel
+from unmask.propensity.effort_estimate import EffortGrid
 from unmask.propensity.row_effort import normal
 from unmask.propensity.score_slope import ScoreSlope
 
@@ -43,6 +44,21 @@ def test_rates_of_labels_are_drawn_together_the_less_the_more_they_differ(
     kept = (np.arange(10)[:, None] < np.array(kept_rows)).astype(np.float32)
     rates = recording.pooled_rates(sp.csr_array(kept), sp.csr_array(np.ones_like(kept)))
     assert rates == pytest.approx((np.array(kept_rows) + pull / 2) / (10 + pull))
+
+
+@pytest.mark.parametrize("gain", [-0.2, 0.0, 0.1, 0.4, 3.0])
+def test_unannotated_rows_by_the_likelihood_ratio(
+    gain: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of χ² with one degree of freedom: a share cannot be below 0."""
+    grid = EffortGrid(np.zeros(1), np.array([0.0, 0.3]), np.array([[-5.0, -5.0 + gain]]))
+    monkeypatch.setattr(recording, "log_likelihoods", lambda *parts: grid)
+    complete = sp.csr_array(np.ones((4, 2)))
+    kept = sp.csr_array(np.array([[1.0, 0], [0, 0], [1, 1], [0, 0]]))
+    test = recording.unannotated(kept, complete)
+    wanted = 1.0 if gain <= 0 else chi2.sf(2 * gain, 1) / 2
+    assert test.p_value == pytest.approx(wanted, rel=1e-12)
+    assert test.values == {"share": 0.3 if gain > 0 else 0.0, "silent": 2, "rows": 4}
 
 
 def test_rows_of_rare_labels_are_not_taken_for_unannotated_ones() -> None:

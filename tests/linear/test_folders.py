@@ -183,3 +183,25 @@ def test_a_file_of_a_worker_may_take_a_while_to_be_seen(
                 folders.wait_for(tmp_path, entry)
         assert len(looks) == 1 if seen_at == 100.0 else len(looks) > 40
     assert looks[-1] == pytest.approx(110.0, abs=0.21)
+
+
+@pytest.mark.parametrize(
+    ("content", "whole"),
+    [
+        (b"\x02" + bytes(7) + b"{}", True),
+        (b"\x01" + bytes(7) + b"{}", False),
+        (b"\x03" + bytes(7) + b"{}", False),  # the header would end beyond the file
+        (b"\x02" + bytes(7) + b"{", False),
+    ],
+)
+def test_a_header_of_tensors_lies_inside_its_file(
+    content: bytes, whole: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "piece.safetensors"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        if whole:
+            assert folders.mapped(path, file, len(content)) == {}
+        else:
+            with pytest.raises(ValueError, match="header does not fit"):
+                folders.mapped(path, file, len(content))

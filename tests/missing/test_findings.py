@@ -175,3 +175,18 @@ def test_what_does_not_fit_is_refused(arguments: tuple[object, ...], message: st
 def test_a_share_of_wrong_labels_is_above_zero_and_at_most_a_half(share: float) -> None:
     with pytest.raises(ValueError, match="spurious must lie in"):
         suspicious([[0.9, 0.01]], [[1, 1]], [0.5, 0.5], spurious=share)
+
+
+def test_observed_labels_that_no_list_has_are_pairs_of_their_rows() -> None:
+    """Of the rows 3 to 5: what is listed, then what is observed beyond it, as unlikely as any."""
+    top = TopK.from_scores(CHANCES, 2)
+    pairs = findings._pairs(top, sp.csr_array(LABELS), 3, 6)
+    listed = [(row, int(label)) for row in range(3, 6) for label in top.labels[row]]
+    observed = {(row, int(label)) for row in range(3, 6) for label in np.flatnonzero(LABELS[row])}
+    beyond = sorted(observed.difference(listed))
+    assert beyond
+    assert list(zip(pairs.rows.tolist(), pairs.labels.tolist(), strict=True)) == listed + beyond
+    assert pairs.observed.tolist() == [pair in observed for pair in listed + beyond]
+    lowest = min(float(CHANCES[pair]) for pair in listed)
+    expected = [float(CHANCES[pair]) for pair in listed] + [lowest] * len(beyond)
+    assert pairs.chance.tolist() == pytest.approx(expected)

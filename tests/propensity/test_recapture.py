@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
@@ -134,6 +135,25 @@ def test_either_combines_both() -> None:
     np.testing.assert_allclose(found.value, [0.8, 0.44], atol=0.01)
     assert ((found.low < found.value) & (found.value < found.high)).all()
     np.testing.assert_allclose(found.draw(0, 400).mean(axis=0), found.value, atol=0.005)
+
+
+@pytest.mark.parametrize(("once", "twice", "lists"), [(3, 0, 2), (5, 0, 3), (4, 2, 3), (1, 3, 4)])
+def test_chao_by_hand(once: int, twice: int, lists: int) -> None:
+    """Size and variance of the frequencies f₁ and f₂, in fractions."""
+    found = np.zeros((lists, once + twice, 1))
+    found[0, :once] = found[:2, once:] = 1
+    size, variance = propensity.chao(*found)
+    a, f1, f2 = Fraction(lists - 1, lists), Fraction(once), Fraction(twice)
+    if twice:
+        exact = f1 + f2 + a * f1**2 / (2 * f2)
+        ratio = f1 / f2
+        spread = f2 * (a * ratio**2 / 2 + a**2 * ratio**3 + a**2 * ratio**4 / 4)
+    else:
+        exact = f1 + a * f1 * (f1 - 1) / 2
+        spread = a * f1 * (f1 - 1) / 2 + a**2 * f1 * (2 * f1 - 1) ** 2 / 4
+        spread -= a**2 * f1**4 / (4 * exact)
+    assert size[0] == pytest.approx(float(exact), rel=1e-14)
+    assert variance[0] == pytest.approx(float(spread), rel=1e-13)
 
 
 def test_a_label_that_was_given_once_in_all_has_no_variance() -> None:

@@ -197,6 +197,15 @@ def test_label_numbers_are_checked_row_by_row():
     assert batches.first_invalid_row(long, 50) == 2
 
 
+def test_valid_label_numbers_are_read_once(monkeypatch):
+    """By the compiled loop; only where it finds something does torch say what."""
+    monkeypatch.setattr(targets, "invalid_rows", None)
+    index = torch.tensor([[0, 2], [1, -1]])
+    assert targets._checked_numbers(index, 3) is index
+    with pytest.raises(TypeError):
+        targets._checked_numbers(index, 2)
+
+
 @pytest.mark.parametrize(
     ("starts", "columns", "width"),
     [

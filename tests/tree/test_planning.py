@@ -57,7 +57,7 @@ def test_time_and_size_are_extrapolated_from_the_sample(
 def test_the_sample_is_a_tree_of_some_labels() -> None:
     rows = prepare(X, Y, TreeRecipe(), None)
     took, stored, sampled = planning._measure(rows, TreeRecipe(n_trees=3), 2)
-    assert took > 0
+    assert 0 < took < 100
     assert sampled == 2
     everything = planning._measure(rows, TreeRecipe(n_trees=3), 9)
     assert everything[2] == 4

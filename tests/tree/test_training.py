@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,6 +102,24 @@ def test_a_finished_model_is_not_trained_again(
     monkeypatch.setattr(training, "train_part", None)
     tree.train_to(folder, X, Y, RECIPE, label_names=NAMES)
     assert contents(folder) == before
+
+
+def test_without_anything_to_train_nobody_is_asked_for_help(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All parts are there, but the manifest is not finished: the scheduler may be gone by now."""
+    asked, connect = [], training.parallel.connect
+    monkeypatch.setattr(
+        training.parallel, "connect", lambda backend: asked.append(backend) or connect(None)
+    )
+    model = Path(shutil.copytree(folder, tmp_path / "model"))
+    for lost in (0, 1):
+        (model / "manifest.json").rename(model / "unfinished.json")
+        for part in json.loads((model / "unfinished.json").read_text())["parts"][:lost]:
+            (model / part["file"]).unlink()
+        tree.train_to(model, X, Y, RECIPE, label_names=NAMES, backend="tcp://nowhere:1")
+        assert contents(model) == contents(folder)
+    assert asked == [None, "tcp://nowhere:1"]
 
 
 def test_other_data_are_refused_unless_training_starts_again(folder: Path, tmp_path: Path) -> None:
