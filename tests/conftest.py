@@ -11,7 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,7 +28,6 @@ settings.load_profile("unmask")
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 if UNCOMPILED:
     lanes.install()
-    np.seterr(all="ignore")
 
 REAL_DATA = Path(
     os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -60,16 +58,17 @@ FIRST = (
 one that began last would leave the others without work."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, then those of many tests.
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled arithmetic does not warn, so that of kernels without the compiler need not."""
+    if UNCOMPILED:
+        config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
 
-    Compiled arithmetic does not warn, so that of kernels without the compiler need not.
-    """
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, then those of many tests."""
     files = Counter(_file(item) for item in items)
     rank = {file: place for place, file in enumerate(FIRST)}
     items.sort(key=lambda each: (rank.get(_file(each), len(FIRST)), -files[_file(each)]))
-    for item in items if UNCOMPILED else ():
-        item.add_marker(pytest.mark.filterwarnings("ignore::RuntimeWarning"))
 
 
 def _file(item: pytest.Item) -> str:

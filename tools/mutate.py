@@ -595,8 +595,7 @@ class Census:
         return {
             test
             for test, calls in self.calls.items()
-            if (calls & places or (not calls and _says(test, packages)))
-            and self.alone(test) < UNCOMPILED / 2
+            if (calls & places or _says(test, packages)) and self.alone(test) < UNCOMPILED / 2
         }
 
     def alone(self, test: str, ready: Iterable[str] = ()) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -40,6 +40,19 @@ def test_first_index_out_of_range_and_order(
                 assert is_canonical == rises
     if not outside:
         np.testing.assert_array_equal(copy, indices)
+
+
+def test_every_pattern_of_three_rows_and_columns_is_canonical_in_order_only() -> None:
+    """A fall from one row to the next is none; a repetition, or a fall within a row, is one."""
+    subsets = [list(part) for n in range(4) for part in combinations(range(3), n)]
+    for rows in product(subsets, repeat=3):
+        indptr, indices = flat(list(rows), np.int32)
+        assert pattern.examine(indptr, indices, 3, NOTHING) == (-1, True)
+        for i, row in enumerate(rows):
+            if len(row) > 1:
+                for wrong in (row[::-1], [row[0], *row[:-1]]):
+                    damaged = [*rows[:i], wrong, *rows[i + 1 :]]
+                    assert pattern.examine(*flat(damaged, np.int32), 3, NOTHING) == (-1, False)
 
 
 def test_a_width_that_the_indices_cannot_reach() -> None:

@@ -108,3 +108,11 @@ def test_groups_hold_the_rows_of_one_rest_in_doubled_precision() -> None:
         for c in range(2):
             own = [values[c, i] for i in range(2, 29) if (101 + i) % 4 == g]
             assert Fraction(groups[0, g, c]) + Fraction(groups[1, g, c]) == total(np.array(own))
+
+
+@pytest.mark.parametrize("x", [5e-324, 1e-300, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 1e300])
+def test_a_power_of_two_above_a_number(x: float) -> None:
+    power = sums._power_of_two(x)
+    assert np.frexp(power)[0] == 0.5
+    assert x < power <= 2 * x
+    assert sums._power_of_two(0.0) == 0.0

@@ -57,6 +57,17 @@ def test_fields_are_those_of_the_csv_module(raw: bytes) -> None:
     assert made == (kernels.FINE, len(raw), len(wanted), len(raw), 0)
 
 
+@pytest.mark.parametrize(
+    ("raw", "position", "stop", "ends"),
+    [
+        (b"a\n", 1, 2, True), (b"a\r\n", 1, 3, True), (b"a\rb", 1, 3, False),
+        (b"a\r", 1, 2, False), (b"a\r\n", 1, 2, False), (b"ab\n", 1, 3, False),
+    ],
+)  # fmt: skip
+def test_a_line_ends_within_what_was_read(raw: bytes, position: int, stop: int, ends: bool) -> None:
+    assert kernels._ends_line(bytes_of(raw), position, stop) == ends
+
+
 def test_empty_lines_are_no_records_unless_there_is_one_field() -> None:
     made, cells = fields(b"\na,b\n\r\n\nc,d\n", 2)
     assert (made[0], made[2], cells) == (kernels.FINE, 2, [["a", "b"], ["c", "d"]])

@@ -58,6 +58,14 @@ def test_centroids_of_some_labels_have_length_one() -> None:
     np.testing.assert_allclose(values[:2], np.array([1, 5]) / np.sqrt(26), rtol=1e-6)
 
 
+def test_rows_that_cancel_have_a_centroid_of_zeros() -> None:
+    x = np.array([[1.0, -2.0], [-1.0, 2.0]])
+    indices, values = np.full(2, 9, np.int32), np.full(2, 9.0, np.float32)
+    starts, rows = np.array([0, 2]), np.array([0, 1], np.int32)
+    kernels.centroids(rows_of(x), 2, starts, rows, 0, 1, np.array([0]), indices, values)
+    assert (indices.tolist(), values.tolist()) == ([0, 1], [0.0, 0.0])
+
+
 def test_a_vector_is_added_with_what_it_does_to_the_length() -> None:
     z = unit_vectors(5)
     centres, squares = np.zeros((12, 2), np.float32), np.zeros(2)

@@ -135,12 +135,17 @@ def level_of(rng: np.random.Generator, rows: int, n_nodes: int, most: int) -> _L
     return _Level(starts, nodes.astype(np.int32), scores, place, out)
 
 
-@pytest.mark.parametrize("beam", [1, 3, 6, 40, 90])
+ALL = 0
+"""A beam that has room for just all children."""
+
+
+@pytest.mark.parametrize("beam", [1, 3, 6, 40, 90, ALL])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_beam_keeps_the_best_children_and_bounds_what_is_lost(seed: int, beam: int) -> None:
     """Ties go to the earlier child; every node promises exactly what its best child has."""
     rng, n_nodes = np.random.default_rng(seed), 30
     level = level_of(rng, 1, n_nodes, 30 if beam == 90 else 8)
+    beam = len(level.nodes) * WIDTH if beam == ALL else beam
     of_child = singles(rng.integers(0, 3, n_nodes * WIDTH))
     children = level.out[level.place, :WIDTH]
     keys = children + of_child.reshape(n_nodes, WIDTH)[level.nodes]
@@ -158,6 +163,15 @@ def test_a_beam_keeps_the_best_children_and_bounds_what_is_lost(seed: int, beam:
     assert wanted.scores.tolist() == children.ravel()[kept].tolist()
     lost = [-3.5, float(flat[best[beam - 1]])] if len(best) > beam else [-3.5]
     assert dropped[0] == max(lost)
+
+
+def test_pairs_are_found_by_row_and_node() -> None:
+    starts, nodes = np.array([0, 3, 3, 5, 9]), np.array([1, 4, 6, 0, 4, 0, 2, 3, 9])
+    for i in range(4):
+        own = nodes[starts[i] : starts[i + 1]].tolist()
+        for node in range(11):
+            wanted = starts[i] + own.index(node) if node in own else -1
+            assert kernels.pair_of(starts, nodes, i, node) == wanted
 
 
 def test_rows_are_narrowed_one_after_the_other() -> None:

@@ -68,12 +68,12 @@ def exact_stages(label: int, fold: np.ndarray, penalties: list[float]) -> list[n
     return stages
 
 
-def test_the_kernel_finds_the_optimum_of_every_stage() -> None:
+@pytest.mark.parametrize("penalties", [[3.0, 0.5], [0.5], []])
+def test_the_kernel_finds_the_optimum_of_every_stage(penalties: list[float]) -> None:
     observed = sp.csr_array(OBSERVED)
     pairs = other_labels._by_label(SCORES, observed, P)
     others = other_labels._others(observed, P, seed=0)
-    penalties = [3.0, 0.5]
-    out = np.empty((4, pairs.rows.size), np.float32)
+    out = np.empty((2 + len(penalties), pairs.rows.size), np.float32)
     ridge = np.array(other_labels.RIDGE)
     kernels.held_out(0, L, pairs, others, 3, COMMON, ridge, np.array(penalties), 1e-12, out)
     for label in range(L):
