@@ -186,7 +186,7 @@ def test_thresholds_are_chosen_stored_and_applied(files: dict[str, Path], tmp_pa
     assert bands.returncode == 0, bands.stderr
     assert len(set(thresholds.read(cut).values.tolist())) == 2
     assert "4 of 4" in bands.stdout
-    assert f"apply them by `unmask evaluate --threshold {cut}`" in " ".join(bands.stdout.split())
+    assert f"applythemby`unmaskevaluate--threshold{cut}`" in "".join(bands.stdout.split())
 
 
 def test_labels_with_their_ancestors(files: dict[str, Path]) -> None:
