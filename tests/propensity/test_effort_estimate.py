@@ -47,6 +47,11 @@ def test_what_a_distribution_says() -> None:
     assert sure.unannotated == 0
     assert sure.interval(0.9) == ((0, 0.6), (0, 0.2))
     assert sure.interval(0.5) == ((0, 0.3), (0, 0.0))
+    even = EffortPosterior(np.linspace(0, 1, 101), np.zeros(1), np.full((101, 1), 1 / 101))
+    for confidence in (0.5, 0.8, 0.95):
+        (low, high), _ = even.interval(confidence)
+        tail = (1 - confidence) / 2
+        assert (low, high) == pytest.approx((tail, 1 - tail), abs=0.011)
     torn = EffortPosterior(correlations, shares, np.array([[0.3, 0.1], [0.1, 0.2], [0.05, 0.25]]))
     assert torn.row_effort == pytest.approx((0.3 * 0.3 + 0.3 * 0.6) / 0.6)
     assert torn.unannotated == pytest.approx(0.2)

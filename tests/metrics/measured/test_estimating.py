@@ -546,3 +546,36 @@ def test_a_wide_measurement_asks_for_a_larger_audit() -> None:
         plan = audit.plan(top, true, budget=budget, unit="rows")
         (recall,) = measure(top, true, audit.from_rows(plan, true[plan.rows]), metrics=["R@3"])
         assert (recall.verdict.level, recall.verdict.advice) == (level, advice)
+
+
+def test_predictions_of_other_rows_are_refused() -> None:
+    """More rows than the judgements belong to would be measured on the first of them."""
+    _, judged = next(simple(TRUE))
+    longer = TopK.from_scores(np.vstack([SCORES, SCORES]), 3)
+    with pytest.raises(ValueError, match="must have the same rows; got 10 and 5"):
+        measure(longer, OBSERVED, judged, metrics=["P@2"])
+    with pytest.raises(ValueError, match="must have the same rows; got 10 and 5"):
+        measure_differences({"one": TOP, "two": longer}, OBSERVED, judged, metrics=["P@2"])
+
+
+def test_differences_of_ratios_lie_in_the_middle_of_their_intervals() -> None:
+    """Systems that predict two labels and one: each ratio has a denominator of its own."""
+    rng = np.random.default_rng(3)
+    true = (rng.random((300, 6)) < 0.3).astype(int)
+    observed = true * (rng.random(true.shape) < 0.5)
+    two = TopK.from_scores(true + rng.random(true.shape), 2)
+    one = TopK(np.c_[two.labels[:, 1], np.full(300, -1)], np.c_[two.scores[:, 1], [-np.inf] * 300])
+    rows = rng.permutation(300)[:80]
+    sample = Sample(Design.SIMPLE, true.shape, (Stratum("rows", 300, 80),), rows, None, [0] * 80)
+    judged = Judgements(sample, sp.csr_array(true[rows]))
+    ((made,),) = measure_differences(
+        {"two": two, "one": one}, observed, judged, metrics=["micro-P@2"]
+    ).values()
+    low, high = made.interval
+    half = t.ppf(0.975, made.details["degrees"]) * made.standard_error
+    assert (low, high) == pytest.approx((made.value - half, made.value + half))
+    values = [measure(top, observed, judged, metrics=["micro-P@2"])[0].value for top in (one, two)]
+    assert made.value == pytest.approx(values[0] - values[1], abs=0.03)
+    plain = made.details["alone"]
+    assert plain[0] - plain[1] == pytest.approx(plain[2] - plain[0])
+    assert plain[2] - plain[1] > high - low
