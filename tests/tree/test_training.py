@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from unmask import _kernels, tree
 from unmask.data import synthetic
 from unmask.linear import UnconvergedWarning
 from unmask.tree import TreeModel, TreeRecipe, training
+from unmask.tree.shape import Shape
 
 DATA = synthetic.planted(220, n_features=40, n_labels=45, labels_per_row=3, seed=4)
 X, Y = DATA.features, DATA.labels
@@ -142,6 +144,18 @@ def test_other_data_are_refused_unless_training_starts_again(folder: Path, tmp_p
             tree.train_to(tmp_path, **arguments)
     tree.train_to(tmp_path, X, Y, RECIPE, label_names=NAMES, resume=False)
     assert contents(tmp_path) == contents(folder)
+
+
+def test_added_labels_join_the_leaf_node_that_is_most_like_them() -> None:
+    """Label 3 is like labels 1 and 2, label 4 like none, label 5 a little like label 0."""
+    shape = Shape(np.array([0, 1, 2], np.int32), np.array([0, 1, 3]), (1,))
+    vectors = sp.csr_array(
+        np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0.6, 0.8], [0, 0, 1], [0.1, 0, 0.9]])
+    )
+    grown = training._extended(shape, vectors)
+    assert grown.bounds.tolist() == [0, 3, 6]
+    assert grown.order.tolist() == [0, 4, 5, 1, 2, 3]
+    assert grown.bits == (1,)
 
 
 def test_added_labels_retrain_only_their_subtrees(
