@@ -52,3 +52,9 @@ def test_one_person_agrees_with_nobody() -> None:
     alone = agreement({"ann": {1: True}})
     assert (alone.pairs, alone.items) == ((), 0)
     assert np.isnan(alone.fleiss)
+
+
+def test_two_answers_to_one_question_agree_or_not() -> None:
+    assert fleiss_kappa([[1, 1]]) == -1
+    assert fleiss_kappa([[2, 1], [1, 0]]) == pytest.approx((1 / 3 - 5 / 9) / (4 / 9))
+    assert np.isnan(fleiss_kappa([[1, 0], [0, 1]]))

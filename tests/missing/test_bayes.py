@@ -67,16 +67,18 @@ def test_spurious_labels_make_unobserved_ones_a_little_less_likely_missing() -> 
 
 @pytest.mark.parametrize("unannotated", [0.0, 0.3])
 @pytest.mark.parametrize("pattern", [(0, 0, 0), (1, 0, 0), (0, 1, 1)])
-def test_row_effort(unannotated: float, pattern: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("spurious", [np.zeros(3), SPURIOUS], ids=["none", "some"])
+def test_row_effort(unannotated: float, pattern: tuple[int, ...], spurious: np.ndarray) -> None:
+    """Nobody writes wrong labels into a row at which nobody looks."""
     effort = RowEffort(0.5, (-1.0, 0.0, 1.5), (0.2, 0.5, 0.3), unannotated)
     p = np.minimum(P, 1 - unannotated)
     chances = [
-        ((1 - unannotated) * weight, effort.propensity_at(p, np.float64(point)), np.zeros(3))
+        ((1 - unannotated) * weight, effort.propensity_at(p, np.float64(point)), spurious)
         for point, weight in zip(effort.points, effort.weights, strict=True)
     ]
     chances.append((unannotated, np.zeros(3), np.zeros(3)))
     rows = np.zeros(3, dtype=np.int64)
-    got = by_effort(R, p, rows, np.array(pattern, dtype=float), effort, np.zeros(3))
+    got = by_effort(R, p, rows, np.array(pattern, dtype=float), effort, spurious)
     for label in np.flatnonzero(np.array(pattern) == 0):
         np.testing.assert_allclose(got[label], share_true(chances, pattern, label), 1e-10, 1e-200)
 

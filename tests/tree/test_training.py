@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import _kernels, tree
-from unmask.data import synthetic
+from unmask.data import Dataset, synthetic
 from unmask.linear import UnconvergedWarning
 from unmask.tree import TreeModel, TreeRecipe, training
 from unmask.tree.shape import Shape
@@ -210,3 +210,11 @@ def test_labels_and_rows_without_anything() -> None:
     assert model.n_labels == 45
     empty = tree.train(X, 0 * y, RECIPE)
     assert tree.predict_top(empty, X[:2], 3).labels.shape == (2, 3)
+
+
+def test_judged_pairs_are_refused() -> None:
+    """What is known to be false has no place in a tree; a data set without judgements is fine."""
+    judged = sp.csr_array(([-1.0], ([0], [44])), shape=Y.shape)
+    with pytest.raises(ValueError, match="a label tree cannot obey judged pairs"):
+        tree.train(X, Dataset(X, Y, judgements=judged), RECIPE)
+    assert same(tree.train(X, Dataset(X, Y), RECIPE), tree.train(X, Y, RECIPE))

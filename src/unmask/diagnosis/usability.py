@@ -48,7 +48,7 @@ def usability(
             "1/p": float(inverse.max(initial=1.0)),
             "T": float(np.abs(exact).max(initial=1.0)),
         },
-        "rows_with_negative_total_weight": float((row_total < 0).mean()) if len(row_total) else 0.0,
+        "rows_with_negative_total_weight": float((row_total < 0).mean()),
     }
 
 
@@ -69,7 +69,7 @@ def _standard_errors(
             (f"R@{k}", row_sums(labels, hit * (exact / by_share)), by_share),
             (f"nDCG@{k}", hits / filled, by_label),
         ):
-            errors[name] = float(row.std() / np.sqrt(max(n, 1))) * scale
+            errors[name] = float(row.std() / np.sqrt(n)) * scale
     return errors
 
 

@@ -74,7 +74,7 @@ def _save_drawings(page: Page, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as numbers:
+    with zipfile.ZipFile(packed, "w") as numbers:
         for number, drawing in enumerate(page.drawings, start=1):
             for suffix in PICTURES:
                 save(drawing, folder / f"{number}.{suffix}")

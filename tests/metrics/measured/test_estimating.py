@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -460,6 +461,9 @@ def test_a_ratio_has_an_interval_of_wilson() -> None:
     assert made.degrees == pytest.approx(degrees, rel=1e-12)
     assert made.interval == pytest.approx(ends, rel=1e-9)
     assert largest_spread(sample, above.mean(), below.mean(), REACH) == pytest.approx(largest)
+    rarer = replace(sample, values=sample.values / 64)  # in another unit the ratio is the same
+    again = row_mean(rarer, None, (REACH[0], REACH[1] / 64), (0.0, 1.0), ratio=True, confidence=0.9)
+    assert (again.value, again.error) == pytest.approx((made.value, made.error), rel=1e-12)
 
 
 def test_a_share_of_places_has_the_largest_spread_of_a_share() -> None:
