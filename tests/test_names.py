@@ -27,7 +27,9 @@ def test_strings_are_a_tuple(texts: list[str], drawn: st.DataObject) -> None:
         rows = drawn.draw(st.lists(st.integers(0, len(texts) - 1)))
         assert list(strings.take(rows)) == [texts[i] for i in rows]
         assert strings[-1] == texts[-1]
-    assert list(joined([strings, strings[:1], Strings.of([])])) == [*texts, *texts[:1]]
+    parts = [strings, strings[:1], Strings.of([])]
+    assert list(joined(parts)) == [*texts, *texts[:1]]
+    assert not parts  # memory is needed once
 
 
 @given(TEXTS, TEXTS)

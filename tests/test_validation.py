@@ -225,3 +225,10 @@ def test_coordinates_beyond_the_shape_are_named(axis: str, wrong: int, noun: str
         getattr(damaged, axis)[entry] = wrong
         with pytest.raises(ValueError, match=f"entry {entry} names {noun} {said}"):
             _validation.labels(damaged)
+
+
+@pytest.mark.parametrize("value", [0.49, 1.0, 1.5, 95, -0.9, np.nan, np.inf])
+def test_a_confidence_is_a_share_that_leaves_some_doubt(value: float) -> None:
+    with pytest.raises(ValueError, match=r"confidence must be at least 0\.5 and less than 1; got"):
+        _validation.confidence(value)
+    assert [_validation.confidence(x) for x in (0.5, 0.95, 0.999999)] == [0.5, 0.95, 0.999999]

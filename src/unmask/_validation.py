@@ -487,6 +487,18 @@ def in_range(value: float, name: str, low: float, high: float) -> float:
     return value
 
 
+def confidence(value: float) -> float:
+    """The confidence of an interval, at least one half and less than 1.
+
+    >>> confidence(1)
+    Traceback (most recent call last):
+    ValueError: confidence must be at least 0.5 and less than 1; got 1.
+    """
+    if not 0.5 <= value <= 1 - 1e-9:
+        raise ValueError(f"confidence must be at least 0.5 and less than 1; got {value:g}.")
+    return value
+
+
 def one_of(choice: str, choices: Mapping[str, T] | Iterable[str], name: str) -> str:
     """`choice`, if it is one of the `choices`; the message lists them.
 

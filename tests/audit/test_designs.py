@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from unmask import audit
 from unmask.audit import designs, frames
 from unmask.audit.designs import PlanOptions, Question, question_of
-from unmask.data.judgements import StratumKind
+from unmask.data.judgements import Design, Sample, Stratum, StratumKind
 from unmask.predictions import TopK
 
 LABELS = sp.csr_array(np.array([[1.0, 0, 0, 1], [0, 1, 0, 0]]))
@@ -227,3 +227,19 @@ def test_every_row_of_the_first_wave_has_pairs_to_judge() -> None:
     for row in first.sample.first_phase[0].tolist():
         judged = first.sample.pair_labels[first.sample.rows == row]
         assert set(top.labels[row, :3].tolist()) <= set(judged.tolist())
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"rows": [0, 4, 1]}, "rows"), ({"rows": [0, -1, 1]}, "rows"),
+        ({"labels": [0, 1, 2]}, "labels"), ({"stratum": [0, 1, 0]}, "strata"),
+    ],
+)  # fmt: skip
+def test_a_sample_names_rows_labels_and_strata_that_exist(
+    changed: dict[str, list[int]], name: str
+) -> None:
+    parts = {"rows": [0, 3, 1], "labels": [0, 1, 0], "stratum": [0, 0, 0]} | changed
+    strata = (Stratum("far", 8, 3),)
+    with pytest.raises(ValueError, match=name):
+        Sample(Design.PAIRS, (4, 2), strata, parts["rows"], parts["labels"], parts["stratum"])

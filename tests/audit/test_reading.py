@@ -310,3 +310,17 @@ def test_answers_belong_to_their_plan_and_to_its_further_waves(tmp_path: Path) -
     other = audit.plan(top, observed, budget=20, unit="pairs", seed=8)
     with pytest.raises(ValueError, match="another plan"):
         answers.judgements(other)
+
+
+@pytest.mark.parametrize(
+    ("votes", "labels"), [(1, set()), (2, set()), (3, {2}), (4, {2}), (5, {2})]
+)
+def test_of_five_people_three_are_most(votes: int, labels: set[int], tmp_path: Path) -> None:
+    files = []
+    for person in range(5):
+        chosen = ["dog"] if person < votes else []
+        entries = [{"question": "r3", "labels": chosen, "complete": True}]
+        files.append(saved(tmp_path, page_of(entries, f"p{person}"), f"p{person}.json"))
+    answers = audit.read(ROWS, *files)
+    (decision,) = answers.decisions().values()
+    assert decision == labels

@@ -218,5 +218,5 @@ def test_rows_show_what_eludes_them_with_the_error_of_their_counts() -> None:
 
 @pytest.mark.parametrize("confidence", [0.49, 1.0, np.nan])
 def test_a_sequence_needs_a_confidence(confidence: float) -> None:
-    with pytest.raises(ValueError, match="confidence must lie in"):
+    with pytest.raises(ValueError, match="confidence must be at least"):
         betting(np.ones(5), np.arange(5), 10, confidence=confidence)

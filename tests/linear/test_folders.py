@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from tests.helpers.command import run
 from tests.helpers.model_folders import files_of, manifest, small_model
 from unmask import data, linear, parallel
+from unmask.data.texts import Vocabulary
 from unmask.linear import folders
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -205,3 +207,21 @@ def test_a_header_of_tensors_lies_inside_its_file(
         else:
             with pytest.raises(ValueError, match="header does not fit"):
                 folders.mapped(path, file, len(content))
+
+
+@pytest.mark.parametrize("part", ["names", "vocabulary"])
+def test_names_and_words_of_the_same_length_but_other_content_are_refused(
+    part: str, tmp_path: Path
+) -> None:
+    """Their checksum stands in the manifest; whoever does not verify reads what is there."""
+    vocabulary = Vocabulary(("ant", "bee", "cat"))
+    model = replace(small_model(), label_names=("a", "b", "c", "d"), vocabulary=vocabulary)
+    linear.save(tmp_path, model)
+    path = tmp_path / manifest(tmp_path)[part]["file"]
+    path.write_bytes(path.read_bytes().replace(b'"b"', b'"x"').replace(b"bee", b"fly"))
+    with pytest.raises(ValueError, match="checksum"):
+        linear.load(tmp_path)
+    loaded = linear.load(tmp_path, verify=False)
+    assert (loaded.label_names[1], loaded.vocabulary.words[1]) == (
+        ("x", "bee") if part == "names" else ("b", "fly")
+    )

@@ -138,6 +138,12 @@ def test_missing_labels_are_class_conditional_noise_without_false_positives(name
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
+@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.7, 0.4), (-0.1, 0.2), (0.2, -0.1), (1.0, 0.0)])
+def test_flip_rates_leave_something_of_the_labels(rates):
+    with pytest.raises(ValueError, match="must add up to less than 1"):
+        related_work.class_conditional(flip_positive=rates[0], flip_negative=rates[1])
+
+
 def test_class_conditional_says_when_unobserved_labels_are_unbounded():
     assert not EXAMPLES["class_conditional"].describe("vanilla").bounded_below
     harmless = related_work.class_conditional(flip_positive=0.0)

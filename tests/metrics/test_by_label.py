@@ -122,3 +122,11 @@ def test_rankings_of_a_label_stay_between_0_and_1() -> None:
     about = label_rankings(scores, labels, p).to_dicts()[1]
     assert (about["AUC"], about["AUC_low"], about["AUC_high"]) == (1, 0, 1)
     assert about["average_precision"] is None
+
+
+@pytest.mark.parametrize("confidence", [0.4, 1.0, 1.5])
+def test_intervals_of_labels_have_a_confidence(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        label_rankings([[0.9], [0.1]], [[1], [0]], [0.5], confidence=confidence)
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        label_counts(TOP, TRUE, P, confidence=confidence)

@@ -343,7 +343,7 @@ def test_scorer_prefers_the_better_model() -> None:
         ({"estimators": ["unbaised"]}, "unknown estimator 'unbaised'; use one of: bound"),
         ({"estimators": ["bound"]}, "P@1 cannot be estimated by bound; use one of: vanilla"),
         ({"interval": "exact"}, "unknown interval 'exact'; use one of: bca, normal, percentile"),
-        ({"confidence": 95}, "confidence must lie in"),
+        ({"confidence": 95}, "confidence must be at least 0.5"),
         ({"tau": 2, "estimators": ["tempered"]}, "tau must lie in .0, 1.; got 2"),
     ],
 )
@@ -503,7 +503,7 @@ def test_scores_serve_as_far_as_metrics_look() -> None:
 @pytest.mark.parametrize(
     ("name", "inside", "outside", "message"),
     [
-        ("confidence", (0.5, 1 - 1e-9), (0.49, 1.0, math.nan), "confidence must lie in"),
+        ("confidence", (0.5, 1 - 1e-9), (0.49, 1.0, math.nan), "confidence must be at least 0.5"),
         ("clip", (1, math.inf), (0.99, math.nan), "clip must lie in"),
         ("fraction", (0, 0.99), (-0.01, 0.995), "fraction must lie in"),
         ("tau", (0, 1, 0.5, "auto"), (-0.01, 1.01), "tau must lie in"),

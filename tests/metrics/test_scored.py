@@ -514,3 +514,8 @@ def test_bootstrap_intervals_hold_normal_ones() -> None:
         low, high = evaluate(scores, labels, interval=interval, **asked)["mAP", "vanilla"].interval
         assert low <= narrow[0] < narrow[1] <= high
         assert high - low < 1.5 * (narrow[1] - narrow[0])
+
+
+def test_one_row_says_nothing_of_its_error() -> None:
+    assert scored._error_of(np.array([0.5])) == math.inf
+    assert scored._error_of(np.array([0.5, -0.5])) == pytest.approx(1.0)

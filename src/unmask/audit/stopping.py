@@ -223,7 +223,7 @@ def betting(
     >>> bool(low[-1] < 0.5 < high[-1]), bool((np.diff(high - low) <= 0).all())
     (True, True)
     """
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     alpha, aim = 1 - confidence, planned or values.size
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
@@ -345,7 +345,7 @@ def elusion(
     (150, 0.0, True)
     """
     observed = _validation.labels(labels)
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     k = _validation.positive_int(k, "k")
     n, width = observed.shape
     shown = observed.tocoo()

@@ -146,7 +146,7 @@ def label_counts(
     observed = _validation.labels(labels)
     n, n_labels = observed.shape
     p = _validation.propensity(propensity, n_labels)
-    _validation.in_range(confidence, "confidence", 0, 1)
+    _validation.confidence(confidence)
     top = predictions.as_top() if isinstance(predictions, LabelSets) else predictions
     places = top.labels[:, : top.k if k is None else k]
     if len(places) != n:
@@ -271,7 +271,7 @@ def label_rankings(
     observed = _validation.labels(labels)
     n, n_labels = observed.shape
     p = np.ones(n_labels) if propensity is None else _validation.propensity(propensity, n_labels)
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     matrix = scored.scores_of(scores, observed, "the ranking of a label")
     rows = scored.AllRows((scored.Scored(matrix, observed, reciprocal(p)[observed.indices]),))
     numbers = {}

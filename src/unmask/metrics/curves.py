@@ -199,7 +199,7 @@ def curve(
     True
     """
     _validation.one_of(average, AVERAGES, "average")
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     rows = _rows(scores, labels, propensity, "a curve", labels_of_interest)
     tried = scored.grid(rows) if thresholds is None else _thresholds(thresholds)
     corrected = propensity is not None

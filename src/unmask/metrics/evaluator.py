@@ -190,7 +190,7 @@ class Evaluator:
         """Check the choices; no rows yet."""
         plan.check_names(metrics, estimators)
         _validation.one_of(interval, INTERVALS, "interval")
-        _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+        _validation.confidence(confidence)
         _validation.in_range(clip, "clip", 1, np.inf)
         _validation.in_range(fraction, "fraction", 0, 0.99)
         _validation.in_range(

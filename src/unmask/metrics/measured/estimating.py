@@ -184,7 +184,7 @@ def checked_audit(
             f"the judgements belong to data of shape {judged.sample.shape}; the labels have "
             f"{observed.shape}."
         )
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     return Audit(judged, observed, confidence, covariates)
 
 

@@ -84,7 +84,7 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     (0.5, 2, 1)
     """
     observed = _validation.labels(labels)
-    _validation.in_range(confidence, "confidence", 0.5, 1 - 1e-9)
+    _validation.confidence(confidence)
     rows, wrong, weight = _judged_observed(judged, observed)
     count = wrong.size
     if not count:
