@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from unmask import predictions, set_threads
-from unmask.predictions import TopK
+from unmask.predictions import TopK, top
 
 INF = float("inf")
 
@@ -240,3 +240,11 @@ def test_labels_of_pairs_are_names_or_numbers_from_0(label: object) -> None:
     said = "False|True" if label is True else str(label)
     with pytest.raises(ValueError, match=f"a name or a number from 0; got .*({said})"):
         TopK.from_pairs([[(label, 0.5)]])
+
+
+def test_names_of_pairs_are_sorted_unless_there_is_an_order_already() -> None:
+    rows: list[list[tuple[object, float]]] = [[("b", 1.0)], [("a", 2.0), ("b", 0.5)]]
+    for names, wanted in ((None, ("a", "b")), (("z", "b"), ("z", "b", "a"))):
+        triples = top._of_pairs(rows, names)
+        assert triples.names == wanted
+        assert [wanted[label] for label in triples.labels] == ["b", "a", "b"]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
+from unmask.cli import data as cli_data
 from unmask.diagnosis import FindingKind, TestKind, wording
 
 
@@ -29,6 +32,27 @@ def test_info_counts_the_file(small_file: Path) -> None:
     assert (found["n"], found["d"], found["L"]) == (200, 50, 20)
     assert sum(found["label_count_histogram"]) == 200
     assert "labels per row" in run("info", small_file).stdout
+
+
+@pytest.mark.parametrize(
+    ("counts", "spans"),
+    [
+        ([3, 5, 2], ["0", "1", "2"]),
+        ([300, 500, 200, 0, 0, 1], ["0", "1", "2", "3–5"]),  # the longest hundredth is one line
+        ([10] * 30, [*(f"{i}–{i + 2}" for i in range(0, 27, 3)), "27–29"]),
+    ],
+)
+def test_rows_are_counted_by_their_number_of_labels(
+    counts: list[int], spans: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr(cli_data, "show_rows", lambda title, columns, lines: shown.extend(lines))
+    about: Any = SimpleNamespace(label_count_histogram=np.array(counts), n=sum(counts))
+    cli_data._show_histogram("rows", about)
+    assert [line[0] for line in shown] == spans
+    assert sum(line[1] for line in shown) == sum(counts)
+    longest = max(shown, key=lambda line: line[1])
+    assert longest[2] == "█" * 30
 
 
 def test_propensities_are_those_of_the_library(small_file: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element
+
 from unmask.report import svg
 
 
@@ -59,3 +61,12 @@ def test_names_are_numbered_and_markers_share_the_class_of_their_group() -> None
         '<g clip-path="url(#x-n1)" class="x-0"><use href="#x-n0" x="1" /><use href="#x-n0" x="2" />'
         "</g>"
     ) in themed
+
+
+def test_only_groups_that_say_nothing_are_left_out() -> None:
+    bare, named, path = Element("g"), Element("g", id="x"), Element("p")
+    for group in (bare, named):
+        group.extend([Element("a"), Element("b")])
+    assert [each.tag for each in svg._without_bare_groups(bare)] == ["a", "b"]
+    assert svg._without_bare_groups(named) == [named]
+    assert svg._without_bare_groups(path) == [path]

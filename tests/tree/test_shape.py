@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from unmask.tree.shape import Shape, Span, depth_of, halves, split_bits
+from unmask.tree.shape import Shape, Span, depth_of, halves, read_only, split_bits
 
 
 def shape_of(n_labels: int, depth: int, arity: int) -> Shape:
@@ -71,3 +71,11 @@ def test_parts_are_the_top_and_subtrees() -> None:
     assert narrow.part(0) == [Span(0, 0, 1), Span(1, 0, 2), Span(2, 0, 4), Span(3, 0, 8)]
     assert narrow.part(16) == [Span(4, 15, 16), Span(5, 30, 32), Span(6, 60, 64)]
     assert shape_of(9, 0, 2).part(0) == [Span(0, 0, 1)]
+
+
+def test_arrays_of_trees_cannot_be_written_to_but_those_of_the_caller_can() -> None:
+    own = np.arange(3)
+    held = read_only(own)
+    assert np.shares_memory(held, own)
+    assert (held.flags.writeable, own.flags.writeable) == (False, True)
+    assert read_only(held) is held
