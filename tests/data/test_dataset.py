@@ -161,3 +161,8 @@ def test_schedules_hide_as_in_the_paper() -> None:
         propensity.jain(labels),
     ):
         assert 0 < data.hide(labels, p, seed=0).nnz < labels.nnz
+
+
+def test_without_labels_none_is_in_the_tail() -> None:
+    for labels, share in ((sp.csr_array((3, 0)), 0.0), (sp.csr_array(np.eye(4)[:, :3]), 1.0)):
+        assert data.describe(data.Dataset(features=None, labels=labels)).tail_share == share

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from unmask import _io, data, set_threads
 from unmask._io import rows, streams
-from unmask.data import Dataset
+from unmask.data import Dataset, reading
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"
 LABELS = [[1, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0]]
@@ -691,3 +692,30 @@ def test_writing_names_the_argument_that_is_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Dataset\(None, labels\)"):
         data.write(path, [[1]])
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\nc\n", ("a", "b", "c")),
+        (b"\xef\xbb\xbfa\r\nb\r\nc", ("a", "b", "c")),
+        (b"a\nb\n", None),
+        (b"a\nb\nc\nd\n", None),
+        (b"a\n" * 100_000, None),
+    ],
+)
+def test_names_beside_a_file_are_as_many_as_its_labels(
+    content: bytes, lines: tuple[str, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with more lines is not read to its end."""
+    path, blocks, read = tmp_path / "names.txt", reading._io.blocks, []
+    path.write_bytes(content)
+
+    def counted(path: Path) -> Iterator[bytes]:
+        for block in blocks(path, size=1 << 10):
+            read.append(len(block))
+            yield block
+
+    monkeypatch.setattr(reading._io, "blocks", counted)
+    assert reading._lines(path, 3) == lines
+    assert sum(read) <= 2 << 10

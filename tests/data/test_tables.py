@@ -400,3 +400,16 @@ def test_separators_are_one_ascii_character(separator: str) -> None:
 def test_separators_have_names() -> None:
     named = {"tab": "\t", "comma": ",", "semicolon": ";", "\\t": "\t", "|": "|"}
     assert {name: delimited._one_character(name) for name in named} == named
+
+
+def test_one_label_a_row_without_ids_is_a_wide_table(tmp_path: Path) -> None:
+    """With ids, the same columns are a long table: a row of it is a pair."""
+    for text, layout, dense in (
+        ("label\na\nb\na\n", "wide", [[1, 0], [0, 1], [1, 0]]),
+        ("id,label\nx,a\nx,b\ny,a\n", "long", [[1, 1], [1, 0]]),
+    ):
+        path = tmp_path / "tags.csv"
+        path.write_text(text)
+        found = data.read(path)
+        assert found.source.details["layout"] == layout
+        assert found.labels.toarray().tolist() == dense

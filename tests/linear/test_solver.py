@@ -336,3 +336,12 @@ def test_weights_of_any_kind_reach_the_solver() -> None:
     a, b = pos.toarray()[:, 8], cut.toarray()[:, 8]
     exact = by_scipy(objective("squared_hinge", x, a, b, 0.4, "regularized"), D + 1)
     np.testing.assert_allclose(found.weights[0], exact.x, atol=2e-4)
+
+
+def test_a_softmax_that_begins_at_its_optimum_has_converged() -> None:
+    """Nothing is promised there: that is no sign of an objective that bends downwards."""
+    x, y = sp.csr_array((4, 2), dtype=np.float32), np.eye(2)[[0, 1, 0, 1]]
+    recipe = Recipe("softmax", reduction="pal", bias="none")
+    model, log = train(x, y, recipe)
+    assert not model.weights.any()
+    assert not log.exhausted.size
