@@ -248,3 +248,11 @@ def test_names_of_pairs_are_sorted_unless_there_is_an_order_already() -> None:
         triples = top._of_pairs(rows, names)
         assert triples.names == wanted
         assert [wanted[label] for label in triples.labels] == ["b", "a", "b"]
+
+
+def test_a_label_is_predicted_once_for_an_id(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("id,label,score\nx,a,0.9\ny,a,0.8\nx,b,0.7\ny,b,0.6\nx,a,0.5\ny,b,0.4\n")
+    message = "line 6: the label 'a' is predicted a second time for this id"
+    with pytest.raises(ValueError, match=message):
+        predictions.read(path)

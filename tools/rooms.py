@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # A room may import from the floors below it and from itself, never sideways or upwards.
 FLOORS = (
     {"_typing", "_settings"},
-    {"_kernels", "_text"},
+    {"_kernels", "_sparse", "_text"},
     {"_validation"},
     {"_names"},
     {"_io", "_mixture"},

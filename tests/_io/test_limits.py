@@ -104,6 +104,21 @@ def test_one_huge_index_is_refused_unless_allowed(tmp_path: Path) -> None:
         assert data.read(path).features.shape == (1, 2147483646)
 
 
+@pytest.mark.parametrize("form", ["coo", "csc"])
+@pytest.mark.parametrize("shape", [(10**10, 2), (2, 10**10)])
+def test_matrices_by_columns_do_not_announce_endless_rows(
+    form: str, shape: tuple[int, int], tmp_path: Path
+) -> None:
+    """Rows without entries are not in such a file, but would take memory."""
+    path = tmp_path / "a.npz"
+    arrays = {"data": np.ones(1), "row": np.zeros(1, int), "col": np.zeros(1, int)}
+    if form == "csc":
+        arrays = {"data": np.ones(1), "indices": np.zeros(1, int), "indptr": np.array([0, 1, 1])}
+    np.savez(path, format=form.encode(), shape=np.array(shape), **arrays)
+    with pytest.raises(ValueError, match="10,000,000,000 rows or columns, more than 100,000,000"):
+        data.read(path)
+
+
 def test_the_command_line_raises_limits(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("1 100000001 2\n0 0:1\n")

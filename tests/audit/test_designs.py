@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import audit
+from unmask import audit, evaluate
 from unmask.audit import designs, frames
 from unmask.audit.designs import PlanOptions, Question, question_of
 from unmask.data.judgements import Design, Sample, Stratum, StratumKind
@@ -243,3 +243,25 @@ def test_a_sample_names_rows_labels_and_strata_that_exist(
     strata = (Stratum("far", 8, 3),)
     with pytest.raises(ValueError, match=name):
         Sample(Design.PAIRS, (4, 2), strata, parts["rows"], parts["labels"], parts["stratum"])
+
+
+def test_predictions_and_labels_of_a_plan_are_of_the_same_rows() -> None:
+    top = TopK(np.zeros((6, 1), int), np.ones((6, 1)))
+    with pytest.raises(ValueError, match="must have the same rows; got 6 and 5"):
+        audit.plan(top, np.eye(5), budget=2, seed=0)
+
+
+@pytest.mark.parametrize("observed", [np.eye(40, 6), np.zeros((40, 6))], ids=["some", "none"])
+def test_a_system_that_predicts_nothing_is_measured_too(observed: np.ndarray) -> None:
+    """Its hits are none, whoever looks; a sample of pairs has nothing to ask about P@3."""
+    silent = TopK(np.full((40, 3), -1), np.full((40, 3), -np.inf))
+    plan = audit.plan(silent, observed, budget=20, metrics=["P@3", "R@3"], seed=0)
+    judged = audit.from_rows(plan, np.eye(40, 6)[plan.rows])
+    table = evaluate(silent, observed, metrics=["P@3", "R@3", "micro-R@3"], audit=judged)
+    for metric in ("P@3", "R@3", "micro-R@3"):
+        made = table[metric, "measured"]
+        assert (made.value, made.interval[0]) == (0.0, 0.0)
+    plan = audit.plan(silent, observed, budget=20, unit="pairs", metrics=["P@3"], seed=0)
+    assert not plan.rows.size
+    with pytest.raises(ValueError, match="no pair has an answer"):
+        audit.from_pairs(plan, np.zeros(0))

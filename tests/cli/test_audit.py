@@ -248,6 +248,7 @@ def test_mistakes_are_told_in_one_line() -> None:
     assert not Path("audit/answers.json").exists(), "nothing of a bad file is kept"
     assert "csv, jsonl, label-studio, argilla" in refused("sheet", "audit", "-o", "sheet.xlsx")
     answers = answer(folder)
+    assert "--train" in refused("estimate", "audit", "--answers", answers, "--propensity", "jain")
     predictions.write("ours.txt", predictions.TopK.from_scores(np.eye(N, L), 5))
     assert "not the labels and predictions" in refused("estimate", "audit", "--answers", answers)
     Path("ours.txt").unlink()

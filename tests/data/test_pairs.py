@@ -32,6 +32,11 @@ def test_obeyed_labels_are_those_of_dense_arithmetic(
     p = np.linspace(0.1, 0.5, SHAPE[1])
     made = after.propensity(p).toarray()
     np.testing.assert_array_equal(made, expected * np.where(judged == 1, 1.0, p))
+    entries = np.linspace(0.2, 0.9, labels.size).reshape(SHAPE)
+    made = after.propensity(sp.csr_array(entries)).toarray()
+    np.testing.assert_array_equal(made, expected * np.where(judged == 1, 1.0, entries))
+    with pytest.raises(ValueError, match="must have the same rows and labels"):
+        after.propensity(sp.csr_array(np.c_[entries, entries]))
 
 
 def test_without_judgements_labels_stay_as_they_are() -> None:

@@ -225,3 +225,14 @@ def test_names_and_words_of_the_same_length_but_other_content_are_refused(
     assert (loaded.label_names[1], loaded.vocabulary.words[1]) == (
         ("x", "bee") if part == "names" else ("b", "fly")
     )
+
+
+def test_a_vocabulary_has_a_word_for_every_feature(tmp_path: Path) -> None:
+    model = replace(small_model(), vocabulary=Vocabulary(("ant", "bee")))
+    for use in (
+        lambda: linear.predict_top(model, np.ones((2, 3)), 2),
+        lambda: linear.save(tmp_path / "model", model),
+    ):
+        with pytest.raises(ValueError, match="a vocabulary of 2 words for a model of 3 features"):
+            use()
+    assert not (tmp_path / "model").exists()

@@ -152,6 +152,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     cases = (
         ({"loss": "softmax"}, "unknown loss for the reduction ova 'softmax'"),
         ({"reduction": "pal"}, "unknown loss for the reduction pal 'squared_hinge'"),
+        ({"reduction": "ovo"}, "unknown reduction 'ovo'"),
         ({"correction": "bound"}, "bound weights need propensities"),
         ({"C": -1.0}, "C must lie in"),
         ({"bias": "some"}, "unknown bias 'some'"),

@@ -86,3 +86,10 @@ def test_counts_of_few_light_entries_are_worth_what_they_vary() -> None:
     assert size[3] == 0
     plain = JudgedLabels(true, kept, np.ones(6), 0, 0).counts()
     np.testing.assert_array_equal(plain, [[1, 2, 0, 0], [2, 2, 2, 0]])
+
+
+def test_a_pool_has_the_shape_of_the_labels() -> None:
+    observed, complete = np.array([[1, 0, 0], [0, 1, 0]]), np.array([[1, 1, 0], [0, 1, 1]])
+    for pool in (np.ones((2, 4), int), np.ones((3, 3), int), np.ones((1, 3), int)):
+        with pytest.raises(ValueError, match="the pool and observed must have the same rows"):
+            judged.pooled_rows(observed, complete, pool)

@@ -211,6 +211,7 @@ def test_bad_recipes_and_data_are_refused() -> None:
         ({"arity": 3}, "power of 2"),
         ({"arity": 1}, "power of 2"),
         ({"leaf": 0}, "leaf"),
+        ({"leaf": 32769}, "leaf must lie in"),
         ({"loss": "softmax"}, "loss of a label tree"),
         ({"correction": "bound"}, "correction of a label tree"),
         ({"n_trees": 0}, "n_trees"),

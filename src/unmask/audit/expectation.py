@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._sparse import values_at
 from unmask.audit import frames
 from unmask.audit.designs import Question, draw
 from unmask.data.judgements import Judgements, Sample
@@ -102,5 +103,4 @@ def _half_widths(question: Question, true: sp.csr_array, budget: int) -> list[fl
 def _answered(sample: Sample, true: sp.csr_array) -> Judgements:
     if sample.unit == "rows":
         return Judgements(sample, true[sample.rows])
-    answers = np.asarray(true[sample.rows, sample.pair_labels], dtype=np.float64).ravel()
-    return Judgements(sample, answers)
+    return Judgements(sample, values_at(true, sample.rows, sample.pair_labels))

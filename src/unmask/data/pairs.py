@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
 from unmask._names import Strings, unique_index
+from unmask._sparse import values_at
 from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
 
 
@@ -149,7 +150,7 @@ class Obeyed:
             matrix = _validation.matrix(stated, name="propensities", column="label")
             _validation.same_shape(matrix, self.labels, "propensities", "labels")
             rows = np.repeat(np.arange(self.labels.shape[0]), np.diff(self.labels.indptr))
-            values = np.asarray(matrix[rows, self.labels.indices], dtype=np.float64).ravel()
+            values = values_at(matrix, rows, self.labels.indices)
         else:
             values = _validation.propensity(stated, self.labels.shape[1])[self.labels.indices]
         parts = np.where(self.certain, 1.0, values), self.labels.indices, self.labels.indptr

@@ -33,6 +33,7 @@ from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Floats, ScoresLike
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import Severity, TestKind
@@ -231,7 +232,7 @@ def on_other_labels(kept: sp.csr_array, complete: sp.csr_array) -> Test:
     j, other, present = j[enough], other[enough], present[enough]
     if not j.size:
         return Test(TestKind.OTHER_LABELS, 1.0, {"pairs": 0})
-    kept_with = np.rint(np.asarray(sp.csr_array(kept.T @ complete)[j, other]).ravel())
+    kept_with = np.rint(values_at(sp.csr_array(kept.T @ complete), j, other))
     below = hypergeom.cdf(kept_with, size[j], k[j], present)
     above = hypergeom.sf(kept_with - 1, size[j], k[j], present)
     chance = np.minimum(1.0, 2 * np.minimum(below, above))

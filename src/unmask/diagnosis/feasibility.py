@@ -36,6 +36,7 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
+from unmask._sparse import values_at
 from unmask._typing import Bools, Floats, Ints
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import LabelGroup, TestKind
@@ -125,7 +126,7 @@ def predicted_counts(top: TopK, labels: sp.csr_array) -> tuple[Ints, Ints]:
     """Of every label, in how many rows it is predicted and observed, and in how many predicted."""
     predicted = top.labels >= 0
     rows, chosen = np.nonzero(predicted)[0], top.labels[predicted]
-    hits = np.asarray(labels[rows, chosen]).ravel() > 0
+    hits = values_at(labels, rows, chosen) > 0
     return (
         np.bincount(chosen[hits], minlength=labels.shape[1]),
         np.bincount(chosen, minlength=labels.shape[1]),

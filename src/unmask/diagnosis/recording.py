@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, hypergeom
 
+from unmask._sparse import values_at
 from unmask._typing import Floats
 from unmask.diagnosis.findings import Test
 from unmask.diagnosis.kinds import TestKind
@@ -104,8 +105,8 @@ def closure(kept: sp.csr_array, complete: sp.csr_array) -> Iterator[Test]:
     child, parent, both = child[implied], parent[implied], both[implied]
     # within the rows that have both: child kept, parent kept, both kept
     child_kept = label_counts(kept)[child]
-    parent_kept = np.rint(np.asarray(sp.csr_array(complete.T @ kept)[child, parent]).ravel())
-    both_kept = np.rint(np.asarray(sp.csr_array(kept.T @ kept)[child, parent]).ravel())
+    parent_kept = np.rint(values_at(sp.csr_array(complete.T @ kept), child, parent))
+    both_kept = np.rint(values_at(sp.csr_array(kept.T @ kept), child, parent))
     varies = (child_kept > 0) & (parent_kept < both)
     if not varies.any():
         return

@@ -29,6 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Bools, Floats, LabelsLike, PropensityLike
 from unmask.metrics import estimates, macro
 from unmask.metrics.deconvolution import fitting
@@ -200,7 +201,7 @@ def _is_hit(top: TopK, labels: sp.csr_array, k: int) -> Bools:
     """For every observed label, whether it is among the first k predictions of its row."""
     rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
     predicted = _listed(top, labels.shape, k, np.ones(min(k, top.k)))
-    return np.asarray(predicted[rows, labels.indices] > 0).ravel()
+    return values_at(predicted, rows, labels.indices) > 0
 
 
 def _listed(top: TopK, shape: tuple[int, ...], k: int, worth: Floats) -> sp.csr_array:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import isotonic_regression
 
+from unmask._sparse import values_at
 from unmask._typing import Floats
 from unmask.predictions import TopK
 
@@ -47,7 +48,7 @@ def chances(top: TopK, labels: sp.csr_array, p: Floats | None = None) -> sp.csr_
     if not row.size:
         return sp.csr_array(labels.shape)
     label, score = top.labels[row, place], top.scores[row, place]
-    observed = np.asarray(labels[row, label]).ravel()
+    observed = values_at(labels, row, label)
     edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
     _, bin_ = np.unique(np.searchsorted(edges, score, side="right"), return_inverse=True)
     size = np.bincount(bin_)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._settings import setting
+from unmask._sparse import values_at
 from unmask._typing import Floats, LabelsLike
 from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
@@ -48,7 +49,7 @@ class JudgedLabels:
         """k_j and K_j of every label, fractions where pairs have probabilities."""
         width = self.true.shape[1]
         label = self.true.indices
-        observed = np.asarray(self.kept[_rows(self.true), label]).ravel()
+        observed = values_at(self.kept, _rows(self.true), label)
         total = np.bincount(label, self.weights, minlength=width).astype(np.float64)
         kept = np.bincount(label, self.weights * observed, minlength=width).astype(np.float64)
         if (self.weights == 1).all():
@@ -154,7 +155,7 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     chosen = sample.within.chosen
     position = np.empty(sample.shape[0], dtype=np.int64)
     position[chosen] = np.arange(chosen.size)
-    shown = np.asarray(labels[sample.rows, sample.pair_labels]).ravel() > 0
+    shown = values_at(labels, sample.rows, sample.pair_labels) > 0
     yes = judgements.answers == 1
     row, label = position[sample.rows[yes]], sample.pair_labels[yes]
     weight = 1 / sample.within.probability[yes]

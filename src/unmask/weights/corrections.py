@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._settings import setting
+from unmask._sparse import values_at
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.propensity import temper
@@ -69,7 +70,7 @@ def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
     ones = with_values(ignored, np.ones(ignored.nnz))
     cut = sp.csr_array(weights.cut + ones)
     rows = np.repeat(np.arange(cut.shape[0]), np.diff(cut.indptr))
-    pos = np.asarray(weights.pos[rows, cut.indices]).ravel()
+    pos = values_at(weights.pos, rows, cut.indices)
     return Weights(with_values(cut, pos), cut)
 
 

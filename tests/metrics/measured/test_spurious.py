@@ -61,3 +61,9 @@ def test_none_wrong_all_wrong_and_none_judged() -> None:
     nothing = spurious(judged_rows(np.zeros((DRAWN, L), bool)), sp.csr_array((N, L)))
     assert math.isnan(nothing.value)
     assert (nothing.interval, nothing.judged, nothing.wrong) == ((0, 1), 0, 0)
+
+
+@pytest.mark.parametrize("confidence", [0.4, 1.0, 95])
+def test_a_rate_has_a_confidence(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        spurious(judged_rows(np.zeros((DRAWN, L), bool)), OBSERVED, confidence=confidence)

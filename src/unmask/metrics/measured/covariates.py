@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, MatrixLike
 from unmask.metrics.evaluator import contributions
 from unmask.predictions import TopK
@@ -65,7 +66,7 @@ def _promises(top: TopK, labels: sp.csr_array, k: int) -> tuple[Floats, Floats]:
     chance = calibration.chances(top, labels)
     hidden = sp.csr_array(chance - chance.multiply(labels))
     row, place = np.nonzero(top.labels[:, :k] >= 0)
-    first = np.asarray(hidden[row, top.labels[row, place]], dtype=np.float64).ravel()
+    first = values_at(hidden, row, top.labels[row, place])
     of_first = np.bincount(row, first, minlength=len(top.labels)).astype(np.float64)
     return of_first, np.asarray(hidden.sum(axis=1), dtype=np.float64).ravel()
 
@@ -136,7 +137,7 @@ class PairColumns:
 
     def at(self, rows: Integers, labels: Integers) -> Floats:
         """The covariates of some pairs, (m, count) floats."""
-        of_pairs = [np.asarray(each[rows, labels], np.float64).ravel() for each in self.of_pairs]
+        of_pairs = [values_at(each, rows, labels) for each in self.of_pairs]
         return np.column_stack([self.of_rows[rows], *of_pairs])
 
 
@@ -205,7 +206,7 @@ def _pair_matrix(values: MatrixLike, shape: tuple[int, int]) -> sp.csr_array:
 
 def _of_pairs(pairs: sp.csr_array, top: TopK, shape: tuple[int, int], k: int) -> Floats:
     row, place = np.nonzero(top.labels[:, :k] >= 0)
-    mine = np.asarray(pairs[row, top.labels[row, place]]).ravel().astype(np.float64)
+    mine = values_at(pairs, row, top.labels[row, place])
     hits = np.bincount(row, mine, minlength=shape[0])
     total = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
     share = np.where(total > 0, hits / np.where(total > 0, total, 1), 0.0)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.measured.estimating import place_weights
@@ -145,8 +146,8 @@ def _of_whole_rows(top: TopK, judged: Judgements, observed: sp.csr_array, k: int
     hit = sp.csr_array(sp.coo_array(predicted, shape=shape))
     either = sp.csr_array(rows.relevant + hit).tocoo()
     weight = (1 / judged.sample.probability)[either.row]
-    relevant = np.asarray(rows.relevant[either.row, either.col], dtype=np.float64).ravel()
-    in_top = np.asarray(hit[either.row, either.col], dtype=np.float64).ravel()
+    relevant = values_at(rows.relevant, either.row, either.col)
+    in_top = values_at(hit, either.row, either.col)
     return _Entries(either.col, weight, relevant, in_top, np.zeros(either.row.size))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, LabelsLike
 from unmask.data.judgements import Judgements
 from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
@@ -105,9 +106,7 @@ def _judged_observed(judged: Judgements, observed: sp.csr_array) -> tuple[Intege
     sample = judged.sample
     if sample.unit == "rows":
         mine = observed[sample.rows].tocoo()
-        if not mine.nnz:
-            return mine.row, np.zeros(0), np.zeros(0)
-        right = np.asarray(judged.true_labels[mine.row, mine.col]).ravel()
+        right = values_at(judged.true_labels, mine.row, mine.col)
         return mine.row, 1.0 - right, (1 / sample.probability)[mine.row]
-    shown = np.asarray(observed[sample.rows, sample.pair_labels]).ravel() > 0
+    shown = values_at(observed, sample.rows, sample.pair_labels) > 0
     return sample.rows[shown], 1.0 - judged.answers[shown], 1 / sample.probability[shown]
