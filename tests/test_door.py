@@ -23,8 +23,21 @@ import pytest
 import scipy.sparse as sp
 
 from tests.helpers.public_calls import CALLS, GIVEN, MODEL, RECIPE, inputs_of, uses
-from unmask import _validation, data, linear, losses, metrics, operator, propensity, weights
+from unmask import (
+    _validation,
+    audit,
+    data,
+    linear,
+    losses,
+    metrics,
+    operator,
+    propensity,
+    tuning,
+    weights,
+)
+from unmask._names import Strings, matched_rows
 from unmask.predictions import LabelSets, TopK
+from unmask.propensity.score_slope import ScoreSlope
 
 Damage = Callable[[sp.csr_array], sp.csr_array]
 LABELS, FEATURES, P, SCORES = (GIVEN[name] for name in ("labels", "features", "p", "scores"))
@@ -509,3 +522,38 @@ def test_systems_and_propensities_of_any_form_are_compared() -> None:
 def test_rows_without_any_label_column_have_the_value_of_the_empty_set() -> None:
     made = operator.unbiased(lambda sets, row: sets.sum(axis=1) + 2, np.empty((3, 0)), [])
     assert made.value.tolist() == [2, 2, 2]
+
+
+def test_what_does_not_belong_together_is_refused_at_once(tmp_path: Path) -> None:
+    """Before a kernel, a worker or a long computation would notice."""
+    x, y, p = GIVEN["features"], GIVEN["labels"], GIVEN["p"]
+    n, width = y.shape
+    hierarchy = data.Hierarchy(tuple(map(str, range(width))), sp.csr_array((width, width)))
+    plan = audit.plan(GIVEN["scores"], y, budget=3, metrics=["P@1"], seed=0)
+    answered = audit.from_rows(plan, y[plan.rows])
+    judged = data.Dataset(None, y, judgements=sp.csr_array(([2.0], ([0], [0])), shape=y.shape))
+    slope = ScoreSlope(1.0, 0.0, np.zeros(width), 0.0, 1.0)
+    table = tmp_path / "t.csv"
+    table.write_text("id,label\nx,a\n,b\n")
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: matched_rows(Strings.of(["a", "a"]), Strings.of(["a", "b"]), "labels", "rows"),
+         "ids of the labels"),
+        (lambda: data.read(table, layout="tall"), "unknown layout 'tall'"),
+        (lambda: data.read(table), "line 3: .*id"),
+        (lambda: hierarchy.propensity(y[:, 1:], p), f"{width - 1}"),
+        (lambda: linear.train_to(tmp_path / "m", x, y, shard_labels=0), "shard_labels must be"),
+        (lambda: linear.train(x, y, linear.Recipe("logistic", correction="likelihood"),
+                              propensity=propensity.MaskModel(p, score_slope=slope)),
+         "the mask depends on the model's scores"),
+        (lambda: linear.train(x[:-1], y), "features and labels must have the same rows"),
+        (lambda: tuning.tune_tree(x[:-1], y, metric="P@1"),
+         "features and labels must have the same rows"),
+        (lambda: metrics.evaluate(np.zeros((n, width + 1)), judged, metrics=["P@1"]),
+         "scores and labels must have the same"),
+        (lambda: metrics.evaluate(GIVEN["scores"], y, hierarchy=hierarchy, audit=answered),
+         "an audit judges labels as they are"),
+    ]  # fmt: skip
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert not (tmp_path / "m").exists()

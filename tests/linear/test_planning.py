@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import parallel
-from unmask.linear import Recipe, blocks, plan, planning
+from unmask.linear import Recipe, blocks, plan, planning, solving
 from unmask.linear.problem import prepare
 from unmask.weights import Weights
 
@@ -152,3 +152,18 @@ def test_a_block_is_a_64th_of_the_labels_within_limits(
         shape=(5, features, labels), recipe=Recipe("softmax", reduction="pal")
     )
     assert blocks.block_labels(softmax) == labels
+
+
+def test_workers_that_are_too_small_are_refused_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a backend; this process may try whatever it has."""
+
+    def refuse(problem: object, block: int, room: object) -> None:
+        raise ValueError("too small")
+
+    monkeypatch.setattr(solving, "refuse_small", refuse)
+    problem = prepare(X, Y, Recipe(), None, None)
+    assert solving.solve(problem)[0].n_labels == Y.shape[1]
+    with parallel.connect() as runner, pytest.raises(ValueError, match="too small"):
+        solving.solve(problem, backend=runner)

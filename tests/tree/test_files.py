@@ -202,3 +202,12 @@ def test_links_and_pipes_in_a_folder_of_trees_are_refused(tmp_path: Path, part: 
     path.symlink_to("/dev/zero")
     with little_memory(), pytest.raises(ValueError, match="is a link"):
         tree.load(folder)
+
+
+@pytest.mark.parametrize("count", ["labels", "features"])
+def test_a_manifest_cannot_announce_endless_columns(count: str, tmp_path: Path) -> None:
+    tree.save(tmp_path, MODEL)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), count: 10**10}))
+    with pytest.raises(ValueError, match=f"10,000,000,000 {count}, more than 100,000,000"):
+        tree.load(tmp_path)

@@ -213,6 +213,7 @@ def test_bad_recipes_and_data_are_refused() -> None:
         ({"leaf": 0}, "leaf"),
         ({"leaf": 32769}, "leaf must lie in"),
         ({"loss": "softmax"}, "loss of a label tree"),
+        ({"bias": "some"}, "unknown bias 'some'"),
         ({"correction": "bound"}, "correction of a label tree"),
         ({"n_trees": 0}, "n_trees"),
         ({"tol": 0.0}, "tol"),

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from unmask import _validation, losses
+from unmask import losses
 from unmask._typing import Floats, Record
 from unmask.linear import Recipe
-from unmask.linear.problem import LOSSES
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
 
@@ -166,11 +165,6 @@ def recommended(recipe: Recipe) -> str:
     str
         A name in `weights.CORRECTIONS`.
 
-    Raises
-    ------
-    ValueError
-        If the loss is not one of the reduction.
-
     Examples
     --------
     >>> recommended(Recipe("logistic")), recommended(Recipe("squared_hinge"))
@@ -178,7 +172,6 @@ def recommended(recipe: Recipe) -> str:
     >>> recommended(Recipe("softmax", "pal", normalized=True))
     'empirical_bayes'
     """
-    _validation.one_of(recipe.loss, LOSSES[recipe.reduction], "loss")
     if recipe.normalized:
         return "empirical_bayes"
     return "bound" if recipe.loss == "squared_hinge" else "unbiased"
