@@ -552,6 +552,23 @@ def test_what_does_not_belong_together_is_refused_at_once(tmp_path: Path) -> Non
          "scores and labels must have the same"),
         (lambda: metrics.evaluate(GIVEN["scores"], y, hierarchy=hierarchy, audit=answered),
          "an audit judges labels as they are"),
+        (lambda: metrics.compare(dict.fromkeys("ab", GIVEN["scores"]), y, hierarchy=hierarchy,
+                                 audit=answered),
+         "an audit judges labels as they are"),
+        (lambda: audit.plan(GIVEN["scores"], y, budget=3, unit="cells"), "unknown unit 'cells'"),
+        (lambda: audit.plan(GIVEN["scores"], y, budget=3, observed="maybe"),
+         "unknown observed 'maybe'"),
+        (lambda: audit.elusion(TopK.from_scores(GIVEN["scores"], 1), y, answered, k=1,
+                               confidence=1.0),
+         "confidence must be at least"),
+        (lambda: metrics.reliability(np.full(y.shape, 0.5), y, p, bins=1001), "bins must lie in"),
+        (lambda: propensity.chapman(y, y[:-1]), "first and second must have the same rows"),
+        (lambda: propensity.chapman(y, y[:, :-1]), "first and second must have the same rows"),
+        (lambda: hierarchy.close_scores(np.zeros((2, width + 1))), f"{width + 1}"),
+        (lambda: data.read(table, repeated="twice"), "unknown repeated 'twice'"),
+        (lambda: losses.logistic.describe("magic"), "unknown correction 'magic'"),
+        (lambda: linear.LinearClassifier().fit(x[:-1], y),
+         "features and labels must have the same rows"),
     ]  # fmt: skip
     for call, message in cases:
         with pytest.raises(ValueError, match=message):

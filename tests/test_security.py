@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
 from unmask import data, linear, predictions
+from unmask._io import streams
 from unmask.metrics import compare
 from unmask.predictions import TopK
 
@@ -359,3 +361,18 @@ def test_csv_of_tables_holds_no_formula(name: str) -> None:
     rows = list(csv.DictReader(io.StringIO(table.to("csv"))))
     assert all(row["system"].startswith("'") for row in rows if row["system"] != "ours")
     assert all(_is_number(row["value"]) for row in rows)
+
+
+def test_a_name_that_comes_to_mean_a_pipe_is_refused_once_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look and opening, somebody puts a pipe in the place of the file."""
+    plain, pipe = tmp_path / "plain", tmp_path / "pipe"
+    plain.write_text("1 2\n")
+    os.mkfifo(pipe)
+    regular = os.stat(plain)
+    monkeypatch.setattr(streams.os, "stat", lambda path, **options: regular)
+    held = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="is a pipe"):
+        streams.open_readable(pipe)
+    assert len(os.listdir("/proc/self/fd")) == held

@@ -204,3 +204,21 @@ def test_candidates_that_are_no_labels_are_refused_before_they_are_looked_up(wro
     with pytest.raises(ValueError, match="candidates"):
         made(hidden, LISTS, candidates=wrong)
     assert made.logits(hidden, torch.tensor([0, -1])).shape == (7, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.zeros(N, D + 1), torch.zeros(N), torch.zeros(N, D, dtype=torch.int64), np.zeros((N, D))],
+    ids=["wide", "flat", "whole numbers", "array"],
+)
+def test_hidden_states_have_the_width_of_the_layer(wrong):
+    made = layer()
+    for use in (
+        made.logits,
+        lambda inputs: made(inputs, LISTS),
+        lambda inputs: made.top(inputs, 2),
+    ):
+        with pytest.raises(ValueError, match=rf"floats of shape \(n, {D}\)"):
+            use(wrong)
+    with pytest.raises(ValueError, match=rf"floats of shape \(n, {D}\)"):
+        made.logits(wrong, candidates=torch.tensor([0, 1]))

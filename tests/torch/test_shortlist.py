@@ -472,3 +472,13 @@ def test_few_labels_are_drawn_without_a_permutation_of_all(monkeypatch: pytest.M
     assert not made
     assert len(set(samplers.uniform(7, 2).ids.tolist())) == 2
     assert made == [7]
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax"])
+def test_an_observed_label_is_among_sampled_candidates(name):
+    """A label that could not be drawn is in no sample; without a sample it is just left out."""
+    loss = module(name, "bound", False)
+    ids, logits = torch.tensor([2, 0]), torch.tensor(SCORES)[:, [2, 0]]
+    assert loss(logits, LISTS, candidates=ids).isfinite().all()
+    with pytest.raises(ValueError, match="is not among the candidates"):
+        loss(logits, LISTS, candidates=ids, sampling=torch.tensor([0.5, 0.5]))
