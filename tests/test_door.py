@@ -30,8 +30,12 @@ from unmask import (
     linear,
     losses,
     metrics,
+    missing,
     operator,
+    predictions,
     propensity,
+    thresholds,
+    tree,
     tuning,
     weights,
 )
@@ -535,6 +539,10 @@ def test_what_does_not_belong_together_is_refused_at_once(tmp_path: Path) -> Non
     slope = ScoreSlope(1.0, 0.0, np.zeros(width), 0.0, 1.0)
     table = tmp_path / "t.csv"
     table.write_text("id,label\nx,a\n,b\n")
+    listed = tmp_path / "p.csv"
+    listed.write_text("row,label,score\n0,0,1\n2,1,1\n")
+    groups = np.array(["a", "b"])[np.arange(n) % 2]
+    grouped = propensity.audit(y, y, groups=groups, curve="free")
     cases: list[tuple[Callable[[], object], str]] = [
         (lambda: matched_rows(Strings.of(["a", "a"]), Strings.of(["a", "b"]), "labels", "rows"),
          "ids of the labels"),
@@ -564,6 +572,17 @@ def test_what_does_not_belong_together_is_refused_at_once(tmp_path: Path) -> Non
         (lambda: metrics.reliability(np.full(y.shape, 0.5), y, p, bins=1001), "bins must lie in"),
         (lambda: propensity.chapman(y, y[:-1]), "first and second must have the same rows"),
         (lambda: propensity.chapman(y, y[:, :-1]), "first and second must have the same rows"),
+        (lambda: predictions.read(listed), "line 3: rows are numbered 0, 1, 2 … in order; got '2'"),
+        (lambda: missing.find(sp.csr_array((n, width + 1)), y, p), "must have the same rows"),
+        (lambda: missing.find(np.zeros((n + 1, width)), y, p), "must have the same rows"),
+        (lambda: grouped.interval("nobody"), "unknown group 'nobody'"),
+        (lambda: grouped.interval("a", confidence=1.0), "confidence must be at least"),
+        (lambda: thresholds.fit(GIVEN["scores"], y, p, per="row"), "unknown per 'row'"),
+        (lambda: tree.plan(x, y, sample=0), "sample must be a whole number"),
+        (lambda: tree.predict_unseen(tree.train(x, y), x[:-1], y, 1),
+         "features and labels must have the same rows"),
+        (lambda: linear.predict_top(replace(MODEL, label_names=("a",)), x, 1),
+         f"1 label names for a model of {width} labels"),
         (lambda: hierarchy.close_scores(np.zeros((2, width + 1))), f"{width + 1}"),
         (lambda: data.read(table, repeated="twice"), "unknown repeated 'twice'"),
         (lambda: losses.logistic.describe("magic"), "unknown correction 'magic'"),

@@ -228,3 +228,13 @@ def test_thresholds_need_propensities_or_the_training_rows(
                  files["scores.npy"], "-o", tmp_path / "cut.json")  # fmt: skip
     assert result.returncode != 0
     assert "nothing says how likely labels were recorded: give --train FILE" in result.stderr
+
+
+@pytest.mark.parametrize("bands", [0, -1])
+def test_there_is_one_band_at_least(bands: int, files: dict[str, Path], tmp_path: Path) -> None:
+    refused = run("threshold", "--labels", files["labels.txt"], "--predictions",
+                  files["scores.npy"], "--propensity", "constant:0.6", "-o", tmp_path / "cut.json",
+                  "--per", "band", "--bands", bands)  # fmt: skip
+    assert refused.returncode == 2
+    assert "bands must be" in refused.stderr
+    assert not (tmp_path / "cut.json").exists()

@@ -167,3 +167,6 @@ def test_workers_that_are_too_small_are_refused_before_anything_is_sent(
     assert solving.solve(problem)[0].n_labels == Y.shape[1]
     with parallel.connect() as runner, pytest.raises(ValueError, match="too small"):
         solving.solve(problem, backend=runner)
+    monkeypatch.setattr(planning, "refuse_small", refuse)
+    with pytest.raises(ValueError, match="too small"):
+        plan(X, Y)

@@ -62,6 +62,7 @@ class GroupedPropensities:
         from scipy.stats import norm
 
         _validation.one_of(name, self.names, "group")
+        _validation.confidence(confidence)
         place, reach = self.names.index(name), float(norm.ppf((1 + confidence) / 2))
         middle, error = float(self.shift[place]), float(self.error[place])
         return middle - reach * error, middle + reach * error
