@@ -461,14 +461,14 @@ def test_pictures_are_described_in_at_most_two_sentences(document: Path) -> None
 
 
 def test_the_tracked_tree_stays_small() -> None:
-    """Rows are packed: generated files are under 2.1 MB in 130, all under 9 MB in 975."""
+    """Rows are packed: generated files are under 2.1 MB in 130, all under 9.5 MB in 975."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     files = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
     sizes = [file.lstat().st_size for file in files if file.exists()]
     assert len(sizes) < 975
-    assert sum(sizes) < 9_000_000
+    assert sum(sizes) < 9_500_000
     generated = [file.lstat().st_size for file in files if DOCS / "results" in file.parents]
     assert len(generated) < 130
     assert sum(generated) < 2_100_000

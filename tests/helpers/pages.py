@@ -262,7 +262,7 @@ def outline(part: Any, depth: int = 0, *, without: Collection[str] = ()) -> Iter
     }
     inner = [name for name, value in own.items() if _holds_records(value)]
     words = [f"{name}={golden.cell(_plain(own[name]))}" for name in own if name not in inner]
-    yield f"{'  ' * depth}{kind} {', '.join(words)}".rstrip().replace("\n", " ")
+    yield f"{' ' * depth}{kind} {', '.join(words)}".rstrip().replace("\n", " ")
     for name in inner:
         for each in own[name] if isinstance(own[name], tuple | list) else [own[name]]:
             yield from outline(each, depth + 1, without=without)
