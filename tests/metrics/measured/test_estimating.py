@@ -552,6 +552,13 @@ def test_a_wide_measurement_asks_for_a_larger_audit() -> None:
         assert (recall.verdict.level, recall.verdict.advice) == (level, advice)
 
 
+@pytest.mark.parametrize("confidence", [0.3, 1.0])
+def test_measuring_needs_a_confidence(confidence: float) -> None:
+    _, judged = next(simple(TRUE))
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        measure(TOP, OBSERVED, judged, metrics=["P@2"], confidence=confidence)
+
+
 def test_predictions_of_other_rows_are_refused() -> None:
     """More rows than the judgements belong to would be measured on the first of them."""
     _, judged = next(simple(TRUE))
