@@ -106,3 +106,13 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         audit.write_sheet(sheet, tmp_path / "sheet.xlsx")
     with pytest.raises(ValueError, match="csv, jsonl, label-studio"):
         audit.write_sheet(sheet, tmp_path / "sheet", format="xlsx")
+
+
+@pytest.mark.parametrize("unit", ["rows", "pairs"])
+@pytest.mark.parametrize("format", audit.FORMATS)
+def test_every_question_is_in_the_file_in_order(unit: str, format: str, tmp_path: Path) -> None:
+    _, sheet, _ = asked(unit)
+    text = audit.write_sheet(sheet, tmp_path / "file", format=format)[0].read_text("utf-8")
+    ids = "|".join(re.escape(question.id) for question in sheet.questions)
+    found = re.findall(rf"(?<![\w-])(?:{ids})(?![\w-])", text)
+    assert list(dict.fromkeys(found)) == [question.id for question in sheet.questions]

@@ -694,6 +694,13 @@ def test_writing_names_the_argument_that_is_no_data_set(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize(("length", "header"), [(5, True), (200, True), (201, False)])
+def test_a_header_is_a_short_line(length: int, header: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"1 2 3".ljust(length) + b"\n0 1:1\n")
+    assert rows.open_text(path).header == ((1, 2, 3) if header else ())
+
+
 @pytest.mark.parametrize(
     ("content", "lines"),
     [

@@ -197,9 +197,14 @@ def test_two_workers_write_the_model_of_one(folder: Path, tmp_path: Path) -> Non
     assert contents(tmp_path / "model") == contents(folder)
 
 
-def test_unfinished_children_are_warned_of() -> None:
-    with pytest.warns(UnconvergedWarning, match=r"\d+ children of nodes did not converge in 1 "):
-        tree.train(X, Y, TreeRecipe(n_trees=1, max_iter=1, tol=1e-12))
+def test_unfinished_children_are_counted_over_all_levels() -> None:
+    """One iteration is enough for nobody: all children of all nodes, and all labels of leaves."""
+    recipe = TreeRecipe(n_trees=1, arity=4, leaf=3, max_iter=1, tol=1e-12)
+    with pytest.warns(UnconvergedWarning, match="children of nodes did not converge in 1 ") as said:
+        model = tree.train(X, Y, recipe)
+    shape = model.trees[0].shape
+    nodes = [1 << sum(shape.bits[:level]) for level in range(1, shape.levels)]
+    assert str(said[0].message).startswith(f"{sum(nodes) + model.n_labels} ")
 
 
 def test_labels_and_rows_without_anything() -> None:
