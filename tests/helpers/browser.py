@@ -74,11 +74,15 @@ class View:
         return self.page.evaluate(script)
 
     def reload(self) -> None:
-        """Load the page again until it starts from what it kept: another process writes that."""
+        """Load the page again until it starts from what it kept: another process writes that.
+
+        On a busy machine that process takes a while to start, and a page that goes before it has
+        started takes its last words with it.
+        """
         storage = "JSON.stringify(Object.entries(localStorage).sort())"
         kept = self.run(storage)
-        for _ in range(150):
-            self.page.wait_for_timeout(200)
+        for pause in (2000, *[200] * 150):
+            self.page.wait_for_timeout(pause)
             self.page.reload()
             if self.run(storage) == kept:
                 return
