@@ -259,7 +259,7 @@ def test_a_label_is_predicted_once_for_an_id(tmp_path: Path) -> None:
 
 
 def test_every_predicted_label_has_a_name() -> None:
-    made = TopK([[0, 1]], [[2.0, 1.0]], names=["a", "b"])  # type: ignore[arg-type]
+    made = TopK([[0, 1]], [[2.0, 1.0]], names=["a", "b"])
     assert made.names == ("a", "b")  # a list is the caller's, and may change
     with pytest.raises(ValueError, match="predictions name label 1, but there are 1 label names"):
         TopK([[0, 1]], [[2.0, 1.0]], names=("a",))

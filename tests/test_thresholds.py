@@ -342,8 +342,8 @@ def test_platt_ends_at_the_same_minimum_wherever_it_starts(start: tuple[float, f
         return float(pairs @ np.logaddexp(0, x @ w) - true @ (x @ w) + 1e-6 * w @ w)
 
     exact = minimize(loss, np.zeros(2), options={"gtol": 1e-9}).x
-    found = calibration._minimised(loss, x, pairs, true, np.array(start))
-    np.testing.assert_allclose(found, exact, atol=1e-5)
+    minimum = calibration._minimised(loss, x, pairs, true, np.array(start))
+    np.testing.assert_allclose(minimum, exact, atol=1e-5)
 
 
 @pytest.mark.parametrize(

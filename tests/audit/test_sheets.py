@@ -114,5 +114,5 @@ def test_every_question_is_in_the_file_in_order(unit: str, format: str, tmp_path
     _, sheet, _ = asked(unit)
     text = audit.write_sheet(sheet, tmp_path / "file", format=format)[0].read_text("utf-8")
     ids = "|".join(re.escape(question.id) for question in sheet.questions)
-    found = re.findall(rf"(?<![\w-])(?:{ids})(?![\w-])", text)
-    assert list(dict.fromkeys(found)) == [question.id for question in sheet.questions]
+    written_ids = re.findall(rf"(?<![\w-])(?:{ids})(?![\w-])", text)
+    assert list(dict.fromkeys(written_ids)) == [question.id for question in sheet.questions]

@@ -90,8 +90,10 @@ def test_each_limit_can_be_stated_alone(
 def test_rows_of_an_audit_are_matched_by_their_ids_where_both_files_have_them(
     tmp_path: Path,
 ) -> None:
-    seen, complete, plain = (tmp_path / name for name in ("seen.csv", "complete.csv", "plain.csv"))
-    seen.write_text("id,labels\na,x\nb,y\nc,\n")
+    observed, complete, plain = (
+        tmp_path / name for name in ("observed.csv", "complete.csv", "plain.csv")
+    )
+    observed.write_text("id,labels\na,x\nb,y\nc,\n")
     complete.write_text("id,labels\nc,z\na,x;y\nb,y\n")
     plain.write_text("labels\nz\nx;y\ny\n")
     table = ["labels=labels"]
@@ -99,8 +101,8 @@ def test_rows_of_an_audit_are_matched_by_their_ids_where_both_files_have_them(
         (complete, [[1, 1, 0], [0, 1, 0], [0, 0, 1]]),
         (plain, [[0, 0, 1], [1, 1, 0], [0, 1, 0]]),
     ):
-        found = inputs.read_labels(complete, None, (seen, second), table=table)
-        assert found.audited is not None
-        assert found.names == ("x", "y", "z")
-        assert found.audited[0].toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
-        assert found.audited[1].toarray().tolist() == expected
+        files = inputs.read_labels(complete, None, (observed, second), table=table)
+        assert files.audited is not None
+        assert files.names == ("x", "y", "z")
+        assert files.audited[0].toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+        assert files.audited[1].toarray().tolist() == expected

@@ -49,7 +49,7 @@ def test_completion_is_ten_times_as_strong_as_the_model(
     loss: str, stored: dict[str, Any], cost: float, l2: float | None
 ) -> None:
     """Unless it was completed itself; of another loss nothing is known."""
-    recipe = command._recipe(SimpleNamespace(loss=loss, parameters=stored))  # type: ignore[arg-type]
+    recipe = command._recipe(SimpleNamespace(loss=loss, parameters=stored))
     assert (recipe.loss, recipe.C, recipe.l2) == ("logistic", cost, l2)
 
 

@@ -410,6 +410,6 @@ def test_one_label_a_row_without_ids_is_a_wide_table(tmp_path: Path) -> None:
     ):
         path = tmp_path / "tags.csv"
         path.write_text(text)
-        found = data.read(path)
-        assert found.source.details["layout"] == layout
-        assert found.labels.toarray().tolist() == dense
+        dataset = data.read(path)
+        assert dataset.source.details["layout"] == layout
+        assert dataset.labels.toarray().tolist() == dense

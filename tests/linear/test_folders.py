@@ -169,21 +169,21 @@ def test_a_file_of_a_worker_may_take_a_while_to_be_seen(
     monkeypatch.setattr(folders.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(folders.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     entry: folders.FileEntry = {"file": "piece", "bytes": 3, "sha256": "0" * 64}
-    for seen_at, found in ((100.0, True), (109.9, True), (111.0, False)):
+    for whole_at, is_waited_for in ((100.0, True), (109.9, True), (111.0, False)):
         now[0] = 100.0
         looks.clear()
 
-        def intact(folder: Path, entry: Any, at: float = seen_at) -> bool:
+        def intact(folder: Path, entry: Any, at: float = whole_at) -> bool:
             looks.append(now[0])
             return now[0] >= at
 
         monkeypatch.setattr(folders, "intact", intact)
-        if found:
+        if is_waited_for:
             folders.wait_for(tmp_path, entry)
         else:
             with pytest.raises(ValueError, match="piece is not what a worker wrote"):
                 folders.wait_for(tmp_path, entry)
-        assert len(looks) == 1 if seen_at == 100.0 else len(looks) > 40
+        assert len(looks) == 1 if whole_at == 100.0 else len(looks) > 40
     assert looks[-1] == pytest.approx(110.0, abs=0.21)
 
 

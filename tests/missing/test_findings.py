@@ -196,7 +196,7 @@ def test_pairs_without_a_score_stand_one_below_the_smallest() -> None:
     scores = TopK.from_scores(CHANCES, 2)
     pairs = findings._pairs(CHANCES, sp.csr_array(LABELS), 3, 6)
     made = findings._score_of(scores, pairs, sp.csr_array(LABELS), 3, 6)
-    known = {(i, int(j)): float(CHANCES[i, j]) for i in range(3, 6) for j in scores.labels[i]}
+    listed = {(i, int(j)): float(CHANCES[i, j]) for i in range(3, 6) for j in scores.labels[i]}
     asked = zip(pairs.rows.tolist(), pairs.labels.tolist(), strict=True)
-    wanted = [known.get(pair, min(known.values()) - 1) for pair in asked]
+    wanted = [listed.get(pair, min(listed.values()) - 1) for pair in asked]
     assert made.tolist() == pytest.approx(wanted)

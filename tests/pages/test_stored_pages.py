@@ -17,12 +17,13 @@ from unmask_studies import demo
 
 FILE = golden.file_name("pages", "pages")
 N, L = 240, 12
-TOLD = ("Series.style", "Rule.style", "Text.text", "Panels.caption", "Chart.caption", "Column.help")
-"""Styles are those of the name, and texts without numbers are read elsewhere."""
-NUMBERS = (*TOLD, *(f"Series.{name}" for name in ("x", "y", "low", "high")))
+TEXTS = ("Page.footer", "Text.text", "Panels.caption", "Chart.caption", "Column.help")
+LEFT_OUT = (*TEXTS, "Series.style", "Rule.style")
+"""Styles are those of the name, texts are read elsewhere, the footer has the version."""
+NUMBERS = (*LEFT_OUT, *(f"Series.{name}" for name in ("x", "y", "low", "high")))
 
 
-def check(page: report.Page, name: str, *, without: tuple[str, ...] = TOLD) -> None:
+def check(page: report.Page, name: str, *, without: tuple[str, ...] = LEFT_OUT) -> None:
     """Compare a page with what is stored; how often labels occur stands on all, and once here."""
     sections = [
         section
@@ -42,8 +43,10 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[report.Page
     true = (rng.random((N, L)) < np.linspace(0.5, 0.05, L)).astype(int)
     names = tuple(f"topic {number}" for number in range(L))
     truth = data.Dataset(None, true, label_names=names)
-    seen = data.Dataset(None, data.hide(true, np.linspace(0.9, 0.4, L), seed=1), label_names=names)
-    for name, rows in (("seen", seen), ("truth", truth)):
+    observed = data.Dataset(
+        None, data.hide(true, np.linspace(0.9, 0.4, L), seed=1), label_names=names
+    )
+    for name, rows in (("observed", observed), ("truth", truth)):
         data.write(f"{name}.txt", rows)
     for name, weight in (("ours", 0.5), ("theirs", 0.3)):
         scores = np.round(weight * true + 0.45 * rng.random((N, L)), 4)
@@ -53,7 +56,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[report.Page
     return made
 
 
-STATED = ("--labels", "seen.txt", "--propensity", "constant:0.65", "--html", "page.html")
+STATED = ("--labels", "observed.txt", "--propensity", "constant:0.65", "--html", "page.html")
 TOP = ("evaluate", *STATED, "--predictions", "ours.txt", "--metrics", "P@3,R@5")
 SCORES = ("evaluate", *STATED, "--predictions", "ours.npy", "--metrics")
 COMMANDS = {
@@ -65,7 +68,7 @@ COMMANDS = {
     ),
     "curves": (*SCORES, "mAP,Fmax"),
     "diagnosis": (
-        "diagnose", "seen.txt", "--audit", "seen.txt", "truth.txt", "--html", "page.html",
+        "diagnose", "observed.txt", "--audit", "observed.txt", "truth.txt", "--html", "page.html",
     ),
 }  # fmt: skip
 
@@ -79,8 +82,8 @@ def test_pages_of_commands(name: str, written: list[report.Page]) -> None:
 
 
 def test_the_page_of_an_audit(written: list[report.Page]) -> None:
-    made = run("audit", "plan", "--labels", "seen.txt", "--predictions", "ours.txt", "--budget", 40,
-               "--metrics", "P@5,R@5", "-o", "audit", "--quiet")  # fmt: skip
+    made = run("audit", "plan", "--labels", "observed.txt", "--predictions", "ours.txt",
+               "--budget", 40, "--metrics", "P@5,R@5", "-o", "audit", "--quiet")  # fmt: skip
     assert made.returncode == 0, made.stderr
     sheet, truth = audit.read_folder("audit").sheet, data.read("truth.txt").labels
     answers = [

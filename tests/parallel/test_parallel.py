@@ -213,7 +213,7 @@ def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None
         (enough, "rows"),
         (None, "rows"),
     ):
-        assert _split_by(Small(memory), model) == by  # type: ignore[arg-type]
+        assert _split_by(Small(memory), model) == by
 
 
 def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:

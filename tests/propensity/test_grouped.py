@@ -64,9 +64,9 @@ def test_entries_have_the_propensity_of_their_group() -> None:
 def test_labels_that_are_always_kept_stay_so_in_every_group() -> None:
     """p = 1 has no logit; it is read as one in a million less."""
     certain = data.hide(TRUTH, np.r_[[1.0] * 4, [0.4] * 4], seed=3)
-    found = propensity.audit(certain, TRUTH, groups=GROUPS, curve="free")
-    whole = replace(found, estimate=replace(found.estimate, value=np.r_[[1.0] * 4, [0.4] * 4]))
-    for name, shift in zip(found.names, found.shift, strict=True):
+    audited = propensity.audit(certain, TRUTH, groups=GROUPS, curve="free")
+    whole = replace(audited, estimate=replace(audited.estimate, value=np.r_[[1.0] * 4, [0.4] * 4]))
+    for name, shift in zip(audited.names, audited.shift, strict=True):
         kept = whole.of_group(name)
         assert kept[:4] == pytest.approx(expit(logit(1 - 1e-6) + shift), rel=1e-12)
         assert kept[4:] == pytest.approx(expit(logit(0.4) + shift), rel=1e-12)

@@ -140,9 +140,9 @@ def test_either_combines_both() -> None:
 @pytest.mark.parametrize(("once", "twice", "lists"), [(3, 0, 2), (5, 0, 3), (4, 2, 3), (1, 3, 4)])
 def test_chao_by_hand(once: int, twice: int, lists: int) -> None:
     """Size and variance of the frequencies f₁ and f₂, in fractions."""
-    found = np.zeros((lists, once + twice, 1))
-    found[0, :once] = found[:2, once:] = 1
-    size, variance = propensity.chao(*found)
+    annotations = np.zeros((lists, once + twice, 1))
+    annotations[0, :once] = annotations[:2, once:] = 1
+    size, variance = propensity.chao(*annotations)
     a, f1, f2 = Fraction(lists - 1, lists), Fraction(once), Fraction(twice)
     if twice:
         exact = f1 + f2 + a * f1**2 / (2 * f2)

@@ -100,10 +100,10 @@ def test_killed_training_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path)
 def test_progress_counts_the_labels_of_all_trees(tmp_path: Path) -> None:
     """Parts of a tree have so many of its labels each; in memory and on disk alike."""
     in_memory, on_disk = [], []
-    tree.train(X, Y, RECIPE, progress=lambda *seen: in_memory.append(seen))
-    tree.train_to(tmp_path, X, Y, RECIPE, progress=lambda *seen: on_disk.append(seen))
-    for seen in (in_memory, on_disk):
-        done, totals = zip(*seen, strict=True)
+    tree.train(X, Y, RECIPE, progress=lambda *step: in_memory.append(step))
+    tree.train_to(tmp_path, X, Y, RECIPE, progress=lambda *step: on_disk.append(step))
+    for steps in (in_memory, on_disk):
+        done, totals = zip(*steps, strict=True)
         assert set(totals) == {90}
         assert list(done) == sorted(set(done))
         assert (len(done) > 2, done[-1]) == (True, 90)

@@ -82,7 +82,7 @@ def test_a_ratio_whose_denominator_is_nothing_counts_as_nothing() -> None:
     ):
         state = SimpleNamespace(per_group=lambda columns, sums=sums: (np.array(sums), rows))
         summary: Any = SimpleNamespace(state=state, columns=lambda cell: [0, 1])
-        assert paired._linearized(summary, None, rows) == pytest.approx(wanted)  # type: ignore[arg-type]
+        assert paired._linearized(summary, None, rows) == pytest.approx(wanted)
 
 
 def test_a_comparison_where_nothing_can_be_found() -> None:
