@@ -49,6 +49,11 @@ def outer(x):
     return _inner(x) + 10
 
 
+@njit(cache=True)
+def alone(x):
+    return x * 6
+
+
 def through(x):
     return outer(x)
 """,
@@ -58,7 +63,7 @@ def main():
 """,
     "tests/below/test_small.py": """
 import subprocess, sys
-from small.deep.kernels import through
+from small.deep.kernels import alone, through
 from small.plain import area, later
 
 def test_area():
@@ -69,6 +74,9 @@ def test_later():
 
 def test_through():
     assert through(3) == 9
+
+def test_alone():
+    assert alone(2) == 12
 
 def test_command():
     program = "from small.deep.command import main; raise SystemExit(main())"
@@ -96,6 +104,8 @@ EXPECTED = {
     ("kernels.py", "4 → 5"): "noticed",
     ("kernels.py", "Add → Sub"): "noticed",
     ("kernels.py", "10 → 11"): "noticed",
+    ("kernels.py", "Mult → Div"): "noticed",  # nothing but the test calls it
+    ("kernels.py", "6 → 7"): "noticed",
     ("command.py", "5 → 6"): "noticed",  # in a process of its own
 }
 
@@ -124,9 +134,9 @@ def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tr
     out, results = mutate(tree, "--sample", "0", "--census", "census.jsonl")
     outcomes = {(Path(r["file"]).name, r["change"]): r["outcome"] for r in results}
     assert outcomes == EXPECTED
-    assert "small/deep: 5 of 5 noticed, 0 of them by hanging; 0 equivalent; 100.0%" in out
+    assert "small/deep: 7 of 7 noticed, 0 of them by hanging; 0 equivalent; 100.0%" in out
     assert "small/plain: 4 of 7 noticed, 0 of them by hanging; 1 equivalent; 66.7%" in out
-    assert "all: 9 of 12 noticed, 0 of them by hanging; 1 equivalent; 81.8% of the others" in out
+    assert "all: 11 of 14 noticed, 0 of them by hanging; 1 equivalent; 84.6% of the others" in out
     assert "plain.py:3  7 → 8  | IDLE = 7: nobody reads it" in out
     assert all((tree / name).read_text() == text for name, text in FILES.items())
     _, again = mutate(tree, "--sample", "0", "--census", "census.jsonl")
@@ -136,15 +146,16 @@ def test_every_package_is_mutated_and_compiled_code_and_started_processes_too(tr
     (tree / "results.jsonl").write_text("\n".join(part))
     out, _ = mutate(tree, "--sample", "0", "--report")
     assert "with the compiler: 5 noticed of 8 tried of 8 drawn" in out
-    assert "without it: 1 noticed of 1 tried of 4 drawn" in out
-    assert "of all that were drawn, by these two: 75.0%" in out  # (8 · 5/8 + 4 · 1/1) / 12
+    assert "without it: 1 noticed of 1 tried of 6 drawn" in out
+    assert "of all that were drawn, by these two: 78.6%" in out  # (8 · 5/8 + 6 · 1/1) / 14
 
 
 @pytest.mark.slow
 def test_a_sample_is_drawn_over_all_packages_by_its_seed(tree: Path) -> None:
     (tree / "src/small/deep/kernels.py").unlink()  # nothing to compile: only the drawing is asked
     tests = tree / "tests/below/test_small.py"
-    lines = tests.read_text().replace("from small.deep.kernels import through", "")
+    lines = tests.read_text().replace("from small.deep.kernels import alone, through", "")
+    lines = lines.replace("assert alone(2) == 12", "pass")
     tests.write_text(lines.replace("assert through(3) == 9", "pass"))
     samples = set()
     for seed in ("1", "2", "1"):
