@@ -1,11 +1,20 @@
-"""What scipy's sparse matrices lack: values at pairs of row and column, however few."""
+"""What scipy's sparse matrices lack: the row of every entry, and values at pairs, however few."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._typing import Floats, Integers
+from unmask._typing import Floats, Integers, Ints
+
+
+def entry_rows(matrix: sp.csr_array) -> Ints:
+    """The row of every stored entry; its column is in `indices`.
+
+    >>> entry_rows(sp.csr_array([[0, 1, 1], [0, 0, 0], [1, 0, 0]]))
+    array([0, 0, 2])
+    """
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def values_at(matrix: sp.csr_array, rows: Integers, columns: Integers) -> Floats:

@@ -28,6 +28,7 @@ from scipy.stats import norm, rankdata
 from scipy.stats import t as student
 
 from unmask import audit, data, propensity, report
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints
 from unmask.audit import frames
 from unmask.audit.designs import Question, allocation, question_of
@@ -151,7 +152,7 @@ def hidden(about: Problem, kind: str, seed: int) -> sp.csr_array:
     """Observed labels under a kind of mask."""
     rng = np.random.default_rng(seed)
     true = about.true
-    row = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
+    row = entry_rows(true)
     p = about.p[true.indices]
     if kind in EFFORTS:
         rho = EFFORTS[kind]
@@ -173,7 +174,7 @@ def hidden(about: Problem, kind: str, seed: int) -> sp.csr_array:
 
 
 def _only(true: sp.csr_array, kept: np.ndarray) -> sp.csr_array:
-    row = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
+    row = entry_rows(true)
     entries = (np.ones(int(kept.sum())), (row[kept], true.indices[kept]))
     return sp.csr_array(sp.coo_array(entries, shape=true.shape))
 
@@ -185,7 +186,7 @@ def _with_spurious(
     count = int(SPURIOUS / (1 - SPURIOUS) * observed.nnz)
     row = rng.integers(observed.shape[0], size=count)
     label = rng.choice(true.indices, count)
-    wrong = np.asarray(true[row, label]).ravel() == 0
+    wrong = values_at(true, row, label) == 0
     extra = sp.coo_array(
         (np.ones(int(wrong.sum())), (row[wrong], label[wrong])), shape=observed.shape
     )
@@ -236,7 +237,7 @@ def _stated(about: Problem, observed: sp.csr_array) -> Iterator[Row]:
 def _stated_micro(about: Problem, observed: sp.csr_array) -> Row:
     """Micro-recall with every observed label counted 1/p times."""
     inverse = 1 / about.p[observed.indices]
-    row = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    row = entry_rows(observed)
     hit = (about.top.labels[row, :5] == observed.indices[:, None]).any(axis=1)
     value = float(inverse[hit].sum() / inverse.sum())
     return {
@@ -363,7 +364,7 @@ def _two_phase(about: Problem, observed: sp.csr_array, repeats: int, seed: int) 
             seed=7919 * seed + repeat, expect=False,
             observed="sampled" if observed.multiply(about.true).nnz < observed.nnz else "free",
         )  # fmt: skip
-        answers = np.asarray(about.true[plan.rows, plan.labels]).ravel()
+        answers = values_at(about.true, plan.rows, plan.sample.pair_labels)
         judged = audit.from_pairs(plan, answers)
         (each,) = measure(about.top, observed, judged, metrics=["R@5"])
         results.append((each.value, *each.interval))

@@ -26,6 +26,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unmask import linear, weights
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.predictions import TopK
 from unmask.weights import Weights
@@ -125,7 +126,7 @@ def _with_unobserved(labels: sp.csr_array, cut: Floats, pos: Floats | None = Non
     cuts = np.where(observed, 1.0, cut)
     positives = np.where(observed, 1.0, 0.0 if pos is None else pos)
     where = sp.csr_array(cuts != 0)
-    rows = np.repeat(np.arange(where.shape[0]), np.diff(where.indptr))
+    rows = entry_rows(where)
     parts = (where.indices, where.indptr)
     return Weights(
         sp.csr_array((positives[rows, where.indices], *parts), shape=where.shape),
@@ -205,7 +206,7 @@ def ranking_objective(
     scores: Floats, labels: sp.csr_array, *, smooth: float = 1e-9
 ) -> tuple[float, Floats]:
     """Σ_i ‖(Σ_{j observed} max(0, 1 − s_j + s_l)) over l not observed‖₂, and its slope."""
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    row = entry_rows(labels)
     free = labels.toarray() == 0
     margin = (1 - scores[row, labels.indices])[:, None] + scores[row]
     active = (margin > 0) & free[row]

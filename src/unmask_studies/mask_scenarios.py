@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints
 
 SLOPE = 1.5
@@ -51,8 +52,7 @@ class Setting:
     @property
     def rows(self) -> Ints:
         """The row of every true label."""
-        labels = self.true_labels
-        return np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+        return entry_rows(self.true_labels)
 
 
 @dataclass(frozen=True)

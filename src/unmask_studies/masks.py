@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from unmask import audit as audits
 from unmask import data, propensity, report
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.diagnose import holm
@@ -168,7 +169,7 @@ def _parts(model: MaskModel) -> dict[str, float]:
 def _scores(population: Population) -> sp.csr_array:
     """The model's scores of predicted and of true labels; others are never asked for."""
     labels, top = population.labels, population.top
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     places = np.repeat(np.arange(labels.shape[0]), top.k)
     keys = np.r_[
         rows * labels.shape[1] + labels.indices, places * labels.shape[1] + top.labels.ravel()

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import data, linear, missing, report
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.linear.completed import STRONGER
 from unmask.metrics import evaluate
@@ -124,7 +125,7 @@ def _findings(folder: Path | None, n: int | None, seed: int, masks: str, draw: i
     true, features, p = part.train.true, part.train.features, part.propensity
     scores = _plain(features, true, l2)
     rng = np.random.default_rng([seed, draw, len(masks)])
-    own = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
+    own = entry_rows(true)
     setting = Setting(true, np.asarray(p), scores[own, true.indices], np.arange(p.size), rng)
     masked = MASKS[masks](setting)
     observed, stated = masked.observed, masked.stated

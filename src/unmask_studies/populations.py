@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.predictions import TopK
 from unmask_studies import models
@@ -49,7 +50,7 @@ class Population:
     def hits(self) -> Floats:
         """1 where a place of the top five holds a true label, (N, 5)."""
         n, width = self.labels.shape
-        rows = np.repeat(np.arange(n), np.diff(self.labels.indptr))
+        rows = entry_rows(self.labels)
         pairs = np.arange(n)[:, None] * width + self.top.labels
         return np.isin(pairs, rows * width + self.labels.indices).astype(np.float64)
 
@@ -131,7 +132,7 @@ def population_of(folder: Path | None) -> Population:
     ranked = linear.predict_top(model, sp.csr_array(split.test_features[used]), labels.shape[1])
     dense = np.zeros(labels.shape)
     np.put_along_axis(dense, np.maximum(ranked.labels, 0), ranked.scores, axis=1)
-    rows_of_entries = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows_of_entries = entry_rows(labels)
     return Population(
         labels,
         TopK.sorted(ranked.labels[:, :5], ranked.scores[:, :5]),

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.data.judgements import StratumKind
 from unmask.predictions import TopK, fingerprint, listed_keys
@@ -227,7 +228,7 @@ def row_strata(systems: Sequence[TopK], labels: sp.csr_array, count: int) -> Int
 
 def keys_of(matrix: sp.csr_array) -> Ints:
     """Keys of the stored entries of a matrix with sorted indices, rising."""
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    rows = entry_rows(matrix)
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
 
 

@@ -27,6 +27,7 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._settings import setting
+from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.data.judgements import OBSERVED, Design, Judgements
 from unmask.metrics.measured import pair_totals
@@ -378,7 +379,7 @@ def _eluding_rows(
 ) -> tuple[float, float]:
     rows = judged_rows(judged, observed)
     outside = 1.0 - rows.top_weights(top, k)
-    entry = np.repeat(np.arange(rows.rows.size), np.diff(rows.relevant.indptr))
+    entry = entry_rows(rows.relevant)
     shown = np.asarray(observed[rows.rows[entry], rows.relevant.indices]).ravel() > 0
     outside = outside * ~shown
     counts = np.bincount(entry, rows.weights.data * outside, minlength=rows.rows.size)

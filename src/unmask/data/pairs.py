@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
 from unmask._names import Strings, unique_index
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
 
 
@@ -149,7 +149,7 @@ class Obeyed:
         if _validation.is_sparse(stated):
             matrix = _validation.matrix(stated, name="propensities", column="label")
             _validation.same_shape(matrix, self.labels, "propensities", "labels")
-            rows = np.repeat(np.arange(self.labels.shape[0]), np.diff(self.labels.indptr))
+            rows = entry_rows(self.labels)
             values = values_at(matrix, rows, self.labels.indices)
         else:
             values = _validation.propensity(stated, self.labels.shape[1])[self.labels.indices]
@@ -191,7 +191,7 @@ def obeyed(labels: sp.csr_array, judgements: sp.csr_array) -> Obeyed:
 
 def pair_keys(matrix: sp.csr_array) -> Ints:
     """row · L + label of every stored pair of a checked matrix, rising."""
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    rows = entry_rows(matrix)
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
 
 

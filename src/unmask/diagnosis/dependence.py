@@ -33,7 +33,7 @@ from scipy.special import logit
 from scipy.stats import binom, hypergeom, norm
 
 from unmask import _validation
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, ScoresLike
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import Severity, TestKind
@@ -167,7 +167,7 @@ def on_score(left: sp.csr_array, scores: TopK | ScoresLike) -> Test:
 
 def on_covariates(left: sp.csr_array, covariates: Mapping[str, ArrayLike]) -> Iterator[Test]:
     """Score test of every covariate of the rows: its number, or its groups if it is text."""
-    of_entry = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
+    of_entry = entry_rows(left)
     for name, values in covariates.items():
         columns = _columns(values, left.shape[0], name)
         tested = score_test(left, columns[of_entry], by_row=True)

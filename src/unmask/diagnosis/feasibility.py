@@ -36,7 +36,7 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 from scipy.stats import binom, gamma, norm
 
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, Ints
 from unmask.diagnosis.findings import Test, replicates
 from unmask.diagnosis.kinds import LabelGroup, TestKind
@@ -240,7 +240,7 @@ def thinning(
 
 def row_sums(labels: sp.csr_array, of_entry: Floats) -> Floats:
     """Σ over the stored labels of every row."""
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     return np.bincount(rows, of_entry, labels.shape[0]).astype(np.float64)
 
 

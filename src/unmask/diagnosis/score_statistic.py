@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from scipy.stats import chi2, rankdata
 from scipy.stats import f as fisher_f
 
+from unmask._sparse import entry_rows
 from unmask._typing import Floats
 
 
@@ -170,7 +171,7 @@ def _label_means(left: sp.csr_array, columns: Floats) -> Floats:
 
 def _row_sums(left: sp.csr_array, columns: Floats) -> Floats:
     """Σ_j of every column, (m, c)."""
-    row = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
+    row = entry_rows(left)
     return np.column_stack([np.bincount(row, column, left.shape[0]) for column in columns.T])
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._sparse import entry_rows
 from unmask._typing import Floats
 from unmask.diagnosis.feasibility import row_sums
 from unmask.diagnosis.findings import Finding, Usability
@@ -75,7 +76,7 @@ def _standard_errors(
 
 def _largest_precision_error(labels: sp.csr_array, inverse: Floats, k: int) -> float:
     """√(mean x² / n) with x = the k largest 1/p of the row's observed labels, divided by k."""
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     order = np.lexsort((-inverse, rows))  # rows stay together, the largest weight of each first
     place = np.arange(labels.nnz) - labels.indptr[rows]
     scale = _scale(inverse)

@@ -21,6 +21,7 @@ from unmask._kernels import even_bounds, in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
 from unmask._settings import setting
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Singles
 from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning
 
@@ -120,7 +121,7 @@ def _gradient(joint: Joint, w: Singles) -> tuple[float, Singles]:
     for rows, span in joint.row_blocks():
         chance, level = _probabilities(joint, w, rows, span)
         pos, total = joint.pos[span], joint.total[span]
-        row = np.repeat(np.arange(len(total)), np.diff(pos.indptr))
+        row = entry_rows(pos)
         places = (pos.indices // BLOCK, row, pos.indices % BLOCK)
         loss += float(total.astype(np.float64) @ level)
         loss -= float(pos.data @ (np.log(np.maximum(chance[places], 1e-38)) + level[row]))

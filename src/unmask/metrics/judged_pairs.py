@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
 from unmask.data.pairs import Obeyed
@@ -156,10 +157,7 @@ def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
 def _without(matrix: sp.csr_array, pairs: sp.csr_array) -> sp.csr_array:
     """The stored entries, zeros among them, that are not among the pairs."""
     _validation.same_shape(matrix, pairs, "predictions", "labels")
-    rows, others = (
-        np.repeat(np.arange(each.shape[0], dtype=np.int64), np.diff(each.indptr))
-        for each in (matrix, pairs)
-    )
+    rows, others = (entry_rows(each) for each in (matrix, pairs))
     width = matrix.shape[1]
     kept = ~np.isin(rows * width + matrix.indices, others * width + pairs.indices)
     before = np.r_[0, np.cumsum(kept)].astype(matrix.indptr.dtype)

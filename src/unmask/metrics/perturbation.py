@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, LabelsLike, PropensityLike
 from unmask.metrics import estimates, macro
 from unmask.metrics.deconvolution import fitting
@@ -199,7 +199,7 @@ class FromRows:
 
 def _is_hit(top: TopK, labels: sp.csr_array, k: int) -> Bools:
     """For every observed label, whether it is among the first k predictions of its row."""
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     predicted = _listed(top, labels.shape, k, np.ones(min(k, top.k)))
     return values_at(predicted, rows, labels.indices) > 0
 

@@ -31,6 +31,7 @@ from scipy.special import expit
 from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import other_labels as kernels
+from unmask._sparse import entry_rows
 from unmask._typing import (
     Array,
     Bools,
@@ -198,7 +199,7 @@ def _by_label(scores: TopK | ScoresLike, observed: sp.csr_array, p: Floats) -> k
     rows, labels = scored.rows[order], scored.labels[order]
     start = np.searchsorted(labels, np.arange(observed.shape[1] + 1)).astype(np.int64)
     width = observed.shape[1]
-    own_rows = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    own_rows = entry_rows(observed)
     own = own_rows * width + observed.indices  # rises: rows in order, labels sorted within
     keys = rows.astype(np.int64) * width + labels
     place = np.minimum(np.searchsorted(own, keys), max(own.size - 1, 0))

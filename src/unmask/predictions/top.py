@@ -27,6 +27,7 @@ from unmask._names import (
     unique_index,
 )
 from unmask._settings import setting
+from unmask._sparse import entry_rows
 from unmask._text import html_table
 from unmask._typing import Indices, Ints, ScoresLike, Singles
 
@@ -229,7 +230,7 @@ class TopK:
             return self
         width = max(int(self.labels.max(initial=0)) + 1, pairs.shape[1])
         own = np.arange(len(self.labels), dtype=np.int64)[:, None] * width + self.labels
-        rows = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), np.diff(pairs.indptr))
+        rows = entry_rows(pairs)
         gone = np.isin(own, rows * width + pairs.indices) & (self.labels >= 0)
         left = TopK.sorted(np.where(gone, np.int32(-1), self.labels), self.scores)
         return left.named(ids=self.ids, names=self.names)

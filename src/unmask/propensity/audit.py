@@ -32,6 +32,7 @@ from scipy.stats import beta, chi2
 
 from unmask import _validation
 from unmask._settings import setting
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
 from unmask.data.judgements import Design, Judgements
 from unmask.predictions import TopK
@@ -424,7 +425,7 @@ def was_kept(kept: sp.csr_array, true_labels: sp.csr_array) -> Floats:
     width = true_labels.shape[1]
 
     def keys(matrix: sp.csr_array) -> Ints:
-        rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+        rows = entry_rows(matrix)
         return np.asarray(rows * width + matrix.indices)
 
     return np.isin(keys(true_labels), keys(kept), assume_unique=True).astype(np.float64)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.propensity.estimate import PropensityEstimate
 
@@ -93,7 +94,7 @@ class GroupedPropensities:
         matrix = _validation.labels(labels)
         names, group = _groups(groups, matrix.shape[0])
         by_group = np.array([self.of_group(name) for name in names])
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        rows = entry_rows(matrix)
         chance = by_group[group[rows], matrix.indices]
         return sp.csr_array((chance, matrix.indices, matrix.indptr), shape=matrix.shape)
 
@@ -122,7 +123,7 @@ def fit_groups(
         If there is not one group per row.
     """
     names, group = _groups(groups, true_labels.shape[0])
-    of_entry = group[np.repeat(np.arange(true_labels.shape[0]), np.diff(true_labels.indptr))]
+    of_entry = group[entry_rows(true_labels)]
     base = _logits(estimate.value)[true_labels.indices]
     shift, spread, weight = np.zeros(len(names)), 0.5, np.ones(len(names))
     for _ in range(ITERATIONS):

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._settings import setting
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, LabelsLike
 from unmask.data.judgements import Judgements
 from unmask.predictions import TopK
@@ -49,7 +49,7 @@ class JudgedLabels:
         """k_j and K_j of every label, fractions where pairs have probabilities."""
         width = self.true.shape[1]
         label = self.true.indices
-        observed = values_at(self.kept, _rows(self.true), label)
+        observed = values_at(self.kept, entry_rows(self.true), label)
         total = np.bincount(label, self.weights, minlength=width).astype(np.float64)
         kept = np.bincount(label, self.weights * observed, minlength=width).astype(np.float64)
         if (self.weights == 1).all():
@@ -179,7 +179,3 @@ def _predicted(top: TopK, shape: tuple[int, int]) -> sp.csr_array:
         )
     entries = (np.ones(row.size), (row, top.labels[row, place]))
     return sp.csr_array(sp.coo_array(entries, shape=shape))
-
-
-def _rows(matrix: sp.csr_array) -> np.ndarray:
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

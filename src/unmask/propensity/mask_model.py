@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, PropensityLike, ScoresLike
 from unmask.predictions import TopK
 from unmask.propensity.estimate import PropensityEstimate
@@ -278,7 +279,7 @@ def _kept(labels: sp.csr_array, mask: MaskModel, rng: np.random.Generator) -> sp
     """The true labels that are recorded; without row effort, those that `data.hide` keeps of p."""
     chance, threshold = mask.value[labels.indices], rng.random(labels.nnz)
     if mask.effort is not None:
-        row_of_entry = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+        row_of_entry = entry_rows(labels)
         effort = rng.standard_normal(labels.shape[0])
         annotated = rng.random(labels.shape[0]) >= mask.unannotated
         chance = mask.effort.propensity_at(chance, effort[row_of_entry])

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints, ScoresLike
 from unmask.predictions import TopK
 
@@ -157,7 +158,7 @@ def scores_of(
     >>> scores_of(TopK([[1], [0]], [[0.75], [0.5]]), sp.csr_array([[1, 1], [1, 0]]))
     array([-0.5 ,  0.75,  0.5 ])
     """
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     if not isinstance(scores, TopK) and not _validation.is_sparse(scores):
         table = _validation.finite(_validation.dense(scores, "scores", "label"), "scores")
         _validation.same_shape(table, labels, "scores", name)

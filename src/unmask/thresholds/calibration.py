@@ -16,6 +16,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from unmask import _validation, report
+from unmask._sparse import entry_rows
 from unmask._text import html_table
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.scored import scores_of
@@ -163,7 +164,7 @@ def binned(scores: Array, observed: sp.csr_array, inverse: Floats) -> tuple[Floa
     edges = np.unique(np.quantile(sample, np.linspace(0, 1, BINS + 1)))[1:-1]
     spot = np.searchsorted(edges, flat, side="right")
     size = edges.size + 1
-    rows = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    rows = entry_rows(observed)
     own = spot[rows * scores.shape[1] + observed.indices]
     pairs = np.bincount(spot, minlength=size).astype(np.float64)
     sums = np.bincount(spot, flat.astype(np.float64), minlength=size)

@@ -32,6 +32,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation, report
 from unmask._kernels import even_bounds
+from unmask._sparse import entry_rows
 from unmask._text import html_table
 from unmask._typing import (
     Array,
@@ -401,7 +402,7 @@ class _Candidates:
 def _candidates(scores: Array, observed: sp.csr_array, inverse: Floats) -> list[_Candidates]:
     """Of every label: the scores at which it is observed."""
     order = np.argsort(observed.indices, kind="stable")
-    rows = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))[order]
+    rows = entry_rows(observed)[order]
     starts = np.searchsorted(observed.indices[order], np.arange(observed.shape[1] + 1))
     tried = []
     for label in range(observed.shape[1]):

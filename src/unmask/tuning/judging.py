@@ -60,6 +60,7 @@ from scipy.special import xlog1py
 from scipy.stats import binom, spearmanr
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints, PropensityLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
@@ -193,7 +194,7 @@ class Hits:
         """What every row adds to the estimate, of which it is the mean: (n,) floats."""
         n, k = len(top.labels), self.worth.shape[0]
         predicted = top.labels[:, :k].astype(np.int64)
-        keys = np.repeat(np.arange(n), np.diff(labels.indptr)) * labels.shape[1] + labels.indices
+        keys = entry_rows(labels) * labels.shape[1] + labels.indices
         keys = np.append(np.sort(keys), np.iinfo(np.int64).max)
         asked = np.arange(n)[:, None] * labels.shape[1] + predicted
         hit = (keys[np.searchsorted(keys, asked)] == asked) & (predicted >= 0)

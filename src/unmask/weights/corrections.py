@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._settings import setting
-from unmask._sparse import values_at
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.propensity import temper
@@ -69,7 +69,7 @@ def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
         return weights
     ones = with_values(ignored, np.ones(ignored.nnz))
     cut = sp.csr_array(weights.cut + ones)
-    rows = np.repeat(np.arange(cut.shape[0]), np.diff(cut.indptr))
+    rows = entry_rows(cut)
     pos = values_at(weights.pos, rows, cut.indices)
     return Weights(with_values(cut, pos), cut)
 

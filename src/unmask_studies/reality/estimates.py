@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from unmask import audit as audits
 from unmask import linear, propensity
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints
 from unmask.data.judgements import Judgements
 from unmask.diagnosis import diagnose
@@ -140,7 +141,7 @@ def _of_pairs(pair: Pair, top: TopK, m: int, draw: int) -> Table:
         top, pair.observed,
         budget=PAIRS_PER_ROW * m, unit="pairs", metrics=list(OF_PAIRS), seed=draw,
     )  # fmt: skip
-    answers = np.asarray(pair.true_test[plan.rows, plan.labels]).ravel()
+    answers = values_at(pair.true_test, plan.rows, plan.sample.pair_labels)
     judged = audits.from_pairs(plan, answers)
     return evaluate(top, pair.observed, metrics=list(OF_PAIRS), audit=judged)
 
@@ -201,7 +202,7 @@ def wrong_labels(pair: Pair, top: TopK, draw: int) -> Iterator[Row]:
 def candidate_scores(model: linear.LinearModel, pair: Pair, top: TopK) -> sp.csr_array:
     """Scores of the test rows at predicted and at true labels; others are never asked for."""
     labels = pair.true_test
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = entry_rows(labels)
     places = np.repeat(np.arange(labels.shape[0]), top.k)
     keys = np.unique(
         np.r_[rows * labels.shape[1] + labels.indices,

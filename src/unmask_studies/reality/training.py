@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear, missing, propensity
+from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
 from unmask.linear.completed import completion
 from unmask.metrics import evaluate
@@ -87,7 +88,7 @@ def findings(pair: Pair, seed: int, quick: bool) -> Iterator[Row]:
 
 def _precision(pair: Pair, rows: Ints, labels: Ints) -> dict[str, float]:
     """The share of the first 100 and of the first 1,000 pairs that are true."""
-    true = np.asarray(pair.true_train[rows, labels], dtype=np.float64).ravel()
+    true = values_at(pair.true_train, rows, labels)
     return {f"precision_{m}": float(true[:m].mean()) for m in (100, LISTED)}
 
 
@@ -101,6 +102,6 @@ def _by_score(x: sp.csr_array, y: sp.csr_array, seed: int) -> tuple[Ints, Ints]:
         top = linear.predict_top(model, x[fold == each], k)
         labels[fold == each], scores[fold == each] = top.labels, top.scores
     rows = np.repeat(np.arange(x.shape[0]), k)
-    recorded = np.asarray(y[rows, labels.ravel()], dtype=np.float64).ravel() > 0
+    recorded = values_at(y, rows, labels.ravel()) > 0
     order = np.argsort(-np.where(recorded, -np.inf, scores.ravel()), kind="stable")[:LISTED]
     return rows[order], labels.ravel()[order]

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import linear
+from unmask._sparse import entry_rows
 from unmask.propensity import temper
 from unmask.weights import Weights, empirical_bayes
 from unmask.weights.record import with_values
@@ -64,7 +65,7 @@ def expected_share(observed: sp.csr_array, p: Floats, chance: Floats) -> Floats:
     array([0.833333])
     """
     present = chance * (1 - p) / (1 - chance * p)
-    rows = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    rows = entry_rows(observed)
     present[rows, observed.indices] = 1.0
     nodes, parts = np.polynomial.legendre.leggauss(observed.shape[1] // 2 + 1)  # exact
     total = np.zeros(observed.shape[0])

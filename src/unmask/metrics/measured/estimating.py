@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import IN_TOP, Design, Judgements
 from unmask.metrics.intervals import wilson
@@ -482,7 +483,7 @@ def _micro_sample(
     about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[_Term]
 ) -> RowSample:
     """Numerator and denominator of every row: hits (of all systems, signed), and what divides."""
-    entry = np.repeat(np.arange(rows.rows.size), np.diff(rows.relevant.indptr))
+    entry = entry_rows(rows.relevant)
     hit = sum(term.sign * rows.top_weights(term.top, k) for term in terms)
     hit = np.asarray(hit) * (2.0 if metric == "micro-F1" else 1.0)
     above = np.bincount(entry, rows.weights.data * hit, minlength=rows.rows.size) * 1.0

@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.data.judgements import Judgements
 from unmask.metrics.evaluator import contributions
@@ -62,7 +63,7 @@ class JudgedRows:
     def linear_variances(self, weights: Floats) -> Floats:
         """Σ w² (1 − π)/π² of every row, for sums Σ w/π with one weight per relevant pair."""
         part = weights**2 * (1 - self.chance.data) / self.chance.data**2
-        row = np.repeat(np.arange(self.rows.size), np.diff(self.chance.indptr))
+        row = entry_rows(self.chance)
         return np.bincount(row, part, minlength=self.rows.size).astype(np.float64)
 
     def top_weights(self, top: TopK, k: int, *, discounted: bool = False) -> Floats:
@@ -71,7 +72,7 @@ class JudgedRows:
         row, column = np.nonzero(top.labels[self.rows, :k] >= 0)
         worth = 1 / np.log2(2 + column) if discounted else 1.0
         place[row, top.labels[self.rows[row], column]] = worth
-        entry = np.repeat(np.arange(self.rows.size), np.diff(self.relevant.indptr))
+        entry = entry_rows(self.relevant)
         return np.asarray(place[entry, self.relevant.indices])
 
     def surely_judged(self, top: TopK, k: int) -> bool:
