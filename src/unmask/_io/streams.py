@@ -5,7 +5,8 @@ are held at once; the next block is decompressed while the caller works on the l
 regular files are read: a pipe could wait for ever, a device need not end.
 
 A file is written beside its destination and renamed when complete: a reader never sees half a file,
-and an interrupted write leaves the old one alone. Where that cannot be (a pipe, a terminal, the
+and an interrupted write leaves the old one alone; what a killed process left of it goes with the
+next write. Where that cannot be (a pipe, a terminal, the
 standard output), bytes are sent as they come. A folder of several files is held by one writer at a
 time.
 """
@@ -21,7 +22,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from threading import get_ident
@@ -39,6 +40,7 @@ _MAGIC = (  # zstd data may begin with frames that decompressors skip
     (re.compile(rb"\x1f\x8b"), "gzip"),
     (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),
 )
+_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _PIECE = {
     "gzip": 1 << 18,
@@ -115,7 +117,7 @@ def _decompressed(path: PathLike, kind: str, size: int, allowed: Limits) -> Iter
     gathered: list[bytes] = []
     gathered_bytes = total = 0
     with open_readable(path) as file:
-        packed = os.fstat(file.fileno()).st_size
+        packed = _size(file)
         for piece in _pieces(file, path, kind, size):
             gathered.append(piece)
             gathered_bytes += len(piece)
@@ -133,11 +135,33 @@ def _pieces(file: BinaryIO, path: PathLike, kind: str, size: int) -> Iterator[by
     waiting = file.read(_PIECE[kind])
     while waiting:
         waiting = waiting.lstrip(b"\0")
-        if waiting:
+        if kind == "zstd" and len(waiting) < 8:
+            waiting += file.read(_PIECE[kind])
+        if kind == "zstd" and _SKIPPABLE.match(waiting):
+            waiting = _after_skippable(waiting, file, path)
+        elif waiting:
             member = _decompressor(kind)
             yield from _member(member, waiting, file, path, kind, size)
             waiting = member.unused_data
         waiting = waiting or file.read(_PIECE[kind])
+
+
+def _after_skippable(waiting: bytes, file: BinaryIO, path: PathLike) -> bytes:
+    """What follows the skippable frames of zstd with which `waiting` begins."""
+    start = 0
+    while len(waiting) >= start + 8 and _SKIPPABLE.match(waiting, start):
+        start += 8 + int.from_bytes(waiting[start + 4 : start + 8], "little")
+    if start == 0 or file.seek(max(0, start - len(waiting)), os.SEEK_CUR) > _size(file):
+        raise ValueError(_truncated(path, "zstd"))
+    return waiting[start:]
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _truncated(path: PathLike, kind: str) -> str:
+    return f"{path}: the {kind} data end too early; the file is truncated."
 
 
 def _member(
@@ -153,7 +177,7 @@ def _member(
             return
         waiting = member.unconsumed_tail or file.read(_PIECE[kind])
         if not waiting:
-            raise ValueError(f"{path}: the {kind} data end too early; the file is truncated.")
+            raise ValueError(_truncated(path, kind))
 
 
 def _decompressor(kind: str) -> Any:
@@ -181,16 +205,39 @@ def atomic_write(path: PathLike, *, follow: bool = True) -> Iterator[IO[bytes]]:
     """
     named = Path(path)
     kind = _SUFFIXES.get(named.suffix, "none")
+    with _naming(named), _written(named, follow) as file, _compressor(file, kind) as packed:
+        yield packed
+
+
+@contextmanager
+def _naming(named: Path) -> Iterator[None]:
+    """Let the error of a full disk, or of a removed current folder, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _NAMELESS:
+            raise OSError(error.errno, error.strerror, os.fspath(named)) from None
+        raise
+
+
+_NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOENT)
+
+
+@contextmanager
+def _written(named: Path, follow: bool) -> Iterator[BinaryIO]:
+    """Where the bytes of a file go."""
     target = _link_end(named) if follow else named
     old = _mode(target, follow)
     if follow and (_descriptor(target) is not None or (old and not stat.S_ISREG(old))):
-        with _streaming(named, target, old) as file, _compressor(file, kind) as packed:
-            yield packed
+        with _streaming(named, target, old) as file:
+            yield file
         return
     if target.is_relative_to("/proc"):
         raise ValueError(f"{named} is no place for a file; name another.")
-    with _replacing(named, target, old) as file, _compressor(file, kind) as packed:
-        yield packed
+    if follow:
+        _remove_abandoned(target)
+    with _replacing(named, target, old) as file:
+        yield file
 
 
 def _link_end(path: Path) -> Path:
@@ -290,6 +337,8 @@ def _replacing(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(named)) from None
         with file:
+            with suppress(OSError):  # a disk without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             file.flush()
             if stat.S_ISREG(old):
@@ -298,6 +347,28 @@ def _replacing(named: Path, target: Path, old: int) -> Iterator[BinaryIO]:
         os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what killed processes left of a file: nobody has their number, nobody holds a lock.
+
+    On a disk that several machines share, the number of a process says little, but its lock does.
+    """
+    unfinished = re.compile(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.part")
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            match = unfinished.fullmatch(name)
+            if match and not Path("/proc", match[1]).exists():
+                _remove_unlocked(target.parent / name)
+
+
+def _remove_unlocked(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(file)
 
 
 @contextmanager

@@ -199,13 +199,20 @@ def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> I
     from unmask._kernels import tables as kernels
 
     quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
-    held, line, needed, to_skip = b"", 1, 0, int(dialect.header)
+    waiting: list[bytes] = []  # not joined before a record may end: a line can be long
+    line, size, needed, to_skip = 1, 0, 0, int(dialect.header)
+    ends_line = False
     for block, final in _blocks(path, dialect.encoding):
-        held += block
+        waiting.append(block)
+        size += len(block)
+        ends_line = ends_line or b"\n" in block  # though not every line ends a record
+        if not final and (size < needed or not ends_line):
+            continue
+        held = b"".join(waiting)
         if final and held and not held.endswith(b"\n"):
             held += b"\n"
-        whole = held.rfind(b"\n") + 1  # a record ends with a line, though not every line ends one
-        if not whole or (len(held) < needed and not final):
+        whole = held.rfind(b"\n") + 1
+        if not whole:
             continue
         text = np.frombuffer(held, dtype=np.uint8, count=whole)
         most = held.count(b"\n") + 1  # the last record may be incomplete
@@ -226,7 +233,8 @@ def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> I
         yield Records(text, spans[skipped:rows], kinds[skipped:rows], line)
         line += held.count(b"\n", 0, end)
         needed = 0 if end else 2 * len(held)  # a record longer than a block: not looked at often
-        held = held[end:]
+        waiting, size = [held[end:]], len(held) - end
+        ends_line = b"\n" in waiting[0]
 
 
 def _blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:

@@ -91,11 +91,15 @@ def _lines(path: PathLike) -> Iterator[tuple[int, Json]]:
 
 
 def _split_lines(path: PathLike) -> Iterator[bytes]:
-    held = b""
+    unfinished: list[bytes] = []
     for block in _io.blocks(path):
-        *lines, held = (held + block).split(b"\n")
-        yield from lines
-    yield held
+        first, *others = block.split(b"\n")
+        unfinished.append(first)
+        if others:
+            yield b"".join(unfinished)
+            yield from others[:-1]
+            unfinished = others[-1:]
+    yield b"".join(unfinished)
 
 
 def _entries(path: PathLike) -> Iterator[tuple[int, Json]]:
