@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from unmask._io import file_limits
 zstandard = pytest.importorskip("zstandard")
 
 SIZE = 16_000_000
+POOLS: list[Any] = []
+"""Memory of pyarrow that was measured: kept, as its arrays may be collected late."""
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +152,75 @@ def test_an_archive_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
             archive.writestr(f"labels_{part}.npy", array)
     with pytest.raises(ValueError, match=r"a\.npz"):
         data.read(path)
+
+
+def test_a_parquet_file_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    """Strings named again and again, beginnings shared, lists of one value: few bytes, much data.
+
+    The same columns with less in them are read whole, whatever their batches are.
+    """
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def dictionary(n: int) -> Any:
+        return {"labels": pa.array(["x" * 5000]).take(pa.array(np.zeros(n, np.int32)))}
+
+    def equal_values(n: int) -> Any:
+        values = pa.array(["a"]).take(pa.array(np.zeros(100 * n, np.int32)))
+        return {"labels": pa.ListArray.from_arrays(pa.array([0, 100 * n], pa.int32()), values)}
+
+    def numbers(n: int) -> Any:
+        return {"labels": pa.array([[1] * n] * 100)}
+
+    def shared(n: int) -> Any:
+        return {"labels": [f"{'x' * 5000}{number}" for number in range(n)]}
+
+    def dotted(n: int) -> Any:
+        return {"lab.els": dictionary(n)["labels"]}
+
+    def inside(n: int) -> Any:
+        return {"labels": pa.StructArray.from_arrays([dictionary(n)["labels"]], ["name"])}
+
+    path, usual = tmp_path / "a.parquet", pa.default_memory_pool()
+    POOLS.append(pool := pa.proxy_memory_pool(usual))
+    for made in (dictionary, equal_values, numbers, shared, dotted, inside):
+        for version in ("1.0", "2.0"):
+            prefixes = {"labels": "DELTA_BYTE_ARRAY"} if made is shared else None
+            parquet.write_table(
+                pa.table(made(4000)), path, compression="zstd", data_page_version=version,
+                use_dictionary=prefixes is None, column_encoding=prefixes,
+            )  # fmt: skip
+            assert path.stat().st_size < 100_000
+            (column,) = made(1)
+            pa.set_memory_pool(pool)
+            try:
+                with pytest.raises(ValueError, match=rf"{path}.*times as many.*data\.limits"):
+                    data.read(path, format="parquet", labels=column)
+            finally:
+                pa.set_memory_pool(usual)
+            assert 0 < pool.max_memory() < 16_000_000, made.__name__
+    for made in (dictionary, shared):
+        parquet.write_table(pa.table(made(150)), path, row_group_size=40)
+        column = data.read(path, format="parquet", labels="labels", delimiter="none")
+        assert column.labels.shape == (150, len(set(made(150)["labels"])))
+
+
+def test_the_pages_of_a_parquet_file_are_believed_not_its_summary(tmp_path: Path) -> None:
+    """Damaged anywhere, a file is read or refused in a sentence."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"labels": [["a", "b"], None, ["c"]]}), path)
+    whole = path.read_bytes()
+    assert data.read(path).labels.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            data.read(path)
+        except ValueError:
+            refused += 1
+    assert refused > 20

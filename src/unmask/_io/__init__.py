@@ -8,7 +8,7 @@ owns `.npz`, `json_files` JSON, `records` JSON lines that grow and are packed. `
 
 from unmask._io.errors import quoted
 from unmask._io.file_limits import limits, refuse_columns
-from unmask._io.json_files import is_inside, is_name, read_json, read_json_bytes
+from unmask._io.json_files import distinct, is_inside, is_name, read_json, read_json_bytes
 from unmask._io.number_tables import integers, numbers
 from unmask._io.records import (
     append_record,
@@ -38,6 +38,7 @@ __all__ = [
     "blocks",
     "compression",
     "contents",
+    "distinct",
     "exclusive",
     "integers",
     "is_inside",

@@ -90,6 +90,19 @@ def refuse_expansion(path: object, packed: int, unpacked: int, allowed: Limits) 
         )
 
 
+class Unpacked:
+    """What a file has unpacked to so far; ValueError as soon as it is more than it may be."""
+
+    def __init__(self, path: object, packed: int) -> None:
+        """Of `packed` bytes, by the limits that hold now."""
+        self.path, self.packed, self.allowed, self.total = path, packed, current_limits(), 0
+
+    def add(self, size: int) -> None:
+        """Count more bytes."""
+        self.total += size
+        refuse_expansion(self.path, self.packed, self.total, self.allowed)
+
+
 def refuse_columns(path: object, columns: int, noun: str) -> None:
     """Raise if a file has more columns than it may."""
     if columns > current_limits().columns:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
@@ -27,7 +28,7 @@ def read_json(path: PathLike, contents: bytes | None = None, *, follow: bool = T
             contents = read_json_bytes(path, file, os.fstat(file.fileno()).st_size)
     refuse_json(path, len(contents))
     try:
-        return json.loads(contents)
+        return json.loads(contents, object_pairs_hook=distinct)
     except RecursionError:
         raise ValueError(f"{os.fspath(path)} is not JSON of ours: it is nested too deep.") from None
     except ValueError as error:
@@ -38,6 +39,15 @@ def read_json_bytes(path: PathLike, file: BinaryIO, size: int) -> bytes:
     """The next `size` bytes of a file, if they are not too many to be JSON."""
     refuse_json(path, size)
     return file.read(size)
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError if a key stands twice in it, which could mean two things."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return made
 
 
 def is_name(name: object) -> TypeGuard[str]:

@@ -15,8 +15,9 @@ from typing import Any
 from unmask._tables import long_form
 from unmask._tables.columns import Column, Lists, Source, column_of
 from unmask._tables.delimited import first_bytes, first_line, open_delimited, sniffed_separator
-from unmask._tables.frames import is_frame, open_frame, open_parquet
+from unmask._tables.frames import is_frame, open_frame
 from unmask._tables.json_lines import open_json
+from unmask._tables.parquet import open_parquet
 from unmask._tables.roles import Roles, roles
 from unmask._typing import PathLike
 

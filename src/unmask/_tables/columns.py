@@ -79,12 +79,14 @@ class Source:
 
 
 def _joined(parts: list[Column]) -> Column:
-    strings = [part for part in parts if isinstance(part, Strings)]
-    if len(strings) == len(parts):
-        parts.clear()
+    """One column of all, after which `parts` is empty."""
+    lists = [part for part in parts if isinstance(part, Lists)]
+    strings = [part.values if isinstance(part, Lists) else part for part in parts]
+    parts.clear()
+    if not lists:
         return joined(strings)
-    (lists,) = parts  # lists come in one block
-    return lists
+    lengths = np.concatenate([[0], *(np.diff(part.offsets) for part in lists)])
+    return Lists(np.cumsum(lengths), joined(strings))
 
 
 def column_of(values: Iterable[object], name: str, where: Callable[[int], str]) -> Column:

@@ -1,4 +1,4 @@
-"""Tables in memory, by what they can do rather than by what they are; Parquet files by pyarrow.
+"""Tables in memory, by what they can do rather than by what they are.
 
     Arrow             whatever has `__arrow_c_stream__` (pyarrow, polars, pandas ≥ 2.2, DuckDB …),
                       if pyarrow is installed
@@ -6,7 +6,7 @@
     Hugging Face      `column_names`, `dataset[name]`; class labels become their names
     mappings          name → cells
 
-pandas, polars and pyarrow are accepted, never required; pyarrow reads Parquet.
+pandas, polars and pyarrow are accepted, never required.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask import _io
 from unmask._names import Strings
 from unmask._tables.columns import Column, Lists, Source, column_of
-from unmask._typing import PathLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,9 +43,9 @@ def open_frame(frame: Any) -> Source:
     """Any of the tables above."""
     if hasattr(frame, "features") and hasattr(frame, "column_names"):
         return _hugging_face(frame)
-    arrow = _arrow()
+    arrow = pyarrow_or_none()
     if hasattr(frame, "__arrow_c_stream__") and arrow is not None:
-        return _of_arrow(arrow.table(frame), NAME, "memory", _row)
+        return _of_arrow(arrow.table(frame))
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
     columns = list(frame) if isinstance(frame, Mapping) else list(names)  # type: ignore[arg-type]
     return _by_name(columns, lambda name: _cells(frame[name]))
@@ -101,7 +99,8 @@ def _named(cell: object, names: list[str]) -> object:
     return names[int(cell)]
 
 
-def _arrow() -> Any:
+def pyarrow_or_none() -> Any:
+    """The package pyarrow, if it is installed."""
     try:
         import pyarrow
     except ImportError:
@@ -109,65 +108,43 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def open_parquet(path: PathLike) -> Source:
-    """A Parquet file, whose columns are read when they are asked for."""
-    if _arrow() is None:
-        raise ValueError(
-            f"{path} is a Parquet file; to read it, install pyarrow: pip install 'unmask[tables]'."
-        )
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    try:
-        with _io.open_readable(path) as file:
-            names = tuple(parquet.read_schema(file).names)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
-
+def _of_arrow(table: pa.Table) -> Source:
     def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
-        try:
-            with _io.open_readable(path) as file:
-                table = parquet.read_table(file, columns=list(wanted))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise ValueError(f"{path}: not a sound Parquet file ({error}).") from None
-        yield from _of_arrow(table, str(path), "parquet", where).blocks(wanted)
+        yield {each: arrow_column(_whole(table.column(each)), each, _row) for each in wanted}
 
-    def where(row: int) -> str:
-        return f"{path}, row {row}"
-
-    return Source(str(path), "parquet", names, blocks, where, {})
+    return Source(NAME, "memory", tuple(table.column_names), blocks, _row, {})
 
 
-def _of_arrow(table: pa.Table, name: str, form: str, where: Callable[[int], str]) -> Source:
-    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
-        yield {each: _arrow_column(table.column(each), each, where) for each in wanted}
-
-    return Source(name, form, tuple(table.column_names), blocks, where, {})
-
-
-def _arrow_column(column: pa.ChunkedArray, name: str, where: Callable[[int], str]) -> Column:
-    """Strings and lists of strings by their buffers, anything else by Python values."""
+def _whole(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], type=column.type)
-    kind = whole.type
-    if pa.types.is_dictionary(kind):
-        whole = whole.dictionary_decode()
-        kind = whole.type
+    return whole
+
+
+def arrow_column(cells: pa.Array, name: str, where: Callable[[int], str]) -> Column:
+    """Strings and lists of strings by their buffers, anything else by Python values."""
+    import pyarrow as pa
+
+    kind = cells.type
     if _is_text(kind):
-        return _arrow_strings(whole)
-    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type):
-        lengths = whole.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        values = _arrow_strings(whole.flatten())
-        return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), values)
-    return column_of(whole.to_pylist(), name, where)
+        return _arrow_strings(cells)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if _is_text(kind.value_type):
+            lengths = cells.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+            values = _arrow_strings(cells.flatten())
+            return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), values)
+        return column_of([cell or [] for cell in cells.to_pylist()], name, where)
+    return column_of(cells.to_pylist(), name, where)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     views = getattr(pa.types, "is_string_view", lambda kind: False)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind)
 
@@ -176,6 +153,9 @@ def _arrow_strings(array: pa.Array) -> Strings:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(array.type):
+        named = pc.cast(array.dictionary, pa.large_string())
+        array = pa.DictionaryArray.from_arrays(array.indices, named).dictionary_decode()
     text = pc.fill_null(pc.cast(array, pa.large_string()), "")
     text = pa.concat_arrays([text])  # an offset of 0
     _, offsets, data = text.buffers()

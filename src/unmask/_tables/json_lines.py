@@ -115,21 +115,12 @@ def _loaded(place: str, contents: bytes) -> Json:
         token = _io.quoted(contents[error.start : error.start + 8])
         raise ValueError(f"{place}: not UTF-8 text, at {token}; save the file as UTF-8.") from None
     try:
-        value: Json = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
+        value: Json = json.loads(text, object_pairs_hook=_io.distinct, parse_constant=_refuse)
     except RecursionError:
         raise ValueError(f"{place} is nested too deep.") from None
     except ValueError as error:
         raise ValueError(f"{place} is not JSON ({error}); got {text.strip()!r:.60}.") from None
     return value
-
-
-def _distinct(pairs: list[tuple[str, Json]]) -> Object:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return made
 
 
 def _refuse(constant: str) -> NoReturn:

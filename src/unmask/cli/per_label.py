@@ -44,11 +44,22 @@ def counts_of(
 
 
 def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
-    """The table, in the form that the ending of the file says."""
+    """The table, in the form that the ending of the file says.
+
+    In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
+    """
     from unmask._tables import ending
     from unmask._tables.writing import write_columns
+    from unmask._text import visible
+    from unmask.report import harmless
 
     form = ending(path)
     if form is None:
         raise ValueError(f"--per-label writes .csv, .tsv, .jsonl or .parquet; got {path}.")
-    write_columns(path, form, counts.columns())
+    columns = counts.columns()
+    if form in ("csv", "tsv"):
+        columns = {
+            name: [harmless(visible(cell)) if isinstance(cell, str) else cell for cell in cells]
+            for name, cells in columns.items()
+        }
+    write_columns(path, form, columns)

@@ -432,11 +432,12 @@ def mapped(path: Path, file: BufferedReader, size: int) -> dict[str, Array]:
         if not 2 <= length <= size - 8:
             raise ValueError("its header does not fit")
         named = _io.read_json(path, _io.read_json_bytes(path, file, length))
-        return {
-            name: _tensor(file, about, 8 + length, size)
-            for name, about in named.items()
-            if name != "__metadata__"
-        }
+        named.pop("__metadata__", None)
+        spans = sorted(tuple(about["data_offsets"]) for about in named.values())
+        ends = [0, *(stop for _, stop in spans)]
+        if [*(start for start, _ in spans), size - 8 - length] != ends:
+            raise ValueError("its arrays overlap, or leave bytes out")
+        return {name: _tensor(file, about, 8 + length, size) for name, about in named.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{path} is no safetensors file: {error}.") from None
 

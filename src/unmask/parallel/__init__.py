@@ -21,12 +21,10 @@ happened.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from unmask import _validation
 from unmask.parallel.dask_runner import DaskRunner, need_distributed
 from unmask.parallel.runner import PATIENCE, LocalRunner, Resources, Runner
 from unmask.parallel.scheduler import Scheduler, local_client
@@ -78,21 +76,22 @@ def connect(backend: Backend = None, *, patience: float = PATIENCE) -> Iterator[
             yield DaskRunner(client, patience)
 
 
+def _processes(backend: str) -> int:
+    """N of `local:N`."""
+    count = backend.removeprefix("local:")
+    if not count.isdecimal() or int(count) == 0:
+        raise ValueError(f"{backend!r} names no number of processes; give local:2 for two.")
+    return int(count)
+
+
 @contextmanager
 def _client(backend: Backend, patience: float) -> Iterator[Client]:
     distributed = need_distributed()
     if isinstance(backend, distributed.Client):
         yield backend
-    elif isinstance(backend, str) and (count := re.fullmatch(r"local:(\d+)", backend)):
-        with local_client(
-            distributed, _validation.positive_int(int(count[1]), "workers")
-        ) as client:
+    elif isinstance(backend, str) and backend.startswith("local:"):
+        with local_client(distributed, _processes(backend)) as client:
             yield client
-    elif isinstance(backend, str) and ":" not in backend:
-        raise ValueError(
-            f"{backend!r} is no scheduler; give tcp://HOST:PORT or tls://HOST:PORT of a Dask "
-            "scheduler, or local:N for N worker processes on this machine."
-        )
     elif isinstance(backend, str | Scheduler):
         scheduler = Scheduler(backend) if isinstance(backend, str) else backend
         with scheduler.connect(distributed, patience) as client:

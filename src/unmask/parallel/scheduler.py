@@ -9,6 +9,7 @@ dashboard. Dask starts its HTTP servers nevertheless; they are left without a pa
 
 from __future__ import annotations
 
+import difflib
 import logging
 import ssl
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from unmask._typing import PathLike
 if TYPE_CHECKING:
     from distributed import Client
 
+PROTOCOLS = ("tcp", "tls")
 CONNECTING = 30.0
 """Seconds to wait for a scheduler to answer, at most."""
 
@@ -59,6 +61,7 @@ class Scheduler:
 
     def connect(self, distributed: ModuleType, patience: float) -> Client:
         """A client; ValueError where something is wrong with address or files."""
+        self._refuse_address()
         security = self._security(distributed)
         try:
             client: Client = distributed.Client(
@@ -71,6 +74,22 @@ class Scheduler:
             reason = f"{error} ({error.__cause__})" if error.__cause__ else str(error)
             raise OSError(f"no Dask scheduler answers at {self.address}: {reason}") from None
         return client
+
+    def _refuse_address(self) -> None:
+        """Raise unless the address begins as one that we can connect to: Dask would go on trying.
+
+        Without a protocol, HOST:PORT means tcp.
+        """
+        protocol, slashes, place = self.address.rpartition("://")
+        host, colon, port = place.rpartition(":")
+        if (protocol in PROTOCOLS or not slashes) and host and port.isdecimal():
+            return
+        near = difflib.get_close_matches(protocol, PROTOCOLS, n=1, cutoff=0)
+        meant = f" Did you mean {near[0]}://{place}?" if slashes and protocol not in PROTOCOLS else ""
+        raise ValueError(
+            f"{self.address!r} is no scheduler; give tcp://HOST:PORT or tls://HOST:PORT of a Dask "
+            f"scheduler, or local:N for N worker processes on this machine.{meant}"
+        )
 
     def _security(self, distributed: ModuleType) -> Security:
         files = {"tls_ca_file": self.ca_file, "tls_client_cert": self.cert}
