@@ -102,12 +102,11 @@ def _walk(
 ) -> tuple[list[str], int]:
     """Count what the pages of columns hold; columns with dictionaries, and the rows of one go."""
     coded, rows = set(), _ROWS
-    for number in range(about.num_row_groups):
-        group = about.row_group(number)
-        if group.num_columns != about.num_columns:
-            raise ValueError(f"{group.num_columns} of {about.num_columns} columns")
+    file.seek(-8, 2)
+    file.seek(-8 - int.from_bytes(file.read(4), "little"), 2)
+    for group in _struct(file)[_GROUPS]:
         for leaf in leaves:
-            kind, chunk = about.schema.column(leaf), group.column(leaf)
+            kind, chunk = about.schema.column(leaf), group[_COLUMNS][leaf][_ABOUT]
             width = max(_ENTRY, kind.length or 0)
             for size, values, encoding in _pages(file, chunk):
                 budget.add(_PAGE + size + width * values)
@@ -120,13 +119,19 @@ def _walk(
     return sorted(coded), rows
 
 
+_GROUPS, _COLUMNS, _ABOUT = 4, 1, 3
+"""Fields of the footer, a group of rows and a column; asked for a damaged one, pyarrow aborts."""
+_VALUES, _BYTES, _DATA, _NAMES = 5, 7, 9, 11
+"""Fields about a column: how many values and bytes, where the first pages of data and names are."""
+
+
 def _pages(file: BufferedReader, chunk: Any) -> Iterator[tuple[int, int, int]]:
     """Bytes when decompressed, values and encoding of every page, as far as a decoder reads."""
-    position, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset or 0
+    position, dictionary = chunk[_DATA], chunk.get(_NAMES, 0)
     if 0 < dictionary < position:
         position = dictionary
-    end, seen = position + chunk.total_compressed_size + _LATE, 0
-    while seen < chunk.num_values and position < end:
+    end, seen = position + chunk[_BYTES] + _LATE, 0
+    while seen < chunk[_VALUES] and position < end:
         file.seek(position)
         head = _struct(file)
         about, encoding = _KINDS.get(head[1], (None, 0))
@@ -160,7 +165,7 @@ def _text_bytes(cells: pa.Array) -> int:
     return int(pc.sum(lengths.take(cells.indices) if repeated else lengths).as_py() or 0)
 
 
-# Headers of pages are structs of Thrift's compact protocol: a byte of type and number, a value.
+# The footer and the headers of pages are structs of Thrift's compact protocol.
 
 
 def _struct(file: BufferedReader) -> dict[int, Any]:
@@ -170,7 +175,7 @@ def _struct(file: BufferedReader) -> dict[int, Any]:
     while kind := _byte(file):
         number = number + (kind >> 4) if kind >> 4 else _integer(file)
         if number in fields:
-            raise ValueError("a page header that says something twice")
+            raise ValueError("a header that says something twice")
         fields[number] = _value(file, kind & 15)
     return fields
 
@@ -178,14 +183,14 @@ def _struct(file: BufferedReader) -> dict[int, Any]:
 def _value(file: BufferedReader, kind: int) -> Any:
     reader = _READERS.get(kind)
     if reader is None:
-        raise ValueError(f"a page header with a value of kind {kind}")
+        raise ValueError(f"a header with a value of kind {kind}")
     return reader(file)
 
 
 def _byte(file: BufferedReader) -> int:
     byte = file.read(1)
     if not byte:
-        raise ValueError("a page header beyond the end of the file")
+        raise ValueError("a header beyond the end of the file")
     return byte[0]
 
 
@@ -195,7 +200,7 @@ def _natural(file: BufferedReader) -> int:
         total |= (byte & 127) << shift
         shift += 7
         if shift > 63:
-            raise ValueError("a number of a page header that does not end")
+            raise ValueError("a number of a header that does not end")
     return total | byte << shift
 
 
@@ -204,10 +209,10 @@ def _integer(file: BufferedReader) -> int:
     return zigzag >> 1 ^ -(zigzag & 1)
 
 
-def _list(file: BufferedReader) -> None:
+def _list(file: BufferedReader) -> list[Any]:
     head = _byte(file)
-    for _ in range(_natural(file) if head >> 4 == 15 else head >> 4):
-        _byte(file) if head & 15 in (1, 2) else _value(file, head & 15)
+    kind = 3 if head & 15 in (1, 2) else head & 15  # a truth value is a byte here
+    return [_value(file, kind) for _ in range(_natural(file) if head >> 4 == 15 else head >> 4)]
 
 
 _READERS: Mapping[int, Callable[[BufferedReader], Any]] = {

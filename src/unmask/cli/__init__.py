@@ -1,12 +1,16 @@
 """The command `unmask`: parses, calls one function of the library, prints.
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 an
-internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C.
+internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C, 141 nobody reads the
+output any more (as after `| head`), 143 terminated; the last three as shells count signals.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +35,7 @@ from unmask.cli import (
     train,
     warm,
 )
-from unmask.cli.output import show_error, warn
+from unmask.cli.output import print_in_any_encoding, show_error, warn
 from unmask.cli.words import CommandLine
 
 
@@ -58,11 +62,15 @@ class _Commands(TyperGroup):
 def _visible_errors() -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:  # of which Typer would make code 1
+        raise SystemExit(_CLOSED) from None
     except Exception as error:
         if hasattr(error, "format_message") and hasattr(error, "message"):  # of click, or typer's
             error.message = visible(error.message)
         raise
 
+
+_CLOSED, _TERMINATED = 128 + signal.SIGPIPE, 128 + signal.SIGTERM
 
 DATA, TRAIN, MEASURE = "Read and write data", "Train and predict", "Measure"
 FIND, SHOW = "Find missing labels", "Pages, studies, and a first look"
@@ -73,7 +81,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Learning and evaluating multilabel models when labels are missing.",
     epilog="Exit codes: 0 done; 1 an internal error; 2 a mistake in the command line or a file; "
-    "130 Ctrl-C.",
+    "130 Ctrl-C; 141 nobody reads the output any more; 143 terminated.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -127,12 +135,42 @@ def _options(
 
 def main() -> None:
     """Run the command line; what the library refuses becomes one readable line."""
+    print_in_any_encoding()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _terminable(), _output_written():
             warnings.showwarning = lambda message, *_, **__: warn(message)
             app()
+    except BrokenPipeError:
+        sys.exit(_CLOSED)
     except (ValueError, OSError) as error:
         show_error(error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let a command that is told to end clean up, as after Ctrl-C."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _output_written() -> Iterator[None]:
+    """Write what was printed before the command ends; what cannot be written is given up once."""
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise OSError(error.errno, error.strerror, "standard output") from None

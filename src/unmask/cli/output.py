@@ -8,6 +8,8 @@ in them are shown, not obeyed. Numbers are written by `report.format_value`.
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import shlex
@@ -49,6 +51,10 @@ class PlainConsole(Console):
         """As `Console.status`, on one line."""
         return super().status(one_line(status), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command, which ends as others do; Rich would make it code 1."""
+        raise BrokenPipeError
+
 
 def one_line(value: object, style: str = "") -> Text:
     """What is shown of a name or message."""
@@ -65,11 +71,32 @@ messages = PlainConsole(stderr=True)
 progress_console = PlainConsole(stderr=True)
 
 
+def print_in_any_encoding() -> None:
+    """Let signs that the encoding of an output lacks be printed in other words, not refused."""
+    codecs.register_error("unmask.plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="unmask.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    left_out = error.object[error.start : error.end]
+    signs = (_SIGNS.get(c, c.encode("unicode_escape").decode()) for c in left_out)
+    return "".join(signs), error.end
+
+
+_SIGNS = {"−": "-", "–": "-", "—": "-", "…": "...", "×": "x", "±": "+-", "→": "->", "’": "'"}
+
+
 def show_error(error: Exception) -> None:
     """An error: one line on standard error, without a traceback."""
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    elif isinstance(error, FileNotFoundError) and not error.filename:  # as `os.getcwd` says it
+        text = "the current folder was removed; change to one that is there"
     messages.print(one_line(f"unmask: {text}"), soft_wrap=True)
 
 

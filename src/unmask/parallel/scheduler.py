@@ -81,11 +81,14 @@ class Scheduler:
         Without a protocol, HOST:PORT means tcp.
         """
         protocol, slashes, place = self.address.rpartition("://")
-        host, colon, port = place.rpartition(":")
-        if (protocol in PROTOCOLS or not slashes) and host and port.isdecimal():
+        host, _, port = place.rpartition(":")
+        known = protocol in PROTOCOLS or not slashes
+        if known and host and port.isdecimal():
             return
         near = difflib.get_close_matches(protocol, PROTOCOLS, n=1, cutoff=0)
-        meant = f" Did you mean {near[0]}://{place}?" if slashes and protocol not in PROTOCOLS else ""
+        meant = (
+            f" Did you mean {near[0]}://{place}?" if slashes and protocol not in PROTOCOLS else ""
+        )
         raise ValueError(
             f"{self.address!r} is no scheduler; give tcp://HOST:PORT or tls://HOST:PORT of a Dask "
             f"scheduler, or local:N for N worker processes on this machine.{meant}"
