@@ -240,8 +240,46 @@ def test_shapes_whose_product_wraps_around_are_refused(folder: Path) -> None:
     tensor = {"dtype": "F32", "shape": [2**32, 2**32], "data_offsets": [0, 0]}
     header = json.dumps({"weights": tensor, "bias": tensor}).encode()
     signed(folder, len(header).to_bytes(8, "little") + header, name)
-    with pytest.raises(ValueError, match="is no safetensors file: array offsets"):
+    with pytest.raises(ValueError, match="is no safetensors file"):
         linear.load(folder)
+
+
+def test_arrays_of_a_shard_lie_one_after_the_other_and_nothing_else_does(folder: Path) -> None:
+    """Overlaps, gaps, bytes before, between and after, and a key that stands twice."""
+    from safetensors.numpy import load, save
+
+    name = shard_of(folder).name
+    contents = save(load((folder / name).read_bytes()))
+    length = int.from_bytes(contents[:8], "little")
+    head, body = json.loads(contents[8 : 8 + length]), contents[8 + length :]
+
+    def packed(header: bytes, body: bytes) -> bytes:
+        return len(header).to_bytes(8, "little") + header + body
+
+    def moved(by: dict[str, int]) -> bytes:
+        said = {
+            key: about | {"data_offsets": [at + by.get(key, 0) for at in about["data_offsets"]]}
+            for key, about in head.items()
+        }
+        return json.dumps(said).encode()
+
+    everything = dict.fromkeys(head, 8)
+    last = max(head, key=lambda key: head[key]["data_offsets"])
+    twice = json.dumps(head).encode().removesuffix(b"}") + b', "bias": ' + (
+        json.dumps(head["bias"]).encode() + b"}"
+    )
+    signed(folder, packed(moved({}), body), name)
+    assert linear.load(folder).n_labels == 4
+    for wrong, words in (
+        (packed(moved({last: -4}), body), "overlap"),
+        (packed(moved({last: 8}), body + bytes(8)), "leave bytes out"),
+        (packed(moved(everything), bytes(8) + body), "leave bytes out"),
+        (packed(moved({}), body + b"hidden"), "leave bytes out"),
+        (packed(twice, body), "stands twice"),
+    ):
+        signed(folder, wrong, name)
+        with pytest.raises(ValueError, match=f"{name} is no.*{words}"):
+            linear.load(folder)
 
 
 @pytest.mark.parametrize("depth", [100_000])

@@ -10,6 +10,7 @@ import zstandard
 
 from tests.helpers.xc_files import XC
 from unmask import _io, data
+from unmask._io import streams
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -48,3 +49,16 @@ def test_skippable_frames_may_stand_anywhere(tmp_path: Path, size: int) -> None:
         path.write_bytes(frame[:-1])
         with pytest.raises(ValueError, match="the zstd data end too early"):
             _io.contents(path)
+
+
+def test_many_skippable_frames_are_stepped_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them costs a decompressor."""
+    made = []
+    usual = streams._decompressor
+    monkeypatch.setattr(streams, "_decompressor", lambda kind: made.append(kind) or usual(kind))
+    path = tmp_path / "f.txt"
+    path.write_bytes(skippable(0) * 20_000 + zstandard.compress(XC) + skippable(3) * 20_000)
+    assert _io.contents(path) == XC
+    assert made == ["zstd"]

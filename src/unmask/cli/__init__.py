@@ -1,12 +1,13 @@
 """The command `unmask`: parses, calls one function of the library, prints.
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 an
-internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C, 141 nobody reads the
-output any more (as after `| head`), 143 terminated; the last three as shells count signals.
+internal error (with a traceback), 2 a user's mistake (in one line), 130 Ctrl-C, 141 nobody reads
+the output any more (as after `| head`), 143 terminated.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -62,8 +63,10 @@ class _Commands(TyperGroup):
 def _visible_errors() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # of which Typer would make code 1
+    except BrokenPipeError:
         raise SystemExit(_CLOSED) from None
+    except SystemExit as end:  # Rich's, where it finds nobody reading
+        raise SystemExit(_CLOSED if end.code == 1 else end.code) from None
     except Exception as error:
         if hasattr(error, "format_message") and hasattr(error, "message"):  # of click, or typer's
             error.message = visible(error.message)
@@ -167,10 +170,12 @@ def _terminable() -> Iterator[None]:
 def _output_written() -> Iterator[None]:
     """Write what was printed before the command ends; what cannot be written is given up once."""
     try:
-        yield
-    finally:
         try:
+            yield
+        finally:
             sys.stdout.flush()
-        except OSError as error:
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EFBIG):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise OSError(error.errno, error.strerror, "standard output") from None
+        raise

@@ -9,6 +9,7 @@ in them are shown, not obeyed. Numbers are written by `report.format_value`.
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import json
 import os
@@ -51,10 +52,6 @@ class PlainConsole(Console):
         """As `Console.status`, on one line."""
         return super().status(one_line(status), **options)
 
-    def on_broken_pipe(self) -> None:
-        """Leave it to the command, which ends as others do; Rich would make it code 1."""
-        raise BrokenPipeError
-
 
 def one_line(value: object, style: str = "") -> Text:
     """What is shown of a name or message."""
@@ -95,7 +92,7 @@ def show_error(error: Exception) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
-    elif isinstance(error, FileNotFoundError) and not error.filename:  # as `os.getcwd` says it
+    elif isinstance(error, OSError) and error.errno == errno.ENOENT:  # as `os.getcwd` says it
         text = "the current folder was removed; change to one that is there"
     messages.print(one_line(f"unmask: {text}"), soft_wrap=True)
 
