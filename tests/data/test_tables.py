@@ -6,14 +6,17 @@ import csv
 import io
 import json
 import random
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import _tables, data
+from unmask import _io, _tables, data
 from unmask._io import streams
 from unmask._tables import delimited
 from unmask.data import Dataset
@@ -413,3 +416,40 @@ def test_one_label_a_row_without_ids_is_a_wide_table(tmp_path: Path) -> None:
         dataset = data.read(path)
         assert dataset.source.details["layout"] == layout
         assert dataset.labels.toarray().tolist() == dense
+
+
+class Counted(bytes):
+    """Bytes that count how many are copied when they are appended one by one."""
+
+    copied = 0
+
+    def __radd__(self, other: bytes) -> Counted:
+        Counted.copied += len(other) + len(self)
+        return Counted(bytes(other) + bytes(self))
+
+    def __add__(self, other: bytes) -> Counted:  # type: ignore[override]
+        Counted.copied += len(self) + len(other)
+        return Counted(bytes(self) + bytes(other))
+
+    def partition(self, separator: bytes) -> Any:
+        return bytes(self).partition(separator)
+
+
+@pytest.mark.parametrize(
+    ("form", "module"), [("csv", "unmask._tables.delimited"), ("jsonl", "unmask._tables.json_lines")]
+)
+def test_one_long_line_is_not_copied_with_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, module: str
+) -> None:
+    long = "long " * 40_000
+    texts = {"csv": f"id,text,labels\na,{long},x\n",
+             "jsonl": json.dumps({"id": "a", "text": long, "labels": ["x"]}) + "\n"}  # fmt: skip
+    path = tmp_path / f"a.{form}"
+    path.write_text(texts[form])
+    usual = _io.blocks
+    small = SimpleNamespace(**vars(_io))
+    small.blocks = lambda path, size=1 << 10: map(Counted, usual(path, 1 << 10))
+    monkeypatch.setattr(import_module(module), "_io", small)
+    monkeypatch.setattr(Counted, "copied", 0)
+    assert data.read(path, format=form, text="text").texts[0] == long
+    assert Counted.copied < 4 * len(long)

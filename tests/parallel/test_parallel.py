@@ -609,8 +609,17 @@ def test_a_full_disk(shared: bool, client: Any, tiny_disk: Path, tmp_path: Path)
 
 
 def test_nobody_there() -> None:
-    with pytest.raises(ValueError, match="'node1' is no scheduler; give tcp://HOST:PORT"):
-        train(X, Y, backend="node1")
+    for wrong, words in (
+        ("node1", "'node1' is no scheduler; give tcp://HOST:PORT"),
+        ("tpc://node1:8786", "Did you mean tcp://node1:8786"),
+        ("tl://node1:8786", "Did you mean tls://node1:8786"),
+        ("tcp://node1", "give tcp://HOST:PORT"),
+        ("local:-1", "'local:-1' names no number of processes"),
+        ("local:0", "'local:0' names no number of processes"),
+        ("local:", "'local:' names no number of processes"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            train(X, Y, backend=wrong)
     with (
         pytest.raises(OSError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"),
         parallel.connect("tcp://127.0.0.1:9", patience=0.5),

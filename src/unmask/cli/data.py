@@ -339,6 +339,9 @@ def convert(
 ) -> None:
     """Write a data set in another format or compression; what the format cannot hold is said.
 
+    Names are written as they are, so that they can be read back: a spreadsheet may take one for a
+    formula.
+
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
     """

@@ -55,7 +55,8 @@ def predict(
     """Write the best k labels of every row to a file.
 
     Into .csv, .tsv, .jsonl and .parquet as a table id, label, score with names; into other files as
-    label:score with numbers.
+    label:score with numbers. Names are written as they are, so that they can be read back: a
+    spreadsheet may take one for a formula.
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
