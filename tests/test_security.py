@@ -265,8 +265,10 @@ def test_arrays_of_a_shard_lie_one_after_the_other_and_nothing_else_does(folder:
 
     everything = dict.fromkeys(head, 8)
     last = max(head, key=lambda key: head[key]["data_offsets"])
-    twice = json.dumps(head).encode().removesuffix(b"}") + b', "bias": ' + (
-        json.dumps(head["bias"]).encode() + b"}"
+    twice = (
+        json.dumps(head).encode().removesuffix(b"}")
+        + b', "bias": '
+        + (json.dumps(head["bias"]).encode() + b"}")
     )
     signed(folder, packed(moved({}), body), name)
     assert linear.load(folder).n_labels == 4

@@ -436,7 +436,8 @@ class Counted(bytes):
 
 
 @pytest.mark.parametrize(
-    ("form", "module"), [("csv", "unmask._tables.delimited"), ("jsonl", "unmask._tables.json_lines")]
+    ("form", "module"),
+    [("csv", "unmask._tables.delimited"), ("jsonl", "unmask._tables.json_lines")],
 )
 def test_one_long_line_is_not_copied_with_every_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, module: str

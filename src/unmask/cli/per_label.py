@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,14 +50,14 @@ def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
     from unmask._tables import ending
-    from unmask._tables.writing import write_columns
+    from unmask._tables.writing import Cell, write_columns
     from unmask._text import visible
     from unmask.report import harmless
 
     form = ending(path)
     if form is None:
         raise ValueError(f"--per-label writes .csv, .tsv, .jsonl or .parquet; got {path}.")
-    columns = counts.columns()
+    columns: Mapping[str, Sequence[Cell]] = counts.columns()
     if form in ("csv", "tsv"):
         columns = {
             name: [harmless(visible(cell)) if isinstance(cell, str) else cell for cell in cells]
