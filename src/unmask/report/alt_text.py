@@ -53,16 +53,12 @@ def _subject(charts: tuple[Chart, ...]) -> str:
     subject += f" of {_listed(map(_measure, charts))}"
     if over := _listed(axes_of(chart)[0].label for chart in charts):
         subject += f" over {over}"
-    if rows := _listed(axes_of(chart)[1].label for chart in charts if chart.kind == "heat"):
-        subject += f" and {rows}"
     return subject
 
 
 def _measure(chart: Chart) -> str:
     """The name of what was measured."""
-    _, y, color = axes_of(chart)
-    label = color.label if chart.kind == "heat" else y.label
-    return label or chart.title or "values"
+    return axes_of(chart)[1].label or chart.title or "values"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -152,8 +148,6 @@ def _place(point: _Point) -> str:
 NOUNS = {
     "lines": "line chart",
     "dots": "dot plot",
-    "bars": "bar chart",
     "steps": "histogram",
-    "heat": "heat map",
 }
 """What a chart of each kind is called."""

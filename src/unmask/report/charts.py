@@ -5,9 +5,7 @@ measured, with `low` and `high` as its interval:
 
     lines   y over x; the interval is a band
     dots    one row per x (a name), y along the page with its interval
-    bars    one group per x (a name), y as height
     steps   a histogram: n heights y between n + 1 edges x
-    heat    a grid: one row per series (its name), one column per x, y as colour
 
 A number that is not finite, or None, is missing: it leaves a gap.
 """
@@ -21,7 +19,7 @@ from itertools import pairwise
 from typing import TypeVar, cast
 
 from unmask._validation import one_of
-from unmask.report.format import format_value, printable
+from unmask.report.format import printable
 from unmask.report.styles import Style, assign_styles
 
 Position = str | float
@@ -44,8 +42,6 @@ class Axis:
         Whether the scale is logarithmic.
     low, high : float, optional
         The ends; by default those of the data.
-    center : float, optional
-        For the colours of a `heat` chart: the value that divides the two hues.
 
     Examples
     --------
@@ -57,7 +53,6 @@ class Axis:
     log: bool = False
     low: float | None = None
     high: float | None = None
-    center: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse ends that are no interval, or that a logarithm cannot show."""
@@ -154,9 +149,9 @@ class Note:
 
     Parameters
     ----------
-    x, y : float, or str in a `heat` chart
-        The point; in a `heat` chart a column and a row, and the note is a ring around the cell.
-    text : str, default ""
+    x, y : float
+        The point.
+    text : str
     to : float, optional
         Draws a bracket from `y` to this height beside the text.
 
@@ -166,9 +161,9 @@ class Note:
     2.0
     """
 
-    x: Position
-    y: Position
-    text: str = ""
+    x: float
+    y: float
+    text: str
     to: float | None = None
 
     def __post_init__(self) -> None:
@@ -189,8 +184,6 @@ class Chart:
     title : str, default ""
     x, y : Axis or str, default ""
         The axes, or only their labels.
-    color : Axis or str, default ""
-        The colour scale of a `heat` chart.
     rules : sequence of Rule, default ()
     notes : sequence of Note, default ()
     caption : str, default ""
@@ -211,7 +204,6 @@ class Chart:
     title: str = ""
     x: Axis | str = ""
     y: Axis | str = ""
-    color: Axis | str = ""
     rules: Sequence[Rule] = ()
     notes: Sequence[Note] = ()
     caption: str = ""
@@ -221,7 +213,7 @@ class Chart:
         """Bring axes and sequences to their types, and refuse series that the kind cannot show."""
         for name in ("title", "caption", "description"):
             set_field(self, name, printable(getattr(self, name)))
-        for name in ("x", "y", "color"):
+        for name in ("x", "y"):
             axis = getattr(self, name)
             set_field(self, name, axis if isinstance(axis, Axis) else Axis(axis))
         set_field(self, "series", tuple_of(Series, self.series, "series of a chart"))
@@ -234,7 +226,7 @@ class Chart:
                 f"chart {self.title!r} needs series with different names; got {names}."
             )
         for series in self.series:
-            KINDS[self.kind](series, self.series[0])
+            KINDS[self.kind](series)
         _refuse_misplaced(self)
 
 
@@ -255,7 +247,7 @@ class Panels:
 
     Examples
     --------
-    >>> part = Chart("bars", [Series("a", ["x"], [1.0])], title="first")
+    >>> part = Chart("dots", [Series("a", ["x"], [1.0])], title="first")
     >>> len(Panels([part, part], title="Both", share_y=True).charts)
     2
     """
@@ -282,9 +274,9 @@ class Panels:
 Drawing = Chart | Panels
 
 
-def axes_of(chart: Chart) -> tuple[Axis, Axis, Axis]:
-    """The axes x, y and color; a chart keeps them as `Axis`, even if it was made from labels."""
-    return cast(tuple[Axis, Axis, Axis], (chart.x, chart.y, chart.color))
+def axes_of(chart: Chart) -> tuple[Axis, Axis]:
+    """Return the axes x and y; a chart keeps them as `Axis`, even if it was made from labels."""
+    return cast(tuple[Axis, Axis], (chart.x, chart.y))
 
 
 def charts_of(drawing: Drawing) -> tuple[Chart, ...]:
@@ -295,7 +287,7 @@ def charts_of(drawing: Drawing) -> tuple[Chart, ...]:
 def categories(chart: Chart) -> tuple[Position, ...]:
     """The x of all series, each once, in order of appearance.
 
-    >>> categories(Chart("bars", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
+    >>> categories(Chart("dots", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
     ('P', 'R')
     """
     return tuple(dict.fromkeys(x for series in chart.series for x in series.x))
@@ -304,8 +296,8 @@ def categories(chart: Chart) -> tuple[Position, ...]:
 def kinds_of(drawing: Drawing, name: str) -> frozenset[str]:
     """The kinds of the charts that have a series of this name; empty if only rules have it.
 
-    >>> sorted(kinds_of(Chart("bars", [Series("a", ["x"], [1.0])]), "a"))
-    ['bars']
+    >>> sorted(kinds_of(Chart("dots", [Series("a", ["x"], [1.0])]), "a"))
+    ['dots']
     """
     return frozenset(
         chart.kind for chart in charts_of(drawing) for series in chart.series if series.name == name
@@ -326,10 +318,9 @@ def legend_names(drawing: Drawing) -> tuple[str, ...]:
     if direct_names(drawing):
         return ()
     for chart in charts_of(drawing):
-        if chart.kind != "heat":
-            own = {s.name for s in chart.series if _is_its_own_category(chart, s)}
-            every = [*(s.name for s in chart.series), *(rule.name for rule in chart.rules)]
-            names.update(dict.fromkeys(name for name in every if name not in own))
+        own = {s.name for s in chart.series if chart.kind == "dots" and set(s.x) == {s.name}}
+        every = [*(s.name for s in chart.series), *(rule.name for rule in chart.rules)]
+        names.update(dict.fromkeys(name for name in every if name not in own))
     has_rules = any(rule.name in names for chart in charts_of(drawing) for rule in chart.rules)
     return () if len(names) == 1 and not has_rules else tuple(names)
 
@@ -361,10 +352,6 @@ def direct_names(drawing: Drawing) -> tuple[str, ...]:
     return tuple(s.name for s in drawing.series) if beside and 1 < len(firsts) <= DIRECT else ()
 
 
-def _is_its_own_category(chart: Chart, series: Series) -> bool:
-    return chart.kind in ("dots", "bars") and set(series.x) == {series.name}
-
-
 def styles_of(*drawings: Drawing) -> dict[str, Style]:
     """One style per name of a series or rule, the same in all `drawings`.
 
@@ -379,9 +366,7 @@ def styles_of(*drawings: Drawing) -> dict[str, Style]:
     names: list[str] = []
     chosen: dict[str, Style] = {}
     for chart in (chart for drawing in drawings for chart in charts_of(drawing)):
-        series = [] if chart.kind == "heat" else chart.series  # rows of a grid have no style
-        pairs = [(s.name, s.style) for s in series] + [(r.name, r.style) for r in chart.rules]
-        for name, style in pairs:
+        for name, style in ((each.name, each.style) for each in (*chart.series, *chart.rules)):
             names.append(name)
             if style is not None and chosen.setdefault(name, style) != style:
                 raise ValueError(
@@ -438,18 +423,17 @@ def _refuse_crossing(name: str, low: Sequence[float | None], high: Sequence[floa
 
 def _refuse_misplaced(chart: Chart) -> None:
     """Refuse scales, rules and notes that this kind of chart cannot show."""
-    x, y, _ = axes_of(chart)
-    kind, has_categories = chart.kind, chart.kind in ("dots", "bars", "heat")
-    if (x.log and has_categories) or (y.log and kind in ("bars", "heat")):
-        raise ValueError(f"a chart of kind {kind!r} has no log axis there; use dots or lines.")
-    if any(kind == "heat" or (has_categories and rule.axis == "x") for rule in chart.rules):
-        raise ValueError(f"a chart of kind {kind!r} has no place for a rule on that axis.")
+    x, y = axes_of(chart)
+    by_name = chart.kind == "dots"
+    if by_name and (x.log or any(rule.axis == "x" for rule in chart.rules) or chart.notes):
+        raise ValueError(
+            f"x of a chart of dots are names: chart {chart.title!r} has no place there for a "
+            "logarithm, a rule or a note."
+        )
     if x.log and not all(place > 0 for series in chart.series for place in numeric_x(series)):
         raise ValueError(f"the log axis {x.label!r} of chart {chart.title!r} needs positive x.")
     if y.log and not any(height and height > 0 for s in chart.series for height in s.y):
         raise ValueError(f"the log axis {y.label!r} of chart {chart.title!r} has no positive y.")
-    for note in chart.notes:
-        _refuse_misplaced_note(chart, note)
 
 
 def numeric_x(series: Series) -> tuple[float, ...]:
@@ -457,19 +441,7 @@ def numeric_x(series: Series) -> tuple[float, ...]:
     return cast(tuple[float, ...], series.x)
 
 
-def _refuse_misplaced_note(chart: Chart, note: Note) -> None:
-    columns = [format_value(x) for x in chart.series[0].x]
-    names = [series.name for series in chart.series]
-    in_a_cell = format_value(note.x) in columns and format_value(note.y) in names
-    numeric = not isinstance(note.x, str) and not isinstance(note.y, str)
-    if not (in_a_cell if chart.kind == "heat" else numeric and chart.kind in ("lines", "steps")):
-        raise ValueError(
-            f"a note stands at numbers in lines and steps, or in a cell of a heat chart; "
-            f"{note.x!r}, {note.y!r} is no such place in chart {chart.title!r}."
-        )
-
-
-def _check_points(series: Series, first: Series) -> None:
+def _check_points(series: Series) -> None:
     if len(series.x) != len(series.y) or isinstance(series.x[0], str):
         raise ValueError(
             f"a line needs one number x per y; series {series.name!r} has "
@@ -477,15 +449,15 @@ def _check_points(series: Series, first: Series) -> None:
         )
 
 
-def _check_categories(series: Series, first: Series) -> None:
+def _check_categories(series: Series) -> None:
     if len(series.x) != len(series.y) or len(set(series.x)) != len(series.x):
         raise ValueError(
-            f"dots and bars need one x per y, each once; series {series.name!r} has "
+            f"dots need one x per y, each once; series {series.name!r} has "
             f"{len(set(series.x))} different x for {len(series.y)} y."
         )
 
 
-def _check_edges(series: Series, first: Series) -> None:
+def _check_edges(series: Series) -> None:
     edges = numeric_x(series)
     rising = all(a < b for a, b in pairwise(edges))
     if len(series.x) != len(series.y) + 1 or isinstance(series.x[0], str) or not rising:
@@ -495,19 +467,9 @@ def _check_edges(series: Series, first: Series) -> None:
         )
 
 
-def _check_grid(series: Series, first: Series) -> None:
-    if len(series.x) != len(series.y) or series.x != first.x or series.low:
-        raise ValueError(
-            "a heat chart needs the same x in every series, one y each and no intervals; series "
-            f"{series.name!r} differs from {first.name!r}."
-        )
-
-
-KINDS: dict[str, Callable[[Series, Series], None]] = {
+KINDS: dict[str, Callable[[Series], None]] = {
     "lines": _check_points,
     "dots": _check_categories,
-    "bars": _check_categories,
     "steps": _check_edges,
-    "heat": _check_grid,
 }
-"""The kinds of chart, each with the check of a series (and the chart's first series)."""
+"""The kinds of chart, each with the check of a series."""

@@ -326,7 +326,6 @@ def _legend_entry(part: Drawing, name: str, style: Style) -> View:
         "name": name,
         "color": style.color,
         "dash": " ".join(f"{2 * float(length):g}" for length in dash.split()),
-        "block": kinds == {"bars"},
         "marker": _SHAPES[style.marker] if kinds & {"lines", "dots"} else "",
     }
 
