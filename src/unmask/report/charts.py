@@ -13,14 +13,13 @@ A number that is not finite, or None, is missing: it leaves a gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from unmask._validation import one_of
-from unmask.report.format import printable
-from unmask.report.styles import Style, assign_styles
+from unmask.report.format import format_value, printable
 
 Position = str | float
 Numbers = tuple[float | None, ...]
@@ -163,7 +162,7 @@ class Note:
 
     x: float
     y: float
-    text: str
+    text: str = ""
     to: float | None = None
 
     def __post_init__(self) -> None:
@@ -366,7 +365,8 @@ def styles_of(*drawings: Drawing) -> dict[str, Style]:
     names: list[str] = []
     chosen: dict[str, Style] = {}
     for chart in (chart for drawing in drawings for chart in charts_of(drawing)):
-        for name, style in ((each.name, each.style) for each in (*chart.series, *chart.rules)):
+        pairs = [(s.name, s.style) for s in chart.series] + [(r.name, r.style) for r in chart.rules]
+        for name, style in pairs:
             names.append(name)
             if style is not None and chosen.setdefault(name, style) != style:
                 raise ValueError(
@@ -473,3 +473,271 @@ KINDS: dict[str, Callable[[Series], None]] = {
     "steps": _check_edges,
 }
 """The kinds of chart, each with the check of a series."""
+
+
+THEME = {
+    "paper": ("#ffffff", "#12161c"),
+    "soft": ("#f4f6f8", "#1a2029"),
+    "line": ("#d9dfe6", "#313b47"),
+    "muted": ("#596573", "#9ba7b5"),
+    "ink": ("#1d2733", "#e8ecf1"),
+}
+"""Colours of the page itself: (on a light page, on a dark page)."""
+
+PALETTE = {
+    "blue": ("#0468b0", "#4996ea"),
+    "orange": ("#d07e0e", "#eda62a"),
+    "green": ("#13946d", "#30c390"),
+    "vermilion": ("#c3360c", "#f06a3a"),
+    "purple": ("#aa4184", "#cb85bb"),
+    "sky": ("#1d9adf", "#8fd2fe"),
+    "olive": ("#6a6b41", "#dad46d"),
+    "gray": ("#8290a3", "#85888c"),
+}
+"""Colours of series: (on a light page, on a dark page)."""
+
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "plus": "P",
+    "cross": "X",
+    "down": "v",
+    "star": "*",
+    "none": "",
+}
+"""Markers by name, and what matplotlib calls them."""
+
+DASHES = {
+    "solid": "",
+    "dashed": "5 2",
+    "dotted": "1.2 1.6",
+    "dashdot": "5 1.6 1.2 1.6",
+}
+"""Line patterns as SVG writes them: lengths of ink and gap, in line widths."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a series is drawn.
+
+    Parameters
+    ----------
+    color : str
+        A name in `PALETTE`, or "ink" (the colour of text).
+    marker : str, default "none"
+        A name in `MARKERS`.
+    dash : str, default "solid"
+        A name in `DASHES`.
+
+    Examples
+    --------
+    >>> Style("blue", "circle").dash
+    'solid'
+    >>> Style("red")
+    Traceback (most recent call last):
+    ValueError: unknown color 'red'; use one of: blue, gray, green, ink, olive, orange, purple,
+    sky, vermilion.
+    """
+
+    color: str
+    marker: str = "none"
+    dash: str = "solid"
+
+    def __post_init__(self) -> None:
+        """Refuse names that the tables above do not have."""
+        one_of(self.color, [*PALETTE, "ink"], "color")
+        one_of(self.marker, MARKERS, "marker")
+        one_of(self.dash, DASHES, "dash")
+
+    @property
+    def hex(self) -> str:
+        """The colour on a light page."""
+        return {**PALETTE, **THEME}[self.color][0]
+
+
+Styles = Mapping[str, Style]
+"""The style of every name in a drawing or on a page."""
+
+
+def assign_styles(names: Iterable[str], chosen: Styles | None = None) -> dict[str, Style]:
+    """A style for every name: the chosen one, or the next free one in order of appearance.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of series and rules; repeated names count once.
+    chosen : mapping of str to Style, optional
+        Styles of some names. Other names get these colours only when no other is left.
+
+    Returns
+    -------
+    dict of str to Style
+        One entry per name, in order of appearance; it depends on the arguments alone.
+
+    Examples
+    --------
+    >>> styles = assign_styles(["a", "truth", "b"], {"truth": Style("ink")})
+    >>> {name: style.color for name, style in styles.items()}
+    {'a': 'blue', 'truth': 'ink', 'b': 'orange'}
+    """
+    chosen = chosen or {}
+    unique = list(dict.fromkeys(names))
+    used = {chosen[name] for name in unique if name in chosen}
+    used_colors = {style.color for style in used}
+    unused_colors = [style for style in _DEFAULTS if style.color not in used_colors]
+    others = [style for style in _DEFAULTS if style not in {*unused_colors, *used}]
+    free = [*unused_colors, *others] or _DEFAULTS
+    unstyled = [name for name in unique if name not in chosen]
+    assigned = {name: free[i % len(free)] for i, name in enumerate(unstyled)}
+    return {name: chosen.get(name) or assigned[name] for name in unique}
+
+
+_DEFAULTS = [
+    Style(color, marker, dash)
+    for dash, shift in (("solid", 0), ("dashed", 3), ("dotted", 5))
+    for color, marker in zip(
+        PALETTE, (list(MARKERS)[:8] * 2)[shift : shift + len(PALETTE)], strict=True
+    )
+]
+
+
+NAMES = 6
+"""How many series an alt text names; the rest are counted."""
+
+
+def alt_text(drawing: Drawing) -> str:
+    """The text of one chart, or one text for all panels of a drawing.
+
+    Parameters
+    ----------
+    drawing : Chart or Panels
+        A chart with a `description` has that as its text.
+
+    Returns
+    -------
+    str
+        At most two sentences, however many series and points there are.
+
+    Examples
+    --------
+    >>> from unmask.report.charts import Series
+    >>> recall = Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])
+    >>> alt_text(Chart("lines", [recall], x="p", y="R"))
+    'Line chart of R over p: bound. It goes from 0.5 at 1 to 0.6 at 3, between 0.5 and 0.7.'
+    """
+    charts = charts_of(drawing)
+    described = [chart.description for chart in charts if chart.description]
+    if described:
+        return described[0]
+    names = _listed(series.name for chart in charts for series in chart.series)
+    return f"{_subject(charts)}: {names}{_rules(charts)}. {_finding(charts)}."
+
+
+def _subject(charts: tuple[Chart, ...]) -> str:
+    """What is drawn over what, such as `Line chart of R over p` or `3 dot plots of R`."""
+    kinds = {chart.kind for chart in charts}
+    noun = NOUNS[charts[0].kind] if len(kinds) == 1 else "chart"
+    subject = noun.capitalize() if len(charts) == 1 else f"{len(charts)} {noun}s"
+    subject += f" of {_listed(map(_measure, charts))}"
+    if over := _listed(axes_of(chart)[0].label for chart in charts):
+        subject += f" over {over}"
+    return subject
+
+
+def _measure(chart: Chart) -> str:
+    """The name of what was measured."""
+    return axes_of(chart)[1].label or chart.title or "values"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first different names that are not empty, and how many more there are."""
+    different = list(dict.fromkeys(name for name in names if name))
+    rest = [f"{len(different) - NAMES} more"] if len(different) > NAMES else []
+    return ", ".join([*different[:NAMES], *rest])
+
+
+def _rules(charts: tuple[Chart, ...]) -> str:
+    """The dashed lines; with their values in a chart of its own, as panels have many."""
+    rules = [rule for chart in charts for rule in chart.rules]
+    names = (
+        f"{rule.name} at {format_value(rule.value)}" if len(charts) == 1 else rule.name
+        for rule in rules
+    )
+    return f"; dashed: {_listed(names)}" if rules else ""
+
+
+class _Point(NamedTuple):
+    series: str
+    x: Position
+    y: float
+
+
+def _finding(charts: tuple[Chart, ...]) -> str:
+    """The main finding of the first chart that has values."""
+    for chart in charts:
+        if points := _points(chart):
+            place = f"in {chart.title}, " if len(charts) > 1 and chart.title else ""
+            finding = f"{place}{_course(points) if chart.kind == 'lines' else _extremes(points)}"
+            return finding[0].upper() + finding[1:]
+    return "There are no values to show"
+
+
+def _points(chart: Chart) -> list[_Point]:
+    return [
+        _Point(series.name, x, y)
+        for series in chart.series
+        for x, y in zip(series.x, series.y, strict=False)
+        if y is not None
+    ]
+
+
+def _course(points: list[_Point]) -> str:
+    """How the series that varies most goes from its first to its last point."""
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        groups.setdefault(point.series, []).append(point)
+    course = max(groups.values(), key=_variation)
+    name = f"series {course[0].series}" if len(groups) > 1 else "it"
+    start, end = course[0], course[-1]
+    if _variation(course) == 0:
+        return f"{name} stays at {format_value(start.y)}"
+    text = (
+        f"{name} goes from {format_value(start.y)} at {format_value(start.x)} to "
+        f"{format_value(end.y)} at {format_value(end.x)}"
+    )
+    low, high = (choose(point.y for point in course) for choose in (min, max))
+    if {low, high} == {start.y, end.y}:
+        return text
+    return f"{text}, between {format_value(low)} and {format_value(high)}"
+
+
+def _variation(points: list[_Point]) -> float:
+    heights = [point.y for point in points]
+    return max(heights) - min(heights)
+
+
+def _extremes(points: list[_Point]) -> str:
+    """The lowest and the highest value of all series."""
+    low, high = (choose(points, key=lambda point: point.y) for choose in (min, max))
+    if low.y == high.y:
+        return f"all values are {format_value(low.y)}"
+    return (
+        f"the lowest value is {format_value(low.y)} ({_place(low)}), the highest "
+        f"{format_value(high.y)} ({_place(high)})"
+    )
+
+
+def _place(point: _Point) -> str:
+    if point.x == point.series:
+        return point.series
+    return f"{point.series} at {format_value(point.x)}"
+
+
+NOUNS = {
+    "lines": "line chart",
+    "dots": "dot plot",
+    "steps": "histogram",
+}
+"""What a chart of each kind is called."""
