@@ -91,19 +91,6 @@ def test_values(name: str) -> None:
     golden.check(golden.file_name("values", "propensity"), golden.table(lines), name, **close)
 
 
-@pytest.mark.parametrize("metric", ["precision", "recall"])
-def test_plans_of_audits(metric: str) -> None:
-    _, seen, scores = rows()
-    top = TopK.from_scores(scores, 4)
-    p = np.linspace(0.9, 0.3, L)
-    plans = [
-        propensity.audit_plan(top, seen, p, budget=12.0, metric=metric, label_cost=cost, k=k)
-        for cost, k in ((0.0, None), (0.5, 2))
-    ]
-    lines = [asdict(plan) for plan in plans]
-    golden.check(golden.file_name("values", "propensity"), golden.table(lines), f"plan {metric}")
-
-
 def test_hidden_labels() -> None:
     true, _, _ = rows()
     model = MaskModel(np.linspace(0.9, 0.3, L), row_effort=0.3, unannotated=0.1, spurious=0.01)

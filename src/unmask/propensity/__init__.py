@@ -12,7 +12,6 @@ with n training rows and n_j rows that carry label j.
 """
 
 from unmask.propensity.audit import audit, from_counts
-from unmask.propensity.audit_planning import AuditPlan, audit_plan
 from unmask.propensity.elkan_noto import from_model
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.frequency_curve import CurveFit
@@ -46,7 +45,6 @@ __all__ = [
     "ESTIMATORS",
     "MODELS",
     "PRESETS",
-    "AuditPlan",
     "CurveFit",
     "GroupedPropensities",
     "MaskModel",
@@ -57,7 +55,6 @@ __all__ = [
     "Source",
     "SourceKind",
     "audit",
-    "audit_plan",
     "chao",
     "chapman",
     "clip",
