@@ -41,7 +41,7 @@ from unmask import (
 )
 from unmask._names import Strings, matched_rows
 from unmask.predictions import LabelSets, TopK
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope
 
 Damage = Callable[[sp.csr_array], sp.csr_array]
 LABELS, FEATURES, P, SCORES = (GIVEN[name] for name in ("labels", "features", "p", "scores"))

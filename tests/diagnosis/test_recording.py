@@ -17,9 +17,7 @@ from unmask.diagnosis import diagnose, recording
 from unmask.diagnosis.diagnose import OF_INDEPENDENCE, _modelled
 from unmask.diagnosis.kinds import TestKind
 from unmask.propensity import MaskModel
-from unmask.propensity.effort_estimate import EffortGrid
-from unmask.propensity.row_effort import normal
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import EffortGrid, ScoreSlope, normal
 
 
 def test_the_chance_of_wrong_labels_is_binomial() -> None:

@@ -20,7 +20,7 @@ from unmask.diagnosis.score_statistic import (
 )
 from unmask.predictions import TopK
 from unmask.propensity.audit import residuals
-from unmask.propensity.score_slope import scores_of
+from unmask.propensity.mask_model import scores_of
 
 TRUE = sp.csr_array(np.array([[1, 1], [1, 1], [1, 0], [1, 1], [0, 1]], dtype=np.float32))
 

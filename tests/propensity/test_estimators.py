@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from unmask import data, propensity
-from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate, frequency_curve
+from unmask.propensity import PropensityEstimate, estimate
 
 
 def test_estimators_agree_on_their_defaults() -> None:
@@ -23,7 +22,7 @@ def test_estimators_agree_on_their_defaults() -> None:
         assert "seed" not in given or given["seed"].default == 0
     given = inspect.signature(propensity.from_counts).parameters
     assert (given["sampled"].default, given["effect"].default) == (False, 1.0)
-    assert inspect.signature(frequency_curve.fit).parameters["effect"].default == 1.0
+    assert inspect.signature(estimate.fit).parameters["effect"].default == 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"counts": [1, 2]}, {"n": 9}])

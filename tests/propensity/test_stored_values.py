@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy
 
 from tests.helpers import golden
 from tests.helpers.paths import ROOT
-from unmask import TopK, data, propensity
+from unmask import data, propensity
 from unmask.propensity import GroupedPropensities, MaskModel, PropensityEstimate
 
 N, L = 150, 12

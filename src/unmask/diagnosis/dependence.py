@@ -44,7 +44,7 @@ from unmask.diagnosis.score_statistic import (
 )
 from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
-from unmask.propensity.score_slope import scores_of
+from unmask.propensity.mask_model import scores_of
 
 PERMUTATIONS = 999
 FEWEST = 5

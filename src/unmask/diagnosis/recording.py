@@ -24,8 +24,13 @@ from unmask._typing import Floats
 from unmask.diagnosis.findings import Test
 from unmask.diagnosis.kinds import TestKind
 from unmask.propensity.audit import label_counts
-from unmask.propensity.effort_estimate import SMALLEST, estimate_effort, log_likelihoods
-from unmask.propensity.row_effort import RowEffort, normal
+from unmask.propensity.mask_model import (
+    SMALLEST,
+    RowEffort,
+    estimate_effort,
+    log_likelihoods,
+    normal,
+)
 
 FEWEST = 5
 """Rows with both labels that a pair needs."""

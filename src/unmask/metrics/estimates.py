@@ -41,7 +41,7 @@ from unmask.metrics.verdict import (
     claim,
     judge,
 )
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 Interval = tuple[float, float]
 NOTHING = Verdict(Level.UNUSABLE, Reason.NO_LABELS)

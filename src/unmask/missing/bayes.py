@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._typing import Floats, Ints
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 
 def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLike = 0.0) -> Floats:

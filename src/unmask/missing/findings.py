@@ -40,7 +40,7 @@ from unmask.data import Dataset
 from unmask.missing import bayes
 from unmask.predictions import TopK
 from unmask.propensity.mask_model import MaskModel
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 
 TOP = 1000
 BLOCK = 1 << 21
