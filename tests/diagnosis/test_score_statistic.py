@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tests.helpers.diagnoses import planted, rng
 from unmask import data
 from unmask.diagnosis import diagnose
-from unmask.diagnosis.score_statistic import (
+from unmask.diagnosis.evidence import (
     expected_products,
     ranks_within_labels,
     row_correlation,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.missing import find, posterior, suspicious
-from unmask.missing.bayes import by_effort, unobserved, wrong
+from unmask.missing.findings import by_effort, unobserved, wrong
 from unmask.propensity import MaskModel
 from unmask.propensity.mask_model import RowEffort
 

@@ -8,7 +8,13 @@ import scipy.sparse as sp
 
 from unmask import audit, data, propensity
 from unmask.predictions import TopK
-from unmask.propensity.audit import JudgedLabels, JudgedLabels, _predicted, complete_rows, judged_pairs, pooled_rows
+from unmask.propensity.audit import (
+    JudgedLabels,
+    _predicted,
+    complete_rows,
+    judged_pairs,
+    pooled_rows,
+)
 
 P = 0.5
 
