@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unmask._kernels.block import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask._kernels.deconvolution import FIXED, HEAVIEST
-from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask._typing import Floats, Ints
 from unmask.metrics import intervals, macro
 from unmask.metrics.deconvolution import cell_counts, fitting
