@@ -28,7 +28,7 @@ from unittest import mock
 
 from unmask import report
 from unmask.report import Chart, Panels
-from unmask.report.alt_text import alt_text
+from unmask.report.charts import alt_text
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
 PROSE, PYTHON, DATA, COMMANDS = "[markdown]", "", 'tags=["data"]', 'language="bash"'

@@ -41,7 +41,7 @@ from unmask import (
 )
 from unmask._names import Strings, matched_rows
 from unmask.predictions import LabelSets, TopK
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope
 
 Damage = Callable[[sp.csr_array], sp.csr_array]
 LABELS, FEATURES, P, SCORES = (GIVEN[name] for name in ("labels", "features", "p", "scores"))
@@ -504,8 +504,6 @@ def test_scores_that_are_no_matrix_are_refused() -> None:
     for call in (metrics.evaluate, lambda s, y: metrics.contributions(s, y, metrics=["P@1"])):
         with pytest.raises(ValueError, match=r"scores must be a matrix .*shape \(2,\)"):
             call([0.5, 0.25], [[1, 0]])
-    with pytest.raises(ValueError, match="made from predictions, a TopK; got list"):
-        propensity.audit_plan([[0]], [[1, 0]], [0.5, 0.5], budget=1)
 
 
 def test_systems_and_propensities_of_any_form_are_compared() -> None:

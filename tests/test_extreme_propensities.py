@@ -242,15 +242,6 @@ def test_powers_that_are_zero_are_refused() -> None:
         assert "nan" not in told.statement
 
 
-@pytest.mark.parametrize("metric", ["precision", "recall"])
-def test_audit_plans(metric: str) -> None:
-    top, _, labels = rows()
-    plan = propensity.audit_plan(top, labels, low(1e-50), budget=5, metric=metric)
-    assert np.isfinite([plan.before, plan.after, plan.uniform, *plan.labels]).all()
-    with pytest.raises(ValueError, match="at least 1e-50; got 1e-160 at label 2"):
-        propensity.audit_plan(top, labels, low(1e-160), budget=5, metric=metric)
-
-
 def test_marginals() -> None:
     found = propensity.from_marginals([[1, 0], [0, 1]] * 9, [1e-100, 0.5], true_n=10)
     assert np.isfinite([*found.value, *found.low, *found.high]).all()

@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unmask import LabelSets, evaluate, thresholds
-from unmask.thresholds import calibration, chances, choosing
+from unmask.thresholds import calibration, choosing
+from unmask.thresholds import calibration as chances
 from unmask.thresholds.calibration import platt
 
 

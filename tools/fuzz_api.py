@@ -250,7 +250,6 @@ def functions() -> dict[str, Function]:
         ),
         "propensity.chapman": lambda y, s: propensity.chapman(s.pattern, y),
         "propensity.from_model": lambda y, s: propensity.from_model(np.full(s.shape, 0.5), y).value,
-        "propensity.audit_plan": lambda y, s: propensity.audit_plan(s.top, y, s.p, budget=2).rows,
         **corrections,
         "weights.count_distribution": lambda y, s: weights.count_distribution(y, s.p).probability,
         "operator.unbiased": lambda y, s: (

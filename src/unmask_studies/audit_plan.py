@@ -110,7 +110,7 @@ def draw(rows: list[Row]) -> list[report.Section]:
     """Gains by case, and the statement."""
     cases = {case: _gains(part) for (case,), part in group_rows(rows, "case").items()}
     chart = report.Chart(
-        "bars",
+        "dots",
         [
             report.Series(name, list(cases), [each[name] for each in cases.values()])
             for name in ("gain in standard error", "promised by the plan")

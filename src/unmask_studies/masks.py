@@ -28,9 +28,8 @@ from unmask import audit as audits
 from unmask import data, propensity, report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.diagnosis.dependence import agreement, dependence
 from unmask.diagnosis.diagnose import holm
-from unmask.diagnosis.recording import recording
+from unmask.diagnosis.evidence import agreement, dependence, recording
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel

@@ -24,7 +24,7 @@ NOBODY = 65534
 
 PROGRAM = """
 from unmask._kernels import compiling
-from unmask._kernels.sums import _power_of_two as kernel
+from unmask._kernels.block import _power_of_two as kernel
 print(kernel(3.0), compiling.cache_folder())
 """
 """One small kernel, and where it is kept."""

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from unmask._kernels import membership, metrics
+from unmask._kernels import block as membership
+from unmask._kernels import metrics
 from unmask._kernels.block import Block, Draws, Rows, Tables, empty_block
 from unmask.metrics import plan
 from unmask.metrics.deconvolution import cell_counts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unmask._kernels import metrics, sums
+from unmask._kernels import block as sums
+from unmask._kernels import metrics
 from unmask._kernels.block import Block, Draws, Rows, Tables, empty_block
 
 NOTHING = np.zeros(0)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from unmask._kernels import sums
+from unmask._kernels import block as sums
 
 
 def empty(columns: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,8 @@ from scipy.stats import t as student_t
 
 from tests.helpers.diagnoses import L, planted, rng
 from unmask import data
-from unmask.diagnosis import TestKind, dependence
-from unmask.diagnosis.score_statistic import row_correlation
+from unmask.diagnosis import TestKind, evidence
+from unmask.diagnosis.evidence import row_correlation
 from unmask.propensity.audit import residuals
 
 
@@ -53,7 +53,7 @@ def test_number_of_labels_score_has_the_stated_mean_and_variance() -> None:
         correlations.append(row_correlation(left))
         variance = np.var(scores) + max(0.0, correlations[-1]) * products
         expected = 2 * student_t.sf(abs(score) / np.sqrt(variance), 3)
-        assert dependence.on_number_of_labels(left).p_value == pytest.approx(expected, rel=1e-6)
+        assert evidence.on_number_of_labels(left).p_value == pytest.approx(expected, rel=1e-6)
     assert min(correlations) < 0 < max(correlations) <= 1
 
 
@@ -75,7 +75,7 @@ def test_the_correlation_between_labels_of_a_row_by_hand(
     """Two labels of four rows, kept together, apart, or without regard for each other."""
     true = sp.csr_array(np.ones((4, 2), np.float32))
     kept = sp.csr_array(np.column_stack([[1, 1, 0, 0], other]).astype(np.float32))
-    found = dependence.on_row(residuals(kept, true), rng())
+    found = evidence.on_row(residuals(kept, true), rng())
     assert found.effect.endswith(f"with correlation {correlation}")
     assert found.severity == ("warning" if correlation == "+0.000" else "error")
 
@@ -86,7 +86,7 @@ def test_pairs_agree_with_counting_permutations() -> None:
     kept = np.r_[1, 0, 0, 0, 0, 1, 1, 1, 1, 0]
     true = sp.csr_array(np.column_stack([np.ones(10), with_it]).astype(np.float32))
     seen = sp.csr_array(np.column_stack([kept, with_it]).astype(np.float32))
-    found = dependence.on_other_labels(seen, true)
+    found = evidence.on_other_labels(seen, true)
     counts = [sum(kept[list(rows)]) for rows in combinations(range(10), 5)]
     expected = 2 * np.mean(np.array(counts) <= 1)
     assert found.p_value == pytest.approx(expected)
@@ -98,11 +98,11 @@ def test_agreement_counts_the_audit() -> None:
     seen = sp.csr_array(
         np.repeat([[1, 1], [1, 0], [0, 0]], [25, 25, 50], axis=0).astype(np.float32)
     )
-    level, shape, each = dependence.agreement(seen, true, np.array([0.5, 0.25]))
+    level, shape, each = evidence.agreement(seen, true, np.array([0.5, 0.25]))
     assert level.p_value == pytest.approx(1)
     assert shape.p_value == pytest.approx(1)
     assert each.p_value == 1.0
-    level, _, each = dependence.agreement(seen, true, np.array([0.8, 0.25]))
+    level, _, each = evidence.agreement(seen, true, np.array([0.8, 0.25]))
     assert level.p_value < 1e-6
     assert "37.5% of the audited labels were kept; these propensities say 52.5%" in level.effect
     assert "label 0 was kept 50 of 100 times" in each.effect
@@ -114,7 +114,7 @@ def test_the_shape_is_a_regression_on_the_logits_of_the_propensities() -> None:
     p = np.array([0.3, 0.4, 0.5, 1.0, 0.5])
     true = sp.csr_array((np.arange(40)[:, None] < of).astype(np.float32))
     seen = sp.csr_array((np.arange(40)[:, None] < kept).astype(np.float32))
-    level, shape, each = dependence.agreement(seen, true, p)
+    level, shape, each = evidence.agreement(seen, true, p)
     p, kept, of = p[:3], kept[:3], of[:3]
     variance, logits = of * p * (1 - p), np.log(p / (1 - p))
     centred = logits - np.average(logits, weights=variance)
@@ -131,8 +131,8 @@ def test_the_shape_is_a_regression_on_the_logits_of_the_propensities() -> None:
 
 def test_without_a_label_that_can_be_lost_there_is_nothing_to_agree_with() -> None:
     true = sp.csr_array(np.ones((3, 2), dtype=np.float32))
-    assert list(dependence.agreement(true, true, np.ones(2))) == []
-    (_, each) = dependence.agreement(true, true, np.array([0.5, 0.5]))  # logits do not differ
+    assert list(evidence.agreement(true, true, np.ones(2))) == []
+    (_, each) = evidence.agreement(true, true, np.array([0.5, 0.5]))  # logits do not differ
     assert each.p_value == pytest.approx(2 * 2 * 0.5**3)
 
 
@@ -154,14 +154,14 @@ def test_each_dependence_is_found_with_an_audit(kind: str) -> None:
         "other_labels": -3.0 * true[:, [int(np.argmax(true.sum(axis=0)))]].toarray().ravel(),
     }[kind]
     seen = shifted(true, p, np.repeat(per_row, size), seed=2)
-    tests = {test.kind: test for test in dependence.dependence(seen, true, rng())}
+    tests = {test.kind: test for test in evidence.dependence(seen, true, rng())}
     assert tests[TestKind(kind)].p_value < 1e-3
     assert tests[TestKind(kind)].severity == "error"
 
 
 def test_a_single_audited_row_counts() -> None:
     true = sp.csr_array(np.ones((1, 1), dtype=np.float32))
-    level, each = dependence.agreement(true, true, np.array([0.2]))
+    level, each = evidence.agreement(true, true, np.array([0.2]))
     assert level.p_value == pytest.approx(2 * norm.sf(0.8 / 0.4))
     assert each.p_value == pytest.approx(0.4)
     assert level.severity == "error"
@@ -172,7 +172,7 @@ def test_a_level_within_five_percent_is_no_error(kept: int, severity: str) -> No
     """40 expected of 100; 42 is 5 % more."""
     true = sp.csr_array(np.ones((100, 1), dtype=np.float32))
     seen = sp.csr_array((np.arange(100)[:, None] < kept).astype(np.float32))
-    level, _ = dependence.agreement(seen, true, np.array([0.4]))
+    level, _ = evidence.agreement(seen, true, np.array([0.4]))
     assert level.severity == severity
 
 
@@ -188,29 +188,27 @@ def test_a_pair_needs_five_rows_of_every_sort(
     true = sp.csr_array(np.column_stack([np.ones(rows), with_it]).astype(np.float32))
     lost = (np.arange(rows) < kept).astype(np.float32)
     seen = sp.csr_array(np.column_stack([lost, with_it]).astype(np.float32))
-    found = dependence.on_other_labels(seen, true)
+    found = evidence.on_other_labels(seen, true)
     assert found.values["pairs"] == (1 if pairs else 0)
     assert (found.effect == "no pair has enough rows") != pairs
 
 
 def test_beyond_all_permutations_the_tail_is_a_normal_one() -> None:
     drawn = np.array([1.0, 2.0, 3.0, 4.0])
-    assert dependence._two_sided(2.5, drawn) == 1
-    assert dependence._two_sided(4.0, drawn) == pytest.approx(2 * 2 / 5)
-    assert dependence._two_sided(9.0, drawn) == pytest.approx(
-        2 * norm.sf((9 - 2.5) / np.std(drawn))
-    )
-    assert dependence._two_sided(4.1, drawn) == pytest.approx(
+    assert evidence._two_sided(2.5, drawn) == 1
+    assert evidence._two_sided(4.0, drawn) == pytest.approx(2 * 2 / 5)
+    assert evidence._two_sided(9.0, drawn) == pytest.approx(2 * norm.sf((9 - 2.5) / np.std(drawn)))
+    assert evidence._two_sided(4.1, drawn) == pytest.approx(
         min(2 / 5, 2 * norm.sf(1.6 / np.std(drawn)))
     )
-    assert dependence._two_sided(9.0, np.ones(4)) == pytest.approx(2 / 5)
-    assert [dependence._permutations(n) for n in (19_999, 20_000)] == [999, 199]
+    assert evidence._two_sided(9.0, np.ones(4)) == pytest.approx(2 / 5)
+    assert [evidence._permutations(n) for n in (19_999, 20_000)] == [999, 199]
 
 
 def test_rows_of_equal_size_say_nothing_of_their_size() -> None:
     true = sp.csr_array(np.ones((4, 2), np.float32))
     kept = sp.csr_array(np.array([[1, 0], [1, 1], [0, 1], [0, 0]], np.float32))
-    found = dependence.on_number_of_labels(residuals(kept, true))
+    found = evidence.on_number_of_labels(residuals(kept, true))
     assert (found.p_value, found.severity) == (1.0, "warning")
     assert "by the factor 1.00" in found.effect
 
@@ -226,6 +224,6 @@ def test_odds_that_hardly_change_with_the_number_of_labels_are_no_error(
     true = sp.csr_array(np.column_stack([np.ones(400), rows >= 200]).astype(np.float32))
     both = np.column_stack([np.where(rows < 200, rows < 100, rows < 200 + kept), rows >= 200])
     left = residuals(sp.csr_array(both.astype(np.float32)), true)
-    found = dependence.on_number_of_labels(left)
+    found = evidence.on_number_of_labels(left)
     assert f"by the factor {factor}" in found.effect
     assert found.severity == severity

@@ -13,7 +13,7 @@ from scipy.stats import binom, gamma, norm
 from tests.helpers import oracles, strategies
 from tests.helpers.diagnoses import ALL, L, planted, violations
 from unmask import _mixture, data
-from unmask.diagnosis import diagnose, feasibility
+from unmask.diagnosis import diagnose, evidence
 
 
 @given(strategies.label_sets(max_labels=6))
@@ -58,7 +58,7 @@ def test_counts_are_a_thinning_with_the_largest_propensity(case: tuple) -> None:
 
 def test_spread_by_hand() -> None:
     labels = sp.csr_array(np.array([[1, 1], [1, 1], [0, 1], [1, 0]], dtype=np.float32))
-    found = feasibility.spread(labels, np.array([0.5, 0.25]), ALL)
+    found = evidence.spread(labels, np.array([0.5, 0.25]), ALL)
     assert "variance 0.25" in found.effect
     assert "makes it 0.938" in found.effect  # (3 · 0.5 + 3 · 0.75) / 4
     assert found.p_value < 0.5
@@ -67,7 +67,7 @@ def test_spread_by_hand() -> None:
 def test_empty_rows_by_hand() -> None:
     """Rows of 1, 2 and 2 labels at p = ½: each label stands for ln(½)/½ lost ones."""
     labels = sp.csr_array([[1, 0], [1, 1], [1, 1], [0, 0.0]])
-    found = feasibility.empty_rows(labels, np.array([0.5, 0.5]), ALL)
+    found = evidence.empty_rows(labels, np.array([0.5, 0.5]), ALL)
     exponent = 2 * np.log(0.5) * np.array([1, 2, 2, 0])
     bound = np.exp(exponent.mean())
     cautious = bound * np.exp(norm.ppf(1e-3) * exponent.std() / 2)
@@ -75,43 +75,43 @@ def test_empty_rows_by_hand() -> None:
     assert (
         f"1 of 4 rows are empty, but with these propensities at least {bound:.1%}" in found.effect
     )
-    full = feasibility.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), ALL)
+    full = evidence.empty_rows(sp.csr_array(np.ones((90, 2))), np.array([0.5, 0.5]), ALL)
     assert full.p_value == pytest.approx((1 - 0.5**4) ** 90 + 1e-3)
     assert full.effect.startswith("0 of 90 rows are empty")
     assert "labels do not go missing independently" in found.advice
     assert "(`propensity.audit`)" in found.advice
-    certain = feasibility.empty_rows(labels, np.array([1.0, 0.5]), ALL)
+    certain = evidence.empty_rows(labels, np.array([1.0, 0.5]), ALL)
     assert certain.p_value == 1  # a label that is never lost keeps its row
 
 
 def test_the_most_frequent_label_by_hand() -> None:
     labels = sp.csr_array((np.arange(10)[:, None] < [9, 5, 2]).astype(np.float32))
-    (found,) = feasibility.frequency(labels, np.array([0.9, 0.3, 0.1]))
+    (found,) = evidence.frequency(labels, np.array([0.9, 0.3, 0.1]))
     assert found.p_value == pytest.approx(3 * binom.sf(4, 10, 0.3))
     assert "label 1 is observed in 50.0% of the rows; its propensity is 0.3" in found.effect
     assert "(2 of them)" in found.advice
-    assert list(feasibility.frequency(sp.csr_array((5, 0)), np.ones(0))) == []
+    assert list(evidence.frequency(sp.csr_array((5, 0)), np.ones(0))) == []
 
 
 def test_beyond_all_replicates_the_tail_is_that_of_a_gamma() -> None:
     drawn = np.array([1.0, 2.0, 3.0, 6.0])
     mean, variance = 3.0, 3.5
-    assert feasibility._tail(7.0, np.zeros(0)) == 1
-    assert feasibility._tail(6.0, drawn) == pytest.approx(2 / 5)
+    assert evidence._tail(7.0, np.zeros(0)) == 1
+    assert evidence._tail(6.0, drawn) == pytest.approx(2 / 5)
     far = gamma.sf(20.0, mean**2 / variance, scale=variance / mean)
-    assert feasibility._tail(20.0, drawn) == pytest.approx(far)
-    assert feasibility._tail(6.1, drawn) == pytest.approx(
+    assert evidence._tail(20.0, drawn) == pytest.approx(far)
+    assert evidence._tail(6.1, drawn) == pytest.approx(
         min(1 / 5, gamma.sf(6.1, mean**2 / variance, scale=variance / mean))
     )
-    assert feasibility._tail(9.0, np.ones(4)) == pytest.approx(1 / 5)
+    assert evidence._tail(9.0, np.ones(4)) == pytest.approx(1 / 5)
 
 
 def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
     """Counts 1 : 2 : 1 are Bin(2, 1/2); 1 : 0 : 1 are no mixture of binomials."""
-    fine, fit = feasibility._likelihood_ratio(np.array([25, 50, 25]), 2, 0.5)
+    fine, fit = evidence._likelihood_ratio(np.array([25, 50, 25]), 2, 0.5)
     assert fine == pytest.approx(0, abs=1e-3)
-    np.testing.assert_allclose(feasibility._histogram(fit, 0.5), [0.25, 0.5, 0.25], atol=1e-3)
-    ratio, fit = feasibility._likelihood_ratio(np.array([50, 0, 50]), 2, 0.5)
+    np.testing.assert_allclose(evidence._histogram(fit, 0.5), [0.25, 0.5, 0.25], atol=1e-3)
+    ratio, fit = evidence._likelihood_ratio(np.array([50, 0, 50]), 2, 0.5)
     # π on 0 and 2 labels: x (1 − x) + … maximises ln(1 − 3x/4) + ln(x/4), so x = 2/3
     assert ratio == pytest.approx(2 * 50 * np.log(0.5 / 0.5 * 0.5 / (1 / 6)), rel=1e-3)
     np.testing.assert_allclose(fit.probability, [1 / 3, 0, 2 / 3], atol=1e-3)
@@ -132,7 +132,7 @@ def test_the_best_mixture_is_that_of_the_mixture_fitter(
 ) -> None:
     """`_mixture.maximize`, another algorithm, run to its end, finds nothing more likely."""
     counts = np.array(rows)
-    ratio, fit = feasibility._likelihood_ratio(counts, n_labels, t)
+    ratio, fit = evidence._likelihood_ratio(counts, n_labels, t)
     chances = binom.pmf(np.flatnonzero(counts)[:, None], fit.support, t)
     if not counts[0]:
         chances /= 1 - (1 - t) ** fit.support
@@ -150,10 +150,10 @@ def test_the_best_mixture_is_that_of_the_mixture_fitter(
 
 def test_without_empty_rows_counts_are_compared_given_that_they_are_not_zero() -> None:
     """Bin(2, 1/2) given not 0 is 2 : 1, and such a histogram fits; 1 : 2 cannot be fitted."""
-    fine, fit = feasibility._likelihood_ratio(np.array([0, 100, 50]), 2, 0.5)
+    fine, fit = evidence._likelihood_ratio(np.array([0, 100, 50]), 2, 0.5)
     assert fine == pytest.approx(0, abs=1e-3)
-    np.testing.assert_allclose(feasibility._histogram(fit, 0.5), [0, 2 / 3, 1 / 3], atol=1e-3)
-    ratio, _ = feasibility._likelihood_ratio(np.array([0, 50, 100]), 2, 0.5)
+    np.testing.assert_allclose(evidence._histogram(fit, 0.5), [0, 2 / 3, 1 / 3], atol=1e-3)
+    ratio, _ = evidence._likelihood_ratio(np.array([0, 50, 100]), 2, 0.5)
     expected = 2 * (50 * np.log(1 / 3 / (2 / 3)) + 100 * np.log(2 / 3 / (1 / 3)))
     assert ratio == pytest.approx(expected, rel=1e-3)
 
@@ -166,7 +166,7 @@ def test_rows_with_one_label_say_how_many_rows_were_dropped_at_most(case: tuple)
 
     def behind(seen: tuple[int, ...]) -> float:
         row = sp.csr_array(np.isin(np.arange(p.size), seen)[None].astype(np.float32))
-        return float(feasibility.dropped_rows(row, p)[0])
+        return float(evidence.dropped_rows(row, p)[0])
 
     empty = oracles.expectation_over_masks(lambda seen: float(not seen), true, p)
     dropped = oracles.expectation_over_masks(behind, true, p)
@@ -178,12 +178,12 @@ def test_dropped_rows_count_as_rows_without_labels() -> None:
     full = sp.csr_array((np.arange(12)[:, None] < [8, 5]).astype(np.float32))
     left, p = sp.csr_array(full[:8]), np.array([0.5, 0.7])
     behind = np.full(8, 0.5)
-    whole, part = feasibility.spread(full, p, ALL), feasibility.spread(left, p, ALL, behind)
+    whole, part = evidence.spread(full, p, ALL), evidence.spread(left, p, ALL, behind)
     for name in ("variance", "least_variance"):
         assert part.values[name] == pytest.approx(whole.values[name])
     assert part.values["dropped_rows"] == 4
     assert "with up to 4 empty rows that were dropped" in part.effect
-    (one,), (two,) = feasibility.frequency(full, p), feasibility.frequency(left, p, 4.0)
+    (one,), (two,) = evidence.frequency(full, p), evidence.frequency(left, p, 4.0)
     assert one.p_value == two.p_value
 
 
@@ -203,10 +203,10 @@ def test_labels_cut_off_at_a_number_are_recognised() -> None:
 
 def test_a_label_cannot_be_more_frequent_than_its_propensity() -> None:
     labels = sp.csr_array(np.repeat([[1, 0], [0, 1]], [80, 20], axis=0).astype(np.float32))
-    (wrong,) = feasibility.frequency(labels, np.array([0.5, 0.5]))
+    (wrong,) = evidence.frequency(labels, np.array([0.5, 0.5]))
     assert wrong.p_value < 1e-6
     assert "label 0 is observed in 80.0%" in wrong.effect
-    (fine,) = feasibility.frequency(labels, np.array([0.9, 0.5]))
+    (fine,) = evidence.frequency(labels, np.array([0.9, 0.5]))
     assert fine.p_value > 0.5
 
 
@@ -232,20 +232,20 @@ def test_unequal_propensities_are_no_violation() -> None:
 
 def test_groups_split_what_was_observed_in_half() -> None:
     labels = sp.csr_array(np.ones((10, 4), dtype=np.float32))
-    parts = dict(feasibility.groups(labels, np.array([0.9, 0.2, 0.5, 0.3])))
+    parts = dict(evidence.groups(labels, np.array([0.9, 0.2, 0.5, 0.3])))
     assert [group.tolist() for group in parts.values()] == [[True] * 4, [False, True, False, True]]
-    assert len(dict(feasibility.groups(labels, np.full(4, 0.3)))) == 1
+    assert len(dict(evidence.groups(labels, np.full(4, 0.3)))) == 1
 
 
 def test_beyond_all_replicates_the_tail_is_a_gamma_with_their_moments() -> None:
     replicates = np.array([1.0, 2.0, 3.0, 6.0])
-    assert feasibility._tail(5.0, np.empty(0)) == 1.0
-    assert feasibility._tail(3.0, replicates) == pytest.approx(3 / 5)  # as many, and itself
-    assert feasibility._tail(6.0, replicates) == pytest.approx(2 / 5)
+    assert evidence._tail(5.0, np.empty(0)) == 1.0
+    assert evidence._tail(3.0, replicates) == pytest.approx(3 / 5)  # as many, and itself
+    assert evidence._tail(6.0, replicates) == pytest.approx(2 / 5)
     mean, variance = 3.0, 3.5
     beyond = gamma.sf(20.0, mean**2 / variance, scale=variance / mean)
-    assert feasibility._tail(20.0, replicates) == pytest.approx(beyond)
-    assert feasibility._tail(6.1, replicates) == pytest.approx(
+    assert evidence._tail(20.0, replicates) == pytest.approx(beyond)
+    assert evidence._tail(6.1, replicates) == pytest.approx(
         min(1 / 5, gamma.sf(6.1, mean**2 / variance, scale=variance / mean))
     )
-    assert feasibility._tail(9.0, np.full(3, 2.0)) == pytest.approx(1 / 4)  # all the same
+    assert evidence._tail(9.0, np.full(3, 2.0)) == pytest.approx(1 / 4)  # all the same

@@ -13,20 +13,18 @@ from scipy.stats import chi2, nchypergeom_fisher
 
 from tests.helpers.diagnoses import L, planted
 from unmask import data
-from unmask.diagnosis import diagnose, recording
+from unmask.diagnosis import diagnose, evidence
 from unmask.diagnosis.diagnose import OF_INDEPENDENCE, _modelled
-from unmask.diagnosis.kinds import TestKind
+from unmask.diagnosis.findings import TestKind
 from unmask.propensity import MaskModel
-from unmask.propensity.effort_estimate import EffortGrid
-from unmask.propensity.row_effort import normal
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import EffortGrid, ScoreSlope, normal
 
 
 def test_the_chance_of_wrong_labels_is_binomial() -> None:
-    test = recording.spurious(3, 40)
+    test = evidence.spurious(3, 40)
     below = sum(comb(40, x) * 0.01**x * 0.99 ** (40 - x) for x in range(3))
     assert test.p_value == pytest.approx(1 - below)
-    assert recording.spurious(0, 40).p_value == 1
+    assert evidence.spurious(0, 40).p_value == 1
 
 
 @pytest.mark.parametrize(
@@ -42,7 +40,7 @@ def test_rates_of_labels_are_drawn_together_the_less_the_more_they_differ(
 ) -> None:
     """Four labels, of ten rows each, half of them kept overall."""
     kept = (np.arange(10)[:, None] < np.array(kept_rows)).astype(np.float32)
-    rates = recording.pooled_rates(sp.csr_array(kept), sp.csr_array(np.ones_like(kept)))
+    rates = evidence.pooled_rates(sp.csr_array(kept), sp.csr_array(np.ones_like(kept)))
     assert rates == pytest.approx((np.array(kept_rows) + pull / 2) / (10 + pull))
 
 
@@ -52,10 +50,10 @@ def test_unannotated_rows_by_the_likelihood_ratio(
 ) -> None:
     """Half of χ² with one degree of freedom: a share cannot be below 0."""
     grid = EffortGrid(np.zeros(1), np.array([0.0, 0.3]), np.array([[-5.0, -5.0 + gain]]))
-    monkeypatch.setattr(recording, "log_likelihoods", lambda *parts: grid)
+    monkeypatch.setattr(evidence, "log_likelihoods", lambda *parts: grid)
     complete = sp.csr_array(np.ones((4, 2)))
     kept = sp.csr_array(np.array([[1.0, 0], [0, 0], [1, 1], [0, 0]]))
-    test = recording.unannotated(kept, complete)
+    test = evidence.unannotated(kept, complete)
     wanted = 1.0 if gain <= 0 else chi2.sf(2 * gain, 1) / 2
     assert test.p_value == pytest.approx(wanted, rel=1e-12)
     assert test.values == {"share": 0.3 if gain > 0 else 0.0, "silent": 2, "rows": 4}
@@ -68,7 +66,7 @@ def test_rows_of_rare_labels_are_not_taken_for_unannotated_ones() -> None:
     for seed in range(10):
         true_labels = planted(300, seed)
         kept = data.hide(true_labels, p, seed=seed)
-        below.append(recording.unannotated(sp.csr_array(kept), true_labels).p_value < 0.05)
+        below.append(evidence.unannotated(sp.csr_array(kept), true_labels).p_value < 0.05)
     assert sum(below) <= 2
 
 
@@ -78,7 +76,7 @@ def test_closure_agrees_with_counting_arrangements() -> None:
     true[8:, 1] = 0
     kept = np.zeros_like(true)
     kept[:4, 1], kept[[0, 1, 2, 3, 4, 8], 0] = 1, 1
-    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    (test,) = evidence.closure(sp.csr_array(kept), sp.csr_array(true))
     same = [set(rows) >= {0, 1, 2, 3} for rows in combinations(range(8), 5)]
     assert test.p_value == pytest.approx(np.mean(same))
     assert (test.values["label"], test.values["other_label"]) == (1, 0)
@@ -92,7 +90,7 @@ def test_one_row_without_the_child_is_counted_as_one() -> None:
     true[8:, 1] = 0
     kept = np.zeros_like(true)
     kept[:7, 1], kept[[0, 1, 2, 7], 0] = 1, 1
-    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    (test,) = evidence.closure(sp.csr_array(kept), sp.csr_array(true))
     assert test.values["kept_with"] == pytest.approx(3 / 7)
     assert test.values["kept_without"] == 1.0
 
@@ -105,7 +103,7 @@ def test_the_chance_of_both_for_any_odds_ratio() -> None:
             nchypergeom_fisher.sf(b - 1, r, f, s, ratio)
             for b, r, f, s in zip(both, rows, first, second, strict=True)
         ]
-        found = recording.at_least(both, rows, first, second, np.full(2, ratio))
+        found = evidence.at_least(both, rows, first, second, np.full(2, ratio))
         assert found == pytest.approx(expected, rel=1e-9)
     effort = normal(0.5, 0.1)
     p, q = np.array([0.3]), np.array([0.6])
@@ -116,8 +114,8 @@ def test_the_chance_of_both_for_any_odds_ratio() -> None:
     first_kept, second_kept, joint = by_point
     odds = joint * (1 - first_kept - second_kept + joint)
     odds /= (first_kept - joint) * (second_kept - joint)
-    assert recording.odds_ratio(effort, p, q) == pytest.approx([odds])
-    assert recording.odds_ratio(normal(0.0), p, q) == pytest.approx([1.0])
+    assert evidence.odds_ratio(effort, p, q) == pytest.approx([odds])
+    assert evidence.odds_ratio(normal(0.0), p, q) == pytest.approx([1.0])
 
 
 @pytest.mark.parametrize(("closes", "found"), [(False, False), (True, True)])
@@ -130,14 +128,14 @@ def test_rows_of_little_effort_are_no_closed_hierarchy(closes: bool, found: bool
     kept = data.hide(sp.csr_array(true), mask, seed=4).toarray()
     if closes:
         kept[:, 5:10] = np.maximum(kept[:, 5:10], kept[:, :5])
-    (test,) = recording.closure(sp.csr_array(kept), sp.csr_array(true))
+    (test,) = evidence.closure(sp.csr_array(kept), sp.csr_array(true))
     assert test.values["row_effort"] > 0.5
     assert (test.p_value < 1e-3) == found
 
 
 def test_without_implied_labels_there_is_no_test_of_closure() -> None:
     true = sp.csr_array(np.array([[1, 0], [0, 1]] * 6, dtype=np.float32))
-    assert list(recording.closure(true, true)) == []
+    assert list(evidence.closure(true, true)) == []
 
 
 def test_closure_speaks_of_a_pair_that_was_kept_at_all() -> None:
@@ -146,7 +144,7 @@ def test_closure_speaks_of_a_pair_that_was_kept_at_all() -> None:
     true = sp.csr_array(np.kron(np.eye(2), np.vstack([both, alone])))
     kept = np.zeros(true.shape)
     kept[:3, 1] = kept[8:11, 2] = kept[11:14, 3] = 1
-    (test,) = recording.closure(sp.csr_array(kept), true)
+    (test,) = evidence.closure(sp.csr_array(kept), true)
     assert (test.p_value, test.values["label"], test.values["other_label"]) == (1.0, 2, 3)
     assert (test.values["kept_with"], test.values["kept_without"]) == (0.0, 1.0)
 
@@ -180,7 +178,7 @@ def test_unannotated_rows_are_told_from_rows_of_little_effort(
     true = planted(800, seed=3)
     observed = data.hide(true, mask, seed=1)
     rows = slice(0, 300)
-    tests = recording.recording(sp.csr_array(observed[rows]), sp.csr_array(true[rows]))
+    tests = evidence.recording(sp.csr_array(observed[rows]), sp.csr_array(true[rows]))
     chance = {test.kind: test for test in tests}[TestKind.UNANNOTATED]
     assert (chance.p_value < 1e-3) == guilty
     assert (chance.values["share"] > 0.15) == guilty
@@ -189,7 +187,7 @@ def test_unannotated_rows_are_told_from_rows_of_little_effort(
 def test_few_rows_are_not_tested_for_being_unannotated() -> None:
     true = sp.csr_array(np.ones((19, 2), np.float32))
     kept = sp.csr_array(np.repeat([[1.0, 1.0], [0.0, 0.0]], [10, 9], axis=0))
-    assert TestKind.UNANNOTATED not in {each.kind for each in recording.recording(kept, true)}
+    assert TestKind.UNANNOTATED not in {each.kind for each in evidence.recording(kept, true)}
 
 
 def test_what_cannot_be_known_is_listed() -> None:

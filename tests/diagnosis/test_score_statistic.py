@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tests.helpers.diagnoses import planted, rng
 from unmask import data
 from unmask.diagnosis import diagnose
-from unmask.diagnosis.score_statistic import (
+from unmask.diagnosis.evidence import (
     expected_products,
     ranks_within_labels,
     row_correlation,
@@ -20,7 +20,7 @@ from unmask.diagnosis.score_statistic import (
 )
 from unmask.predictions import TopK
 from unmask.propensity.audit import residuals
-from unmask.propensity.score_slope import scores_of
+from unmask.propensity.mask_model import scores_of
 
 TRUE = sp.csr_array(np.array([[1, 1], [1, 1], [1, 0], [1, 1], [0, 1]], dtype=np.float32))
 

@@ -101,26 +101,6 @@ def rich_page() -> report.Page:
         title="Recall per row",
         share_y=False,
     )
-    a, b = np.round(np.linspace(0.35, 0.75, 9), 2), np.round(np.linspace(0.5, 2.5, 7), 2)
-    heat = Chart(
-        "heat",
-        [Series(f"{v:g}", a, 3 * (a - 0.55) + v - 1.4) for v in b],
-        title="Does the ranking survive other propensities?",
-        x="a",
-        y="b",
-        color=Axis("difference in R@5", center=0),
-        notes=[Note(0.55, "1.5")],
-        caption="System A is better where the cells are purple.",
-    )
-    bars = Chart(
-        "bars",
-        [
-            Series(n, ["P@1", "P@3", "P@5"], [30 + i, 20 + i, 9 + 2 * i], [28, 18, 8], [40, 26, 22])
-            for i, n in enumerate(names[:4])
-        ],
-        title="Precision at the chosen regularisation",
-        y="per cent",
-    )
     level = ["good", "error", "warning", "good", "info", "good"]
     words = ["usable", "do not use", "wide", "usable", "not tested", "usable"]
     table = report.Table(
@@ -167,9 +147,8 @@ def rich_page() -> report.Page:
                     report.Text("Labels were read from `test.txt`.\n\nPropensities are Jain's."),
                 ],
             ),
-            report.Section("Estimates", [table, over_p, dots, bars]),
+            report.Section("Estimates", [table, over_p, dots]),
             report.Section("Training", [gaps, histogram]),
-            report.Section("Sensitivity", [heat]),
             report.Section(
                 "Verdicts",
                 [
@@ -227,7 +206,7 @@ def everything_named(text: str) -> Page:
     parts = [
         chart,
         Panels([chart], title=text, caption=text),
-        Chart("heat", [Series(text, [text], [1.0])], color=text),
+        Chart("dots", [Series(text, [text], [1.0])]),
         Table([Column(text, help=text)], [[text], [Verdict("info", text)]], text, text),
         Text(text),
         report.Facts({text: text}),
@@ -241,9 +220,7 @@ def everything_named(text: str) -> Page:
 ONE_OF_EACH = {
     "lines": Chart("lines", [Series("a", [1, 2, 3], [1, None, 3], [0, 1, 2], [2, 3, 4])], x="n"),
     "dots": Chart("dots", [Series("a", ["p", "q"], [1.5, -2]), Series("b", ["q"], [1], [0], [2])]),
-    "bars": Chart("bars", [Series("a", [1, 3, 5], [1, 2, 3]), Series("b", [1], [2.5])]),
     "steps": Chart("steps", [Series("a", [0, 0.1, 1], [5, 7])], rules=[Rule("a", 0.3, "x")]),
-    "heat": Chart("heat", [Series("1", [1, 2], [0.1, 0.2]), Series("2", [1, 2], [None, -1e-9])]),
 }
 """One chart of every kind."""
 

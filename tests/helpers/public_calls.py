@@ -117,11 +117,6 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "data.idf": lambda g: data.idf(g["features"]),
     "data.tfidf": lambda g: data.tfidf(g["features"], np.ones(40)).toarray(),
     "propensity.audit": lambda g: propensity.audit(HALF, g["labels"]).value,
-    "propensity.audit_plan": lambda g: (
-        propensity.audit_plan(
-            TopK.from_scores(GIVEN["scores"], 3), g["labels"], g["p"], budget=5
-        ).rows
-    ),
     "propensity.chao": lambda g: propensity.chao(HALF, g["labels"]),
     "propensity.chapman": lambda g: propensity.chapman(HALF, g["labels"]),
     "propensity.clip": lambda g: propensity.clip(g["p"], 0.3),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import unmask
 from tests.helpers.evaluations import L, one, part, rows_of, same
 from tests.helpers.rankings import DEFINITIONS, LISTED, one_top
-from unmask._kernels import sums as exact
+from unmask._kernels import block as exact
 from unmask.metrics import (
     Evaluator,
     compare,

@@ -11,7 +11,7 @@ from unmask.metrics import headline, judgement
 from unmask.metrics.run import Evidence, EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Level, Outcome, Reason, Verdict
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 
 
 def estimate(

@@ -13,7 +13,7 @@ from unmask.metrics import compare
 from unmask.metrics.mask_tables import _carried, needs_more, refuse_slope, table_by
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope
 
 P = np.array([0.5, 0.3, 0.8])
 WRONG = np.array([0.05, 0.02, 0.1])

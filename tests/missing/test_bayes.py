@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.missing import find, posterior, suspicious
-from unmask.missing.bayes import by_effort, unobserved, wrong
+from unmask.missing.findings import by_effort, unobserved, wrong
 from unmask.propensity import MaskModel
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 R = np.array([0.7, 0.3, 0.55])
 P = np.array([0.5, 0.2, 0.8])

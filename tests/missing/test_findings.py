@@ -13,7 +13,7 @@ from unmask import TopK, propensity
 from unmask.data import Dataset, hide
 from unmask.missing import find, findings, posterior, suspicious
 from unmask.propensity import MaskModel
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope
 
 RNG = np.random.default_rng(3)
 LABELS = (RNG.random((40, 6)) < 0.2).astype(int)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from unmask import report
+from unmask._typing import Record
 from unmask.pages import audit
-from unmask.pages.stored import AuditFacts
 
 
-def facts(high: float) -> AuditFacts:
+def facts(high: float) -> Record:
     return {
         "unit": "rows", "design": "simple", "annotators": ["ann"], "fleiss_kappa": None,
         "counts": {"asked": 40, "judged": 40, "unsure": 0, "split": 0},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from unmask import report
+from unmask._typing import Record
 from unmask.pages import diagnosis
-from unmask.pages.stored import DiagnosisRecord
 
 FINDINGS = [
     {"severity": severity, "title": f"A {severity}", "evidence": f"So {severity}.", "advice": "a"}
@@ -15,7 +15,7 @@ FINDINGS = [
 TESTS = [{"name": "pairs", "effect": "1.2 times", "p_value": 0.01, "adjusted": 0.02}]
 
 
-def record(severity: str = "error", *, tests: bool = True) -> DiagnosisRecord:
+def record(severity: str = "error", *, tests: bool = True) -> Record:
     return {"kind": "diagnosis", "source": "labels.txt", "severity": severity,
             "findings": FINDINGS, "tests": TESTS if tests else []}  # fmt: skip
 

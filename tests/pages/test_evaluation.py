@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from unmask import pages, report
+from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, charts, evaluate, powers, sensitivity
 from unmask.pages import evaluation, label_figures
-from unmask.pages.stored import EstimateRow, EvaluationRecord
 from unmask.report.charts import charts_of
 
 GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",
@@ -21,13 +21,13 @@ BAD = {"level": "unusable", "reason": "few-rows", "advice": "use-deconvolved",
 
 def row(
     metric: str, estimator: str, value: float | None = 0.5, verdict: dict[str, str] = GOOD
-) -> EstimateRow:
+) -> Record:
     low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
     return {"metric": metric, "estimator": estimator, "value": value, "low": low, "high": high,
             "verdict": verdict}  # fmt: skip
 
 
-def record(*rows: EstimateRow) -> EvaluationRecord:
+def record(*rows: Record) -> Record:
     return {"kind": "evaluation", "source": "system.txt", "estimates": list(rows)}
 
 
@@ -62,7 +62,7 @@ def test_below_a_headline_the_summary_only_adds_what_was_recorded() -> None:
         row("P@5", "vanilla", 0.3), row("P@5", "unbiased", 0.5), row("R@5", "vanilla", 0.4),
         row("R@5", "deconvolved", 0.6, BAD), row("R@5", "measured", 0.7, measured),
     ]  # fmt: skip
-    stored: EvaluationRecord = {**record(*rows), "headline": "R@5 is 0.700."}
+    stored: Record = {**record(*rows), "headline": "R@5 is 0.700."}
     assert evaluation.summary(stored)[:3] == [
         "R@5 is 0.700.",
         "As recorded → corrected: P@5 0.300 → 0.500.",

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask.propensity import effort_estimate
-from unmask.propensity.effort_estimate import EffortPosterior
-from unmask.propensity.row_effort import MOST
+from unmask.propensity import mask_model
+from unmask.propensity.mask_model import MOST, EffortPosterior
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 13])
 def test_half_of_the_prior_is_at_0_and_the_rest_even(size: int) -> None:
-    prior = effort_estimate._spike(size)
+    prior = mask_model._spike(size)
     assert prior.size == size
     assert prior.sum() == pytest.approx(1, rel=1e-15)
     assert prior[0] == (0.5 if size > 1 else 1)
@@ -26,7 +25,7 @@ def test_half_of_the_prior_is_at_0_and_the_rest_even(size: int) -> None:
 def test_shares_go_up_to_three_standard_errors_beyond_the_silent_rows(
     silent: int, rows: int
 ) -> None:
-    shares = effort_estimate._shares(np.arange(rows) < silent)
+    shares = mask_model._shares(np.arange(rows) < silent)
     if silent == 0:
         assert shares.tolist() == [0]
         return
@@ -36,7 +35,7 @@ def test_shares_go_up_to_three_standard_errors_beyond_the_silent_rows(
 
 
 def test_no_rows_have_no_share() -> None:
-    assert effort_estimate._shares(np.zeros(0, bool)).tolist() == [0]
+    assert mask_model._shares(np.zeros(0, bool)).tolist() == [0]
 
 
 def test_what_a_distribution_says() -> None:
@@ -78,7 +77,7 @@ def test_the_likelihood_without_effort_is_that_of_independent_losses() -> None:
     true = sp.csr_array(np.array([[1.0, 1, 0], [1, 1, 1], [0, 0, 0], [0, 1, 0]]))
     kept = sp.csr_array(np.array([[1.0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 0, 0]]))
     p = np.array([0.5, 0.25, 0.8])
-    made = effort_estimate.log_likelihoods(kept, true, p)
+    made = mask_model.log_likelihoods(kept, true, p)
     assert made.correlations[0] == made.shares[0] == 0
     for column, share in enumerate(made.shares[made.shares < 0.15]):
         a, b, c = p / (1 - share)  # of rows that somebody annotated

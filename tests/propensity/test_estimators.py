@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from unmask import data, propensity
-from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate, frequency_curve
+from unmask.propensity import PropensityEstimate, estimate
 
 
 def test_estimators_agree_on_their_defaults() -> None:
@@ -23,8 +22,7 @@ def test_estimators_agree_on_their_defaults() -> None:
         assert "seed" not in given or given["seed"].default == 0
     given = inspect.signature(propensity.from_counts).parameters
     assert (given["sampled"].default, given["effect"].default) == (False, 1.0)
-    assert inspect.signature(frequency_curve.fit).parameters["effect"].default == 1.0
-    assert inspect.signature(propensity.audit_plan).parameters["label_cost"].default == 0.0
+    assert inspect.signature(estimate.fit).parameters["effect"].default == 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"counts": [1, 2]}, {"n": 9}])
@@ -72,14 +70,6 @@ def test_every_estimator_returns_the_same_kind_of_thing(name: str) -> None:
         (lambda: propensity.from_model([[0.5]] * 3, [[1]] * 3, n=3), "both `counts` and `n`"),
         (lambda: propensity.from_marginals([[1]], [0.0]), "got 0 at label 0"),
         (lambda: propensity.from_marginals([[1]], [0.5], confidence=2), "confidence must lie"),
-        (
-            lambda: propensity.audit_plan(TopK([[0]], [[1.0]]), [[1]] * 2, [0.5], budget=1),
-            "same rows; got 1 and 2",
-        ),
-        (
-            lambda: propensity.audit_plan(TopK([[0]], [[1.0]]), [[1]], [0.5], budget=0),
-            r"budget must lie in \[1, inf\]",
-        ),
     ],
 )
 def test_bad_input_is_refused_in_words(call, message: str) -> None:

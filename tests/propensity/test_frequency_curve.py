@@ -14,12 +14,12 @@ from scipy.optimize import approx_fprime
 from scipy.stats import betabinom, chi2, truncnorm
 
 from unmask import propensity
-from unmask.propensity import frequency_curve
-from unmask.propensity.frequency_curve import CurveFit, Evidence
+from unmask.propensity import estimate
+from unmask.propensity.estimate import CurveFit, Evidence
 
 
 def test_the_prior_of_a_fitted_curve_is_centred_on_the_constants_in_common_use() -> None:
-    np.testing.assert_allclose(np.exp(frequency_curve.COMMON[:2]), [0.55, 1.5])
+    np.testing.assert_allclose(np.exp(estimate.COMMON[:2]), [0.55, 1.5])
 
 
 def counted(*columns: list[float], sampled: bool = False) -> Evidence:
@@ -29,19 +29,19 @@ def counted(*columns: list[float], sampled: bool = False) -> Evidence:
 
 def test_the_curve_stays_inside_the_unit_interval_at_every_bound() -> None:
     """Where rounding would give 0 or 1, the likelihood would not be finite."""
-    corners = np.stack(np.meshgrid(*frequency_curve.BOUNDS, indexing="ij"), -1).reshape(-1, 4)
+    corners = np.stack(np.meshgrid(*estimate.BOUNDS, indexing="ij"), -1).reshape(-1, 4)
     counts = np.array([0.0, 1.0, 1e9])
-    c = frequency_curve.level(corners, counts)
+    c = estimate.level(corners, counts)
     assert c.shape == (16, 3)
     assert ((c > 0) & (c < 1)).all()
     seen = counted([0, 1, 5], [5, 1, 5], [0, 1, 1e9])
-    assert np.isfinite(frequency_curve.log_likelihood(corners, seen)).all()
+    assert np.isfinite(estimate.log_likelihood(corners, seen)).all()
 
 
 def test_the_curve_is_one_over_one_plus_scale_at_a_single_positive() -> None:
     theta = np.log([0.7, 2.0, 9.0, 3.0])
-    assert frequency_curve.level(theta, np.array([1.0]))[0] == pytest.approx(0.25, rel=1e-14)
-    far = frequency_curve.level(theta, np.array([28.0]))[0]
+    assert estimate.level(theta, np.array([1.0]))[0] == pytest.approx(0.25, rel=1e-14)
+    far = estimate.level(theta, np.array([28.0]))[0]
     assert far == pytest.approx(1 / (1 + 3 * 10**-0.7), rel=1e-14)
 
 
@@ -49,8 +49,8 @@ def test_many_parameters_are_evaluated_like_one_at_a_time() -> None:
     thetas = np.log([[0.5, 1.5, 30, 6.0], [1.2, 0.3, 4, 2.0]])
     for sampled in (False, True):
         seen = counted([3, 1, 0], [9, 1, 4], [30, 2, 7], sampled=sampled)
-        apart = [float(frequency_curve.log_likelihood(theta, seen)) for theta in thetas]
-        np.testing.assert_allclose(frequency_curve.log_likelihood(thetas, seen), apart, rtol=1e-13)
+        apart = [float(estimate.log_likelihood(theta, seen)) for theta in thetas]
+        np.testing.assert_allclose(estimate.log_likelihood(thetas, seen), apart, rtol=1e-13)
 
 
 def test_a_label_audited_less_than_once_counts() -> None:
@@ -67,7 +67,7 @@ SEEN = counted([12, 25, 40, 30], [60, 60, 60, 35], [2, 20, 200, 1500])
 @cache
 def small_fit(free: bool, confidence: float, effect: float = 1.0) -> CurveFit:
     rng = np.random.default_rng(0)
-    return frequency_curve.fit(SEEN, 5000, free=free, confidence=confidence, effect=effect, rng=rng)
+    return estimate.fit(SEEN, 5000, free=free, confidence=confidence, effect=effect, rng=rng)
 
 
 def test_a_design_effect_widens_intervals_like_a_higher_confidence() -> None:
@@ -102,11 +102,9 @@ def test_an_interval_ends_where_the_best_of_the_other_parameters_has_fallen(free
         others = np.array([True, True, True, free]) & (np.arange(4) != axis)
         for end in np.log(interval):
             held = np.where(np.arange(4) == axis, end, best)
-            there = float(
-                frequency_curve.log_likelihood(frequency_curve.maximize(SEEN, held, others), SEEN)
-            )
+            there = float(estimate.log_likelihood(estimate.maximize(SEEN, held, others), SEEN))
             fallen = fitted.log_likelihood - there
-            if np.isclose(end, frequency_curve.BOUNDS[axis]).any():
+            if np.isclose(end, estimate.BOUNDS[axis]).any():
                 assert fallen < chi2.ppf(0.8, 1) / 2
             else:
                 assert fallen == pytest.approx(chi2.ppf(0.8, 1) / 2, abs=0.06)
@@ -116,34 +114,30 @@ def test_an_interval_ends_where_the_best_of_the_other_parameters_has_fallen(free
 
 def test_the_maximum_is_stationary() -> None:
     """Inside the bounds the derivative vanishes on every axis that was open."""
-    start = np.r_[frequency_curve.COMMON, np.log(np.log(5000) - 1)]
+    start = np.r_[estimate.COMMON, np.log(np.log(5000) - 1)]
     for axes in ([True, True, True, False], [True, False, True, True]):
-        found = frequency_curve.maximize(SEEN, start, np.array(axes))
+        found = estimate.maximize(SEEN, start, np.array(axes))
         np.testing.assert_array_equal(found[~np.array(axes)], start[~np.array(axes)])
-        inside = (
-            np.array(axes)
-            & (found > frequency_curve.BOUNDS[:, 0])
-            & (found < frequency_curve.BOUNDS[:, 1])
-        )
+        inside = np.array(axes) & (found > estimate.BOUNDS[:, 0]) & (found < estimate.BOUNDS[:, 1])
         assert inside.any()
-        np.testing.assert_allclose(frequency_curve.slope(found, SEEN)[inside], 0, atol=1e-3)
+        np.testing.assert_allclose(estimate.slope(found, SEEN)[inside], 0, atol=1e-3)
 
 
 def test_an_interval_that_the_data_leave_open_ends_at_the_bound() -> None:
     """From hardly any evidence to much: an end is the bound, or where the likelihood fell."""
     axes, a = np.array([True, False, True, False]), 0
     start = np.log([0.55, 1.5, 30.0, np.log(5000) - 1])
-    bounds, closed = np.exp(frequency_curve.BOUNDS[a]), []
+    bounds, closed = np.exp(estimate.BOUNDS[a]), []
     for size in (1, 2, 3, 4, 6, 8, 12, 16, 24, 400):
         seen = counted([size * 0.1] * 4, [size / 4] * 4, [498, 499, 500, 501])
-        best = frequency_curve.maximize(seen, start, axes)
-        target = float(frequency_curve.log_likelihood(best, seen)) - 1.92
-        low, high = frequency_curve.profile(seen, best, a, axes, target)
+        best = estimate.maximize(seen, start, axes)
+        target = float(estimate.log_likelihood(best, seen)) - 1.92
+        low, high = estimate.profile(seen, best, a, axes, target)
         assert low <= np.exp(best[a]) <= high
         for end, bound in zip((low, high), bounds, strict=True):
             held = np.r_[np.log(end), best[1:]]
-            there = frequency_curve.maximize(seen, held, axes & (np.arange(4) != a))
-            fallen = float(frequency_curve.log_likelihood(there, seen)) - target
+            there = estimate.maximize(seen, held, axes & (np.arange(4) != a))
+            fallen = float(estimate.log_likelihood(there, seen)) - target
             assert abs(fallen) < 0.1 or (end == pytest.approx(bound) and fallen > 0)
         closed.append(bool(low > bounds[0] * 1.001))
     assert closed == sorted(closed)
@@ -156,17 +150,15 @@ def empty() -> Evidence:
 
 def test_without_evidence_the_draws_are_those_of_the_prior() -> None:
     """Log-normal around the centre with the stated spread, cut at the bounds."""
-    centre = np.r_[frequency_curve.COMMON, 1.0]
+    centre = np.r_[estimate.COMMON, 1.0]
     sources = (np.random.default_rng(seed) for seed in range(12))
     axes = np.ones(4, dtype=bool)
-    drawn = np.concatenate(
-        [frequency_curve._draws(empty(), centre, centre, axes, rng) for rng in sources]
-    )
-    low, high = ((frequency_curve.BOUNDS - centre[:, None]) / frequency_curve.SPREAD[:, None]).T
-    law = truncnorm(low, high, loc=centre, scale=frequency_curve.SPREAD)
+    drawn = np.concatenate([estimate._draws(empty(), centre, centre, axes, rng) for rng in sources])
+    low, high = ((estimate.BOUNDS - centre[:, None]) / estimate.SPREAD[:, None]).T
+    law = truncnorm(low, high, loc=centre, scale=estimate.SPREAD)
     np.testing.assert_allclose(drawn.mean(axis=0), law.mean(), atol=0.2)
     np.testing.assert_allclose(drawn.std(axis=0), law.std(), rtol=0.12)
-    assert ((drawn >= frequency_curve.BOUNDS[:, 0]) & (drawn <= frequency_curve.BOUNDS[:, 1])).all()
+    assert ((drawn >= estimate.BOUNDS[:, 0]) & (drawn <= estimate.BOUNDS[:, 1])).all()
     np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(4), atol=0.15)
 
 
@@ -184,7 +176,7 @@ def test_a_stretch_leaves_a_distribution_as_it_is() -> None:
     halves = np.arange(size).reshape(2, -1)
     for _ in range(6):
         for movers, partners in (halves, halves[::-1]):
-            frequency_curve._stretch(density, state, value, movers, partners, rng)
+            estimate._stretch(density, state, value, movers, partners, rng)
     np.testing.assert_array_equal(value, density(state))
     assert 0.8 < (state != before).all(axis=1).mean() < 1
     np.testing.assert_allclose(state.mean(axis=0) / scale, 0, atol=0.05)
@@ -205,7 +197,7 @@ def test_the_walkers_fill_a_box_from_its_corner() -> None:
     for seed, corner in enumerate(([-3.0, 0.5], [5.0, 0.0], [-3.0, 0.0])):
         asked.clear()
         drawn.append(
-            frequency_curve.ensemble(density, np.array(corner), bounds, np.random.default_rng(seed))
+            estimate.ensemble(density, np.array(corner), bounds, np.random.default_rng(seed))
         )
         assert ((asked[0] > bounds[:, 0]) & (asked[0] < bounds[:, 1])).all()
         near = np.abs(asked[0] - corner) / np.ptp(bounds, axis=1)
@@ -228,7 +220,7 @@ def theta(a: float, b: float, kappa: float, scale: float) -> np.ndarray:
 
 
 def test_curve_with_the_jain_scale_is_the_jain_model() -> None:
-    at = frequency_curve.level(theta(0.6, 2.6, 1.0, np.log(N) - 1), COUNTS)
+    at = estimate.level(theta(0.6, 2.6, 1.0, np.log(N) - 1), COUNTS)
     np.testing.assert_allclose(at, propensity.jain_curve(COUNTS, N, a=0.6, b=2.6), rtol=1e-13)
 
 
@@ -242,20 +234,20 @@ def evidence(
 def test_likelihood_is_the_beta_binomial(a: float, b: float, kappa: float, kept: int) -> None:
     """Up to the binomial coefficient, against scipy."""
     at = theta(a, b, kappa, 5.0)
-    c = frequency_curve.level(at, np.array([30.0]))[0]
+    c = estimate.level(at, np.array([30.0]))[0]
     expected = betabinom.logpmf(kept, 9, kappa * c, kappa * (1 - c)) - np.log(comb(9, kept))
-    found = float(frequency_curve.log_likelihood(at, evidence([kept], [9], [30])))
+    found = float(estimate.log_likelihood(at, evidence([kept], [9], [30])))
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_likelihood_keeps_its_digits_at_extremes() -> None:
     """Concentration 1e5 and a rate near 0, against 50-digit arithmetic."""
     at, k, total = theta(0.55, 1.5, 1e5, 500.0), 2, 40
-    c = frequency_curve.level(at, np.array([3.0]))[0]
+    c = estimate.level(at, np.array([3.0]))[0]
     with mpmath.workdps(50):
         alpha, beta = mpmath.mpf(1e5) * mpmath.mpf(c), mpmath.mpf(1e5) * (1 - mpmath.mpf(c))
         exact = mpmath.log(mpmath.beta(k + alpha, total - k + beta) / mpmath.beta(alpha, beta))
-    found = float(frequency_curve.log_likelihood(at, evidence([k], [total], [3])))
+    found = float(estimate.log_likelihood(at, evidence([k], [total], [3])))
     assert found == pytest.approx(float(exact), abs=1e-7)
 
 
@@ -263,16 +255,16 @@ def test_likelihood_keeps_its_digits_at_extremes() -> None:
 def test_slope_is_the_derivative(sampled: bool) -> None:
     seen = evidence([3, 1, 0, 7], [9, 1, 4, 8], [30, 2, 7, 900], sampled)
     for at in (theta(0.55, 1.5, 30.0, 9.0), theta(1.4, 0.2, 4.0, 3.0)):
-        numeric = approx_fprime(at, lambda t: float(frequency_curve.log_likelihood(t, seen)), 1e-6)
-        np.testing.assert_allclose(frequency_curve.slope(at, seen), numeric, rtol=1e-4, atol=1e-5)
+        numeric = approx_fprime(at, lambda t: float(estimate.log_likelihood(t, seen)), 1e-6)
+        np.testing.assert_allclose(estimate.slope(at, seen), numeric, rtol=1e-4, atol=1e-5)
 
 
 def test_small_samples_of_counts_loosen_the_curve() -> None:
     """1/κ_j = 1/κ + a²/(4 n_j)."""
     at = theta(0.8, 1.0, 50.0, 5.0)
-    found = frequency_curve.concentration(at, np.array([2.0, 1e9]), True)
+    found = estimate.concentration(at, np.array([2.0, 1e9]), True)
     np.testing.assert_allclose(1 / found, [1 / 50 + 0.64 / 8, 1 / 50], rtol=1e-6)
-    np.testing.assert_allclose(frequency_curve.concentration(at, np.array([2.0, 9.0]), False), 50)
+    np.testing.assert_allclose(estimate.concentration(at, np.array([2.0, 9.0]), False), 50)
 
 
 def test_labels_alike_are_counted_not_repeated() -> None:
@@ -280,8 +272,8 @@ def test_labels_alike_are_counted_not_repeated() -> None:
     assert seen.times.tolist() == [2.0, 1.0]
     at = theta(0.55, 1.5, 30.0, 9.0)
     apart = [evidence([1], [2], [n]) for n in (5, 5, 6)]
-    expected = sum(float(frequency_curve.log_likelihood(at, e)) for e in apart)
-    assert float(frequency_curve.log_likelihood(at, seen)) == pytest.approx(expected, rel=1e-12)
+    expected = sum(float(estimate.log_likelihood(at, e)) for e in apart)
+    assert float(estimate.log_likelihood(at, seen)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.55, 1.5), (0.9, 6.0), (0.3, 0.4)])
@@ -289,9 +281,9 @@ def test_labels_alike_are_counted_not_repeated() -> None:
 def test_noiseless_counts_give_back_the_constants(a: float, b: float, free: bool) -> None:
     scale = 4.0 if free else np.log(N) - 1
     of = np.full(COUNTS.size, 5e4)
-    kept = of * frequency_curve.level(theta(a, b, 1.0, scale), COUNTS)
+    kept = of * estimate.level(theta(a, b, 1.0, scale), COUNTS)
     seen = Evidence.collect(kept, of, COUNTS)
-    fitted = frequency_curve.fit(seen, N, free=free, confidence=0.95, rng=np.random.default_rng(0))
+    fitted = estimate.fit(seen, N, free=free, confidence=0.95, rng=np.random.default_rng(0))
     assert (fitted.a, fitted.b) == pytest.approx((a, b), rel=2e-3)
     assert fitted.scale == pytest.approx(scale, rel=2e-3)
     for name, value in (("a", a), ("b", b)):
@@ -305,11 +297,11 @@ def test_profile_interval_ends_where_the_likelihood_has_fallen() -> None:
     of = rng.poisson(20, COUNTS.size).astype(float)
     p = propensity.jain_curve(COUNTS, N)
     seen = Evidence.collect(rng.binomial(of.astype(int), p).astype(float), of, COUNTS)
-    fitted = frequency_curve.fit(seen, N, free=False, confidence=0.95, rng=rng)
+    fitted = estimate.fit(seen, N, free=False, confidence=0.95, rng=rng)
     for end in fitted.intervals["a"]:
         held = theta(end, fitted.b, fitted.concentration, fitted.scale)
-        best = frequency_curve.maximize(seen, held, np.array([False, True, True, False]))
-        drop = fitted.log_likelihood - float(frequency_curve.log_likelihood(best, seen))
+        best = estimate.maximize(seen, held, np.array([False, True, True, False]))
+        drop = fitted.log_likelihood - float(estimate.log_likelihood(best, seen))
         assert 2 * drop == pytest.approx(3.841, abs=0.15)
 
 
@@ -320,7 +312,7 @@ def test_the_sampler_follows_the_density() -> None:
     bounds = np.array([[-20.0, 20.0]] * 2)
     drawn = np.concatenate(
         [
-            frequency_curve.ensemble(
+            estimate.ensemble(
                 lambda x: -np.einsum("ij,jk,ik->i", x, precision, x) / 2,
                 np.zeros(2),
                 bounds,
@@ -343,12 +335,12 @@ def test_walkers_start_within_a_fiftieth_of_the_bounds() -> None:
         return np.where(inside, 0.0, -np.inf)
 
     rng = np.random.default_rng(0)
-    drawn = frequency_curve.ensemble(density, np.array([10.0, -4.0]), bounds, rng)
+    drawn = estimate.ensemble(density, np.array([10.0, -4.0]), bounds, rng)
     high, low = 10.0 - first[0][:, 0], first[0][:, 1] + 4.0
     assert (first[0].min(axis=0) >= bounds[:, 0]).all()
     assert (first[0].max(axis=0) <= bounds[:, 1]).all()
     for distance, margin in ((high, 0.2), (low, 0.08)):
         clipped = np.sort(distance)[:12]  # nearly half of them stood outside
         assert 0.3 * margin < clipped.max() < margin
-    assert drawn.shape == (frequency_curve.WALKERS * frequency_curve.SNAPSHOTS, 2)
+    assert drawn.shape == (estimate.WALKERS * estimate.SNAPSHOTS, 2)
     np.testing.assert_allclose(drawn.mean(axis=0), [5, -2], atol=1.5)  # the density is flat

@@ -8,8 +8,13 @@ import scipy.sparse as sp
 
 from unmask import audit, data, propensity
 from unmask.predictions import TopK
-from unmask.propensity import judged
-from unmask.propensity.judged import JudgedLabels
+from unmask.propensity.audit import (
+    JudgedLabels,
+    _predicted,
+    complete_rows,
+    judged_pairs,
+    pooled_rows,
+)
 
 P = 0.5
 
@@ -21,17 +26,17 @@ def problem(n: int = 3000) -> tuple[TopK, sp.csr_array, sp.csr_array]:
     return TopK.from_scores(scores, 8), observed, true
 
 
-def overall(found: judged.JudgedLabels) -> float:
+def overall(found: JudgedLabels) -> float:
     kept, total = found.counts()
     return float(kept.sum() / total.sum())
 
 
 def test_a_pool_is_right_on_both_sides_and_biased_with_the_observed_labels_added() -> None:
     top, observed, true = problem()
-    pool = judged._predicted(top, observed.shape)
+    pool = _predicted(top, observed.shape)
     both = sp.csr_array(((pool + observed) > 0).astype(float))
-    assert overall(judged.pooled_rows(observed, true, top)) == pytest.approx(P, abs=0.02)
-    biased = judged.complete_rows(observed.multiply(both), true.multiply(both))
+    assert overall(pooled_rows(observed, true, top)) == pytest.approx(P, abs=0.02)
+    biased = complete_rows(observed.multiply(both), true.multiply(both))
     assert overall(biased) > P + 0.1
     with pytest.raises(ValueError, match="holds every observed label"):
         propensity.audit(observed, true, pool=both)
@@ -42,10 +47,10 @@ def test_a_pool_is_right_on_both_sides_and_biased_with_the_observed_labels_added
 def test_judged_pairs_with_probabilities_give_the_rates_of_whole_rows() -> None:
     top, observed, true = problem()
     rows = audit.plan(top, observed, budget=400, seed=1)
-    whole = judged.judged_pairs(observed, audit.from_rows(rows, true[rows.rows]))
+    whole = judged_pairs(observed, audit.from_rows(rows, true[rows.rows]))
     pairs = audit.plan(top, observed, budget=9000, unit="pairs", metrics=["R@5"], head=8, seed=1)
     answers = np.asarray(true[pairs.rows, pairs.labels]).ravel()
-    some = judged.judged_pairs(observed, audit.from_pairs(pairs, answers))
+    some = judged_pairs(observed, audit.from_pairs(pairs, answers))
     assert overall(whole) == pytest.approx(P, abs=0.03)
     assert overall(some) == pytest.approx(P, abs=0.05)
     total = some.counts()[1]
@@ -56,7 +61,7 @@ def test_judged_pairs_with_probabilities_give_the_rates_of_whole_rows() -> None:
 
 def test_counts_of_whole_rows_are_plain_counts() -> None:
     _, observed, true = problem(200)
-    kept, total = judged.complete_rows(observed, true).counts()
+    kept, total = complete_rows(observed, true).counts()
     np.testing.assert_allclose(total, true.sum(axis=0))
     np.testing.assert_allclose(kept, observed.sum(axis=0), atol=1e-9)
 
@@ -92,4 +97,4 @@ def test_a_pool_has_the_shape_of_the_labels() -> None:
     observed, complete = np.array([[1, 0, 0], [0, 1, 0]]), np.array([[1, 1, 0], [0, 1, 1]])
     for pool in (np.ones((2, 4), int), np.ones((3, 3), int), np.ones((1, 3), int)):
         with pytest.raises(ValueError, match="the pool and observed must have the same rows"):
-            judged.pooled_rows(observed, complete, pool)
+            pooled_rows(observed, complete, pool)

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from unmask import audit, data, propensity
 from unmask.predictions import TopK
-from unmask.propensity.level import Level, level_of, odds_shift
+from unmask.propensity.estimate import Level, level_of, odds_shift
 
 RNG = np.random.default_rng(5)
 

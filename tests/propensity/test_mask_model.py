@@ -11,9 +11,13 @@ from scipy.stats import norm
 from tests.helpers.oracles import subsets
 from unmask import data, propensity
 from unmask.propensity import MaskModel
-from unmask.propensity.effort_estimate import _log_likelihood, _shares, estimate_effort
-from unmask.propensity.mask_model import refuse_for_weights
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import (
+    ScoreSlope,
+    _log_likelihood,
+    _shares,
+    estimate_effort,
+    refuse_for_weights,
+)
 
 P = np.array([0.6, 0.3, 0.45, 0.2])
 TRUE = sp.csr_array(np.ones((40_000, 4), dtype=np.float32))

@@ -8,7 +8,7 @@ import pytest
 from unmask import data, diagnose, linear, weights
 from unmask.metrics import compare
 from unmask.propensity import MaskModel
-from unmask.propensity.score_slope import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope
 
 TRUTH = data.synthetic.planted(600, n_labels=20, seed=0)
 P = np.linspace(0.3, 0.7, 20)

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from unmask import data, propensity
 from unmask.propensity import MaskModel
-from unmask.propensity.score_slope import SPREAD, ScoreSlope, fit_slope
+from unmask.propensity.mask_model import SPREAD, ScoreSlope, fit_slope
 
 RNG = np.random.default_rng(0)
 TRUE = sp.csr_array((RNG.random((120, 6)) < 0.5).astype(np.float32))

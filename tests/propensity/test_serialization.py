@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.propensities import either, estimated
 from unmask import data, propensity
 from unmask.propensity import PropensityEstimate
-from unmask.propensity.serialization import from_record, to_record
+from unmask.propensity.spec import from_record, to_record
 
 NAN, INF = float("nan"), float("inf")
 

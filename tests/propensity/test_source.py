@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from unmask import propensity
 from unmask.propensity import Source, SourceKind, source_of
-from unmask.propensity.source import with_source
+from unmask.propensity.models import with_source
 
 LABELS = np.array([[1, 0]] * 25 + [[0, 1]] * 25)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy
 
 from tests.helpers import golden
 from tests.helpers.paths import ROOT
-from unmask import TopK, data, propensity
+from unmask import data, propensity
 from unmask.propensity import GroupedPropensities, MaskModel, PropensityEstimate
 
 N, L = 150, 12
@@ -89,19 +88,6 @@ def test_values(name: str) -> None:
         lines = [{"value": np.asarray(getattr(found, "value", found))}]
     close = {} if PINNED else {"rel": 1e-3, "abs": 1e-4}
     golden.check(golden.file_name("values", "propensity"), golden.table(lines), name, **close)
-
-
-@pytest.mark.parametrize("metric", ["precision", "recall"])
-def test_plans_of_audits(metric: str) -> None:
-    _, seen, scores = rows()
-    top = TopK.from_scores(scores, 4)
-    p = np.linspace(0.9, 0.3, L)
-    plans = [
-        propensity.audit_plan(top, seen, p, budget=12.0, metric=metric, label_cost=cost, k=k)
-        for cost, k in ((0.0, None), (0.5, 2))
-    ]
-    lines = [asdict(plan) for plan in plans]
-    golden.check(golden.file_name("values", "propensity"), golden.table(lines), f"plan {metric}")
 
 
 def test_hidden_labels() -> None:

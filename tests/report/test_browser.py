@@ -142,7 +142,7 @@ def test_screen_readers_get_names(show: Show, file: Path) -> None:
 def test_data_stays_text(show: Show, tmp_path: Path) -> None:
     evil = "<img src=x onerror=document.title='broken'><script>document.title='broken'</script>"
     evil += "long" * 60
-    chart = report.Chart("bars", [report.Series(evil, [evil], [1.0])], title=evil, x=evil, y=evil)
+    chart = report.Chart("dots", [report.Series(evil, [evil], [1.0])], title=evil, x=evil, y=evil)
     table = report.Table([evil], [[evil]], title=evil, caption=evil)
     section = report.Section(evil, [chart, table, report.Commands([evil]), report.Text(evil)])
     page = report.Page("safe", summary=[evil], sections=[section] * 3, footer=evil)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.pages import ONE_OF_EACH
-from unmask.report import Axis, Chart, Note, Panels, Rule, Series, Style
+from unmask.report import Axis, Chart, Panels, Rule, Series, Style
 from unmask.report.charts import direct_names, legend_names, styles_of
 
 ONE = Series("a", [1.0], [1.0])
@@ -26,7 +26,7 @@ def test_inputs_are_copied_and_records_compare() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Chart("pie", [ONE]), "unknown kind of chart 'pie'; use one of: bars"),
+        (lambda: Chart("pie", [ONE]), "unknown kind of chart 'pie'; use one of: dots"),
         (lambda: Chart("lines", []), "needs series with different names"),
         (lambda: Chart("lines", [ONE, ONE]), "needs series with different names"),
         (lambda: Chart("lines", ["a"]), "series of a chart must be Series; got 'a' at place 0"),
@@ -34,18 +34,12 @@ def test_inputs_are_copied_and_records_compare() -> None:
         (lambda: Chart("lines", [Series("a", [1, 2], [1])]), "a line needs one number x per y"),
         (lambda: Chart("steps", [ONE]), r"n \+ 1 rising edges"),
         (lambda: Chart("steps", [Series("a", [1, 0], [1])]), r"n \+ 1 rising edges"),
-        (lambda: Chart("bars", [Series("a", ["x", "x"], [1, 2])]), "each once"),
-        (lambda: Chart("heat", [ONE, Series("b", [2], [1])]), "'b' differs from 'a'"),
+        (lambda: Chart("dots", [Series("a", ["x", "x"], [1, 2])]), "each once"),
         (lambda: Chart("lines", [Series("a", [0], [1])], x=Axis("p", log=True)), "positive x"),
         (lambda: Chart("lines", [Series("a", [1], [-1])], y=Axis(log=True)), "no positive y"),
-        (lambda: Chart("bars", [ONE], y=Axis(log=True)), "has no log axis there"),
-        (lambda: Chart("dots", [ONE], x=Axis(log=True)), "has no log axis there"),
-        (lambda: Chart("dots", [ONE], rules=[Rule("a", 1, "x")]), "no place for a rule"),
-        (lambda: Chart("heat", [ONE], rules=[Rule("a", 1)]), "no place for a rule"),
-        (lambda: Chart("bars", [ONE], notes=[Note(1, 1, "n")]), "is no such place"),
-        (lambda: Chart("heat", [ONE], notes=[Note(1, "b")]), "is no such place"),
+        (lambda: Chart("dots", [ONE], x=Axis(log=True)), "has no place there"),
+        (lambda: Chart("dots", [ONE], rules=[Rule("a", 1, "x")]), "has no place there"),
         (lambda: Series("a", [1], []), "at least one y"),
-        (lambda: Chart("heat", [Series("a", [1], [1], [0], [2])]), "and no intervals"),
         (lambda: Series("a", [1], [1], high=[2]), "as many low and high"),
         (lambda: Series("a", [1], [1], low=[0]), "as many low and high"),
         (lambda: Series("a", [1, 2], [1, 2], [0], [3]), "as many low and high"),
@@ -57,7 +51,7 @@ def test_inputs_are_copied_and_records_compare() -> None:
         (lambda: Rule("a", float("nan")), "must lie at a finite number"),
         (lambda: Rule("a", 1, "z"), "unknown axis 'z'"),
         (lambda: Panels([]), "at least one chart"),
-        (lambda: Panels([ONE_OF_EACH["bars"]], columns=9), "1 to 4 columns"),
+        (lambda: Panels([ONE_OF_EACH["dots"]], columns=9), "1 to 4 columns"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(
@@ -72,7 +66,7 @@ def test_a_series_or_a_rule_brings_its_style_along() -> None:
     """Wherever its name stands: in the same chart, in another panel, in another drawing."""
     with_style = Chart("lines", [ONE, Series("mine", [1], [2], style=STAR)])
     by_rule = Chart("lines", [ONE], rules=[Rule("mine", 1.0, style=STAR)])
-    without = Chart("bars", [Series("mine", ["x"], [1.0]), ONE])
+    without = Chart("dots", [Series("mine", ["x"], [1.0]), ONE])
     for drawings in ([with_style], [by_rule], [Panels([without, with_style])], [without, by_rule]):
         styles = styles_of(*drawings)
         assert styles["mine"] == STAR
@@ -83,11 +77,6 @@ def test_a_name_with_two_styles_is_refused() -> None:
     charts = [Chart("lines", [Series("a", [1], [1], style=Style(c))]) for c in ("blue", "green")]
     with pytest.raises(ValueError, match=r"'a' has two styles, .*blue.* and .*green"):
         styles_of(*charts)
-
-
-def test_rows_of_a_heat_chart_use_up_no_style() -> None:
-    grid, line = ONE_OF_EACH["heat"], Chart("lines", [Series("line", [1], [1])])
-    assert styles_of(grid, line) == styles_of(line)
 
 
 def dots(*values: float | None, **options: object) -> Chart:
@@ -114,10 +103,9 @@ def test_a_few_names_stand_beside_their_dots_and_need_no_legend() -> None:
         dots(0.1, -0.1, y=Axis(low=0)),
         dots(0.1, 0.2, rules=[Rule("truth", 0.5)]),
         Panels([dots(0.1, 0.2)]),
-        Chart("bars", dots(0.1, 0.2).series),
         Chart("dots", [Series("a", ["x"], [1.0]), Series("b", ["y"], [1.0])]),
     ],
-    ids=["many", "gap", "above", "below", "rule", "panels", "bars", "elsewhere"],
+    ids=["many", "gap", "above", "below", "rule", "panels", "elsewhere"],
 )
 def test_names_that_cannot_stand_there_have_a_legend(drawing: Chart | Panels) -> None:
     assert direct_names(drawing) == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -11,20 +10,9 @@ import pytest
 
 from tests.helpers.pages import ONE_OF_EACH
 from unmask import report
-from unmask.report import (
-    Axis,
-    Chart,
-    Note,
-    Panels,
-    Rule,
-    Series,
-    alt_text,
-    assign_styles,
-    drawing,
-    html,
-)
-from unmask.report.charts import kinds_of, styles_of
-from unmask.report.styles import Style
+from unmask.report import Axis, Chart, Note, Panels, Rule, Series, assign_styles, drawing, html
+from unmask.report import charts as alt_text
+from unmask.report.charts import Style, kinds_of, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,11 +32,7 @@ HARD = [
     Chart("dots", [Series("a" * 60, ["b" * 60], [None])]),
     Chart("dots", [Series("a", ["a"], [5], [4], [6])], y=Axis(low=0, high=1, log=False)),
     Chart("dots", [Series("a", ["a"], [5], [4], [60])], y=Axis(log=True)),
-    Chart("bars", [Series(f"s{i}", [f"group {j}" for j in range(9)], range(9)) for i in range(9)]),
     Chart("steps", [Series("a", [0, 1, 2], [None, 3])], y=Axis(log=True)),
-    Chart("heat", [Series("a", [1, 2], [None, None])], color=Axis(center=0)),
-    Chart("heat", [Series("a", [1, 2], [3, 3])]),
-    Chart("heat", [Series(str(i), range(40), range(40)) for i in range(40)], color=Axis(center=20)),
 ]
 
 
@@ -94,33 +78,15 @@ def test_dots_beyond_the_axis_leave_an_arrow_and_a_hollow_one_if_the_value_does(
     assert faces == [assign_styles(["in", "out"])["in"].hex, drawing.PAPER]
 
 
-def test_heat_parts_cells_where_they_pass_the_centre() -> None:
-    grid = [Series("0", [1, 2], [-1, 1]), Series("1", [1, 2], [1, 1])]
-    ax = axes_with(Chart("heat", grid, color=Axis("d", center=0), notes=[Note(2, "1", "here")]))
-    drawn = [tuple(map(tuple, line.get_xydata())) for line in ax.lines]
-    borders = sorted(points for points in drawn if len(points) == 2)
-    assert borders == [((0, 1), (1, 1)), ((1, 0), (1, 1))]
-    assert {points for points in drawn if len(points) == 1} == {((1.5, 1.5),)}
-    low, high = ax.collections[0].get_clim()
-    assert (low, high) == (-1, 1)
-
-
 @pytest.mark.parametrize(
     ("kind", "axis", "upright"),
-    [("lines", "x", True), ("lines", "y", False), ("dots", "y", True), ("bars", "y", False)],
+    [("lines", "x", True), ("lines", "y", False), ("dots", "y", True)],
 )
 def test_rules_cross_the_axis_they_belong_to(kind: str, axis: str, upright: bool) -> None:
     ax = axes_with(Chart(kind, ONE_OF_EACH[kind].series, rules=[Rule("rule", 0.75, axis)]))
     xs, ys = ax.lines[-1].get_data()
     assert list(xs if upright else ys) == [0.75, 0.75]
     assert list(ys if upright else xs) == [0, 1], "from edge to edge"
-
-
-def test_bars_of_a_group_do_not_overlap() -> None:
-    ax = axes_with(ONE_OF_EACH["bars"])
-    spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches)
-    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
-    assert sorted(bar.get_height() for bar in ax.patches) == [1, 2, 2.5, 3]
 
 
 def test_panels_share_the_ends_of_their_axes() -> None:
@@ -177,34 +143,6 @@ def test_steps_are_outlines_over_a_light_fill_with_intervals_side_by_side(
     assert ax.get_ylim()[0] == bottom if bottom is not None else ax.get_ylim()[0] > 0
 
 
-def test_bars_share_their_group_and_stand_on_a_line() -> None:
-    series = [
-        Series("a", ["x", "y"], [1, 2], [0.5, 1], [2, 3]),
-        Series("b", ["x", "y"], [3, 4]),
-    ]
-    ax = axes_with(Chart("bars", series))
-    middles = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches]
-    assert middles == pytest.approx([-0.2, 0.8, 0.2, 1.2])
-    assert {round(bar.get_width(), 12) for bar in ax.patches} == {round(0.4 * 0.88, 12)}
-    assert {bar.get_zorder() for bar in ax.patches} == {2}
-    assert [segment[0][0] for segment in ax.collections[0].get_segments()] == [-0.2, 0.8]
-    (base,) = ax.lines
-    assert (list(base.get_ydata()), base.get_color()) == ([0, 0], drawing.MUTED)
-    assert (base.get_linewidth(), base.get_zorder()) == (0.6, 3)
-    assert [tick.get_rotation() for tick in ax.get_xticklabels()] == [0, 0]
-    assert list(ax.get_xticks()) == [0, 1]
-
-
-def test_long_names_of_bars_are_slanted_and_cut() -> None:
-    """6.4 inches have room for 87 letters: 35 for one of two names, and 30 below a group."""
-    for letters, rotation in ((35, 0), (36, 35)):
-        ax = axes_with(Chart("bars", [Series("a", ["n" * letters, "y"], [1, 2])]))
-        names = ax.get_xticklabels()
-        assert [name.get_rotation() for name in names] == [rotation] * 2
-        assert [name.get_text() for name in names] == ["n" * 29 + "…", "y"]
-        assert [name.get_ha() for name in names] == ["right" if rotation else "center"] * 2
-
-
 def test_rows_of_dots_are_parted_and_every_dot_has_a_marker() -> None:
     series = [Series("truth", ["p", "q", "r"], [1, 2, 3], [0, 1, 2], [2, 3, 4], style=Style("ink"))]
     ax = axes_with(Chart("dots", series))
@@ -238,109 +176,6 @@ def test_arrows_point_to_both_sides_and_leave_the_axis_as_it_is() -> None:
         (5, 5, False)
     }
     assert ax.get_xlim() == (0, 1)
-
-
-def grid(rows: int, columns: int) -> list[Series]:
-    return [Series(f"r{i}", range(columns), [i + j for j in range(columns)]) for i in range(rows)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "written"), [(10, 12, 120), (10, 13, 0), (13, 10, 130), (11, 12, 0)]
-)
-def test_cells_carry_their_numbers_where_they_fit(rows: int, columns: int, written: int) -> None:
-    ax = axes_with(Chart("heat", grid(rows, columns)))
-    assert len(ax.texts) == written
-    assert [text.get_position() for text in ax.texts[:2]] == [(0.5, 0.5), (1.5, 0.5)][:written]
-
-
-def test_numbers_in_cells_stand_out_from_their_colour() -> None:
-    ax = axes_with(Chart("heat", [Series("r", range(4), [0, 1, 2, None])]))
-    assert [text.get_text() for text in ax.texts] == ["0", "1", "2"]
-    assert [text.get_color() for text in ax.texts] == ["#fdfdfd", "#fdfdfd", "#0b0b0b"]
-    assert {text.get_fontsize() for text in ax.texts} == {7.5}
-    shades = axes_with(Chart("heat", [Series("r", range(11), range(11))])).texts
-    light = [text.get_color() == "#fdfdfd" for text in shades]
-    assert light == [True] * 6 + [False] * 5  # colours get lighter from 0 to 10
-
-
-@pytest.mark.parametrize(
-    ("axis", "ends", "colors"),
-    [
-        (Axis(), (1, 4), "cividis"),
-        (Axis(low=0), (0, 4), "cividis"),
-        (Axis(high=9), (1, 9), "cividis"),
-        (Axis(center=2), (0, 4), "PuOr"),
-        (Axis(center=3), (1, 5), "PuOr"),
-        (Axis(center=2, low=-3), (-3, 7), "PuOr"),
-    ],
-)
-def test_colours_span_the_data_evenly_on_both_sides_of_a_centre(
-    axis: Axis, ends: tuple[float, float], colors: str
-) -> None:
-    ax = axes_with(Chart("heat", [Series("r", [0, 1, 2], [1, 4, None])], color=axis))
-    mesh = ax.collections[0]
-    assert mesh.get_clim() == ends
-    assert mesh.cmap.name == colors
-    assert mesh.cmap.N == 33
-
-
-def test_a_grid_without_differences_or_numbers_is_drawn() -> None:
-    for y, ends in (([2.0], (1, 3)), ([None], (1, 3))):
-        ax = axes_with(Chart("heat", [Series("r", [0], y)], color=Axis(center=2)))
-        assert ax.collections[0].get_clim() == (ends if y[0] else (0, 4))
-
-
-def test_a_ring_is_dark_on_light_and_its_words_stand_above() -> None:
-    ax = axes_with(Chart("heat", grid(2, 3), notes=[Note(2, "r1", "best")]))
-    rings = [
-        (r.get_markeredgecolor(), r.get_markeredgewidth(), r.get_markersize()) for r in ax.lines
-    ]
-    assert rings == [("#fdfdfd", 3.0, 17), ("#0b0b0b", 1.3, 17)]
-    assert [ring.get_xydata().tolist() for ring in ax.lines] == [[[2.5, 1.5]]] * 2
-    assert {ring.get_zorder() for ring in ax.lines} == {5}
-    words = ax.texts[-1]
-    assert (words.get_text(), words.xy, words.xyann) == ("best", (2.5, 1.5), (0, 12))
-    long = axes_with(Chart("heat", grid(2, 3), notes=[Note(2, "r1", "n" * 60)])).texts[-1]
-    assert long.get_text() == "n" * 25 + "…"
-    assert words.get_fontsize() == 7.5
-
-
-@pytest.mark.parametrize(("count", "step"), [(12, 1), (13, 2), (26, 3)])
-def test_a_grid_has_at_most_a_dozen_names_a_side(count: int, step: int) -> None:
-    ax = axes_with(Chart("heat", grid(count, count)))
-    for ticks in (ax.get_xticks(), ax.get_yticks()):
-        assert list(ticks) == [i + 0.5 for i in range(0, count, step)]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == [
-        f"r{i}" for i in range(0, count, step)
-    ]
-    assert not any(spine.get_visible() for spine in ax.spines.values())
-    assert not any(line.get_visible() for line in (*ax.get_xgridlines(), *ax.get_ygridlines()))
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(2, 3), (5, 8)])
-def test_names_of_a_grid_share_the_width(rows: int, columns: int) -> None:
-    """Seven tenths for all columns, half of what other names may take for rows."""
-    names = [f"{i}" + "n" * 90 for i in range(columns)]
-    ax = axes_with(Chart("heat", [Series(f"{i}" + "r" * 90, names, [0.5] * columns)
-                                  for i in range(rows)], x="x" * 90, y="y" * 90))  # fmt: skip
-    letters = ax.figure.get_figwidth() / 0.073
-    across = [tick.get_text() for tick in ax.get_xticklabels()]
-    assert [len(text) for text in across] == [int(0.7 / columns * letters)] * columns
-    assert [text[0] for text in across] == [name[0] for name in names]
-    up = {len(tick.get_text()) for tick in ax.get_yticklabels()}
-    assert up == {int(drawing.NAME_SHARE / 2 * letters)}
-    assert len(ax.get_xlabel()) == len(ax.get_title()) == int(0.7 * letters)
-
-
-def test_cells_and_their_scale_have_no_gaps_and_no_frame() -> None:
-    ax = axes_with(Chart("heat", grid(2, 3), color="share"))
-    bar = ax.figure.axes[1]
-    assert bar.get_ylabel() == "share"
-    assert not bar.spines["outline"].get_visible()
-    solids = [c for c in bar.collections if len(c.get_facecolor())]
-    assert {width for mesh in (ax.collections[0], *solids) for width in mesh.get_linewidth()} == {
-        0.4
-    }
 
 
 @pytest.mark.parametrize(
@@ -413,8 +248,6 @@ def test_rules_are_dashed_above_the_lines() -> None:
     ("chart", "height"),
     [
         (Chart("lines", [Series("a", [0], [1])]), 1.5 + 0.28 * 4),
-        (Chart("heat", [Series(f"r{i}", [0], [1]) for i in range(3)]), 1.5 + 0.28 * 4),
-        (Chart("heat", [Series(f"r{i}", [0], [1]) for i in range(10)]), 0.9 + 0.26 * 10),
         (
             Chart("dots", [Series("a", ["x", "y"], [1, 1]), Series("b", ["y"], [1])]),
             0.8 + (0.14 + 0.16) + (0.14 + 0.32),
@@ -441,7 +274,7 @@ def test_panels_of_dots_share_an_axis_that_counts_downwards() -> None:
 
 
 def test_columns_are_no_more_than_charts() -> None:
-    one = ONE_OF_EACH["bars"]
+    one = ONE_OF_EACH["steps"]
     assert [drawing.columns_of(Panels([one] * n, columns=3)) for n in (1, 2, 3, 4)] == [1, 2, 3, 3]
     assert drawing.columns_of(one) == 1
 
@@ -491,21 +324,6 @@ def test_names_beside_dots_stand_at_the_end_with_more_room() -> None:
     assert texts["far"].get_ha() == "right"
     assert texts["near"].xyann == (7, 0)
     assert texts["far"].xyann == (-7, 0)
-
-
-def test_borders_lie_between_neighbours_alone() -> None:
-    """The first and the last column differ, and so do the first and the last row."""
-    rows = [Series("0", [1, 2, 3], [1, -1, -1]), Series("1", [1, 2, 3], [-1, -1, -1]),
-            Series("2", [1, 2, 3], [-1, -1, 0])]  # fmt: skip
-    ax = axes_with(Chart("heat", rows, color=Axis(center=0)))
-    borders = sorted(tuple(map(tuple, line.get_xydata().tolist())) for line in ax.lines)
-    assert borders == [
-        ((0, 1), (1, 1)),
-        ((1, 0), (1, 1)),
-        ((2, 2), (2, 3)),
-        ((2, 2), (3, 2)),
-    ]
-    assert {(line.get_linewidth(), line.get_zorder()) for line in ax.lines} == {(1.6, 4)}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_every_kind_is_saved_as_a_picture(kind: str, form: str, tmp_path: Path) 
 
 
 def test_svg_files_hold_data_as_text(tmp_path: Path) -> None:
-    chart = Chart("bars", [Series(EVIL, [EVIL], [1.0])], title=EVIL)
+    chart = Chart("dots", [Series(EVIL, [EVIL], [1.0])], title=EVIL)
     root = ElementTree.fromstring(report.save(chart, tmp_path / "c.svg").read_text())  # noqa: S314
     tags = [element.tag.rpartition("}")[2] for element in root.iter()]
     assert not {"script", "img", "image"} & set(tags)
@@ -60,7 +60,7 @@ def test_svg_files_hold_data_as_text(tmp_path: Path) -> None:
     ("make", "message"),
     [
         (lambda: report.save(Table(["a"], []), "a.png"), r"a table is saved as \.csv, \.json; got"),
-        (lambda: report.save(ONE_OF_EACH["bars"], "a.pdf"), r"a chart is saved as \.csv"),
+        (lambda: report.save(ONE_OF_EACH["dots"], "a.pdf"), r"a chart is saved as \.csv"),
     ],
 )
 def test_an_unknown_file_format_is_refused_in_a_sentence(

@@ -32,10 +32,9 @@ from unmask.report import (
     assign_styles,
     html,
 )
-from unmask.report.charts import styles_of
+from unmask.report.charts import THEME, styles_of
 from unmask.report.format import printable
 from unmask.report.html import slug
-from unmask.report.styles import THEME
 
 STRANGE = "日本語 🙂 a\x00b \ud800 $x^2$ \\frac"
 
@@ -137,8 +136,8 @@ def test_structure_for_screen_readers(rich: str) -> None:
     assert tags.count("caption") == tags.count("table") > 3
     assert all(attrs["scope"] in ("row", "col") for tag, attrs in elements.tags if tag == "th")
     drawn = [attrs for tag, attrs in elements.tags if tag == "svg" and "role" in attrs]
-    assert len(drawn) == 9 + 4  # those that stand alone are drawn once more, for phones
-    assert tags.count("title") == tags.count("desc") + 1 == 14
+    assert len(drawn) == 7 + 2  # those that stand alone are drawn once more, for phones
+    assert tags.count("title") == tags.count("desc") + 1 == 10
     assert ("html", {"lang": "en"}) in elements.tags
 
 
@@ -209,7 +208,7 @@ def test_the_same_page_has_the_same_bytes_whatever_was_configured_and_imported()
 
 def test_a_name_has_one_colour_on_the_whole_page() -> None:
     charts = [
-        Chart("bars", [Series(name, [name], [1.0]) for name in names])
+        Chart("dots", [Series(name, [name], [1.0]) for name in names])
         for names in ("ab", "cb", "b")
     ]
     source = report.render(Page("t", sections=[Section("s", charts)]))
@@ -265,9 +264,9 @@ def test_anchors_have_sixty_characters_at_most() -> None:
 
 
 def test_only_panels_have_titles_of_their_own() -> None:
-    chart = Chart("bars", [Series("s", ["x"], [1.0])], title="Alone")
+    chart = Chart("dots", [Series("s", ["x"], [1.0])], title="Alone")
     (panel,) = html._chart(chart, "p1", styles_of(chart))["panels"]
     assert panel["title"] == ""
-    panels = report.Panels([chart, Chart("bars", chart.series, title="Other")])
+    panels = report.Panels([chart, Chart("dots", chart.series, title="Other")])
     several = html._chart(panels, "p1", styles_of(chart))["panels"]
     assert [each["title"] for each in several] == ["Alone", "Other"]

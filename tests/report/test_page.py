@@ -50,7 +50,7 @@ def test_what_is_no_page_is_refused_in_a_sentence(make: Callable[[], object], me
 
 
 def test_a_page_knows_its_drawings_in_order() -> None:
-    first = Chart("bars", [Series("a", ["x"], [1.0])], title="first")
+    first = Chart("dots", [Series("a", ["x"], [1.0])], title="first")
     second = Panels([first, first], title="second")
     sections = [Section("one", [Text("t"), first]), Section("two", [Table(["a"], []), second])]
     assert Page("t", sections=sections).drawings == (first, second)
@@ -79,7 +79,7 @@ BELL = "a\x07b"
     ("make", "names"),
     [
         (lambda: Table(["x"], [], BELL, BELL), ("title", "caption")),
-        (lambda: report.Chart("bars", [report.Series("s", ["x"], [1.0])], BELL, caption=BELL),
+        (lambda: report.Chart("dots", [report.Series("s", ["x"], [1.0])], BELL, caption=BELL),
          ("title", "caption")),
         (lambda: report.Series(BELL, ["x"], [1.0]), ("name",)),
         (lambda: report.Axis(BELL), ("label",)),

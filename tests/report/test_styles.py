@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unmask.report import PALETTE, Style, assign_styles
-from unmask.report.styles import THEME
+from unmask.report.charts import THEME
 
 
 def linear(color: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unmask.diagnosis.kinds import TestKind
+from unmask.diagnosis.findings import TestKind
 from unmask_studies import diagnosis_power
 
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask._kernels import membership, sums
+from unmask._kernels import block as membership
+from unmask._kernels import block as sums
 from unmask._kernels.block import (
     Block,
     Draws,

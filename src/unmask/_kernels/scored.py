@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 
-from unmask._kernels.block import Block, bare
-from unmask._kernels.membership import view_of
+from unmask._kernels.block import Block, bare, view_of
 from unmask._typing import Floats
 
 LEAST = 2.220446049250313e-16  # probabilities of 0 and 1 are moved by so much, as scikit-learn does

@@ -13,9 +13,6 @@ Which design serves which metric:
 - `two-phase`: some rows, and in them all pairs at the head of the lists and a share of the others;
   every metric, at less cost than whole rows where there are many labels.
 
-This is not `propensity.audit_plan`, which picks rows so that *propensities* become certain: its
-rows are chosen on purpose, have no inclusion probabilities and measure no metric.
-
 A stored plan is one JSON object: `format` ("unmask-audit-plan"), `version` (1), `sample` (the
 fields of `data.judgements.Sample`: design, shape, strata, rows, labels, stratum, within,
 observed_free, k, systems), `budget`, `metrics`, `waves` (seed, budget and units of each),

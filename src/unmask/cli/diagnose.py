@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from unmask._typing import PropensityLike
     from unmask.diagnosis import Diagnosis
-    from unmask.diagnosis.dependence import AuditedRows
+    from unmask.diagnosis.evidence import AuditedRows
 
 AuditPair = Annotated[
     tuple[Path, Path] | None,

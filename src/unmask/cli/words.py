@@ -31,7 +31,6 @@ FUNCTIONS = {
     "data.read": "--labels",
     "predictions.read": "--predictions",
     "propensity.audit": "`unmask propensity --audit`",
-    "propensity.audit_plan": "`unmask audit plan`",
     "propensity.clip": "`unmask propensity --lowest`",
     "propensity.write": "`unmask propensity --audit … -o FILE.json`",
 }

@@ -11,8 +11,15 @@ and `wording` (all sentences).
 """
 
 from unmask.diagnosis.diagnose import diagnose
-from unmask.diagnosis.findings import Diagnosis, Finding, Test
-from unmask.diagnosis.kinds import SEVERITIES, FindingKind, LabelGroup, TestKind
+from unmask.diagnosis.findings import (
+    SEVERITIES,
+    Diagnosis,
+    Finding,
+    FindingKind,
+    LabelGroup,
+    Test,
+    TestKind,
+)
 
 __all__ = [
     "SEVERITIES",

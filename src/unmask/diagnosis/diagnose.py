@@ -12,11 +12,25 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.diagnosis import wording
-from unmask.diagnosis.dependence import AuditedRows, agreement, dependence
-from unmask.diagnosis.feasibility import DOUBT, feasibility, has_empty_rows, share_lost
-from unmask.diagnosis.findings import Diagnosis, Finding, Test
-from unmask.diagnosis.kinds import SEVERITIES, FindingKind, Severity, TestKind
-from unmask.diagnosis.recording import recording
+from unmask.diagnosis.evidence import (
+    DOUBT,
+    AuditedRows,
+    agreement,
+    dependence,
+    feasibility,
+    has_empty_rows,
+    recording,
+    share_lost,
+)
+from unmask.diagnosis.findings import (
+    SEVERITIES,
+    Diagnosis,
+    Finding,
+    FindingKind,
+    Severity,
+    Test,
+    TestKind,
+)
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.metrics import evaluate
 from unmask.predictions import TopK

@@ -20,9 +20,8 @@ import scipy.sparse as sp
 
 from unmask._sparse import entry_rows
 from unmask._typing import Floats
-from unmask.diagnosis.feasibility import row_sums
-from unmask.diagnosis.findings import Finding, Usability
-from unmask.diagnosis.kinds import FindingKind
+from unmask.diagnosis.evidence import row_sums
+from unmask.diagnosis.findings import Finding, FindingKind, Usability
 from unmask.propensity.models import reciprocal
 from unmask.weights import count_distribution, normalized_weights
 

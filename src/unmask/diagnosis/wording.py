@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask._settings import function
 from unmask._text import visible
-from unmask.diagnosis.kinds import FindingKind, LabelGroup, TestKind, Values
+from unmask.diagnosis.findings import FindingKind, LabelGroup, TestKind, Values
 
 if TYPE_CHECKING:
     from unmask.diagnosis.findings import Finding, Test

@@ -58,11 +58,11 @@ from unmask.linear.problem import (
     weigh,
 )
 from unmask.linear.solving import counter, solve
-from unmask.missing.bayes import unobserved
+from unmask.missing.findings import unobserved
 from unmask.missing.other_labels import JoinedProbabilities, join
 from unmask.predictions import TopK
 from unmask.weights import Weights
-from unmask.weights.normalized import StoredEntries
+from unmask.weights.formulas import StoredEntries
 
 FOLDS = 3
 POOL = 100

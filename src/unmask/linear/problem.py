@@ -39,7 +39,7 @@ from unmask.data import Dataset
 from unmask.data.pairs import Judgement, pairs_that_are
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights import CORRECTIONS, Weights
-from unmask.weights.record import with_values
+from unmask.weights.corrections import with_values
 
 LOSSES = {"ova": ("squared_hinge", "logistic", "squared_error"), "pal": ("softmax",)}
 """The losses of every reduction."""

@@ -17,9 +17,10 @@ import numpy as np
 from unmask import _validation
 from unmask._typing import Bools, Floats, ScoresLike
 from unmask.losses import _loss, related_work
-from unmask.losses._loss import Loss, Observed
-from unmask.losses.description import (
+from unmask.losses._loss import (
     Description,
+    Loss,
+    Observed,
     UnboundedLossWarning,
     describe,
     warn_if_unbounded,

@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unmask._kernels.block import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask._kernels.deconvolution import FIXED, HEAVIEST
-from unmask._kernels.sums import ABSOLUTE, LARGEST, LIMIT, SQUARES
 from unmask._typing import Floats, Ints
 from unmask.metrics import intervals, macro
 from unmask.metrics.deconvolution import cell_counts, fitting
@@ -41,7 +41,7 @@ from unmask.metrics.verdict import (
     claim,
     judge,
 )
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 Interval = tuple[float, float]
 NOTHING = Verdict(Level.UNUSABLE, Reason.NO_LABELS)

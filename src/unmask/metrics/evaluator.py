@@ -39,8 +39,7 @@ from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel
-from unmask.propensity.models import reciprocal
-from unmask.propensity.source import Source, SourceKind, source_of
+from unmask.propensity.models import Source, SourceKind, reciprocal, source_of
 
 
 def evaluate_once(

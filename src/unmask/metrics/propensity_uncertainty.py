@@ -35,7 +35,7 @@ from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import Level, Reason, Verdict, claim, judge
 from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.mask_model import MaskModel
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 
 Drawn: TypeAlias = "Floats | Sequence[MaskModel]"
 """(draws, L) propensities, or mask models."""

@@ -27,7 +27,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unmask import _validation
-from unmask._kernels import ranking, ranking_exact, scored, sets, subsample
+from unmask._kernels import ranking, scored, sets
+from unmask._kernels import ranking as ranking_exact
+from unmask._kernels import ranking as subsample
 from unmask._kernels.block import Kernel
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference

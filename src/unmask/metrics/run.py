@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from unmask.metrics.verdict import contradiction
-from unmask.propensity.source import Source, SourceKind
+from unmask.propensity.models import Source, SourceKind
 from unmask.report.format import format_value
 
 LEFT_OUT = 0.02

@@ -1,6 +1,6 @@
 """What an evaluation remembers of its rows; mostly sums, whose size does not depend on how many.
 
-- exact sums per column (`_kernels.sums`), so that shards add up to the very same number;
+- exact sums per column (`_kernels.block`), so that shards add up to the very same number;
 - for bootstrap intervals and comparisons, sums per *group* of rows: row r belongs to group
   r mod 4096. Up to 4096 rows a group is a row; beyond, resampling groups of exchangeable rows has
   the same mean, variance and skewness as resampling rows, at a cost that does not grow with n;
@@ -24,9 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unmask._kernels import block as exact
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import metrics as kernels
-from unmask._kernels import sums as exact
 from unmask._kernels.block import Draws, Indices, Need, Rows, Tables
 from unmask._kernels.weights import quadrature
 from unmask._typing import Array, Bools, Floats, Ints

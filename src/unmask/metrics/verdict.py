@@ -21,7 +21,7 @@ from typing import Any
 from unmask._settings import function
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.robustness import between
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 from unmask.report.format import format_value
 
 Interval = tuple[float, float]

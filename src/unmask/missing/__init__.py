@@ -8,12 +8,10 @@ Read on in `bayes` (the formula), `findings` (pairs and numbers), `other_labels`
 labels of a row say), `rehearsal` (how good findings are), `reviewing` (people) and `repair`.
 """
 
-from unmask.missing.bayes import posterior
-from unmask.missing.findings import Findings, find, suspicious
+from unmask.missing.findings import Findings, find, posterior, suspicious
 from unmask.missing.other_labels import JoinedProbabilities, join
 from unmask.missing.rehearsal import Bin, Quality, measure, rehearse
-from unmask.missing.repair import Origin, Repaired, complete
-from unmask.missing.reviewing import Review, Reviewed, read_review, review
+from unmask.missing.repair import Origin, Repaired, Review, Reviewed, complete, read_review, review
 
 __all__ = [
     "Bin",

@@ -5,14 +5,8 @@ from __future__ import annotations
 import math
 
 from unmask import report
+from unmask._typing import Record
 from unmask.metrics import charts
-from unmask.pages.stored import (
-    AuditFacts,
-    ExpectedRow,
-    ReachedRow,
-    StoppingFacts,
-    UndecidedRow,
-)
 
 SHOWN = 50
 """Contradictions that a page lists."""
@@ -21,14 +15,14 @@ EXPECTED_STYLE = report.Style("blue", "none", "dashed")
 REACHED_STYLE = report.Style("vermilion", "circle")
 
 
-def section(facts: AuditFacts, stopping: StoppingFacts | None = None) -> report.Section:
+def section(facts: Record, stopping: Record | None = None) -> report.Section:
     """What was judged, the funnel of precision, agreement and contradictions.
 
     Parameters
     ----------
-    facts : AuditFacts
+    facts : Record
         As `unmask audit estimate --json` prints them under `audit`.
-    stopping : StoppingFacts, optional
+    stopping : Record, optional
         As it prints them under `stopping`.
 
     Returns
@@ -65,12 +59,12 @@ def section(facts: AuditFacts, stopping: StoppingFacts | None = None) -> report.
     return report.Section("The audit", parts)
 
 
-def stopping_lines(stopping: StoppingFacts) -> list[str]:
+def stopping_lines(stopping: Record) -> list[str]:
     """Whether the audit may stop, in sentences, and how much eluded it.
 
     Parameters
     ----------
-    stopping : StoppingFacts
+    stopping : Record
 
     Returns
     -------
@@ -93,7 +87,7 @@ def stopping_lines(stopping: StoppingFacts) -> list[str]:
     return lines
 
 
-def _undecided(rows: list[UndecidedRow]) -> report.Table:
+def _undecided(rows: list[Record]) -> report.Table:
     return report.Table(
         ["metric", report.Column("all mean no", ".4f"), report.Column("all mean yes", ".4f")],
         [[row["metric"], row["low"], row["high"]] for row in rows],
@@ -103,7 +97,7 @@ def _undecided(rows: list[UndecidedRow]) -> report.Table:
     )
 
 
-def _funnel(facts: AuditFacts) -> report.Panels:
+def _funnel(facts: Record) -> report.Panels:
     """Every metric's estimate by number of judgements, with its interval narrowing."""
     metrics = list(dict.fromkeys(row["metric"] for row in facts["reached"]))
     panels = [
@@ -127,7 +121,7 @@ def _funnel(facts: AuditFacts) -> report.Panels:
 
 
 def _metric_funnel(
-    metric: str, reached: list[ReachedRow], expected: list[ExpectedRow], unit: str
+    metric: str, reached: list[Record], expected: list[Record], unit: str
 ) -> report.Chart:
     usable = [row for row in reached if row["value"] is not None]
     series = [
@@ -159,7 +153,7 @@ def _metric_funnel(
                         y=charts.scale(values))  # fmt: skip
 
 
-def _agreement(facts: AuditFacts) -> report.Table:
+def _agreement(facts: Record) -> report.Table:
     several = len(facts["annotators"]) > 2 and facts["fleiss_kappa"] is not None
     return report.Table(
         ["annotators", "pairs", report.Column("same answer", ".1%"),
@@ -175,7 +169,7 @@ def _agreement(facts: AuditFacts) -> report.Table:
     )  # fmt: skip
 
 
-def _contradictions(facts: AuditFacts) -> report.Table:
+def _contradictions(facts: Record) -> report.Table:
     rows = facts["contradictions"]
     return report.Table(
         ["question", "row", "label", "answers", "settled"],

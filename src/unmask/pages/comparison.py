@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unmask import report
+from unmask._typing import Record
 from unmask.metrics import Level, Ranking, charts
-from unmask.pages.stored import DifferenceRow, EstimateRow, MoveRow
 from unmask.pages.verdicts import LEVELS, verdict_cell, verdict_level, verdict_list
 
 
 def differences_section(
-    rows: list[DifferenceRow], moves: Sequence[MoveRow] = (), *, first: str = "the first system"
+    rows: list[Record], moves: Sequence[Record] = (), *, first: str = "the first system"
 ) -> report.Section:
     """Every system against the first, with intervals, p-values, levels, and when winners change.
 
     Parameters
     ----------
-    rows : list of DifferenceRow
-    moves : sequence of MoveRow, default ()
+    rows : list of Record
+    moves : sequence of Record, default ()
         How far conditional differences move.
     first : str, default "the first system"
         The name of the system that the others are compared with.
@@ -55,7 +55,7 @@ def differences_section(
     return report.Section(f"Compared with {first}", parts)
 
 
-def _difference_charts(rows: list[DifferenceRow], first: str) -> list[report.Chart]:
+def _difference_charts(rows: list[Record], first: str) -> list[report.Chart]:
     """One chart per system: the differences of every metric by estimator, beside no difference."""
     drawn = []
     for system in dict.fromkeys(row["system"] for row in rows):
@@ -131,7 +131,7 @@ def ranking_section(ranking: Ranking) -> report.Section:
     )
 
 
-def estimate_cell(row: EstimateRow) -> report.Estimate:
+def estimate_cell(row: Record) -> report.Estimate:
     """A stored estimate as a cell; empty where the data refused it.
 
     A value that is further from its interval, which stays within the range of the metric, than that

@@ -217,7 +217,7 @@ def _models_table(demo: Demo) -> report.Table:
 
 def _models_chart(demo: Demo) -> report.Chart:
     return report.Chart(
-        "bars",
+        "dots",
         [
             report.Series(
                 name,

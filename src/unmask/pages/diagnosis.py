@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 from unmask import report
+from unmask._typing import Record
 from unmask.diagnosis.wording import VERDICTS
 from unmask.pages import label_figures
-from unmask.pages.stored import DiagnosisRecord
 
 
-def summary(record: DiagnosisRecord) -> list[str]:
+def summary(record: Record) -> list[str]:
     """The verdict, and what shows every finding that is more than information.
 
     Parameters
     ----------
-    record : DiagnosisRecord
+    record : Record
         As `unmask diagnose --json` prints it.
 
     Returns
@@ -29,12 +28,12 @@ def summary(record: DiagnosisRecord) -> list[str]:
     return [verdict[0].upper() + verdict[1:], *findings]
 
 
-def sections(record: DiagnosisRecord) -> list[report.Section]:
+def sections(record: Record) -> list[report.Section]:
     """Findings, all tests, the labels.
 
     Parameters
     ----------
-    record : DiagnosisRecord
+    record : Record
         As `unmask diagnose --json` prints it.
 
     Returns
@@ -58,7 +57,7 @@ def sections(record: DiagnosisRecord) -> list[report.Section]:
     return sections
 
 
-def recognise(path: Path, content: object) -> list[DiagnosisRecord]:
+def recognise(path: Path, content: object) -> list[Record]:
     """The record in the content of a file, if it is a stored diagnosis.
 
     Parameters
@@ -70,9 +69,9 @@ def recognise(path: Path, content: object) -> list[DiagnosisRecord]:
 
     Returns
     -------
-    list of DiagnosisRecord
+    list of Record
         One record, or none.
     """
     if isinstance(content, dict) and content.get("kind") == "diagnosis":
-        return [cast(DiagnosisRecord, content)]
+        return [content]
     return []

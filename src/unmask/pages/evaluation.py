@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from unmask import report
+from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
 from unmask.metrics.registry import split
 from unmask.metrics.run import Standing
 from unmask.pages import audit, comparison, label_figures, label_tables, slices
 from unmask.pages.comparison import estimate_cell
-from unmask.pages.stored import EstimateRow, EvaluationRecord, MoveRow, SensitivityRow
 from unmask.pages.verdicts import (
     is_unusable,
     verdict_cell,
@@ -22,13 +21,13 @@ from unmask.pages.verdicts import (
 )
 
 
-def title(record: EvaluationRecord) -> str | None:
+def title(record: Record) -> str | None:
     """Who is better, of a comparison; None if it has none."""
     compared = record.get("comparison")
     return compared["title"] if compared else None
 
 
-def summary(record: EvaluationRecord) -> list[str]:
+def summary(record: Record) -> list[str]:
     """Who is better, whether the assumptions hold, and the numbers that a reader asks for first."""
     rows = record["estimates"]
     compared = record.get("comparison")
@@ -59,12 +58,12 @@ def summary(record: EvaluationRecord) -> list[str]:
     return [*opening, *sentences]
 
 
-def _refuted(record: EvaluationRecord) -> bool:
+def _refuted(record: Record) -> bool:
     """Whether the run refutes its propensities, so that nothing is to be said by them."""
     return (record.get("run") or {}).get("standing") == Standing.REFUTED
 
 
-def _representatives(rows: list[EstimateRow]) -> dict[str, str]:
+def _representatives(rows: list[Record]) -> dict[str, str]:
     """P and R at their last k: what a reader asks for first."""
     kinds = {row["metric"]: _kind(row["metric"]) for row in rows}
     return {kind: metric for metric, kind in kinds.items() if kind in BEST_ESTIMATORS}
@@ -82,7 +81,7 @@ BEST_ESTIMATORS = {
 
 
 def _beside_recorded(
-    asked: list[tuple[str, str]], cells: Mapping[tuple[str, str], EstimateRow]
+    asked: list[tuple[str, str]], cells: Mapping[tuple[str, str], Record]
 ) -> list[str]:
     """Below a headline: the values as recorded beside those that may be used."""
     moved: dict[str, list[str]] = {}
@@ -96,8 +95,8 @@ def _beside_recorded(
 
 
 def _observed_and_best(
-    kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow]
-) -> tuple[EstimateRow | None, EstimateRow | None]:
+    kind: str, metric: str, cells: Mapping[tuple[str, str], Record]
+) -> tuple[Record | None, Record | None]:
     """The estimate on observed labels that has a value, and the best of the others."""
     observed = cells.get((metric, "vanilla"))
     estimators = [name for name in BEST_ESTIMATORS[kind] if (metric, name) in cells]
@@ -108,7 +107,7 @@ def _observed_and_best(
     return observed, next(iter(usable or corrected), None)
 
 
-def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], EstimateRow]) -> str | None:
+def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], Record]) -> str | None:
     """The value as observed beside the corrected one, with its verdict."""
     observed, best = _observed_and_best(kind, metric, cells)
     if observed is None or best is None:
@@ -123,7 +122,7 @@ def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], Estimate
     return f"{head}corrected for missing labels ({best['estimator']}) it is {value} ({verdict})."
 
 
-def sections(record: EvaluationRecord) -> list[report.Section]:
+def sections(record: Record) -> list[report.Section]:
     """Estimates, what they depend on, how systems compare, the labels, what estimators mean."""
     rows = record["estimates"]
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
@@ -163,12 +162,12 @@ def sections(record: EvaluationRecord) -> list[report.Section]:
     return [*sections, report.Section("What the estimators mean", [report.Text(meanings)])]
 
 
-def at_a_glance(rows: list[EstimateRow]) -> report.Chart | None:
+def at_a_glance(rows: list[Record]) -> report.Chart | None:
     """Every metric as recorded beside the best number that there is of it.
 
     Parameters
     ----------
-    rows : list of EstimateRow
+    rows : list of Record
 
     Returns
     -------
@@ -205,9 +204,7 @@ def at_a_glance(rows: list[EstimateRow]) -> report.Chart | None:
     )  # fmt: skip
 
 
-def _glance_series(
-    name: str, rows: Mapping[str, EstimateRow], style: report.Style
-) -> report.Series:
+def _glance_series(name: str, rows: Mapping[str, Record], style: report.Style) -> report.Series:
     cells = [estimate_cell(row) for row in rows.values()]
     ends = [[cell.value if end is None else end for cell in cells
              for end in [getattr(cell, side)]] for side in ("low", "high")]  # fmt: skip
@@ -235,7 +232,7 @@ MEASURED_MEANING = (
 )
 
 
-def _estimates_table(rows: list[EstimateRow]) -> report.Table:
+def _estimates_table(rows: list[Record]) -> report.Table:
     columns: list[report.Column | str] = [
         "metric", "estimator", report.Column("value", ".4f"), "level",
         report.Column("effective rows", ",.0f", "how many rows carry the estimate"),
@@ -249,7 +246,7 @@ def _estimates_table(rows: list[EstimateRow]) -> report.Table:
     return report.Table(columns, body, title="All estimates")
 
 
-def _moves_section(rows: list[MoveRow]) -> report.Section:
+def _moves_section(rows: list[Record]) -> report.Section:
     text = report.Text(
         "A conditional number is right if its condition is. Here the condition is moved: every "
         "observed label may have been recorded with a probability that is up to so many times "
@@ -264,7 +261,7 @@ def _moves_section(rows: list[MoveRow]) -> report.Section:
     return report.Section("How far the numbers move", [text, charts.moves(rows), words])
 
 
-def _sensitivity_section(rows: list[SensitivityRow]) -> report.Section:
+def _sensitivity_section(rows: list[Record]) -> report.Section:
     models = list(dict.fromkeys(row["propensity"] for row in rows))
     text = f"The same estimates under {len(models)} propensity models: {', '.join(models)}."
     return report.Section(
@@ -272,12 +269,12 @@ def _sensitivity_section(rows: list[SensitivityRow]) -> report.Section:
     )
 
 
-def side_by_side(records: Mapping[str, EvaluationRecord]) -> report.Section:
+def side_by_side(records: Mapping[str, Record]) -> report.Section:
     """Every metric and estimator of all evaluations, a column for each.
 
     Parameters
     ----------
-    records : mapping of column name to EvaluationRecord
+    records : mapping of column name to Record
 
     Returns
     -------
@@ -294,10 +291,10 @@ def side_by_side(records: Mapping[str, EvaluationRecord]) -> report.Section:
     return report.Section("Side by side", [report.Table(["metric", "estimator", *columns], body)])
 
 
-def recognise(path: Path, content: object) -> list[EvaluationRecord]:
+def recognise(path: Path, content: object) -> list[Record]:
     """The record in the content of a file: an evaluation, or a bare list of estimates."""
     if isinstance(content, dict) and content.get("kind") == "evaluation":
-        return [cast(EvaluationRecord, content)]
+        return [content]
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return []
     if {"metric", "estimator", "value", "low", "high", "verdict"} <= content[0].keys():

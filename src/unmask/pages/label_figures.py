@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation, report
+from unmask._typing import Record
 from unmask.metrics.charts import STYLES
-from unmask.pages.stored import LabelFacts
 from unmask.weights import count_distribution
 
 RANKS = 200
 """Points of a curve; more cannot be told apart."""
 
 
-def label_facts(labels: ArrayLike | sp.sparray, propensity: ArrayLike) -> LabelFacts:
+def label_facts(labels: ArrayLike | sp.sparray, propensity: ArrayLike) -> Record:
     """Observed labels in few numbers: plain lists, whose length does not depend on the data.
 
     Parameters
@@ -30,7 +30,7 @@ def label_facts(labels: ArrayLike | sp.sparray, propensity: ArrayLike) -> LabelF
 
     Returns
     -------
-    LabelFacts
+    Record
         A dict that JSON can store; `section` draws it.
 
     Examples
@@ -128,12 +128,12 @@ def counts(**shares: ArrayLike) -> report.Panels:
     )  # fmt: skip
 
 
-def section(facts: LabelFacts) -> report.Section:
+def section(facts: Record) -> report.Section:
     """The section of a page that shows the labels of a record.
 
     Parameters
     ----------
-    facts : LabelFacts
+    facts : Record
         As `label_facts` makes it.
 
     Returns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unmask import report
 from unmask._text import visible
-from unmask.pages.stored import LabelRankingRow, LabelRow
+from unmask._typing import Record
 
 SHOWN = 20
 """Lines of each table; all labels are in the stored record."""
@@ -13,12 +13,12 @@ FEW = 5
 _LONGEST = 60
 
 
-def section(rows: list[LabelRow], places: int, *, refuted: bool = False) -> report.Section:
+def section(rows: list[Record], places: int, *, refuted: bool = False) -> report.Section:
     """Two tables of labels by name.
 
     Parameters
     ----------
-    rows : list of LabelRow
+    rows : list of Record
         One per label.
     places : int
         The k of recall and precision; 0 for predicted sets.
@@ -48,12 +48,12 @@ def section(rows: list[LabelRow], places: int, *, refuted: bool = False) -> repo
     return report.Section("Labels by name", parts)
 
 
-def ranking_section(rows: list[LabelRankingRow]) -> report.Section:
+def ranking_section(rows: list[Record]) -> report.Section:
     """Two tables of labels by name, by how they rank the rows.
 
     Parameters
     ----------
-    rows : list of LabelRankingRow
+    rows : list of Record
         One per label.
 
     Returns
@@ -78,7 +78,7 @@ def ranking_section(rows: list[LabelRankingRow]) -> report.Section:
     return report.Section("Labels by name", parts)
 
 
-def _ranking_table(title: str, rows: list[LabelRankingRow]) -> report.Table:
+def _ranking_table(title: str, rows: list[Record]) -> report.Table:
     columns: list[report.Column | str] = [
         "label", report.Column("rows", ",.0f"), report.Column("propensity", ".2f"),
         report.Column("average precision", ".2f"), report.Column("AUC", ".2f"),
@@ -102,7 +102,7 @@ _REFUTED = (
 )
 
 
-def _table(title: str, rows: list[LabelRow], refuted: bool) -> report.Table:
+def _table(title: str, rows: list[Record], refuted: bool) -> report.Table:
     columns: list[report.Column | str] = [
         "label", report.Column("rows", ",.0f"), report.Column("propensity", ".2f"),
         report.Column("predicted", ",.0f"), report.Column("hits", ",.0f"),
@@ -132,7 +132,7 @@ def _short(name: str) -> str:
     )
 
 
-def _precision(row: LabelRow) -> report.Cell:
+def _precision(row: Record) -> report.Cell:
     """The precision; where there are predictions and none, the propensity cannot be right."""
     if row["precision"] is None and row["predicted"]:
         return "refuted: above 1"

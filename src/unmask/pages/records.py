@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from unmask import __version__, _io, report
 from unmask._typing import Record
 from unmask.pages import diagnosis, evaluation, tuning
-from unmask.pages.stored import EvaluationRecord
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,7 @@ def page(
     evaluations = [record for record in records if record["kind"] == "evaluation"]
     if len(evaluations) > 1:
         columns = {
-            f"{number}. {name(record)}": cast(EvaluationRecord, record)
-            for number, record in enumerate(evaluations, 1)
+            f"{number}. {name(record)}": record for number, record in enumerate(evaluations, 1)
         }
         sections.insert(0, evaluation.side_by_side(columns))
     lines = [*(record["command"] for record in records if "command" in record), *commands]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unmask import report
+from unmask._typing import Record
 from unmask.metrics import charts
 from unmask.pages.comparison import estimate_cell
-from unmask.pages.stored import CurveRow, GroupRow
 from unmask.pages.verdicts import verdict_cell
 
 SHOWN = 60
 """Groups that are drawn; all are in the table."""
 
 
-def groups_section(rows: list[GroupRow]) -> report.Section:
+def groups_section(rows: list[Record]) -> report.Section:
     """Every metric by group: a chart each, and a table with counts and marks.
 
     Parameters
     ----------
-    rows : list of GroupRow
+    rows : list of Record
 
     Returns
     -------
@@ -52,18 +52,18 @@ def groups_section(rows: list[GroupRow]) -> report.Section:
     )
 
 
-def _mark(row: GroupRow) -> str:
+def _mark(row: Record) -> str:
     if row["details"]["small"]:
         return "too few to say"
     return "differs" if row["details"]["differs"] else ""
 
 
-def curves_section(curves: Mapping[str, list[CurveRow]]) -> report.Section:
+def curves_section(curves: Mapping[str, list[Record]]) -> report.Section:
     """Precision over recall, and F1 over thresholds, as observed and corrected.
 
     Parameters
     ----------
-    curves : mapping of estimator to list of CurveRow
+    curves : mapping of estimator to list of Record
 
     Returns
     -------
@@ -97,8 +97,8 @@ def curves_section(curves: Mapping[str, list[CurveRow]]) -> report.Section:
     return report.Section("Over thresholds", [text, report.Panels(charts_of_curves, columns=2)])
 
 
-def _series(name: str, rows: list[CurveRow], x: str, y: str) -> report.Series:
-    columns = [[float(row[key]) for row in rows]  # type: ignore[literal-required]
+def _series(name: str, rows: list[Record], x: str, y: str) -> report.Series:
+    columns = [[float(row[key]) for row in rows]
                for key in (x, y, f"{y}_low", f"{y}_high")]  # fmt: skip
     return report.Series(name, *columns, style=charts.STYLES.get(name))
 

@@ -12,25 +12,26 @@ with n training rows and n_j rows that carry label j.
 """
 
 from unmask.propensity.audit import audit, from_counts
-from unmask.propensity.audit_planning import AuditPlan, audit_plan
-from unmask.propensity.elkan_noto import from_model
-from unmask.propensity.estimate import PropensityEstimate
-from unmask.propensity.frequency_curve import CurveFit
-from unmask.propensity.grouped import GroupedPropensities
-from unmask.propensity.marginals import from_marginals
+from unmask.propensity.estimate import CurveFit, GroupedPropensities, PropensityEstimate
+from unmask.propensity.marginals import from_marginals, from_model
 from unmask.propensity.mask_model import MaskModel
-from unmask.propensity.model import PropensityModel
 from unmask.propensity.models import (
+    PRESETS,
+    Preset,
+    Propensity,
+    PropensityModel,
+    Source,
+    SourceKind,
     clip,
     constant,
     inverse_linear,
     jain,
     jain_curve,
+    preset,
+    source_of,
     temper,
 )
-from unmask.propensity.presets import PRESETS, Preset, preset
 from unmask.propensity.recapture import chao, chapman, recapture, snapshots
-from unmask.propensity.source import Propensity, Source, SourceKind, source_of
 from unmask.propensity.spec import MODELS, from_spec, read, write
 
 ESTIMATORS = {
@@ -46,7 +47,6 @@ __all__ = [
     "ESTIMATORS",
     "MODELS",
     "PRESETS",
-    "AuditPlan",
     "CurveFit",
     "GroupedPropensities",
     "MaskModel",
@@ -57,7 +57,6 @@ __all__ = [
     "Source",
     "SourceKind",
     "audit",
-    "audit_plan",
     "chao",
     "chapman",
     "clip",

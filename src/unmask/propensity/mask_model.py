@@ -12,25 +12,63 @@ p_j stays the propensity over all rows, those without annotation included, so no
 1 − π₀; larger ones are lowered to it. A model can stand wherever propensities can, since numpy
 reads its values; who knows what to do with the other parts (`data.hide`, `evaluate`) uses them,
 too.
+
+Row effort: labels of a row that are kept or lost together.
+
+Independent masks see every true label of a row with its propensity p. Annotators differ in effort,
+and some rows were never annotated; then the labels of a row share a fate, and counts thin as
+
+    P(s, t | s*, t*) = π₀ [s = t = 0] + (1 − π₀) ∫ Bin(s; s*, p_S(e)) Bin(t; t*, p_T(e)) dF(e)
+
+with e the effort that a row lacks, π₀ the share of rows that nobody annotated, and
+
+    p(e) = Φ((Φ⁻¹(p') − √ρ e) / √(1 − ρ)),     p' = p / (1 − π₀).
+
+For e ~ N(0, 1) the mean of p(e) is p' (a Gaussian copula with correlation ρ between the masks of a
+row), so p stays the propensity of a label over all rows, and Σ_hits 1/p stays unbiased. F is a
+value, points with weights. `normal` spaces points evenly: given many labels the integrand is a
+narrow peak anywhere, which Gauss–Hermite's 21 points miss (at ρ = 0.8 and 20 labels a row, R@5
+comes out 0.01 too high: docs/decisions/0011), and for smooth functions the trapezoidal rule over
+the whole line is as exact as any.
+
+Masks that depend on the model's score: obvious labels are recorded more often.
+
+    p_ij = expit(a_j + β x_ij),    a_j = logit p_j + δ + u_j,    u_j ~ N(0, SPREAD²)
+
+with x_ij the score of label j in row i, centred and scaled to variance 1 over the audited true
+labels, and p_j the propensities of the same audit. β, δ and u are fitted by penalised maximum
+likelihood to what was kept of the audited true labels (Newton; the Hessian is an arrow, solved
+label by label). Labels without audited entries have u_j = 0. The doubt about β and δ is that of the
+normal distribution with the inverse of the penalised information.
+
+Row effort and unannotated rows from an audit: which ρ and π₀ make what was kept likely.
+
+Of an audited row the true labels are known, and which of them were kept. With K its kept and M its
+lost labels the row has the likelihood
+
+    π₀ [K = ∅] + (1 − π₀) ∫ Π_{j∈K} p_j(e) Π_{j∈M} (1 − p_j(e)) dF(e)
+
+(`row_effort`), p_j fixed at their estimates. Both numbers are 0 in the paper's model, and half of
+the prior stands there; the other half is spread evenly over a grid. So an audit that shows no
+effort gives exactly 0, and one that does gives the mean over what it allows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
+from scipy.special import expit, logit, ndtr, ndtri
 
 from unmask import _validation
 from unmask._sparse import entry_rows
-from unmask._typing import Floats, PropensityLike, ScoresLike
+from unmask._typing import Bools, Floats, Ints, PropensityLike, ScoresLike
 from unmask.predictions import TopK
 from unmask.propensity.estimate import PropensityEstimate
-from unmask.propensity.row_effort import MOST, RowEffort, normal
-from unmask.propensity.score_slope import ScoreSlope, scores_of
-from unmask.propensity.source import Source, source_of
+from unmask.propensity.models import Source, source_of
 
 MOST_SPURIOUS = 0.5
 PARTS = ("row_effort", "unannotated", "spurious")
@@ -308,3 +346,410 @@ def _wrong(
         chosen.append(np.full(rows[-1].size, label))
     where = np.concatenate(rows), np.concatenate(chosen)
     return sp.csr_array((np.ones(where[0].size, np.float32), where), shape=labels.shape)
+
+
+POINTS = 33
+REACH = 4.8
+"""Points from −REACH to REACH; 2 in a million rows lie beyond."""
+MOST = 0.9  # beyond, p(e) is a step between two points
+
+
+@dataclass(frozen=True)
+class RowEffort:
+    """How the masks of a row depend on each other.
+
+    Parameters
+    ----------
+    correlation : float
+        ρ, between the masks of two labels of a row on the probit scale.
+    points, weights : tuple of float
+        The distribution of e; the weights sum to 1.
+    unannotated : float, default 0.0
+        π₀, the share of rows that nobody annotated.
+
+    Examples
+    --------
+    >>> effort = normal(0.5)
+    >>> by_point = effort.propensities(np.array([0.2]))  # one per point
+    >>> by_point.shape, float((np.array(effort.weights) @ by_point).round(6)[0])
+    ((33, 1), 0.2)
+    """
+
+    correlation: float
+    points: tuple[float, ...]
+    weights: tuple[float, ...]
+    unannotated: float = 0.0
+
+    def propensities(self, propensity: Floats) -> Floats:
+        """p(e) of annotated rows, points × propensities."""
+        return self.propensity_at(propensity, np.array(self.points)[:, None])
+
+    def propensity_at(self, propensity: Floats, effort: Floats) -> Floats:
+        """p(e) in annotated rows that lack the effort e; shapes broadcast."""
+        annotated = np.minimum(propensity / (1.0 - self.unannotated), 1.0)
+        shift = np.sqrt(self.correlation) * effort
+        return np.asarray(ndtr((ndtri(annotated) - shift) / np.sqrt(1.0 - self.correlation)))
+
+
+def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -> RowEffort:
+    """Effort that is normally distributed, by evenly spaced points.
+
+    Parameters
+    ----------
+    correlation : float
+        ρ, in [0, 0.9].
+    unannotated : float, default 0.0
+        π₀, in [0, 0.9].
+    points : int, default 33
+        How many.
+
+    Returns
+    -------
+    RowEffort
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> spaced = normal(0.3, points=5)
+    >>> [round(point, 1) for point in spaced.points], round(sum(spaced.weights), 12)
+    ([-4.8, -2.4, 0.0, 2.4, 4.8], 1.0)
+    """
+    _validation.in_range(correlation, "row_effort", 0, MOST)
+    _validation.in_range(unannotated, "unannotated", 0, MOST)
+    if correlation == 0.0:
+        return RowEffort(0.0, (0.0,), (1.0,), unannotated)
+    places = np.linspace(-REACH, REACH, points)
+    weights = np.exp(-(places**2) / 2)
+    return RowEffort(
+        correlation, tuple(places.tolist()), tuple((weights / weights.sum()).tolist()), unannotated
+    )
+
+
+SPREAD = 0.7
+"""Standard deviation of a label's own intercept."""
+ITERATIONS = 50
+FLOOR = 0.01
+"""The smallest propensity of an entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSlope:
+    """How the propensity of an entry depends on its score.
+
+    Parameters
+    ----------
+    slope : float
+        β, the change of the logit per standard deviation of the scores.
+    shift : float
+        δ, of all logits.
+    own : (L,) floats
+        u_j.
+    centre, scale : float
+        Of the scores.
+    covariance : (2, 2) floats
+        Of (β, δ).
+    """
+
+    slope: float
+    shift: float
+    own: Floats
+    centre: float = 0.0
+    scale: float = 1.0
+    covariance: Floats | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of β."""
+        error = 0.0 if self.covariance is None else float(np.sqrt(self.covariance[0, 0]))
+        return self.slope - 1.96 * error, self.slope + 1.96 * error
+
+    def at(self, propensity: Floats, labels: Ints, scores: Floats) -> Floats:
+        """p_ij of entries: their label's p_j, their labels, their scores; all (e,) or p (L,)."""
+        standard = (scores - self.centre) / self.scale
+        bounded = np.clip(propensity, 1e-6, 1 - 1e-6)
+        logits = logit(bounded)[labels] + self.shift + self.own[labels] + self.slope * standard
+        return np.asarray(np.clip(expit(logits), FLOOR, 1.0))
+
+    def drawn(self, rng: np.random.Generator, size: int) -> list[ScoreSlope]:
+        """Slopes that the audit allows, each certain."""
+        middle = np.array([self.slope, self.shift])
+        covariance = np.zeros((2, 2)) if self.covariance is None else self.covariance
+        pairs = rng.multivariate_normal(middle, covariance, size=size, method="eigh")
+        return [
+            ScoreSlope(float(slope), float(shift), self.own, self.centre, self.scale)
+            for slope, shift in pairs
+        ]
+
+
+def fit_slope(
+    kept: Floats, true_labels: sp.csr_array, scores: Floats, propensity: Floats
+) -> ScoreSlope:
+    """The slope that makes what was kept of the audited true labels likeliest.
+
+    Parameters
+    ----------
+    kept : (nnz,) floats
+        1 for every true label that was kept, else 0, in the order of `true_labels.indices`.
+    true_labels : csr_array of shape (m, L)
+    scores : (nnz,) floats
+        In the same order.
+    propensity : (L,) floats in (0, 1]
+
+    Returns
+    -------
+    ScoreSlope
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> true = sp.csr_array(np.ones((400, 5)))
+    >>> score = rng.standard_normal(2000)
+    >>> kept = (rng.random(2000) < expit(-1 + 1.5 * score)).astype(float)
+    >>> fitted = fit_slope(kept, true, score, np.full(5, 0.33))
+    >>> fitted.interval[0] < 1.5 < fitted.interval[1]
+    True
+    """
+    labels, n_labels = true_labels.indices, true_labels.shape[1]
+    centre, scale = float(scores.mean()), float(scores.std()) or 1.0
+    x = np.column_stack([(scores - centre) / scale, np.ones(scores.size)])
+    base = logit(np.clip(propensity, 1e-6, 1 - 1e-6))[labels]
+    common, own = np.zeros(2), np.zeros(n_labels)
+    inverse = np.eye(2)
+    for _ in range(ITERATIONS):
+        chance = expit(base + x @ common + own[labels])
+        residual, weight = kept - chance, chance * (1 - chance)
+        slopes = x.T @ residual
+        own_slopes = np.bincount(labels, residual, n_labels) - own / SPREAD**2
+        own_weight = np.bincount(labels, weight, n_labels) + 1 / SPREAD**2
+        cross = np.column_stack([np.bincount(labels, weight * v, n_labels) for v in x.T])
+        schur = (x * weight[:, None]).T @ x - cross.T @ (cross / own_weight[:, None])
+        inverse = np.linalg.pinv(schur, hermitian=True)
+        step = inverse @ (slopes - cross.T @ (own_slopes / own_weight))
+        own_step = (own_slopes - cross @ step) / own_weight
+        size = min(1.0, 2.0 / max(np.abs(step).max(), np.abs(own_step).max(), 1e-12))
+        common, own = common + size * step, own + size * own_step
+        if np.abs(step).max() < 1e-10:
+            break
+    return ScoreSlope(float(common[0]), float(common[1]), own, centre, scale, inverse)
+
+
+def scores_of(
+    scores: TopK | ScoresLike, labels: sp.csr_array, *, name: str = "audited labels"
+) -> Floats:
+    """The score of every label entry; entries without one stand below all others of the row list.
+
+    Parameters
+    ----------
+    scores : TopK, or dense or sparse scores of shape (m, L)
+        Of the same rows. An entry that is not listed gets what is 1 below the smallest score.
+    labels : csr_array of shape (m, L)
+    name : str, default "audited labels"
+        In messages.
+
+    Returns
+    -------
+    floats of shape (nnz,)
+        In the order of `labels.indices`.
+
+    Raises
+    ------
+    ValueError
+        If the scores are of other rows or labels, or not finite.
+
+    Examples
+    --------
+    >>> scores_of(TopK([[1], [0]], [[0.75], [0.5]]), sp.csr_array([[1, 1], [1, 0]]))
+    array([-0.5 ,  0.75,  0.5 ])
+    """
+    rows = entry_rows(labels)
+    if not isinstance(scores, TopK) and not _validation.is_sparse(scores):
+        table = _validation.finite(_validation.dense(scores, "scores", "label"), "scores")
+        _validation.same_shape(table, labels, "scores", name)
+        return np.asarray(table[rows, labels.indices], dtype=np.float64)
+    if not isinstance(scores, TopK):
+        scores = _validation.matrix(scores, name="scores", column="label")
+        _validation.same_shape(scores, labels, "scores", name)
+    elif scores.labels.shape[0] != labels.shape[0]:
+        raise ValueError(
+            f"scores of {scores.labels.shape[0]} rows for {labels.shape[0]} rows of {name}; give "
+            "those of the same rows, in their order."
+        )
+    row, label, value = _listed(scores)
+    width = labels.shape[1]
+    keys, wanted = row * width + label, rows * width + labels.indices
+    order = np.argsort(keys)
+    place = np.minimum(np.searchsorted(keys[order], wanted), max(keys.size - 1, 0))
+    listed = keys[order][place] == wanted if keys.size else np.zeros(wanted.size, bool)
+    scored = np.full(wanted.size, value.min() - 1.0 if value.size else 0.0)
+    scored[listed] = value[order][place[listed]]
+    return scored
+
+
+def _listed(scores: TopK | sp.csr_array) -> tuple[Ints, Ints, Floats]:
+    """Rows, labels and values of scores that are not given for every pair."""
+    if isinstance(scores, TopK):
+        row, place = np.nonzero(scores.labels >= 0)
+        label, value = scores.labels[row, place], scores.scores[row, place]
+    else:
+        entries = scores.tocoo()
+        row, label, value = entries.row, entries.col, entries.data
+    return row.astype(np.int64), label.astype(np.int64), value.astype(np.float64)
+
+
+CORRELATIONS = np.linspace(0.0, MOST, 19)
+SHARES = 13
+SMALLEST = 1e-9
+"""A chance below which nothing is certain, so that one odd row does not decide everything."""
+
+
+@dataclass(frozen=True, eq=False)
+class EffortPosterior:
+    """What an audit says of row effort and of the share of unannotated rows.
+
+    Parameters
+    ----------
+    correlations : (R,) floats
+        Values of ρ, the first 0.
+    shares : (S,) floats
+        Values of π₀, the first 0.
+    probability : (R, S) floats
+        The probability of every pair; they sum to 1.
+    """
+
+    correlations: Floats
+    shares: Floats
+    probability: Floats
+
+    @property
+    def row_effort(self) -> float:
+        """ρ: 0 where that is likelier than not, else the mean of the others."""
+        return _location(self.correlations, self.probability.sum(axis=1))
+
+    @property
+    def unannotated(self) -> float:
+        """π₀, in the same way."""
+        return _location(self.shares, self.probability.sum(axis=0))
+
+    def interval(self, confidence: float = 0.95) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The middle of the distributions of ρ and of π₀."""
+        ends = []
+        for values, axis in ((self.correlations, 1), (self.shares, 0)):
+            below = np.cumsum(self.probability.sum(axis=axis))
+            tails = np.searchsorted(below, [(1 - confidence) / 2, (1 + confidence) / 2])
+            low, high = values[np.minimum(tails, values.size - 1)]
+            ends.append((float(low), float(high)))
+        return ends[0], ends[1]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """(size, 2) draws of (ρ, π₀): a point of the grid, and a step's width around it."""
+        flat = rng.choice(self.probability.size, size=size, p=self.probability.ravel())
+        rows, columns = np.unravel_index(flat, self.probability.shape)
+        drawn = np.column_stack([self.correlations[rows], self.shares[columns]])
+        grids = self.correlations, self.shares
+        steps = [np.diff(grid[:2])[0] if grid.size > 1 else 0.0 for grid in grids]
+        jitter = (rng.random((size, 2)) - 0.5) * steps * (drawn > 0)
+        return np.asarray(np.clip(drawn + jitter, 0.0, MOST))
+
+
+def estimate_effort(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) -> EffortPosterior:
+    """Row effort and the share of unannotated rows, from audited rows.
+
+    Parameters
+    ----------
+    kept : csr_array of shape (m, L)
+        Those of the true labels that were observed.
+    true_labels : csr_array of shape (m, L)
+        The complete labels of the audited rows.
+    p : (L,) floats in (0, 1]
+        Propensities over all rows.
+
+    Returns
+    -------
+    EffortPosterior
+
+    Examples
+    --------
+    Half of the rows show both of their labels, half none:
+
+    >>> true = sp.csr_array(np.ones((80, 2)))
+    >>> kept = sp.csr_array(np.repeat([[1.0, 1.0], [0.0, 0.0]], 40, axis=0))
+    >>> posterior = estimate_effort(kept, true, np.array([0.5, 0.5]))
+    >>> posterior.row_effort + posterior.unannotated > 0.4
+    True
+    """
+    grid = log_likelihoods(kept, true_labels, p)
+    posterior = np.exp(grid.log_likelihood - grid.log_likelihood.max())
+    posterior *= _spike(grid.correlations.size)[:, None] * _spike(grid.shares.size)
+    return EffortPosterior(grid.correlations, grid.shares, posterior / posterior.sum())
+
+
+class EffortGrid(NamedTuple):
+    """How likely an audit is for values of ρ (rows) and of π₀ (columns), the first of each 0."""
+
+    correlations: Floats
+    shares: Floats
+    log_likelihood: Floats
+
+
+def log_likelihoods(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) -> EffortGrid:
+    """The log-likelihood of the audited rows over a grid of ρ and π₀.
+
+    Parameters
+    ----------
+    kept, true_labels, p
+        As in `estimate_effort`.
+
+    Returns
+    -------
+    EffortGrid
+    """
+    some = np.diff(true_labels.indptr) > 0
+    kept, true_labels = sp.csr_array(kept[some]), sp.csr_array(true_labels[some])
+    used = np.flatnonzero(np.bincount(true_labels.indices, minlength=p.size))
+    kept, true_labels, p = kept[:, used], sp.csr_array(true_labels[:, used]), p[used]
+    lost = sp.csr_array(true_labels - kept)
+    silent = np.diff(kept.indptr) == 0
+    shares = _shares(silent)
+    log_likelihood = np.array(
+        [[_log_likelihood(kept, lost, silent, p, rho, share) for share in shares]
+         for rho in CORRELATIONS]
+    )  # fmt: skip
+    return EffortGrid(CORRELATIONS, shares, log_likelihood)
+
+
+def _shares(silent: Bools) -> Floats:
+    """π₀ up to what the share of rows that show nothing allows."""
+    rows, share = max(silent.size, 1), silent.mean() if silent.size else 0.0
+    most = min(MOST, share + 3 * np.sqrt((share * (1 - share) + 0.25 / rows) / rows))
+    return np.linspace(0.0, most, SHARES) if share else np.zeros(1)
+
+
+def _spike(size: int) -> Floats:
+    """Half of the prior at 0, the other half even."""
+    prior = np.full(size, 0.5 / max(size - 1, 1))
+    prior[0] = 0.5 if size > 1 else 1.0
+    return prior
+
+
+def _log_likelihood(
+    kept: sp.csr_array, lost: sp.csr_array, silent: Bools, p: Floats, rho: float, share: float
+) -> float:
+    effort = normal(rho, share)
+    chance = np.clip(effort.propensities(p), SMALLEST, 1 - SMALLEST).T  # labels × points
+    by_point = kept @ np.log(chance) + lost @ np.log1p(-chance)
+    largest = by_point.max(axis=1)
+    annotated = largest + np.log(np.exp(by_point - largest[:, None]) @ effort.weights)
+    rows = np.log1p(-share) + annotated
+    if share:
+        rows = np.where(silent, np.logaddexp(np.log(share), rows), rows)
+    return float(rows.sum())
+
+
+def _location(values: Floats, probability: Floats) -> float:
+    if values.size == 1 or probability[0] >= 0.5:
+        return 0.0
+    return float(values[1:] @ probability[1:] / probability[1:].sum())

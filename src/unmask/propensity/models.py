@@ -1,16 +1,29 @@
 """Models that state propensities: from label frequency, from label rank, or the same for all.
 
 Every result is an array that carries its `source`: the formula and its constants.
+
+Where propensities come from: a value that whoever uses them can state as a condition.
+
+A number computed with propensities is right *if* they are. So propensities carry their `Source`: a
+formula with its constants, the preset of a data set, a file, an audit of so many rows, or "stated"
+for a plain vector of which nothing is known. `source_of` finds it; `Source.sentence` is its
+English.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from unmask import _validation
 from unmask._typing import Floats, LabelsLike, PropensityLike
-from unmask.propensity.source import Propensity, Source, SourceKind, source_of, with_source
 
 
 def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
@@ -245,3 +258,374 @@ def temper(propensity: PropensityLike, tau: float) -> Propensity:
     p = _validation.propensity(propensity)
     tempered = p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1
     return with_source(tempered, source_of(propensity).changed("temper", tau))
+
+
+class SourceKind(StrEnum):
+    """What states the propensities.
+
+    Examples
+    --------
+    >>> from unmask import propensity
+    >>> propensity.constant(2, 0.5).source.kind is SourceKind.CONSTANT
+    True
+    """
+
+    NONE = "none"
+    """There are none: labels are taken as complete."""
+    STATED = "stated"
+    """Numbers of which nothing else is known."""
+    ENTRIES = "entries"
+    """A number for every observed label of every row."""
+    JAIN = "jain"
+    PRESET = "preset"
+    """Jain's formula with the constants in use for a public data set."""
+    CONSTANT = "constant"
+    INVERSE_LINEAR = "inverse_linear"
+    FILE = "file"
+    AUDIT = "audit"
+    RECAPTURE = "recapture"
+    SNAPSHOTS = "snapshots"
+    """The same rows at two dates: upper bounds."""
+    MODEL = "model"
+    """A classifier's probabilities (Elkan & Noto)."""
+    MARGINALS = "marginals"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where propensities come from.
+
+    Parameters
+    ----------
+    kind : SourceKind, default SourceKind.STATED
+    parameters : mapping of str to float, default {}
+        Constants of a formula, or `rows` of an audit.
+    name : str, default ""
+        Of the data set of a preset, or of a file.
+    changes : tuple of (str, float), default ()
+        What was done to them since, ("clip", lowest) or ("temper", τ), and what a mask model has
+        beside them: ("row_effort", ρ), ("unannotated", π₀), ("spurious", φ).
+
+    Examples
+    --------
+    >>> Source(SourceKind.JAIN, {"a": 0.55, "b": 1.5}).sentence
+    "Jain's formula with a = 0.55, b = 1.5"
+    >>> Source(SourceKind.AUDIT, {"rows": 300}).sentence, Source().sentence
+    ('the audit of 300 rows', 'the stated propensities')
+    """
+
+    kind: SourceKind = SourceKind.STATED
+    parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
+    name: str = ""
+    changes: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def independent(self) -> bool:
+        """Whether labels of a row are taken to go missing independently of each other."""
+        return not {"row_effort", "unannotated"} & {name for name, _ in self.changes}
+
+    @property
+    def spurious(self) -> float:
+        """The share of observed labels that are stated to be wrong."""
+        return dict(self.changes).get("spurious", 0.0)
+
+    @property
+    def score_slope(self) -> float:
+        """How much the logit of an entry's propensity rises per standard deviation of the score."""
+        return dict(self.changes).get("score_slope", 0.0)
+
+    @property
+    def by_formula(self) -> bool:
+        """Whether they follow from label frequencies alone: nobody measured what is missing."""
+        return self.kind in (SourceKind.JAIN, SourceKind.PRESET)
+
+    @property
+    def assumption(self) -> str:
+        """What has to be true, in words that fit after "if"."""
+        how = "go missing independently, by" if self.independent else "go missing by"
+        return f"labels {how} {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """What the propensities come from, in words that fit after "by"."""
+        changed = "".join(f", {_CHANGES[name](number)}" for name, number in self.changes)
+        return _SENTENCES[self.kind](self) + changed
+
+    def changed(self, name: str, number: float) -> Source:
+        """The same with one more change."""
+        return replace(self, changes=(*self.changes, (name, float(number))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; the English is `text`."""
+        return {
+            "kind": self.kind.value,
+            "parameters": dict(self.parameters),
+            "name": self.name,
+            "changes": [list(change) for change in self.changes],
+            "text": self.sentence,
+        }
+
+
+class Propensity(np.ndarray[Any, np.dtype[np.float64]]):
+    """One number in (0, 1] per label, float64 of shape (L,), that knows its `source`.
+
+    It is an array in every respect; what is computed from it is a plain array.
+
+    Attributes
+    ----------
+    source : Source
+        Where the numbers come from.
+
+    Examples
+    --------
+    >>> p = with_source(np.array([0.5, 0.25]), Source(SourceKind.CONSTANT))
+    >>> p.source.kind.value, 1 / p
+    ('constant', array([2., 4.]))
+    """
+
+    source: Source
+
+    def __array_finalize__(self, origin: object) -> None:
+        """A part or a copy comes from the same source."""
+        self.source = getattr(origin, "source", Source())
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What is computed is no propensity any more."""
+        plain = np.asarray(array)  # before numpy 2, `array` is a propensity here, of any dimension
+        return plain[()] if return_scalar or plain.ndim == 0 else plain
+
+    def __reduce__(self) -> tuple[Callable[..., Propensity], tuple[Floats, Source]]:
+        """Copies in other processes keep the source."""
+        return with_source, (np.array(self), self.source)
+
+    def __repr__(self) -> str:
+        """That of an array."""
+        return repr(np.asarray(self))
+
+
+def with_source(values: Floats, source: Source) -> Propensity:
+    """Checked propensities that carry where they come from.
+
+    Parameters
+    ----------
+    values : (L,) floats in (0, 1]
+    source : Source
+
+    Returns
+    -------
+    Propensity
+    """
+    labelled = np.asarray(values, dtype=np.float64).view(Propensity)
+    labelled.source = source
+    return labelled
+
+
+def source_of(propensity: object) -> Source:
+    """Where propensities come from, whatever form they have.
+
+    Parameters
+    ----------
+    propensity : anything that stands for propensities, or None
+
+    Returns
+    -------
+    Source
+        That which they carry; `stated` for a plain vector, `entries` for a sparse matrix, `none`
+        for None.
+
+    Examples
+    --------
+    >>> source_of([0.5, 0.5]).kind.value, source_of(None).kind.value
+    ('stated', 'none')
+    """
+    if propensity is None:
+        return Source(SourceKind.NONE)
+    carried = getattr(propensity, "source", None)
+    if isinstance(carried, Source):
+        return carried
+    return Source(SourceKind.ENTRIES if hasattr(propensity, "tocsr") else SourceKind.STATED)
+
+
+def _constants(source: Source) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in source.parameters.items())
+
+
+def _rows(source: Source) -> str:
+    return f" of {source.parameters['rows']:,.0f} rows" if "rows" in source.parameters else ""
+
+
+_SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
+    SourceKind.NONE: lambda _: "no propensities: labels taken as complete",
+    SourceKind.STATED: lambda _: "the stated propensities",
+    SourceKind.ENTRIES: lambda _: "the stated propensities of single entries",
+    SourceKind.JAIN: lambda source: f"Jain's formula with {_constants(source)}",
+    SourceKind.PRESET: lambda source: (
+        f"Jain's formula with the constants in use for {source.name} ({_constants(source)})"
+    ),
+    SourceKind.CONSTANT: lambda source: f"the same propensity {source.parameters['p']:g} for all",
+    SourceKind.INVERSE_LINEAR: lambda source: f"1/p linear in label rank ({_constants(source)})",
+    SourceKind.FILE: lambda source: f"the propensities in {source.name}",
+    SourceKind.AUDIT: lambda source: f"the audit{_rows(source)}",
+    SourceKind.RECAPTURE: lambda source: f"the recapture estimate{_rows(source)}",
+    SourceKind.SNAPSHOTS: lambda source: f"upper bounds from two snapshots{_rows(source)}",
+    SourceKind.MODEL: lambda source: f"propensities from a classifier{_rows(source)}",
+    SourceKind.MARGINALS: lambda source: f"true label frequencies from elsewhere{_rows(source)}",
+    SourceKind.COUNTS: lambda _: "counts of kept and lost labels",
+}
+
+_CHANGES: dict[str, Callable[[float], str]] = {
+    "clip": lambda low: f"raised to at least {low:g}",
+    "temper": lambda tau: f"tempered with τ = {tau:g}",
+    "row_effort": lambda rho: f"with row effort ρ = {rho:.2g}",
+    "unannotated": lambda share: f"with {share:.0%} of the rows not annotated",
+    "spurious": lambda share: f"with {share:.1%} of the observed labels wrong",
+    "score_slope": lambda slope: f"with the slope {slope:.2g} of the logit on the model's score",
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A public data set: Jain's constants in use for it and, where known, its published size.
+
+    Parameters
+    ----------
+    name : str
+        As the field spells it.
+    a, b : float
+        Jain's constants.
+    shape : (features, labels, training rows, test rows), optional
+        As published.
+
+    Examples
+    --------
+    >>> preset("Wikipedia-500K").a, preset("Wikipedia-500K").b
+    (0.5, 0.4)
+    """
+
+    name: str
+    a: float
+    b: float
+    shape: tuple[int, int, int, int] | None = None
+
+
+def preset(name: str) -> Preset:
+    """The Jain constants in use for a public data set.
+
+    Parameters
+    ----------
+    name : str
+        The data set; case, spaces and punctuation do not matter.
+
+    Returns
+    -------
+    Preset
+
+    Raises
+    ------
+    ValueError
+        If no such data set is listed; the message names the nearest.
+
+    Examples
+    --------
+    >>> preset("Amazon 670k")
+    Preset(name='Amazon-670K', a=0.6, b=2.6, shape=(135909, 670091, 490449, 153025))
+    >>> preset("amazoncat_13K").b
+    1.5
+    """
+    by_key = {_plain(p.name): p for p in PRESETS}
+    key = _plain(name)
+    if key in by_key:
+        return by_key[key]
+    near = [by_key[each].name for each in difflib.get_close_matches(key, by_key, n=2, cutoff=0.7)]
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise ValueError(
+        f"no preset for data set {name!r}.{hint} Known: {', '.join(p.name for p in PRESETS)}. "
+        "Others mostly use a = 0.55, b = 1.5."
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_COMMON, _WIKIPEDIA, _AMAZON = (0.55, 1.5), (0.5, 0.4), (0.6, 2.6)
+
+PRESETS = (
+    Preset("Mediamill", *_COMMON, (120, 101, 30993, 12914)),
+    Preset("Bibtex", *_COMMON, (1836, 159, 4880, 2515)),
+    Preset("Delicious", *_COMMON, (500, 983, 12920, 3185)),
+    Preset("RCV1-2K", *_COMMON, (47236, 2456, 623847, 155962)),
+    Preset("EURLex-4K", *_COMMON, (5000, 3993, 15539, 3809)),
+    Preset("AmazonCat-13K", *_COMMON, (203882, 13330, 1186239, 306782)),
+    Preset("AmazonCat-14K", *_COMMON, (597540, 14588, 4398050, 1099725)),
+    Preset("Wiki10-31K", *_COMMON, (101938, 30938, 14146, 6616)),
+    Preset("cooking-stackexchange", *_COMMON, (4240, 736, 12404, 3000)),
+    Preset("debtags-bookworm", *_COMMON, (13091, 598, 24212, 6088)),
+    Preset("finna-yso-en", *_COMMON, (30823, 24626, 280316, 69716)),
+    Preset("jester5k", *_COMMON, (10, 90, 4260, 736)),
+    Preset("WikiLSHTC-325K", *_WIKIPEDIA, (1617899, 325056, 1778351, 587084)),
+    Preset("Wikipedia-500K", *_WIKIPEDIA, (2381304, 501070, 1813391, 783743)),
+    Preset("WikiTitles-500K", *_WIKIPEDIA),
+    Preset("LF-WikiTitles-500K", *_WIKIPEDIA),
+    Preset("Amazon-670K", *_AMAZON, (135909, 670091, 490449, 153025)),
+    Preset("Amazon-3M", *_AMAZON, (337067, 2812281, 1717899, 742507)),
+    Preset("AmazonTitles-670K", *_AMAZON),
+    Preset("AmazonTitles-3M", *_AMAZON),
+    Preset("LF-Amazon-131K", *_AMAZON),
+    Preset("LF-Amazon-1.3M", *_AMAZON),
+    Preset("LF-AmazonTitles-131K", *_AMAZON),
+    Preset("LF-AmazonTitles-1.3M", *_AMAZON),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PropensityModel:
+    """Propensities with the name and the parameters of the model that states them.
+
+    It can stand wherever propensities can, since numpy reads its values.
+
+    Parameters
+    ----------
+    name : str
+        For people, such as "a = 0.55, b = 1.5"; nothing is read from it.
+    values : (L,) floats in (0, 1]
+        One propensity per label.
+    parameters : mapping of str to float, optional
+        The numbers that tell models of one family apart, such as {"a": 0.55, "b": 1.5}.
+    source : Source, optional
+        Where the propensities come from; by default they are stated.
+
+    Raises
+    ------
+    ValueError
+        If a propensity lies outside (0, 1].
+
+    Examples
+    --------
+    >>> model = PropensityModel("γ = 2", [0.25, 1.0], {"γ": 2.0})
+    >>> np.asarray(model).tolist(), model.parameters["γ"]
+    ([0.25, 1.0], 2.0)
+    """
+
+    name: str
+    values: Floats
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    source: Source = field(default_factory=Source)
+
+    def __post_init__(self) -> None:
+        """Check the propensities."""
+        object.__setattr__(self, "values", _validation.propensity(self.values))
+        object.__setattr__(self, "parameters", dict(self.parameters))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
+        """The values, so that a model serves as propensities."""
+        return np.array(self.values, dtype=dtype)
+
+    def __len__(self) -> int:
+        """The number of labels."""
+        return int(self.values.size)
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"PropensityModel({self.name!r}, {len(self)} labels)"

@@ -13,7 +13,20 @@ chart and table is data first and can be saved as such.
 'report.html'
 """
 
-from unmask.report.charts import KINDS, Axis, Chart, Drawing, Note, Panels, Rule, Series
+from unmask.report.charts import (
+    KINDS,
+    PALETTE,
+    Axis,
+    Chart,
+    Drawing,
+    Note,
+    Panels,
+    Rule,
+    Series,
+    Style,
+    Styles,
+    assign_styles,
+)
 from unmask.report.files import figure, save, write
 from unmask.report.format import format_value, printable
 from unmask.report.html import render
@@ -41,7 +54,6 @@ from unmask.report.questionnaire import (
     render_questionnaire,
     write_questionnaire,
 )
-from unmask.report.styles import PALETTE, Style, Styles, assign_styles
 from unmask.report.tables import csv_of, harmless, json_of, latex_of, markdown_of, rows, text_of
 
 __all__ = [

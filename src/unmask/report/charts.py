@@ -5,9 +5,7 @@ measured, with `low` and `high` as its interval:
 
     lines   y over x; the interval is a band
     dots    one row per x (a name), y along the page with its interval
-    bars    one group per x (a name), y as height
     steps   a histogram: n heights y between n + 1 edges x
-    heat    a grid: one row per series (its name), one column per x, y as colour
 
 A number that is not finite, or None, is missing: it leaves a gap.
 """
@@ -15,14 +13,13 @@ A number that is not finite, or None, is missing: it leaves a gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from unmask._validation import one_of
 from unmask.report.format import format_value, printable
-from unmask.report.styles import Style, assign_styles
 
 Position = str | float
 Numbers = tuple[float | None, ...]
@@ -44,8 +41,6 @@ class Axis:
         Whether the scale is logarithmic.
     low, high : float, optional
         The ends; by default those of the data.
-    center : float, optional
-        For the colours of a `heat` chart: the value that divides the two hues.
 
     Examples
     --------
@@ -57,7 +52,6 @@ class Axis:
     log: bool = False
     low: float | None = None
     high: float | None = None
-    center: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse ends that are no interval, or that a logarithm cannot show."""
@@ -154,9 +148,9 @@ class Note:
 
     Parameters
     ----------
-    x, y : float, or str in a `heat` chart
-        The point; in a `heat` chart a column and a row, and the note is a ring around the cell.
-    text : str, default ""
+    x, y : float
+        The point.
+    text : str
     to : float, optional
         Draws a bracket from `y` to this height beside the text.
 
@@ -166,8 +160,8 @@ class Note:
     2.0
     """
 
-    x: Position
-    y: Position
+    x: float
+    y: float
     text: str = ""
     to: float | None = None
 
@@ -189,8 +183,6 @@ class Chart:
     title : str, default ""
     x, y : Axis or str, default ""
         The axes, or only their labels.
-    color : Axis or str, default ""
-        The colour scale of a `heat` chart.
     rules : sequence of Rule, default ()
     notes : sequence of Note, default ()
     caption : str, default ""
@@ -211,7 +203,6 @@ class Chart:
     title: str = ""
     x: Axis | str = ""
     y: Axis | str = ""
-    color: Axis | str = ""
     rules: Sequence[Rule] = ()
     notes: Sequence[Note] = ()
     caption: str = ""
@@ -221,7 +212,7 @@ class Chart:
         """Bring axes and sequences to their types, and refuse series that the kind cannot show."""
         for name in ("title", "caption", "description"):
             set_field(self, name, printable(getattr(self, name)))
-        for name in ("x", "y", "color"):
+        for name in ("x", "y"):
             axis = getattr(self, name)
             set_field(self, name, axis if isinstance(axis, Axis) else Axis(axis))
         set_field(self, "series", tuple_of(Series, self.series, "series of a chart"))
@@ -234,7 +225,7 @@ class Chart:
                 f"chart {self.title!r} needs series with different names; got {names}."
             )
         for series in self.series:
-            KINDS[self.kind](series, self.series[0])
+            KINDS[self.kind](series)
         _refuse_misplaced(self)
 
 
@@ -255,7 +246,7 @@ class Panels:
 
     Examples
     --------
-    >>> part = Chart("bars", [Series("a", ["x"], [1.0])], title="first")
+    >>> part = Chart("dots", [Series("a", ["x"], [1.0])], title="first")
     >>> len(Panels([part, part], title="Both", share_y=True).charts)
     2
     """
@@ -282,9 +273,9 @@ class Panels:
 Drawing = Chart | Panels
 
 
-def axes_of(chart: Chart) -> tuple[Axis, Axis, Axis]:
-    """The axes x, y and color; a chart keeps them as `Axis`, even if it was made from labels."""
-    return cast(tuple[Axis, Axis, Axis], (chart.x, chart.y, chart.color))
+def axes_of(chart: Chart) -> tuple[Axis, Axis]:
+    """Return the axes x and y; a chart keeps them as `Axis`, even if it was made from labels."""
+    return cast(tuple[Axis, Axis], (chart.x, chart.y))
 
 
 def charts_of(drawing: Drawing) -> tuple[Chart, ...]:
@@ -295,7 +286,7 @@ def charts_of(drawing: Drawing) -> tuple[Chart, ...]:
 def categories(chart: Chart) -> tuple[Position, ...]:
     """The x of all series, each once, in order of appearance.
 
-    >>> categories(Chart("bars", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
+    >>> categories(Chart("dots", [Series("a", ["P"], [1.0]), Series("b", ["P", "R"], [2.0, 1.0])]))
     ('P', 'R')
     """
     return tuple(dict.fromkeys(x for series in chart.series for x in series.x))
@@ -304,8 +295,8 @@ def categories(chart: Chart) -> tuple[Position, ...]:
 def kinds_of(drawing: Drawing, name: str) -> frozenset[str]:
     """The kinds of the charts that have a series of this name; empty if only rules have it.
 
-    >>> sorted(kinds_of(Chart("bars", [Series("a", ["x"], [1.0])]), "a"))
-    ['bars']
+    >>> sorted(kinds_of(Chart("dots", [Series("a", ["x"], [1.0])]), "a"))
+    ['dots']
     """
     return frozenset(
         chart.kind for chart in charts_of(drawing) for series in chart.series if series.name == name
@@ -326,10 +317,9 @@ def legend_names(drawing: Drawing) -> tuple[str, ...]:
     if direct_names(drawing):
         return ()
     for chart in charts_of(drawing):
-        if chart.kind != "heat":
-            own = {s.name for s in chart.series if _is_its_own_category(chart, s)}
-            every = [*(s.name for s in chart.series), *(rule.name for rule in chart.rules)]
-            names.update(dict.fromkeys(name for name in every if name not in own))
+        own = {s.name for s in chart.series if chart.kind == "dots" and set(s.x) == {s.name}}
+        every = [*(s.name for s in chart.series), *(rule.name for rule in chart.rules)]
+        names.update(dict.fromkeys(name for name in every if name not in own))
     has_rules = any(rule.name in names for chart in charts_of(drawing) for rule in chart.rules)
     return () if len(names) == 1 and not has_rules else tuple(names)
 
@@ -361,10 +351,6 @@ def direct_names(drawing: Drawing) -> tuple[str, ...]:
     return tuple(s.name for s in drawing.series) if beside and 1 < len(firsts) <= DIRECT else ()
 
 
-def _is_its_own_category(chart: Chart, series: Series) -> bool:
-    return chart.kind in ("dots", "bars") and set(series.x) == {series.name}
-
-
 def styles_of(*drawings: Drawing) -> dict[str, Style]:
     """One style per name of a series or rule, the same in all `drawings`.
 
@@ -379,8 +365,7 @@ def styles_of(*drawings: Drawing) -> dict[str, Style]:
     names: list[str] = []
     chosen: dict[str, Style] = {}
     for chart in (chart for drawing in drawings for chart in charts_of(drawing)):
-        series = [] if chart.kind == "heat" else chart.series  # rows of a grid have no style
-        pairs = [(s.name, s.style) for s in series] + [(r.name, r.style) for r in chart.rules]
+        pairs = [(s.name, s.style) for s in chart.series] + [(r.name, r.style) for r in chart.rules]
         for name, style in pairs:
             names.append(name)
             if style is not None and chosen.setdefault(name, style) != style:
@@ -438,18 +423,17 @@ def _refuse_crossing(name: str, low: Sequence[float | None], high: Sequence[floa
 
 def _refuse_misplaced(chart: Chart) -> None:
     """Refuse scales, rules and notes that this kind of chart cannot show."""
-    x, y, _ = axes_of(chart)
-    kind, has_categories = chart.kind, chart.kind in ("dots", "bars", "heat")
-    if (x.log and has_categories) or (y.log and kind in ("bars", "heat")):
-        raise ValueError(f"a chart of kind {kind!r} has no log axis there; use dots or lines.")
-    if any(kind == "heat" or (has_categories and rule.axis == "x") for rule in chart.rules):
-        raise ValueError(f"a chart of kind {kind!r} has no place for a rule on that axis.")
+    x, y = axes_of(chart)
+    by_name = chart.kind == "dots"
+    if by_name and (x.log or any(rule.axis == "x" for rule in chart.rules) or chart.notes):
+        raise ValueError(
+            f"x of a chart of dots are names: chart {chart.title!r} has no place there for a "
+            "logarithm, a rule or a note."
+        )
     if x.log and not all(place > 0 for series in chart.series for place in numeric_x(series)):
         raise ValueError(f"the log axis {x.label!r} of chart {chart.title!r} needs positive x.")
     if y.log and not any(height and height > 0 for s in chart.series for height in s.y):
         raise ValueError(f"the log axis {y.label!r} of chart {chart.title!r} has no positive y.")
-    for note in chart.notes:
-        _refuse_misplaced_note(chart, note)
 
 
 def numeric_x(series: Series) -> tuple[float, ...]:
@@ -457,19 +441,7 @@ def numeric_x(series: Series) -> tuple[float, ...]:
     return cast(tuple[float, ...], series.x)
 
 
-def _refuse_misplaced_note(chart: Chart, note: Note) -> None:
-    columns = [format_value(x) for x in chart.series[0].x]
-    names = [series.name for series in chart.series]
-    in_a_cell = format_value(note.x) in columns and format_value(note.y) in names
-    numeric = not isinstance(note.x, str) and not isinstance(note.y, str)
-    if not (in_a_cell if chart.kind == "heat" else numeric and chart.kind in ("lines", "steps")):
-        raise ValueError(
-            f"a note stands at numbers in lines and steps, or in a cell of a heat chart; "
-            f"{note.x!r}, {note.y!r} is no such place in chart {chart.title!r}."
-        )
-
-
-def _check_points(series: Series, first: Series) -> None:
+def _check_points(series: Series) -> None:
     if len(series.x) != len(series.y) or isinstance(series.x[0], str):
         raise ValueError(
             f"a line needs one number x per y; series {series.name!r} has "
@@ -477,15 +449,15 @@ def _check_points(series: Series, first: Series) -> None:
         )
 
 
-def _check_categories(series: Series, first: Series) -> None:
+def _check_categories(series: Series) -> None:
     if len(series.x) != len(series.y) or len(set(series.x)) != len(series.x):
         raise ValueError(
-            f"dots and bars need one x per y, each once; series {series.name!r} has "
+            f"dots need one x per y, each once; series {series.name!r} has "
             f"{len(set(series.x))} different x for {len(series.y)} y."
         )
 
 
-def _check_edges(series: Series, first: Series) -> None:
+def _check_edges(series: Series) -> None:
     edges = numeric_x(series)
     rising = all(a < b for a, b in pairwise(edges))
     if len(series.x) != len(series.y) + 1 or isinstance(series.x[0], str) or not rising:
@@ -495,19 +467,277 @@ def _check_edges(series: Series, first: Series) -> None:
         )
 
 
-def _check_grid(series: Series, first: Series) -> None:
-    if len(series.x) != len(series.y) or series.x != first.x or series.low:
-        raise ValueError(
-            "a heat chart needs the same x in every series, one y each and no intervals; series "
-            f"{series.name!r} differs from {first.name!r}."
-        )
-
-
-KINDS: dict[str, Callable[[Series, Series], None]] = {
+KINDS: dict[str, Callable[[Series], None]] = {
     "lines": _check_points,
     "dots": _check_categories,
-    "bars": _check_categories,
     "steps": _check_edges,
-    "heat": _check_grid,
 }
-"""The kinds of chart, each with the check of a series (and the chart's first series)."""
+"""The kinds of chart, each with the check of a series."""
+
+
+THEME = {
+    "paper": ("#ffffff", "#12161c"),
+    "soft": ("#f4f6f8", "#1a2029"),
+    "line": ("#d9dfe6", "#313b47"),
+    "muted": ("#596573", "#9ba7b5"),
+    "ink": ("#1d2733", "#e8ecf1"),
+}
+"""Colours of the page itself: (on a light page, on a dark page)."""
+
+PALETTE = {
+    "blue": ("#0468b0", "#4996ea"),
+    "orange": ("#d07e0e", "#eda62a"),
+    "green": ("#13946d", "#30c390"),
+    "vermilion": ("#c3360c", "#f06a3a"),
+    "purple": ("#aa4184", "#cb85bb"),
+    "sky": ("#1d9adf", "#8fd2fe"),
+    "olive": ("#6a6b41", "#dad46d"),
+    "gray": ("#8290a3", "#85888c"),
+}
+"""Colours of series: (on a light page, on a dark page)."""
+
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "plus": "P",
+    "cross": "X",
+    "down": "v",
+    "star": "*",
+    "none": "",
+}
+"""Markers by name, and what matplotlib calls them."""
+
+DASHES = {
+    "solid": "",
+    "dashed": "5 2",
+    "dotted": "1.2 1.6",
+    "dashdot": "5 1.6 1.2 1.6",
+}
+"""Line patterns as SVG writes them: lengths of ink and gap, in line widths."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a series is drawn.
+
+    Parameters
+    ----------
+    color : str
+        A name in `PALETTE`, or "ink" (the colour of text).
+    marker : str, default "none"
+        A name in `MARKERS`.
+    dash : str, default "solid"
+        A name in `DASHES`.
+
+    Examples
+    --------
+    >>> Style("blue", "circle").dash
+    'solid'
+    >>> Style("red")
+    Traceback (most recent call last):
+    ValueError: unknown color 'red'; use one of: blue, gray, green, ink, olive, orange, purple,
+    sky, vermilion.
+    """
+
+    color: str
+    marker: str = "none"
+    dash: str = "solid"
+
+    def __post_init__(self) -> None:
+        """Refuse names that the tables above do not have."""
+        one_of(self.color, [*PALETTE, "ink"], "color")
+        one_of(self.marker, MARKERS, "marker")
+        one_of(self.dash, DASHES, "dash")
+
+    @property
+    def hex(self) -> str:
+        """The colour on a light page."""
+        return {**PALETTE, **THEME}[self.color][0]
+
+
+Styles = Mapping[str, Style]
+"""The style of every name in a drawing or on a page."""
+
+
+def assign_styles(names: Iterable[str], chosen: Styles | None = None) -> dict[str, Style]:
+    """A style for every name: the chosen one, or the next free one in order of appearance.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of series and rules; repeated names count once.
+    chosen : mapping of str to Style, optional
+        Styles of some names. Other names get these colours only when no other is left.
+
+    Returns
+    -------
+    dict of str to Style
+        One entry per name, in order of appearance; it depends on the arguments alone.
+
+    Examples
+    --------
+    >>> styles = assign_styles(["a", "truth", "b"], {"truth": Style("ink")})
+    >>> {name: style.color for name, style in styles.items()}
+    {'a': 'blue', 'truth': 'ink', 'b': 'orange'}
+    """
+    chosen = chosen or {}
+    unique = list(dict.fromkeys(names))
+    used = {chosen[name] for name in unique if name in chosen}
+    used_colors = {style.color for style in used}
+    unused_colors = [style for style in _DEFAULTS if style.color not in used_colors]
+    others = [style for style in _DEFAULTS if style not in {*unused_colors, *used}]
+    free = [*unused_colors, *others] or _DEFAULTS
+    unstyled = [name for name in unique if name not in chosen]
+    assigned = {name: free[i % len(free)] for i, name in enumerate(unstyled)}
+    return {name: chosen.get(name) or assigned[name] for name in unique}
+
+
+_DEFAULTS = [
+    Style(color, marker, dash)
+    for dash, shift in (("solid", 0), ("dashed", 3), ("dotted", 5))
+    for color, marker in zip(
+        PALETTE, (list(MARKERS)[:8] * 2)[shift : shift + len(PALETTE)], strict=True
+    )
+]
+
+
+NAMES = 6
+"""How many series an alt text names; the rest are counted."""
+
+
+def alt_text(drawing: Drawing) -> str:
+    """The text of one chart, or one text for all panels of a drawing.
+
+    Parameters
+    ----------
+    drawing : Chart or Panels
+        A chart with a `description` has that as its text.
+
+    Returns
+    -------
+    str
+        At most two sentences, however many series and points there are.
+
+    Examples
+    --------
+    >>> from unmask.report.charts import Series
+    >>> recall = Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])
+    >>> alt_text(Chart("lines", [recall], x="p", y="R"))
+    'Line chart of R over p: bound. It goes from 0.5 at 1 to 0.6 at 3, between 0.5 and 0.7.'
+    """
+    charts = charts_of(drawing)
+    described = [chart.description for chart in charts if chart.description]
+    if described:
+        return described[0]
+    names = _listed(series.name for chart in charts for series in chart.series)
+    return f"{_subject(charts)}: {names}{_rules(charts)}. {_finding(charts)}."
+
+
+def _subject(charts: tuple[Chart, ...]) -> str:
+    """What is drawn over what, such as `Line chart of R over p` or `3 dot plots of R`."""
+    kinds = {chart.kind for chart in charts}
+    noun = NOUNS[charts[0].kind] if len(kinds) == 1 else "chart"
+    subject = noun.capitalize() if len(charts) == 1 else f"{len(charts)} {noun}s"
+    subject += f" of {_listed(map(_measure, charts))}"
+    if over := _listed(axes_of(chart)[0].label for chart in charts):
+        subject += f" over {over}"
+    return subject
+
+
+def _measure(chart: Chart) -> str:
+    """The name of what was measured."""
+    return axes_of(chart)[1].label or chart.title or "values"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first different names that are not empty, and how many more there are."""
+    different = list(dict.fromkeys(name for name in names if name))
+    rest = [f"{len(different) - NAMES} more"] if len(different) > NAMES else []
+    return ", ".join([*different[:NAMES], *rest])
+
+
+def _rules(charts: tuple[Chart, ...]) -> str:
+    """The dashed lines; with their values in a chart of its own, as panels have many."""
+    rules = [rule for chart in charts for rule in chart.rules]
+    names = (
+        f"{rule.name} at {format_value(rule.value)}" if len(charts) == 1 else rule.name
+        for rule in rules
+    )
+    return f"; dashed: {_listed(names)}" if rules else ""
+
+
+class _Point(NamedTuple):
+    series: str
+    x: Position
+    y: float
+
+
+def _finding(charts: tuple[Chart, ...]) -> str:
+    """The main finding of the first chart that has values."""
+    for chart in charts:
+        if points := _points(chart):
+            place = f"in {chart.title}, " if len(charts) > 1 and chart.title else ""
+            finding = f"{place}{_course(points) if chart.kind == 'lines' else _extremes(points)}"
+            return finding[0].upper() + finding[1:]
+    return "There are no values to show"
+
+
+def _points(chart: Chart) -> list[_Point]:
+    return [
+        _Point(series.name, x, y)
+        for series in chart.series
+        for x, y in zip(series.x, series.y, strict=False)
+        if y is not None
+    ]
+
+
+def _course(points: list[_Point]) -> str:
+    """How the series that varies most goes from its first to its last point."""
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        groups.setdefault(point.series, []).append(point)
+    course = max(groups.values(), key=_variation)
+    name = f"series {course[0].series}" if len(groups) > 1 else "it"
+    start, end = course[0], course[-1]
+    if _variation(course) == 0:
+        return f"{name} stays at {format_value(start.y)}"
+    text = (
+        f"{name} goes from {format_value(start.y)} at {format_value(start.x)} to "
+        f"{format_value(end.y)} at {format_value(end.x)}"
+    )
+    low, high = (choose(point.y for point in course) for choose in (min, max))
+    if {low, high} == {start.y, end.y}:
+        return text
+    return f"{text}, between {format_value(low)} and {format_value(high)}"
+
+
+def _variation(points: list[_Point]) -> float:
+    heights = [point.y for point in points]
+    return max(heights) - min(heights)
+
+
+def _extremes(points: list[_Point]) -> str:
+    """The lowest and the highest value of all series."""
+    low, high = (choose(points, key=lambda point: point.y) for choose in (min, max))
+    if low.y == high.y:
+        return f"all values are {format_value(low.y)}"
+    return (
+        f"the lowest value is {format_value(low.y)} ({_place(low)}), the highest "
+        f"{format_value(high.y)} ({_place(high)})"
+    )
+
+
+def _place(point: _Point) -> str:
+    if point.x == point.series:
+        return point.series
+    return f"{point.series} at {format_value(point.x)}"
+
+
+NOUNS = {
+    "lines": "line chart",
+    "dots": "dot plot",
+    "steps": "histogram",
+}
+"""What a chart of each kind is called."""

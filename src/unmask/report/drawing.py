@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import RLock
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
+from xml.etree import ElementTree
 
 from unmask.report.charts import (
+    DASHES,
+    MARKERS,
+    PALETTE,
+    THEME,
     Axis,
     Chart,
     Drawing,
@@ -28,6 +35,8 @@ from unmask.report.charts import (
     Position,
     Rule,
     Series,
+    Style,
+    Styles,
     axes_of,
     categories,
     charts_of,
@@ -37,20 +46,16 @@ from unmask.report.charts import (
     numeric_x,
 )
 from unmask.report.format import format_value
-from unmask.report.styles import DASHES, MARKERS, THEME, Style, Styles
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as MatplotlibAxis
-    from matplotlib.collections import LineCollection, QuadMesh
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
     from matplotlib.typing import LineStyleType
-    from numpy.typing import NDArray
 
 INK, MUTED, LINE, PAPER = (THEME[name][0] for name in ("ink", "muted", "line", "paper"))
-ON_DARK, ON_LIGHT = "#fdfdfd", "#0b0b0b"  # text on coloured cells, which no theme changes
 
 WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}
 """Inches of a chart by the number of columns."""
@@ -220,14 +225,11 @@ def columns_of(drawing: Drawing) -> int:
 
 
 def _height(chart: Chart, width: float) -> float:
-    """Inches: by the width, but for one row of text per row of dots or of a grid."""
-    default = 1.5 + 0.28 * width
+    """Inches: by the width, but for one row of text per row of dots."""
     if chart.kind == "dots":
         groups = [[s for s in chart.series if x in s.x] for x in categories(chart)]
         return 0.8 + sum(0.14 + 0.16 * len(group) for group in groups)
-    if chart.kind == "heat":
-        return max(default, 0.9 + 0.26 * len(chart.series))
-    return default
+    return 1.5 + 0.28 * width
 
 
 def _draw_all(drawing: Drawing, axes: Sequence[Axes], styles: Styles) -> None:
@@ -278,10 +280,7 @@ def _add_legend(figure: Figure, drawing: Drawing, styles: Styles) -> None:
 def _handle(style: Style, kinds: frozenset[str]) -> Artist:
     """The symbol before a name in the legend; a name that only rules have is dashed."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    if kinds == {"bars"}:
-        return Patch(color=style.hex)
     options = _line_options(style)
     if not kinds & {"lines", "dots"}:
         options["marker"] = "none"
@@ -295,7 +294,7 @@ def _handle(style: Style, kinds: frozenset[str]) -> Artist:
 
 def _lines(ax: Axes, chart: Chart, styles: Styles) -> None:
     """Curves with bands; about a dozen markers each, however many points there are."""
-    x, y, _ = axes_of(chart)
+    x, y = axes_of(chart)
     for index, series in enumerate(chart.series):
         options = _line_options(styles[series.name])
         every = -(-len(series.y) // 12)
@@ -346,25 +345,6 @@ def _steps(ax: Axes, chart: Chart, styles: Styles) -> None:
     if not axes_of(chart)[1].log:
         ax.set_ylim(bottom=0)
     _finish_axes(ax, chart, styles)
-
-
-def _bars(ax: Axes, chart: Chart, styles: Styles) -> None:
-    """Groups of bars from zero, one group per x; a series that names its own group is alone."""
-    groups = categories(chart)
-    for series, places, width in _placed(chart, groups):
-        ax.bar(places, _floats(series.y), width * 0.88, color=styles[series.name].hex, zorder=2)
-        _draw_intervals(ax.vlines, places, series, INK)
-    _name_groups(ax, [format_value(x) for x in groups])
-    ax.axhline(0, color=MUTED, linewidth=0.6, zorder=3)
-    _finish_axes(ax, chart, styles)
-
-
-def _name_groups(ax: Axes, names: list[str]) -> None:
-    """Names below the groups, level if they fit, slanted and cut if not."""
-    level = all(_fit(ax, name, 0.8 / len(names)) == name for name in names)
-    slanted = {} if level else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-    ax.set_xticks(range(len(names)), [_fit(ax, name, 0.35) for name in names], **slanted)  # type: ignore[arg-type]
-    ax.tick_params("x", length=0)
 
 
 def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
@@ -453,103 +433,6 @@ def _arrow(ax: Axes, x: float, y: float, marker: str, style: Style, *, hollow: b
     )  # fmt: skip
 
 
-def _heat(ax: Axes, chart: Chart, styles: Styles) -> None:
-    """Cells in colour, numbers in them where they fit, a line where they pass the centre."""
-    import matplotlib
-    import numpy as np
-    from matplotlib.colors import Normalize
-
-    names = [series.name for series in chart.series]
-    columns = [format_value(x) for x in categories(chart)]
-    values = np.array([_floats(series.y) for series in chart.series])
-    scale = axes_of(chart)[2]
-    colors = matplotlib.colormaps["cividis" if scale.center is None else "PuOr"].resampled(33)
-    finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
-    norm = Normalize(*_color_ends(scale, float(finite.min()), float(finite.max())))
-    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=colors, norm=norm)
-    if values.size <= 130 and len(columns) <= 12:
-        _write_cells(ax, values, mesh)
-    if scale.center is not None:
-        _draw_borders(ax, values >= scale.center)
-    for note in chart.notes:
-        cell = columns.index(format_value(note.x)), names.index(format_value(note.y))
-        _ring(ax, cell, note.text)
-    _label_grid(ax, chart, columns, names)
-    bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02)
-    bar.outline.set_visible(False)
-    for cells in (mesh, cast("QuadMesh", bar.solids)):
-        cells.set(edgecolor="face", linewidth=0.4)  # else the page shines through between cells
-    bar.set_label(_fit(ax, scale.label, 0.5))
-
-
-def _color_ends(scale: Axis, low: float, high: float) -> tuple[float, float]:
-    low = low if scale.low is None else scale.low
-    high = high if scale.high is None else scale.high
-    if scale.center is None:
-        return low, high
-    reach = max(abs(high - scale.center), abs(low - scale.center)) or 1.0
-    return scale.center - reach, scale.center + reach
-
-
-def _write_cells(ax: Axes, values: NDArray[np.float64], mesh: QuadMesh) -> None:
-    colors = mesh.to_rgba(values)
-    for (row, column), value in _cells(values):
-        if math.isfinite(value):
-            red, green, blue, _ = colors[row, column]
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
-            color, text = ON_DARK if dark else ON_LIGHT, format_value(value, ".3g")
-            place = (column + 0.5, row + 0.5)
-            ax.text(*place, text, ha="center", va="center", color=color, fontsize=7.5)
-
-
-def _cells(
-    values: NDArray[np.float64] | NDArray[np.bool_],
-) -> Iterator[tuple[tuple[int, int], float]]:
-    for row, numbers in enumerate(values):
-        for column, value in enumerate(numbers):
-            yield (row, column), float(value)
-
-
-def _draw_borders(ax: Axes, above: NDArray[np.bool_]) -> None:
-    """A line along every border between a cell at or above the centre and one below."""
-    for (row, column), inside in _cells(above):
-        if column + 1 < above.shape[1] and inside != above[row, column + 1]:
-            _border(ax, [column + 1] * 2, [row, row + 1])
-        if row + 1 < above.shape[0] and inside != above[row + 1, column]:
-            _border(ax, [column, column + 1], [row + 1] * 2)
-
-
-def _border(ax: Axes, x: list[int], y: list[int]) -> None:
-    ax.plot(x, y, color=ON_LIGHT, linewidth=1.6, zorder=4)
-
-
-def _ring(ax: Axes, cell: tuple[int, int], text: str) -> None:
-    place = (cell[0] + 0.5, cell[1] + 0.5)
-    for color, width in ((ON_DARK, 3.0), (ON_LIGHT, 1.3)):
-        ax.plot(
-            *place, marker="o", markersize=17, zorder=5, markeredgecolor=color,
-            markeredgewidth=width, markerfacecolor="none",
-        )  # fmt: skip
-    ax.annotate(
-        _fit(ax, text, 0.3), place, (0, 12), textcoords="offset points", ha="center", fontsize=7.5
-    )
-
-
-def _label_grid(ax: Axes, chart: Chart, columns: list[str], rows: list[str]) -> None:
-    """Ticks in the middle of the cells, at most a dozen a side."""
-    ax.grid(False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    ax.tick_params(length=0)
-    across, up = (range(0, len(names), 1 + len(names) // 13) for names in (columns, rows))
-    share = 0.7 / len(across)
-    ax.set_xticks([i + 0.5 for i in across], [_fit(ax, columns[i], share) for i in across])
-    ax.set_yticks([i + 0.5 for i in up], [_fit(ax, rows[i], NAME_SHARE / 2) for i in up])
-    x, y, _ = axes_of(chart)
-    ax.set_xlabel(_fit(ax, x.label, 0.7))
-    ax.set_title(_fit(ax, y.label, 0.7))
-
-
 # ------------------------------------------------------------------------ what all kinds share
 
 
@@ -589,7 +472,7 @@ def _fit(ax: Axes, text: str, share: float = 1.0) -> str:
 
 def _finish_axes(ax: Axes, chart: Chart, styles: Styles, *, horizontal: bool = False) -> None:
     """Labels, scales, ends, rules and notes; `horizontal` if y runs along the page."""
-    x, y, _ = axes_of(chart)
+    x, y = axes_of(chart)
     sides = {"x": y, "y": x} if horizontal else {"x": x, "y": y}
     for side, axis in sides.items():
         _scale(ax, side, axis)
@@ -641,8 +524,7 @@ def _draw_rule(ax: Axes, rule: Rule, style: Style, *, upright: bool) -> None:
 
 
 def _draw_note(ax: Axes, note: Note) -> None:
-    x, y = cast(tuple[float, float], (note.x, note.y))  # names only in heat charts
-    text = _fit(ax, note.text, 0.5)
+    x, y, text = note.x, note.y, _fit(ax, note.text, 0.5)
     if note.to is None:
         _write_note(ax, text, (x, y), (4, 4), "baseline")
         return
@@ -663,8 +545,176 @@ def _write_note(
 DRAW: Mapping[str, Callable[[Axes, Chart, Styles], None]] = {
     "lines": _lines,
     "dots": _dots,
-    "bars": _bars,
     "steps": _steps,
-    "heat": _heat,
 }
 """How each kind of chart is drawn on matplotlib axes."""
+
+
+_VARIABLES = {light: f"var(--{name}, {light})" for name, (light, _) in {**PALETTE, **THEME}.items()}
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+_NUMBER = re.compile(r"-?\d+\.\d+(?![\de])")
+_ZOOM = 1.65  # CSS pixels per point: text of 8.5 points reads like the page's
+_UNUSED = {"metadata", "style"}
+_NO_ROTATION = ("rotate(0 ", "rotate(-0 ")
+
+
+def themed(drawn: str, *, prefix: str, title: str, description: str) -> str:
+    """An `<svg>` element for a page, with title and description for screen readers.
+
+    Parameters
+    ----------
+    drawn : str
+        An SVG document of matplotlib's.
+    prefix : str
+        Stands before every id, so that ids differ on a page of several charts.
+    title, description : str
+
+    Returns
+    -------
+    str
+        The element.
+    """
+    return ElementTree.tostring(_root(drawn, prefix, title, description), encoding="unicode")
+
+
+def standalone(drawn: str, *, title: str, description: str) -> str:
+    """The same as a file of its own, light or dark as the reader prefers; see `themed`."""
+    root = _root(drawn, "c", title, description)
+    root.set("xmlns", "http://www.w3.org/2000/svg")
+    style = ElementTree.SubElement(root, "style")
+    style.text = (
+        f":root{{{variables(0)}background:var(--paper);font-family:system-ui,sans-serif}}"
+        f"@media(prefers-color-scheme:dark){{:root{{{variables(1)}}}}}"
+    )
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def variables(theme: int) -> str:
+    """The CSS variables of the light (0) or the dark (1) theme."""
+    return "".join(f"--{name}:{pair[theme]};" for name, pair in {**THEME, **PALETTE}.items())
+
+
+def _root(drawn: str, prefix: str, title: str, description: str) -> ElementTree.Element:
+    root = ElementTree.fromstring(drawn)  # noqa: S314 (our own drawing, made a moment ago)
+    _tidy(root, prefix)
+    _number_names(root, prefix)
+    _state_styles_once(root, prefix)
+    _state_classes_of_markers_once(root)
+    names = {"title": f"{prefix}-title", "desc": f"{prefix}-desc"}
+    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
+        element = ElementTree.Element(tag, {"id": names[tag]})
+        element.text = text
+        root.insert(position, element)
+    left, top, width, height = (float(part) for part in root.get("viewBox", "").split())
+    root.attrib = {
+        "width": f"{_ZOOM * width:.0f}",
+        "height": f"{_ZOOM * height:.0f}",
+        "style": f"max-width:{_ZOOM * width:.0f}px",
+        "viewBox": f"{left:g} {top:g} {width:g} {height:g}",
+        "role": "img",
+        "aria-labelledby": " ".join(names.values()),
+        "stroke-linejoin": "round",
+    }
+    return root
+
+
+def _tidy(element: ElementTree.Element, prefix: str) -> None:
+    """Plain names of tags and attributes, own ids, colours of the theme; from here downwards."""
+    element.tag = _local(element.tag)
+    keeps_id = element.tag in ("path", "clipPath")  # what others refer to; ids of groups do not
+    element.attrib = {
+        _local(key): _attribute(_local(key), value, prefix)
+        for key, value in element.items()
+        if (keeps_id or key != "id") and not value.startswith(_NO_ROTATION)
+    }
+    if element.tag != "text":
+        element.text = None
+    element.tail = None
+    children = [child for child in element if _local(child.tag) not in _UNUSED]
+    for child in children:
+        _tidy(child, prefix)
+    element[:] = [part for child in children for part in _without_bare_groups(child)]
+
+
+def _number_names(root: ElementTree.Element, prefix: str) -> None:
+    """Names that others refer to, numbered in their order; matplotlib's are hashes."""
+    ids = [name for element in root.iter() if (name := element.get("id"))]
+    numbers = {name: f"{prefix}-n{number}" for number, name in enumerate(ids)}
+    for element in root.iter():
+        for key, before, after in (("id", "", ""), ("href", "#", ""), ("clip-path", "url(#", ")")):
+            name = element.get(key, "").removeprefix(before).removesuffix(after)
+            if name in numbers:
+                element.set(key, before + numbers[name] + after)
+
+
+def _state_classes_of_markers_once(root: ElementTree.Element) -> None:
+    """A group that holds nothing but markers of one class has that class itself."""
+    for group in root.iter("g"):
+        kinds = {(child.tag, child.get("class", "")) for child in group}
+        tag, name = kinds.pop() if len(kinds) == 1 else ("", "")
+        if tag == "use" and name and "class" not in group.attrib:
+            group.set("class", name)
+            for child in group:
+                del child.attrib["class"]
+
+
+def _state_styles_once(root: ElementTree.Element, prefix: str) -> None:
+    """Styles that several elements have become classes, whose names carry the chart's prefix."""
+    count = Counter(element.get("style", "") for element in root.iter())
+    repeated = [style for style, elements in count.items() if style and elements > 1]
+    classes = {style: f"{prefix}-{number}" for number, style in enumerate(repeated)}
+    for element in root.iter():
+        style = element.get("style", "")
+        if style in classes:
+            del element.attrib["style"]
+            element.set("class", classes[style])
+    rules = ElementTree.Element("style")
+    rules.text = "".join(f".{name}{{{_compact(style)}}}" for style, name in classes.items())
+    root.insert(0, rules)
+
+
+def _compact(style: str) -> str:
+    return style.replace("; ", ";").replace(": ", ":")
+
+
+def _without_bare_groups(element: ElementTree.Element) -> list[ElementTree.Element]:
+    """The element, or what is in it if it is a group that says nothing."""
+    return list(element) if element.tag == "g" and not element.attrib else [element]
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _attribute(key: str, value: str, prefix: str) -> str:
+    if key == "id":
+        return f"{prefix}-{value}"
+    if key == "href":
+        return value.replace("#", f"#{prefix}-", 1)
+    if key == "style":
+        entries = (entry.strip() for entry in value.split(";"))
+        kept = "; ".join(entry for entry in entries if not entry.startswith("font-family"))
+        value = _COLOR.sub(lambda match: _VARIABLES.get(match[0], match[0]), kept)
+    elif key in ("d", "x", "y", "transform"):
+        value = _path(value) if key == "d" else _rounded(value)
+    return value.replace("url(#", f"url(#{prefix}-")
+
+
+def _path(commands: str) -> str:
+    """A path without what may be left out: spaces at letters, zeros, a letter that repeats."""
+    words, last = [], ""
+    for word in _rounded(commands).split():
+        if not (word == "L" == last):
+            words.append(word)
+        last = word if word.isalpha() else last
+    return re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(words))
+
+
+def _rounded(numbers: str) -> str:
+    """Numbers to a tenth of a point, below 10 (the outlines of markers) to a hundredth."""
+    short = _NUMBER.sub(lambda match: _short(float(match[0])), numbers)
+    return " ".join(short.split())
+
+
+def _short(x: float) -> str:
+    return f"{round(x, 2 if abs(x) < 10 else 1) + 0.0:g}"  # 0, not −0

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.report import drawing, html, svg, tables
-from unmask.report.alt_text import alt_text
-from unmask.report.charts import Chart, Drawing, Panels, styles_of
+from unmask.report import drawing, html, tables
+from unmask.report import drawing as svg
+from unmask.report.charts import Chart, Drawing, Panels, alt_text, styles_of
 from unmask.report.page import Page, Table
 
 if TYPE_CHECKING:

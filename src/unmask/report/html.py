@@ -21,12 +21,16 @@ from itertools import repeat
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from unmask.report import drawing, svg, tables
-from unmask.report.alt_text import alt_text
+from unmask.report import drawing, tables
+from unmask.report import drawing as svg
 from unmask.report.charts import (
+    DASHES,
     Chart,
     Drawing,
     Panels,
+    Style,
+    Styles,
+    alt_text,
     charts_of,
     kinds_of,
     legend_names,
@@ -45,7 +49,6 @@ from unmask.report.page import (
     Verdict,
     Verdicts,
 )
-from unmask.report.styles import DASHES, Style, Styles
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -326,7 +329,6 @@ def _legend_entry(part: Drawing, name: str, style: Style) -> View:
         "name": name,
         "color": style.color,
         "dash": " ".join(f"{2 * float(length):g}" for length in dash.split()),
-        "block": kinds == {"bars"},
         "marker": _SHAPES[style.marker] if kinds & {"lines", "dots"} else "",
     }
 

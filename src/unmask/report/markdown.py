@@ -14,8 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from unmask.report.alt_text import alt_text
-from unmask.report.charts import Chart, Drawing, Panels
+from unmask.report.charts import Chart, Drawing, Panels, alt_text
 from unmask.report.files import save
 from unmask.report.html import cell_view
 from unmask.report.page import LEVELS, Cell, Commands, Facts, Page, Table, Text, Verdicts

@@ -46,7 +46,7 @@ from unmask._typing import (
 )
 from unmask.metrics.scored import scores_of
 from unmask.predictions import LabelSets
-from unmask.thresholds import chances
+from unmask.thresholds import calibration
 from unmask.thresholds.calibration import BLOCK, inverse_of
 
 METRICS = {"micro-F1": "all", "macro-F1": "label", "F1 per label": "label", "cost": "label"}
@@ -320,7 +320,7 @@ def fit(
     plain = tried = _candidates(matrix, observed, inverse)
     if prior > 0:
         of_labels = _label_propensities(propensity, observed, inverse)
-        fitted = chances.fit(matrix, observed, inverse, of_labels)
+        fitted = calibration.fit(matrix, observed, inverse, of_labels)
         tried = _drawn(fitted, matrix, observed, inverse, prior)
     group = _groups(metric, per, bands, matrix.shape[1])
     own = np.zeros(matrix.shape[1], dtype=bool)
@@ -419,12 +419,16 @@ def _label_propensities(
     if propensity is None:
         return np.ones(observed.shape[1])
     if _validation.is_sparse(propensity):
-        return chances.label_propensities(observed, inverse)
+        return calibration.label_propensities(observed, inverse)
     return _validation.propensity(propensity, observed.shape[1])
 
 
 def _drawn(
-    fitted: chances.Chances, scores: Array, observed: sp.csr_array, inverse: Floats, prior: float
+    fitted: calibration.Chances,
+    scores: Array,
+    observed: sp.csr_array,
+    inverse: Floats,
+    prior: float,
 ) -> list[_Candidates]:
     """Of every label: its scores, v drawn to fitted probabilities: see the module."""
     own = sp.csr_array((inverse, observed.indices, observed.indptr), observed.shape).tocsc()

@@ -65,7 +65,7 @@ from unmask._typing import Floats, Ints, PropensityLike
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.diagnosis import Test
-from unmask.diagnosis.feasibility import predicted_counts, predicted_frequency
+from unmask.diagnosis.evidence import predicted_counts, predicted_frequency
 from unmask.metrics import METRICS, evaluate
 from unmask.metrics.deconvolution.metric_values import METRICS as DECONVOLVED
 from unmask.metrics.registry import split

@@ -14,7 +14,7 @@ from unmask._text import html_table
 from unmask._typing import FeaturesLike, Floats, Record
 from unmask.linear import LinearModel, Recipe
 from unmask.predictions import TopK
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 from unmask.report import format_value
 from unmask.tuning.judging import OF_COUNTS, Trust
 from unmask.tuning.search import Tried, worth

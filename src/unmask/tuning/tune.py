@@ -40,7 +40,7 @@ from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS
-from unmask.propensity.source import source_of
+from unmask.propensity.models import source_of
 from unmask.tuning.candidates import (
     CORRECTIONS,
     OF_LEVEL,

@@ -28,11 +28,14 @@ matrices), `exports` (other people's trainers).
 
 from unmask.weights.corrections import (
     CORRECTIONS,
+    Weights,
     bound,
     empirical_bayes,
+    read,
     tempered,
     unbiased,
     vanilla,
+    write,
 )
 from unmask.weights.counts import CountDistribution, count_distribution
 from unmask.weights.exports import (
@@ -42,8 +45,7 @@ from unmask.weights.exports import (
     to_samples,
     to_soft_targets,
 )
-from unmask.weights.normalized import normalized_weights
-from unmask.weights.record import Weights, read, write
+from unmask.weights.formulas import normalized_weights
 
 __all__ = [
     "CORRECTIONS",

@@ -28,7 +28,7 @@ from scipy.special import gammaln, xlog1py
 from unmask import _mixture, _validation
 from unmask._settings import function
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
-from unmask.weights.normalized import StoredEntries, stored_entries
+from unmask.weights.formulas import StoredEntries, stored_entries
 
 HUGE = 1e200
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._typing import Bools, Floats, Integers, Ints
-from unmask.weights.record import Weights
+from unmask.weights.corrections import Weights
 
 
 def to_pos_weight(weights: Weights) -> Floats:

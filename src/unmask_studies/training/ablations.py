@@ -26,7 +26,7 @@ from unmask import linear
 from unmask._sparse import entry_rows
 from unmask.propensity import temper
 from unmask.weights import Weights, empirical_bayes
-from unmask.weights.record import with_values
+from unmask.weights.corrections import with_values
 from unmask_studies.training.protocol import Setting, Trial, smoothed
 
 Floats = NDArray[np.float64]

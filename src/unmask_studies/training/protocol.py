@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from unmask import data, losses, propensity
 from unmask.losses import Loss, related_work
 from unmask.weights import CORRECTIONS, Weights
-from unmask.weights.record import with_values
+from unmask.weights.corrections import with_values
 from unmask_studies import models
 
 LABELS = 100

@@ -22,7 +22,7 @@ import numpy as np
 from unmask import linear, losses
 from unmask.losses import Loss
 from unmask.weights import Weights
-from unmask.weights.record import with_values
+from unmask.weights.corrections import with_values
 from unmask_studies.runs import Row
 from unmask_studies.training import adam
 from unmask_studies.training.ablations import TRIED

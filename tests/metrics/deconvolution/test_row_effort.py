@@ -11,8 +11,8 @@ from tests.helpers.count_tables import POPULATION, Row, tabulated, true_values
 from tests.helpers.oracles import subsets
 from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit, under_effort
-from unmask.propensity import row_effort
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity import mask_model
+from unmask.propensity.mask_model import RowEffort
 
 TWO_KINDS = RowEffort(0.4, (-1.0, 1.0), (0.5, 0.5))
 """Diligent and careless rows; at p = 1/2 the mean of p(e) is 1/2 by symmetry."""
@@ -79,7 +79,7 @@ def test_the_other_labels_of_a_row_with_a_hit(unannotated: float) -> None:
 @pytest.mark.parametrize("rho", [0.25, 0.5, 0.75])
 def test_propensities_stay_what_they_are_over_all_rows(rho: float) -> None:
     p = np.array([0.02, 0.1, 0.5, 0.9, 0.98])
-    effort = row_effort.normal(rho, unannotated=0.01)
+    effort = mask_model.normal(rho, unannotated=0.01)
     mean = 0.99 * np.array(effort.weights) @ effort.propensities(p)
     np.testing.assert_allclose(mean, p, rtol=2e-5)
     assert effort.propensities(np.array([1.0])).min() == 1.0  # certain labels stay certain

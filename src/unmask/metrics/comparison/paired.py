@@ -73,7 +73,7 @@ from unmask.metrics.table import Estimate, Table, Tables
 from unmask.metrics.verdict import Level, Verdict, claim, outcome
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
-from unmask.propensity.source import Source, source_of
+from unmask.propensity.models import Source, source_of
 
 TWENTIETHS = 20
 MOVED = ("unbiased", "deconvolved")

@@ -8,6 +8,6 @@ from unmask.metrics.deconvolution.fitting import (
     under_effort,
 )
 from unmask.metrics.deconvolution.stratum import Counts
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 __all__ = ["Counts", "Deconvolution", "Deconvolved", "Goodness", "RowEffort", "fit", "under_effort"]

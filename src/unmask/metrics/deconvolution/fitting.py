@@ -67,7 +67,7 @@ from unmask.metrics.verdict import (
     refused,
     too_wide,
 )
-from unmask.propensity.row_effort import RowEffort, normal
+from unmask.propensity.mask_model import RowEffort, normal
 
 __all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit", "under_effort"]
 

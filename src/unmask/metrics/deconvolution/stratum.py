@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unmask import _mixture
 from unmask.metrics.deconvolution import thinning
 from unmask.metrics.deconvolution.thinning import Atoms, Cells
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

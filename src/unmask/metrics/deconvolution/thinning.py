@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
 from unmask._kernels import even_bounds
-from unmask.propensity.row_effort import RowEffort
+from unmask.propensity.mask_model import RowEffort
 
 Floats = NDArray[np.float64]
 

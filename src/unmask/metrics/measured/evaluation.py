@@ -20,7 +20,7 @@ from unmask.metrics.registry import METRICS, MICRO, split
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.metrics.verdict import Reason, claim
-from unmask.propensity.source import Source
+from unmask.propensity.models import Source
 
 
 def beside_measured(
