@@ -197,7 +197,7 @@ class ContradictionRow(TypedDict):
 
 
 class UndecidedRow(TypedDict):
-    """A metric if everything that nobody could decide meant no, and if yes."""
+    """Between what a metric lies by what nobody could decide."""
 
     metric: str
     low: float | None

@@ -242,7 +242,7 @@ def _level(
         if complete.sample.design is not Design.SIMPLE:
             return None
         everywhere = _validation.labels(observed, name="observed")
-        shown = np.diff(everywhere.indptr)[complete.sample.rows]
+        shown = np.diff(everywhere.indptr)[complete.decided.sample.rows]
     elif all_rows is None:
         return None
     else:

@@ -138,6 +138,7 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     ValueError
         If pairs were drawn over all rows, which meet each label too seldom.
     """
+    judgements = judgements.decided
     labels, sample = _validation.labels(observed, name="observed"), judgements.sample
     if labels.shape != sample.shape:
         raise ValueError(
