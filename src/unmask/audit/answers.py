@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
@@ -66,7 +67,8 @@ def from_rows(
             f"this is a plan of pairs; give its answers to {function('audit.from_pairs')}."
         )
     labels = _validation.labels(true_labels, name="true labels")
-    open_ = labels * 0 if undecided is None else _validation.labels(undecided, name="undecided")
+    none = sp.csr_array(labels.shape, dtype=np.float32)
+    open_ = none if undecided is None else _validation.labels(undecided, name="undecided labels")
     for matrix, name in ((labels, "true"), (open_, "undecided")):
         if matrix.shape != (len(plan), plan.sample.shape[1]):
             raise ValueError(

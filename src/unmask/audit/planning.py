@@ -31,7 +31,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from unmask import _io, _validation
+from unmask import _io
 from unmask._io import fields
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
@@ -205,10 +205,11 @@ class AuditPlan:
                 f"{stored.get('format')!r}, version {stored.get('version')!r}."
             )
         sample = Sample.from_dict(fields.record(stored, "sample"))
+        metrics = tuple(fields.list_of(stored, "metrics", fields.text))
         made = cls(
             sample,
             fields.whole(stored, "budget", low=1),
-            tuple(fields.list_of(stored, "metrics", fields.text)),
+            metrics,
             tuple(
                 Wave(
                     fields.whole(each, "seed"),
@@ -217,7 +218,7 @@ class AuditPlan:
                 )
                 for each in fields.records(stored, "waves")
             ),
-            _stored_options(fields.record(stored, "options"), sample, stored),
+            _stored_options(fields.record(stored, "options"), sample, metrics),
             fields.text(stored, "fingerprint"),
             tuple(
                 Expected(
@@ -233,6 +234,8 @@ class AuditPlan:
     def _refuse_contradictions(self) -> None:
         """Waves make up budget and units; a forecast is of every metric, or of none."""
         units, budget = (sum(getattr(w, name) for w in self.waves) for name in ("units", "budget"))
+        if not self.metrics:
+            raise ValueError("the plan is made for no metric.")
         if units != len(self):
             raise ValueError(f"waves of {units} {self.unit} in all; the sample has {len(self)}.")
         if budget != self.budget:
@@ -443,27 +446,27 @@ def extend(
 
 
 def _stored_options(
-    stored: Mapping[str, Any], sample: Sample, plan: Mapping[str, Any]
+    stored: Mapping[str, Any], sample: Sample, metrics: Sequence[str]
 ) -> PlanOptions:
     """The options, which must be possible and those of the sample."""
+    observed = fields.text(stored, "observed")
+    if observed not in ("free", "sampled"):
+        raise ValueError(f"'observed' must be free or sampled; got {observed[:40]!r}.")
+    if fields.text(stored, "design") != sample.design.value:
+        raise ValueError(f"the options do not say that the design is {sample.design.value}.")
+    if sample.unit == "pairs" and (observed == "free") != sample.observed_free:
+        raise ValueError(
+            f"the options say that observed pairs are {observed}; the sample does not."
+        )
     options = PlanOptions(
         design=sample.design.value,
-        observed="free" if sample.observed_free else "sampled",
+        observed="free" if observed == "free" else "sampled",
         head=fields.whole(stored, "head", low=1),
         tail=fields.number(stored, "tail"),
         strata=fields.whole(stored, "strata", low=1),
         expect=fields.truth(stored, "expect"),
     )
-    metrics = [split_measured(name)[0] for name in fields.list_of(plan, "metrics", fields.text)]
-    if sample.unit == "rows":  # of rows, nothing is free
-        options["observed"] = _validation.one_of(
-            fields.text(stored, "observed"), ("free", "sampled"), "observed"
-        )
-    if fields.text(stored, "design") != options["design"]:
-        raise ValueError(f"the options do not say that the sample is {options['design']}.")
-    if fields.text(stored, "observed") != options["observed"]:
-        raise ValueError(f"observed pairs of the sample are {options['observed']}; not by options.")
-    return checked_options(options, sample.unit, metrics)
+    return checked_options(options, sample.unit, [split_measured(name)[0] for name in metrics])
 
 
 def _or_none(value: object) -> object:

@@ -357,8 +357,8 @@ def elusion(
     k = _validation.positive_int(k, "k")
     if judged.open_units.any():  # fewest relevant pairs outside the list where recall is highest
         ends = at_extremes(top, observed, judged, f"micro-R@{min(k, top.k)}")
-        most, fewest = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)
-        return replace(most, relevant=(fewest.relevant + most.relevant) / 2)
+        more, fewer = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)
+        return replace(more, relevant=(fewer.relevant + more.relevant) / 2)
     refuse_uncovered(judged)
     n, width = observed.shape
     shown = observed.tocoo()

@@ -76,8 +76,8 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
         return not_judged(about, name)
     questions = int(about.judged.open_units.sum())
     if questions:
-        ends = [by_influence(each, name, terms) for each in _extremes(about, name, terms)]
-        return undecided.joined(ends[0], ends[1], questions)
+        least, most = (by_influence(each, name, terms) for each in _extremes(about, name, terms))
+        return undecided.joined(least, most, questions)
     rows = sample.rows
     true, observed, alone = np.zeros(rows.size), np.zeros(rows.size), 0.0
     for term in terms:
@@ -128,12 +128,13 @@ def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
     if isinstance(predictions, TopK):
         return place_weights(predictions, rows, labels, predictions.k, "P")
     if isinstance(predictions, LabelSets):
-        return (values_at(predictions.indicator, rows, labels) > 0) * 1.0
+        return np.asarray(values_at(predictions.indicator, rows, labels) > 0, dtype=np.float64)
     if _validation.is_sparse(predictions):
         scores = values_at(predictions.tocsr(), rows, labels)
     else:
         scores = _validation.dense(predictions, "scores", "label")[rows, labels]
-    return (scores >= np.median(scores)) * 1.0
+    better = scores >= np.median(scores) if scores.size else scores
+    return np.asarray(better, dtype=np.float64)
 
 
 def _of_some_labels(made: Estimate, about: Audit) -> Estimate:

@@ -180,8 +180,10 @@ def variance(sample: RowSample, residuals: Floats, largest: float = SPREAD) -> f
 
 def _plain(sample: RowSample) -> Controlled:
     by_stratum = _by_stratum(sample.values, sample.stratum, sample.sizes.size)
+    judged = sample.drawn > 0
+    weight = np.where(judged, sample.sizes, 0) / sample.sizes[judged].sum()
     residuals = sample.values - by_stratum[sample.stratum]
-    return Controlled(sample.sizes / sample.sizes.sum() @ by_stratum, residuals)
+    return Controlled(weight @ by_stratum, residuals)
 
 
 def _by_stratum(values: Floats, stratum: Ints, count: int) -> Floats:

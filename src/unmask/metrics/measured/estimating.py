@@ -214,8 +214,8 @@ def difference_p_value(made: Estimate) -> float:
 def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
     questions = int(about.judged.open_units.sum())
     if questions:
-        ends = _extremes(about, name, terms)
-        return undecided.joined(*(_estimate(each, name, terms) for each in ends), questions)
+        least, most = (_estimate(each, name, terms) for each in _extremes(about, name, terms))
+        return undecided.joined(least, most, questions)
     metric, k, terms = _cut(about, name, terms)
     if about.by_rows:
         return _of_rows(about, name, metric, k, terms)
