@@ -151,7 +151,11 @@ def read_folder(path: PathLike) -> AuditFolder:
     plan = read_plan(folder / PLAN)
     try:
         sheet = Sheet.from_dict(_io.read_json(folder / SHEET))
-        if sheet.key != plan_key(plan):
+        labels_asked = [None] * len(plan) if plan.labels is None else plan.labels.tolist()
+        units = list(zip(plan.rows.tolist(), labels_asked, strict=True))
+        asked = [(question.row, question.label) for question in sheet.questions]
+        width = len(sheet.label_names)
+        if (sheet.key, asked, width) != (plan_key(plan), units, plan.sample.shape[1]):
             raise ValueError("these are the questions of another plan.")
     except ValueError as error:
         raise ValueError(f"{folder / SHEET}: {error}") from None

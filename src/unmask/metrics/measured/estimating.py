@@ -189,7 +189,7 @@ def checked_audit(
     if sample.design is Design.PAIRS:
         pairs, free = sum(each.size for each in sample.strata), sample.observed_free
         frame = observed.shape[0] * observed.shape[1] - (observed.nnz if free else 0)
-        if pairs > frame:
+        if pairs != frame:
             raise ValueError(
                 f"the strata of the audit have {pairs:,} pairs in all, but there are {frame:,} to "
                 "judge; these are other labels, or the plan is damaged."
