@@ -39,7 +39,7 @@ def meanings(judged: Judgements) -> Iterator[Judgements]:
 
 def cases() -> Iterator[tuple[TopK, TopK, sp.csr_array, Judgements, tuple[str, ...]]]:
     """Two systems, observed labels, and audits in which everything was judged but not decided."""
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         true = sp.csr_array((rng.random((6, 6)) < 0.4).astype(np.float32))
         shown = sp.csr_array(true.multiply(rng.random((6, 6)) < 0.3))
@@ -48,14 +48,14 @@ def cases() -> Iterator[tuple[TopK, TopK, sp.csr_array, Judgements, tuple[str, .
         plan = audit.plan(top, shown, budget=6, expect=False)
         truth = true.toarray()[plan.rows]
         open_ = np.zeros((6, 6))
-        open_[:2] = rng.random((2, 6)) < 0.6
+        open_[:2, seed : seed + 3] = [[1, 1, 1], [0, 1, 0]]
         judged = audit.from_rows(plan, truth * (1 - open_), undecided=open_)
         yield top, other, shown, judged, OF_ROWS
         plan = audit.plan([top, other][0], shown, budget=99, unit="pairs", metrics=OF_PAIRS,
                           expect=False)  # fmt: skip
         assert plan.labels is not None
         answers = true.toarray()[plan.rows, plan.labels]
-        open_pairs = np.arange(len(plan)) < 7
+        open_pairs = np.arange(len(plan)) % 8 == 0
         yield top, other, shown, audit.from_pairs(plan, answers, undecided=open_pairs), OF_PAIRS
 
 
@@ -72,7 +72,7 @@ def test_the_range_is_that_of_all_meanings() -> None:
             assert each.details["undecided"] == judged.open_units.sum()
             moved = ends[1] - ends[0] > 1e-9
             assert (each.verdict.reason is Reason.UNDECIDED) == moved, each.metric
-        sums = [name for name in metrics if name not in ("Jaccard@3", "hit@3")]
+        sums = [name for name in metrics if name in ("R@3", "nDCG@3", "DCG@3", "micro-R@3")]
         systems = {"a": other, "b": top}
         found = measure_differences(systems, shown, judged, metrics=sums)["b"]
         every = [
