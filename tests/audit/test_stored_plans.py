@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from tests.helpers.audits import IDS, NAMES, universe
 from unmask import audit, data, evaluate
 from unmask.predictions import TopK
 
 N, L = 40, 5
-TRUE = data.synthetic.planted(N, n_features=30, n_labels=L, seed=0).labels
+TRUE: sp.csr_array = data.synthetic.planted(N, n_features=30, n_labels=L, seed=0).labels
 OBSERVED = data.hide(TRUE, np.full(L, 0.6), seed=1)
 TOP = TopK.from_scores(TRUE.toarray() * 0.6 + np.random.default_rng(2).random((N, L)), 3)
 PLANS: dict[str, dict[str, Any]] = {

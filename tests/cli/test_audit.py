@@ -218,6 +218,16 @@ def test_the_range_of_unsure_answers_is_reported(unit: str) -> None:
     assert "by what undecided answers mean" in ok("estimate", "audit").stdout
 
 
+def test_a_damaged_plan_is_refused_in_one_line_that_names_the_file() -> None:
+    path = answer(planned())
+    plan = json.loads(Path("audit/plan.json").read_text())
+    for size, waves in ((-1, plan["waves"]), (41, plan["waves"]), (10**30, []), (120, [])):
+        stratum = plan["sample"]["strata"][0] | {"size": size}
+        sample = plan["sample"] | {"strata": [stratum]}
+        Path("audit/plan.json").write_text(json.dumps(plan | {"sample": sample, "waves": waves}))
+        assert "audit/plan.json: " in refused("estimate", "audit", "--answers", path)
+
+
 def test_a_column_of_a_table_holds_the_texts() -> None:
     rows = [f"{name},A text about {name}.,{NAMES[i % L]}" for i, name in enumerate(IDS)]
     Path("test.csv").write_text("\n".join(["id,body,labels", *rows, ""]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,10 +85,10 @@ def test_the_range_is_that_of_all_meanings() -> None:
             assert each.interval[1] == pytest.approx(max(values), abs=1e-9), each.metric
 
 
-TRUE = data.synthetic.planted(400, n_features=40, n_labels=12, seed=0).labels
+TRUE: sp.csr_array = data.synthetic.planted(400, n_features=40, n_labels=12, seed=0).labels
 OBSERVED = data.hide(TRUE, np.full(12, 0.5), seed=1)
 TOP = TopK.from_scores(TRUE.toarray() * 0.9 + np.random.default_rng(2).random(TRUE.shape), 5)
-DESIGNS = {
+DESIGNS: dict[str, dict[str, Any]] = {
     "simple": {"unit": "rows", "budget": 100},
     "stratified": {"unit": "rows", "budget": 100, "design": "stratified"},
     "pairs": {"unit": "pairs", "budget": 200, "metrics": ["P@5", "micro-R@5"]},
