@@ -246,7 +246,9 @@ def test_the_same_answer_in_two_files_is_one_and_a_different_one_is_refused(tmp_
 # Several people
 
 
-def test_the_majority_counts_a_split_does_not_and_the_adjudicator_decides(tmp_path: Path) -> None:
+def test_the_majority_counts_a_split_is_undecided_and_the_adjudicator_decides(
+    tmp_path: Path,
+) -> None:
     plan, sheet, truth = asked("pairs")
     right = true_words(sheet, truth)
     flip = {"yes": "no", "no": "yes"}
@@ -259,9 +261,10 @@ def test_the_majority_counts_a_split_does_not_and_the_adjudicator_decides(tmp_pa
     assert (second.question, second.settled) == (sheet.questions[1].id, False)
     assert second.answers == (("ann", right[1]), ("bob", others[1]))
     judged = answers.judgements(plan)
-    kept = [word == "yes" for i, word in enumerate(right) if i != 1]
-    np.testing.assert_array_equal(judged.answers, kept)
-    assert judged.unanswered == 1
+    expected = [word == "yes" and i != 1 for i, word in enumerate(right)]
+    np.testing.assert_array_equal(judged.answers, expected)
+    np.testing.assert_array_equal(judged.open_units, np.arange(20) == 1)
+    assert (judged.unanswered, judged.decided.n_judged, judged.decided.unanswered) == (0, 19, 1)
     assert answers.counts() == {"asked": 20, "judged": 19, "unsure": 0, "skip": 0, "begun": 0,
                                 "split": 1, "open": 0}  # fmt: skip
     decided = audit.read(sheet, *files, adjudicator="bob")

@@ -214,8 +214,18 @@ def test_the_range_of_unsure_answers_is_reported(unit: str) -> None:
     (row,) = made["audit"]["undecided"]
     measured = next(each for each in made["estimates"] if each["estimator"] == "measured")
     assert row["questions"] == 4
-    assert row["low"] < measured["value"] < row["high"]
-    assert "if everything left out meant no, or yes" in ok("estimate", "audit").stdout
+    assert measured["low"] <= row["low"] < measured["value"] < row["high"] <= measured["high"]
+    assert "by what undecided answers mean" in ok("estimate", "audit").stdout
+
+
+def test_a_damaged_plan_is_refused_in_one_line_that_names_the_file() -> None:
+    path = answer(planned())
+    plan = json.loads(Path("audit/plan.json").read_text())
+    for size, waves in ((-1, plan["waves"]), (41, plan["waves"]), (10**30, []), (120, [])):
+        stratum = plan["sample"]["strata"][0] | {"size": size}
+        sample = plan["sample"] | {"strata": [stratum]}
+        Path("audit/plan.json").write_text(json.dumps(plan | {"sample": sample, "waves": waves}))
+        assert "audit/plan.json: " in refused("estimate", "audit", "--answers", path)
 
 
 def test_a_column_of_a_table_holds_the_texts() -> None:

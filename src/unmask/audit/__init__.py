@@ -8,9 +8,8 @@ An audit is a mask that we know: inclusion probabilities are ours, so its estima
 and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (how samples are
 drawn), `frames` (strata), `expectation` (how precise it will be), `answers` (partial ones, too),
 `sheets` (what a person is shown), `reading` (what comes back), `annotators` (what several people
-said, joined; how far they agree), `undecided` (how much unsure answers matter), `folders` (an audit
-on disk), `progress` and `stopping` (when it is enough); the estimates are those of
-`unmask.metrics.measured`.
+said, joined; how far they agree), `folders` (an audit on disk), `progress` and `stopping` (when it
+is enough); the estimates are those of `unmask.metrics.measured`.
 """
 
 from unmask.audit.agreement import Agreement, PairAgreement
@@ -39,7 +38,6 @@ from unmask.audit.sheets import (
     write_sheet,
 )
 from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
-from unmask.audit.undecided import UndecidedRange, undecided_range
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics.measured import LabelEstimates, SpuriousRate, label_estimates, spurious
 
@@ -64,7 +62,6 @@ __all__ = [
     "Sheet",
     "SpuriousRate",
     "Stratum",
-    "UndecidedRange",
     "Wave",
     "add_answers",
     "data_fingerprint",
@@ -83,7 +80,6 @@ __all__ = [
     "sequence",
     "sheet",
     "spurious",
-    "undecided_range",
     "write_folder",
     "write_plan",
     "write_sheet",

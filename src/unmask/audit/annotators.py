@@ -1,31 +1,34 @@
 """What people said to the questions of a sheet: each of them, and joined.
 
-Joined, the answer is that of most people, or of the adjudicator where there is one. Where people
-are evenly split there is no answer until somebody else has judged; `Answers.contradictions` lists
-it.
+Joined, the answer is that of most people, or of the adjudicator where there is one, label by label.
+Labels on which people are evenly split are undecided until somebody else has judged, as are
+questions on which everybody was unsure; measured intervals hold whatever they mean.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._io import fields
 from unmask._typing import Record
 from unmask.audit.agreement import Agreement, agreement
 from unmask.audit.answers import from_pairs, from_rows
 from unmask.audit.planning import AuditPlan
-from unmask.audit.sheets import Question, Sheet, plan_key
+from unmask.audit.sheets import WORDS, Question, Sheet, plan_key
 from unmask.data.judgements import Judgements
 
 COMPLETE, BEGUN = "complete", "begun"
 """Of rows: all labels are named; some are, and perhaps not all."""
 DECIDED = ("yes", "no", COMPLETE)
-"""Answers that count as judged; unsure and skip do not."""
+"""Answers that decide; unsure does not, and skip means later."""
+OF_ROWS = (COMPLETE, BEGUN, "unsure", "skip")
+"""Answers about whole rows."""
 
 
 @dataclass(frozen=True)
@@ -150,15 +153,23 @@ class Answers:
                 decided[name] = frozenset(own)
         return decided
 
-    def _decision(self, position: int) -> frozenset[int] | None:
-        """The labels that apply, by the adjudicator or by most; None if split on any label."""
+    def _votes(self, position: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The labels that apply, by the adjudicator or by most, and those that are undecided."""
         decided = self._decided(position)
         if self.adjudicator in decided:
-            return decided[self.adjudicator]
+            return decided[self.adjudicator], frozenset()
+        if not decided:
+            said = (own[position] for own in self.by_annotator.values() if position in own)
+            unsure = (answer.labels for answer in said if answer.word == "unsure")
+            return frozenset(), frozenset(label for named in unsure for label in named)
         votes = Counter(label for own in decided.values() for label in own)
-        if not decided or any(2 * count == len(decided) for count in votes.values()):
-            return None
-        return frozenset(label for label, count in votes.items() if 2 * count > len(decided))
+        most = frozenset(label for label, count in votes.items() if 2 * count > len(decided))
+        return most, frozenset(label for label in votes if 2 * votes[label] == len(decided))
+
+    def _decision(self, position: int) -> frozenset[int] | None:
+        """The labels that apply; None if nobody decided, or any label is undecided."""
+        most, undecided = self._votes(position)
+        return None if undecided or not self._decided(position) else most
 
     def decisions(self) -> dict[int, frozenset[int]]:
         """Of every question that is decided, by position, the labels that apply."""
@@ -166,18 +177,7 @@ class Answers:
         decided = ((position, self._decision(position)) for position in positions)
         return {position: labels for position, labels in decided if labels is not None}
 
-    def undecided(self) -> tuple[int, ...]:
-        """Positions of questions on which people are only unsure, or evenly split."""
-        joined = self._joined()
-        return tuple(sorted(i for i, state in joined.items() if state in ("unsure", "split")))
-
-    def judgements(
-        self,
-        plan: AuditPlan,
-        *,
-        first: int | None = None,
-        supposed: Mapping[int, frozenset[int]] | None = None,
-    ) -> Judgements:
+    def judgements(self, plan: AuditPlan, *, first: int | None = None) -> Judgements:
         """The joined answers as judgements, for `evaluate(…, audit=…)`.
 
         Parameters
@@ -186,12 +186,11 @@ class Answers:
             The plan of the sheet, or an extended one.
         first : int, optional
             Only answers to so many units at the beginning of the plan.
-        supposed : mapping of int to frozenset of int, optional
-            Labels that are supposed to apply, by position of questions that nobody decided.
 
         Returns
         -------
         Judgements
+            With `undecided` where everybody was unsure, or people are evenly split on a label.
 
         Raises
         ------
@@ -200,25 +199,30 @@ class Answers:
         """
         if plan_key(plan) != self.sheet.key:
             raise ValueError("these answers belong to the questions of another plan.")
-        decisions = {
-            self.sheet.questions[position].id: decision
-            for position, decision in self.decisions().items()
-            if first is None or position < first
-        }
-        decisions |= {self.sheet.questions[i].id: own for i, own in (supposed or {}).items()}
+        states = self._joined()
+        places = {question.id: i for i, question in enumerate(self.sheet.questions)}
+        names = (
+            [f"r{row}" for row in plan.rows] if plan.labels is None
+            else [f"r{r}_l{label}" for r, label in zip(plan.rows, plan.labels, strict=True)]
+        )  # fmt: skip
+        at = [places.get(name, -1) for name in names[:first]]
+        at += [-1] * (len(names) - len(at))
+        state = [states.get(position, "open") for position in at]
+        most, split = zip(*map(self._votes, at), strict=True)
+        unsure = [each == "unsure" for each in state]
+        answered = [each in ("judged", "split", "unsure") for each in state]
         if plan.labels is not None:
-            ids = [f"r{row}_l{label}" for row, label in zip(plan.rows, plan.labels, strict=True)]
             return from_pairs(
-                plan, [float(bool(decisions[i])) if i in decisions else np.nan for i in ids]
-            )
-        ids = [f"r{row}" for row in plan.rows]
-        answered = [i in decisions for i in ids]
-        named = [sorted(decisions.get(i, ())) for i in ids]
-        pointers = np.concatenate([[0], np.cumsum([len(each) for each in named])])
-        columns = np.array([label for each in named for label in each], dtype=np.int64)
-        ones = np.ones(columns.size, dtype=np.float32)
-        shape = (len(ids), len(self.sheet.label_names))
-        return from_rows(plan, sp.csr_array((ones, columns, pointers), shape), answered=answered)
+                plan,
+                [float(bool(own)) if some else np.nan
+                 for own, some in zip(most, answered, strict=True)],
+                undecided=[each in ("split", "unsure") for each in state],
+            )  # fmt: skip
+        width = len(self.sheet.label_names)
+        return from_rows(
+            plan, _indicator(most, width), answered=answered, undecided=_indicator(split, width),
+            unsure=unsure,
+        )  # fmt: skip
 
     def agreement(self) -> Agreement:
         """How far annotators agree, on pairs of a row and a label that they decided.
@@ -294,12 +298,14 @@ class Answers:
         if stored.get("key") != sheet.key:
             raise ValueError("these answers belong to other questions.")
         places = {question.id: position for position, question in enumerate(sheet.questions)}
-        by_annotator = {
-            str(name): {
-                places[i]: Answer(word, tuple(labels)) for i, (word, *labels) in said.items()
-            }
-            for name, said in stored["annotators"].items()
-        }
+        people = fields.record(stored, "annotators")
+        by_annotator: dict[str, dict[int, Answer]] = {}
+        for name in people:
+            said = fields.record(people, name)
+            for asked in said:
+                if asked not in places:
+                    raise ValueError(f"{name!r} answers question {asked!r}, which was not asked.")
+            by_annotator[name] = {places[asked]: _stored(sheet, said, asked) for asked in said}
         return cls(sheet, by_annotator)
 
     def updated(self, newer: Answers) -> tuple[Answers, int]:
@@ -321,3 +327,25 @@ class Answers:
             changed += sum(position in old and old[position] != said[position] for position in said)
             old |= said
         return Answers(self.sheet, both, newer.adjudicator or self.adjudicator), changed
+
+
+def _stored(sheet: Sheet, said: Mapping[str, Any], asked: str) -> Answer:
+    """A stored answer: its word, and of rows the labels."""
+    entry = said[asked]
+    word, *labels = entry if isinstance(entry, list) and entry else (None,)
+    allowed = WORDS if sheet.unit == "pairs" else OF_ROWS
+    if word not in allowed or (labels and sheet.unit == "pairs"):
+        raise ValueError(f"question {asked!r}: {str(entry)[:40]!r} is no answer.")
+    width = len(sheet.label_names)
+    numbers = fields.list_of({asked: labels}, asked, fields.whole, high=width - 1)
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"question {asked!r}: a label stands twice.")
+    return Answer(word, tuple(numbers))
+
+
+def _indicator(named: Sequence[frozenset[int]], width: int) -> sp.csr_array:
+    """A row per unit, 1 at the labels that are named."""
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in named])])
+    columns = np.array([label for own in named for label in sorted(own)], dtype=np.int64)
+    ones = np.ones(columns.size, dtype=np.float32)
+    return sp.csr_array((ones, columns, starts), shape=(len(named), width))

@@ -2,28 +2,33 @@
 
 A unit without an answer leaves the sample, and the others of its stratum stand for it: their
 probability is what was answered over what there is. That is exact where the missing answers are
-those that nobody got to, since units stand in random order; answers missing because they were hard
-("unsure") are supposed to be like the others: `Judgements.unanswered` counts them, and
-`undecided_range` says how much that supposition matters.
+those that nobody got to, since units stand in random order; `Judgements.unanswered` counts them.
+What people looked at and could not decide is not missing: it stays in the sample as `undecided`,
+label by label, and measured intervals hold whatever it means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._settings import function
-from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask._typing import Bools, LabelsLike
 from unmask.audit.planning import AuditPlan
-from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
+from unmask.data.judgements import Judgements
 
 
 def from_rows(
-    plan: AuditPlan, true_labels: LabelsLike, *, answered: ArrayLike | None = None
+    plan: AuditPlan,
+    true_labels: LabelsLike,
+    *,
+    answered: ArrayLike | None = None,
+    undecided: LabelsLike | None = None,
+    unsure: ArrayLike | None = None,
 ) -> Judgements:
     """Judgements from the complete labels of the planned rows.
 
@@ -35,6 +40,10 @@ def from_rows(
         All labels of `plan.rows`, in their order.
     answered : (m,) booleans, optional
         Which rows have been judged; by default all.
+    undecided : (m, L) matrix of 0 and 1, optional
+        Labels of which nobody could say whether they apply; none of `true_labels`.
+    unsure : (m,) booleans, optional
+        Rows of which nothing is decided.
 
     Returns
     -------
@@ -58,19 +67,33 @@ def from_rows(
             f"this is a plan of pairs; give its answers to {function('audit.from_pairs')}."
         )
     labels = _validation.labels(true_labels, name="true labels")
-    if labels.shape != (len(plan), plan.sample.shape[1]):
-        raise ValueError(
-            f"true labels must be those of the {len(plan)} planned rows, "
-            f"{(len(plan), plan.sample.shape[1])}; got shape {labels.shape}."
-        )
-    judged = np.ones(len(plan), bool) if answered is None else np.asarray(answered, dtype=bool)
-    if judged.shape != (len(plan),):
-        raise ValueError(f"give one answer per planned row, {len(plan)}; got {judged.shape}.")
-    sample = _answered_rows(plan.sample, judged)
-    return Judgements(sample, labels[np.flatnonzero(judged)], int((~judged).sum()))
+    none = sp.csr_array(labels.shape, dtype=np.float32)
+    open_ = none if undecided is None else _validation.labels(undecided, name="undecided labels")
+    for matrix, name in ((labels, "true"), (open_, "undecided")):
+        if matrix.shape != (len(plan), plan.sample.shape[1]):
+            raise ValueError(
+                f"{name} labels must be those of the {len(plan)} planned rows, "
+                f"{(len(plan), plan.sample.shape[1])}; got shape {matrix.shape}."
+            )
+    if labels.multiply(open_).nnz:
+        raise ValueError("a label that is true is not undecided; give it once.")
+    judged, of_nothing = _per_unit(plan, answered, True), _per_unit(plan, unsure, False)
+    if judged.sum() < min(2, len(judged)):
+        raise ValueError(f"at least two rows must be judged; got {int(judged.sum())}.")
+    kept = np.flatnonzero(judged)
+    some = open_[kept].nnz or of_nothing[kept].any()
+    return Judgements(
+        plan.sample.answered(judged), labels[kept], int((~judged).sum()),
+        *((open_[kept], of_nothing[kept]) if some else ()),
+    )  # fmt: skip
 
 
-def from_pairs(plan: AuditPlan, answers: ArrayLike | Sequence[float | None]) -> Judgements:
+def from_pairs(
+    plan: AuditPlan,
+    answers: ArrayLike | Sequence[float | None],
+    *,
+    undecided: ArrayLike | None = None,
+) -> Judgements:
     """Judgements from one answer per planned pair.
 
     Parameters
@@ -79,6 +102,8 @@ def from_pairs(plan: AuditPlan, answers: ArrayLike | Sequence[float | None]) -> 
         A plan of pairs.
     answers : (m,) numbers
         1 relevant, 0 not, nan (or None) no answer, in the order of the plan.
+    undecided : (m,) booleans, optional
+        Pairs that were looked at, but that nobody could decide; their answers do not count.
 
     Returns
     -------
@@ -107,6 +132,8 @@ def from_pairs(plan: AuditPlan, answers: ArrayLike | Sequence[float | None]) -> 
     values = np.array([np.nan if a is None else a for a in np.asarray(answers).tolist()], float)
     if values.shape != (len(plan),):
         raise ValueError(f"give one answer per planned pair, {len(plan)}; got {values.size}.")
+    open_ = _per_unit(plan, undecided, False)
+    values[open_] = 0.0
     judged = ~np.isnan(values)
     wrong = np.flatnonzero(judged & (values != 0) & (values != 1))
     if wrong.size:
@@ -116,58 +143,17 @@ def from_pairs(plan: AuditPlan, answers: ArrayLike | Sequence[float | None]) -> 
         )
     if not judged.any():
         raise ValueError("no pair has an answer; judge at least one.")
-    make = _answered_pairs if plan.sample.design is Design.PAIRS else _answered_within
-    sample, kept = make(plan.sample, judged)
-    return Judgements(sample, values[kept], int((~judged).sum()))
-
-
-def _answered_rows(sample: Sample, judged: Bools) -> Sample:
-    if judged.sum() < min(2, len(judged)):
-        raise ValueError(f"at least two rows must be judged; got {int(judged.sum())}.")
-    rows, stratum = sample.rows[judged], sample.stratum[judged]
-    return replace(sample, rows=rows, stratum=stratum, strata=_drawn(sample, stratum))
-
-
-def _drawn(sample: Sample, stratum: Ints) -> tuple[Stratum, ...]:
-    counts = np.bincount(stratum, minlength=len(sample.strata))
-    return tuple(
-        replace(each, drawn=int(count)) for each, count in zip(sample.strata, counts, strict=True)
-    )
-
-
-def _answered_pairs(sample: Sample, judged: Bools) -> tuple[Sample, Ints]:
-    kept = np.flatnonzero(judged)
-    stratum = sample.stratum[kept]
-    made = replace(
-        sample, rows=sample.rows[kept], labels=sample.pair_labels[kept], stratum=stratum,
-        strata=_drawn(sample, stratum),
+    return Judgements(
+        plan.sample.answered(judged), values[judged], int((~judged).sum()),
+        open_[judged] if open_.any() else None,
     )  # fmt: skip
-    return made, kept
 
 
-def _answered_within(sample: Sample, judged: Bools) -> tuple[Sample, Ints]:
-    """Rows without any answer are not chosen; within the others, answers stand for their kind."""
-    if sample.within is None:
-        raise ValueError("internal error: a sample of pairs that is neither kind of them.")
-    chosen, stratum, chances = (
-        sample.within.chosen,
-        sample.within.stratum,
-        sample.within.probability,
-    )
-    begun = np.isin(chosen, sample.rows[judged]) | ~np.isin(chosen, sample.rows)
-    kept = np.flatnonzero(judged)
-    answered = chances * _response(chances, judged, np.isin(sample.rows, chosen[begun]))
-    made = replace(
-        sample, rows=sample.rows[kept], labels=sample.pair_labels[kept],
-        stratum=sample.stratum[kept], strata=_drawn(sample, stratum[begun]),
-        within=WithinRows(chosen[begun], stratum[begun], answered[kept]),
-    )  # fmt: skip
-    return made, kept
-
-
-def _response(within: Floats, judged: Bools, in_begun: Bools) -> Floats:
-    """The share of answers among pairs of the same probability, in rows that were begun."""
-    levels, level = np.unique(within, return_inverse=True)
-    asked = np.bincount(level[in_begun], minlength=levels.size)
-    answered = np.bincount(level[judged], minlength=levels.size)
-    return np.asarray((answered / np.maximum(asked, 1))[level])
+def _per_unit(plan: AuditPlan, values: ArrayLike | None, default: bool) -> Bools:
+    made = np.full(len(plan), default) if values is None else np.asarray(values, dtype=bool)
+    if made.shape != (len(plan),):
+        raise ValueError(
+            f"give one answer per planned {plan.unit.removesuffix('s')}, {len(plan)}; got "
+            f"{made.shape}."
+        )
+    return made

@@ -122,7 +122,7 @@ def question_of(
     k = min(5, width) if not asked else max(each or width for _, each in asked)
     if k > width and width < observed.shape[1]:
         raise ValueError(f"metrics at {k} need the first {k} predictions; there are {width}.")
-    chosen = _options(options, unit, None if asked is None else [name for name, _ in asked])
+    chosen = checked_options(options, unit, None if asked is None else [name for name, _ in asked])
     if unit == "pairs" and metrics is None and "design" not in options:
         rows = budget / _row_cost(systems, observed, chosen)
         chosen["design"] = "two-phase" if rows >= LEAST_ROWS else "pairs"
@@ -158,8 +158,21 @@ def _listed(top: System, labels: sp.csr_array, asked: list[tuple[str, int | None
     return top
 
 
-def _options(options: PlanOptions, unit: str, metrics: list[str] | None) -> PlanOptions:
-    """All choices, the open ones filled in; refused where they contradict each other."""
+def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) -> PlanOptions:
+    """All choices, the open ones filled in; refused where they contradict each other.
+
+    Parameters
+    ----------
+    options : PlanOptions
+        The choices that were stated.
+    unit : {"rows", "pairs"}
+    metrics : list of str or None
+        Names without cut-offs, if any were asked for.
+
+    Returns
+    -------
+    PlanOptions
+    """
     linear = metrics is not None and set(metrics) <= LINEAR
     usual = "simple" if unit == "rows" else "pairs" if linear else "two-phase"
     design = Design(_validation.one_of(options.get("design", usual), list(Design), "design"))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unmask import _io
+from unmask._io import fields
 from unmask._typing import PathLike, Record
 from unmask.audit.annotators import Answers
 from unmask.audit.planning import AuditPlan, read_plan, write_plan
@@ -150,16 +151,22 @@ def read_folder(path: PathLike) -> AuditFolder:
     plan = read_plan(folder / PLAN)
     try:
         sheet = Sheet.from_dict(_io.read_json(folder / SHEET))
-        if sheet.key != plan_key(plan):
+        labels_asked = [None] * len(plan) if plan.labels is None else plan.labels.tolist()
+        units = list(zip(plan.rows.tolist(), labels_asked, strict=True))
+        asked = [(question.row, question.label) for question in sheet.questions]
+        width = len(sheet.label_names)
+        if (sheet.key, asked, width) != (plan_key(plan), units, plan.sample.shape[1]):
             raise ValueError("these are the questions of another plan.")
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         raise ValueError(f"{folder / SHEET}: {error}") from None
     files = _io.read_json(folder / DATA)
     try:
-        labels = folder / str(files["labels"])
-        predictions = tuple(folder / str(name) for name in files["predictions"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder / DATA}: {error!r} is wrong or missing.") from None
+        labels = folder / fields.text(files, "labels")
+        predictions = tuple(
+            folder / name for name in fields.list_of(files, "predictions", fields.text)
+        )
+    except ValueError as error:
+        raise ValueError(f"{folder / DATA}: {error}") from None
     return AuditFolder(
         folder, plan, sheet, _short(labels), tuple(map(_short, predictions)),
         _stored_answers(folder, sheet),
@@ -177,7 +184,7 @@ def _stored_answers(folder: Path, sheet: Sheet) -> Answers:
         return Answers(sheet, {})
     try:
         return Answers.from_dict(sheet, _io.read_json(file))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 
 

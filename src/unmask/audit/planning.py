@@ -29,12 +29,20 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from unmask import _io
+from unmask._io import fields
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
-from unmask.audit.designs import PlanOptions, Predictions, draw, question_of
+from unmask.audit.designs import (
+    PlanOptions,
+    Predictions,
+    checked_options,
+    draw,
+    question_of,
+)
 from unmask.audit.expectation import Expected
-from unmask.data.judgements import Design, Sample
+from unmask.data.judgements import Sample
+from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
 
@@ -193,21 +201,49 @@ class AuditPlan:
                 f"this is no audit plan of version {VERSION}: it says format "
                 f"{stored.get('format')!r}, version {stored.get('version')!r}."
             )
-        try:
-            return cls(
-                Sample.from_dict(stored["sample"]),
-                int(stored["budget"]),
-                tuple(stored["metrics"]),
-                tuple(Wave(w["seed"], w["budget"], w["units"]) for w in stored["waves"]),
-                _stored_options(stored["options"]),
-                stored["fingerprint"],
-                tuple(
-                    Expected(e["metric"], *(_number(e[n]) for n in ("half", "budget", "twice")))
-                    for e in stored["expected"]
-                ),
+        sample = Sample.from_dict(fields.record(stored, "sample"))
+        metrics = tuple(fields.list_of(stored, "metrics", fields.text))
+        made = cls(
+            sample,
+            fields.whole(stored, "budget", low=1),
+            metrics,
+            tuple(
+                Wave(
+                    fields.whole(each, "seed"),
+                    fields.whole(each, "budget", low=1),
+                    fields.whole(each, "units", low=1),
+                )
+                for each in fields.records(stored, "waves")
+            ),
+            _stored_options(fields.record(stored, "options"), sample, metrics),
+            fields.text(stored, "fingerprint"),
+            tuple(
+                Expected(
+                    fields.text(each, "metric"),
+                    *(fields.number(each, n, missing=True) for n in ("half", "budget", "twice")),
+                )
+                for each in fields.records(stored, "expected")
+            ),
+        )
+        made._refuse_contradictions()
+        return made
+
+    def _refuse_contradictions(self) -> None:
+        """Waves make up budget and units; a forecast is of every metric, or of none."""
+        units, budget = (sum(getattr(w, name) for w in self.waves) for name in ("units", "budget"))
+        if not self.metrics:
+            raise ValueError("the plan is made for no metric.")
+        if units != len(self):
+            raise ValueError(f"waves of {units} {self.unit} in all; the sample has {len(self)}.")
+        if budget != self.budget:
+            raise ValueError(
+                f"waves with a budget of {budget} in all; the plan's is {self.budget}."
             )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is no audit plan: {error!r} is wrong or missing.") from None
+        if self.expected and tuple(each.metric for each in self.expected) != self.metrics:
+            raise ValueError("what is expected is not of the metrics of the plan.")
+        systems = self.fingerprint.split("-")[1:]
+        if not systems or not self.fingerprint.replace("-", "").isalnum():
+            raise ValueError("'fingerprint' names no labels and predictions.")
 
 
 def write_plan(path: PathLike, plan: AuditPlan) -> None:
@@ -406,20 +442,29 @@ def extend(
     )  # fmt: skip
 
 
-def _stored_options(stored: Mapping[str, Any]) -> PlanOptions:
-    return PlanOptions(
-        design=Design(stored["design"]).value,
-        observed=stored["observed"],
-        head=int(stored["head"]),
-        tail=float(stored["tail"]),
-        strata=int(stored["strata"]),
-        expect=bool(stored["expect"]),
+def _stored_options(
+    stored: Mapping[str, Any], sample: Sample, metrics: Sequence[str]
+) -> PlanOptions:
+    """The options, which must be possible and those of the sample."""
+    observed = fields.text(stored, "observed")
+    if observed not in ("free", "sampled"):
+        raise ValueError(f"'observed' must be free or sampled; got {observed[:40]!r}.")
+    if fields.text(stored, "design") != sample.design.value:
+        raise ValueError(f"the options do not say that the design is {sample.design.value}.")
+    if sample.unit == "pairs" and (observed == "free") != sample.observed_free:
+        raise ValueError(
+            f"the options say that observed pairs are {observed}; the sample does not."
+        )
+    options = PlanOptions(
+        design=sample.design.value,
+        observed="free" if observed == "free" else "sampled",
+        head=fields.whole(stored, "head", low=1),
+        tail=fields.number(stored, "tail"),
+        strata=fields.whole(stored, "strata", low=1),
+        expect=fields.truth(stored, "expect"),
     )
+    return checked_options(options, sample.unit, [split_measured(name)[0] for name in metrics])
 
 
 def _or_none(value: object) -> object:
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)

@@ -36,6 +36,7 @@ from xml.etree import ElementTree
 import scipy.sparse as sp
 
 from unmask import _io, _validation
+from unmask._io import fields
 from unmask._typing import LabelsLike, PathLike, Record
 from unmask.audit.planning import AuditPlan
 from unmask.predictions import TopK
@@ -140,16 +141,30 @@ class Sheet:
             VERSION,
         ):
             raise ValueError(f"this is no sheet of version {VERSION}.")
-        try:
-            rows = {int(row): (str(name), str(text)) for row, name, text in stored["rows"]}
-            questions = tuple(
-                Question(int(row), None if label is None else int(label), *rows[row], str(hint))
-                for row, label, hint in stored["questions"]
+        names = tuple(fields.list_of(stored, "labels", fields.text))
+        unit = _validation.one_of(fields.text(stored, "unit"), ("rows", "pairs"), "unit")
+        rows: dict[int, tuple[str, str]] = {}
+        for row, name, text in fields.list_of(stored, "rows", _entries):
+            rows[fields.whole({"row": row}, "row")] = (
+                fields.text({"name of a row": name}, "name of a row"),
+                fields.text({"text of a row": text}, "text of a row"),
             )
-            names = tuple(map(str, stored["labels"]))
-            return cls(str(stored["key"]), str(stored["unit"]), questions, names)
-        except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"this is no sheet: {error!r} is wrong or missing.") from None
+        questions = []
+        for row, label, hint in fields.list_of(stored, "questions", _entries):
+            if fields.whole({"row": row}, "row") not in rows or (label is None) != (unit == "rows"):
+                raise ValueError(f"a question about row {row} does not fit the sheet of {unit}.")
+            if label is not None:
+                fields.whole({"label": label}, "label", high=len(names) - 1)
+            hint = fields.text({"hint": hint}, "hint")
+            questions.append(Question(row, label, *rows[row], hint))
+        if len({question.id for question in questions}) != len(questions):
+            raise ValueError("a question is asked twice.")
+        return cls(fields.text(stored, "key"), unit, tuple(questions), names)
+
+
+def _entries(stored: Mapping[str, Any], name: str) -> list[Any]:
+    """Three values of any type."""
+    return fields.list_of(stored, name, lambda held, place: held[place], length=3)
 
 
 def sheet(

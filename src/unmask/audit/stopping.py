@@ -19,7 +19,7 @@ Waudby-Smith & Ramdas, *Estimating means of bounded random variables by betting*
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,7 +39,7 @@ from unmask.metrics.measured.control import (
     variance,
 )
 from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_rows
-from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS, MICRO, split_measured
 from unmask.predictions import TopK
@@ -173,6 +173,13 @@ def sequence(
     if name in MICRO or METRICS[name].at_most != 1.0:
         raise ValueError(f"{metric} is not a mean of values in [0, 1]; use P, R, F1, nDCG or hit.")
     observed = _validation.labels(labels)
+    if judged.open_units.any():
+        least, most = (
+            sequence(top, observed, each, metric, planned=planned, confidence=confidence,
+                     covariates=covariates)
+            for each in at_extremes(top, observed, judged, metric)
+        )  # fmt: skip
+        return replace(least, high=most.high)
     k = top.k if k is None else k
     rows = judged_rows(judged, observed)
     from_ranking = of_rows(top, observed, f"{name}@{k}", k)
@@ -348,6 +355,11 @@ def elusion(
     observed = _validation.labels(labels)
     _validation.confidence(confidence)
     k = _validation.positive_int(k, "k")
+    if judged.open_units.any():  # fewest relevant pairs outside the list where recall is highest
+        ends = at_extremes(top, observed, judged, f"micro-R@{min(k, top.k)}")
+        more, fewer = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)
+        return replace(more, relevant=(fewer.relevant + more.relevant) / 2)
+    refuse_uncovered(judged)
     n, width = observed.shape
     shown = observed.tocoo()
     hits = int(place_weights(top, shown.row, shown.col, k, "P").sum())
@@ -362,7 +374,7 @@ def elusion(
 
 def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
     sample = judged.sample
-    if any(s.size and not s.drawn for s in sample.strata if s.kind not in OBSERVED):
+    if any(sample.strata[h].kind not in OBSERVED for h in sample.uncovered):
         raise ValueError(
             "this audit did not judge pairs outside the predictions; plan one with "
             f"{setting('metrics', ['micro-R@k'], of='audit.plan')}."

@@ -510,12 +510,12 @@ def _show_answered(current: AuditFolder, facts: Record) -> None:
     """How much was judged, and what the answers that were no answers could change."""
     counts = current.answers.counts()
     judged = f"{counts['judged']:,} of {counts['asked']:,} {current.plan.unit} are judged"
-    left_out = counts["unsure"] + counts["split"]
-    results.print(f"{judged}; {left_out:,} are left out because people were unsure or differed.")
+    undecided = counts["unsure"] + counts["split"]
+    results.print(f"{judged}; on {undecided:,} people were unsure or differed.")
     if facts["undecided"]:
         show_rows(
-            "if everything left out meant no, or yes",
-            ["metric", "no", "yes"],
+            "by what undecided answers mean; intervals hold all of it",
+            ["metric", "at least", "at most"],
             ((each["metric"], each["low"], each["high"]) for each in facts["undecided"]),
         )
 
@@ -643,7 +643,7 @@ def _record(
     confidence: float,
 ) -> Record:
     """What a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.audit import reached, undecided_range
+    from unmask.audit import reached
 
     plan = current.plan
     path = reached(
@@ -670,10 +670,9 @@ def _record(
             ],
             "reached": [asdict(each) for each in path],
             "undecided": [
-                asdict(each)
-                for each in undecided_range(
-                    plan, current.answers, material.systems[name], material.labels, metrics
-                )
+                {"metric": each.metric, "low": each.details["undecided_low"],
+                 "high": each.details["undecided_high"], "questions": each.details["undecided"]}
+                for each in table if "undecided" in each.details
             ],
             **_people(current),
         },

@@ -1,7 +1,8 @@
 """Judgements: what people said about rows or pairs that were chosen at random, and how.
 
 A `Sample` says what was chosen and with which probability; `Judgements` are a sample with its
-answers. Inclusion probabilities are the whole point: with them an audit is a mask that we know.
+answers, and with the decisions that nobody could make. Inclusion probabilities are the whole point:
+with them an audit is a mask that we know.
 
 - simple rows: m of n rows, each set of m equally likely; all labels of a row are judged;
 - stratified rows: the same within strata of rows;
@@ -14,7 +15,7 @@ Pairs that the data already show may be taken as true without judging (`observed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._typing import Floats, Ints, Record
+from unmask._io import fields
+from unmask._typing import Bools, Floats, Ints, Record
 
 
 class Design(StrEnum):
@@ -118,11 +120,15 @@ class WithinRows:
         The chosen rows, also those of which no pair was drawn, and the stratum of each.
     probability : floats of shape (m,)
         The probability of every pair to be drawn once its row is chosen.
+    unjudged : int, default 0
+        Drawn pairs of chosen rows for which no other can stand: nobody answered any pair of the
+        same probability.
     """
 
     chosen: Ints
     stratum: Ints
     probability: Floats
+    unjudged: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +235,43 @@ class Sample:
             raise ValueError("whole rows were chosen, not pairs.")
         return self.labels
 
+    @property
+    def uncovered(self) -> tuple[int, ...]:
+        """The strata that have members, but of which none was chosen (or answered)."""
+        return tuple(h for h, s in enumerate(self.strata) if s.size and not s.drawn)
+
+    def answered(self, units: Bools) -> Sample:
+        """The sample without units that have no answer; others of their stratum stand for them.
+
+        In a two-phase sample, rows without any answer are no longer chosen, and within the others
+        answers stand for pairs of the same probability.
+
+        Parameters
+        ----------
+        units : booleans of shape (m,)
+            Which ones have an answer.
+
+        Returns
+        -------
+        Sample
+        """
+        kept, within, of_drawn = np.flatnonzero(units), self.within, self.stratum[units]
+        if within is not None:
+            chances, chosen = within.probability, within.chosen
+            begun = np.isin(chosen, self.rows[units]) | ~np.isin(chosen, self.rows)
+            levels, level = np.unique(chances, return_inverse=True)
+            asked = np.bincount(level[np.isin(self.rows, chosen[begun])], minlength=levels.size)
+            had = np.bincount(level[units], minlength=levels.size)
+            share = (had / np.maximum(asked, 1))[level]
+            unjudged = within.unjudged + int(asked[had == 0].sum())
+            of_drawn = within.stratum[begun]
+            within = WithinRows(chosen[begun], of_drawn, (chances * share)[kept], unjudged)
+        counts = np.bincount(of_drawn, minlength=len(self.strata)).tolist()
+        strata = tuple(replace(s, drawn=n) for s, n in zip(self.strata, counts, strict=True))
+        labels = None if self.labels is None else self.labels[kept]
+        return replace(self, rows=self.rows[kept], labels=labels, stratum=self.stratum[kept],
+                       strata=strata, within=within)  # fmt: skip
+
     def to_dict(self) -> Record:
         """Plain lists and numbers for JSON; `from_dict` is the inverse."""
         within = self.within
@@ -242,7 +285,7 @@ class Sample:
             ],
             **{name: _listed(getattr(self, name)) for name in ("rows", "labels", "stratum")},
             "within": None if within is None else {
-                name: _listed(values) for name, values in vars(within).items()
+                name: _listed(getattr(within, name)) for name in WITHIN
             },
             "observed_free": self.observed_free,
             "k": self.k,
@@ -258,27 +301,30 @@ class Sample:
         ValueError
             If a field is missing or does not fit.
         """
-        try:
-            strata = tuple(
-                Stratum(s["kind"], int(s["size"]), int(s["drawn"]),
-                        float("nan") if s["rate"] is None else float(s["rate"]))
-                for s in stored["strata"]
-            )  # fmt: skip
-            n, width = stored["shape"]
-            return cls(
-                Design(stored["design"]),
-                (int(n), int(width)),
-                strata,
-                _whole(stored["rows"]),
-                None if stored["labels"] is None else _whole(stored["labels"]),
-                _whole(stored["stratum"]),
-                within=_within(stored["within"]),
-                observed_free=bool(stored["observed_free"]),
-                k=int(stored["k"]),
-                systems=tuple(map(str, stored["systems"])),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"this is no stored sample: {error!r} is wrong or missing.") from None
+        n, width = fields.list_of(stored, "shape", fields.whole, low=1, length=2)
+        count = len(fields.records(stored, "strata"))
+        sample = cls(
+            Design(_validation.one_of(fields.text(stored, "design"), list(Design), "design")),
+            (n, width),
+            tuple(
+                Stratum(
+                    _validation.one_of(fields.text(each, "kind"), list(StratumKind), "kind"),
+                    fields.whole(each, "size", high=n * width),
+                    fields.whole(each, "drawn", high=n * width),
+                    fields.number(each, "rate", high=1.0, missing=True),
+                )
+                for each in fields.records(stored, "strata")
+            ),
+            _whole(stored, "rows", n),
+            None if stored.get("labels") is None else _whole(stored, "labels", width),
+            _whole(stored, "stratum", count),
+            within=_within(stored, n, count),
+            observed_free=fields.truth(stored, "observed_free"),
+            k=fields.whole(stored, "k"),
+            systems=tuple(fields.list_of(stored, "systems", fields.text)),
+        )
+        _refuse_contradictions(sample)
+        return sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +340,11 @@ class Judgements:
         Rows: the true labels of the judged rows. Pairs: 1 if relevant, else 0.
     unanswered : int, default 0
         How many planned units had no answer.
+    undecided : csr matrix of shape (m, L), or booleans of shape (m,), optional
+        Decisions that people looked at and could not make, or made differently: not relevant in
+        `relevant`. Measured numbers hold whatever they mean.
+    unsure : booleans of shape (m,), optional
+        Rows of which nothing is decided: any label that is observed or predicted may apply.
 
     Examples
     --------
@@ -305,7 +356,9 @@ class Judgements:
 
     sample: Sample
     relevant: sp.csr_array | Floats
-    unanswered: int = field(default=0)
+    unanswered: int = 0
+    undecided: sp.csr_array | Bools | None = None
+    unsure: Bools | None = None
 
     @property
     def n_judged(self) -> int:
@@ -326,17 +379,78 @@ class Judgements:
             raise ValueError("whole rows were judged; see `true_labels`.")
         return self.relevant
 
+    @property
+    def open_units(self) -> Bools:
+        """The units with a decision that nobody could make, booleans of shape (m,)."""
+        if self.undecided is None:
+            return np.zeros(self.n_judged, dtype=bool)
+        if not isinstance(self.undecided, sp.csr_array):
+            return self.undecided
+        some: Bools = np.diff(self.undecided.indptr) > 0
+        return some if self.unsure is None else some | self.unsure
+
+    @property
+    def decided(self) -> Judgements:
+        """Without rows or pairs on which anything is undecided; others of their stratum stand in.
+
+        For what has no range of its own; `evaluate` and `compare` state one.
+        """
+        left = ~self.open_units
+        if left.all():
+            return replace(self, undecided=None, unsure=None)
+        relevant = self.relevant[np.flatnonzero(left)]
+        lost = int((~left).sum())
+        return Judgements(self.sample.answered(left), relevant, self.unanswered + lost)
+
+
+WITHIN = ("chosen", "stratum", "probability")
+
 
 def _listed(values: Ints | Floats | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
-def _whole(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
+def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:
+    return np.array(fields.list_of(stored, name, fields.whole, high=size - 1), dtype=np.int64)
 
 
-def _within(stored: Mapping[str, Any] | None) -> WithinRows | None:
-    if stored is None:
+def _within(stored: Mapping[str, Any], n: int, strata: int) -> WithinRows | None:
+    if stored.get("within") is None:
         return None
-    chances = np.array(stored["probability"], dtype=np.float64)
-    return WithinRows(_whole(stored["chosen"]), _whole(stored["stratum"]), chances)
+    inner = fields.record(stored, "within")
+    chances = fields.list_of(inner, "probability", fields.number, low=1e-300, high=1.0)
+    rows, stratum = _whole(inner, "chosen", n), _whole(inner, "stratum", strata)
+    return WithinRows(rows, stratum, np.array(chances, dtype=np.float64))
+
+
+def _refuse_contradictions(sample: Sample) -> None:
+    """A stored sample has numbers that follow from one another; all of them must."""
+    (n, width), strata, pairs = sample.shape, sample.strata, sample.design is Design.PAIRS
+    chosen, of_chosen = (sample.rows, sample.stratum) if pairs else sample.first_phase
+    for h, each in enumerate(strata):
+        if (each.kind == StratumKind.ROWS) == pairs:
+            raise ValueError(f"stratum {h} holds {each.kind!r} in a {sample.design.value} sample.")
+        if each.drawn > each.size:
+            raise ValueError(f"stratum {h} has {each.size} members, of which {each.drawn} drawn.")
+        found = int((of_chosen == h).sum())
+        if found != each.drawn:
+            raise ValueError(f"stratum {h} says that {each.drawn} were drawn; there are {found}.")
+    total, frame = sum(each.size for each in strata), n * width if pairs else n
+    if total > frame or (total < frame and not (pairs and sample.observed_free)):
+        unit = "pairs" if pairs else "rows"
+        raise ValueError(f"strata of {total} {unit} in all do not make up {frame} {unit}.")
+    units = sample.rows if sample.labels is None else sample.rows * width + sample.labels
+    for values in (units, units if pairs else chosen):
+        if np.unique(values).size != values.size:
+            raise ValueError("a row or pair was drawn twice.")
+    if sample.within is not None:
+        of_row = np.full(n, -1)
+        of_row[chosen] = of_chosen
+        if (of_row[sample.rows] != sample.stratum).any():
+            raise ValueError("a pair is of a row that was not chosen, or of another stratum.")
+    if sample.design is Design.SIMPLE and len(strata) != 1:
+        raise ValueError(f"simple rows have one stratum, not {len(strata)}.")
+    if pairs and not (1 <= sample.k <= width and sample.systems):
+        raise ValueError("pairs are drawn from the first k ≥ 1 places of at least one system.")
+    if pairs and sample.observed_free and any(each.kind in OBSERVED for each in strata):
+        raise ValueError("observed pairs are free, and yet there are strata of them.")

@@ -118,6 +118,10 @@ class Reason(StrEnum):
     """From judgements with known inclusion probabilities."""
     NOT_JUDGED = "not-judged"
     """The audit did not judge what the metric needs."""
+    PART_NOT_JUDGED = "part-not-judged"
+    """A part of the rows or pairs has no answer at all; `details["parts"]` says which."""
+    UNDECIDED = "undecided"
+    """Answers that people did not make, or made differently, move the number beyond its reach."""
     LABELS_NOT_JUDGED = "labels-not-judged"
     """A mean over labels was measured on some of them: the others are in no judged row."""
 
@@ -139,6 +143,8 @@ class Advice(StrEnum):
     AUDIT = "audit"
     MORE_ROWS = "more-rows"
     LARGER_AUDIT = "larger-audit"
+    JUDGE_REST = "judge-rest"
+    DECIDE = "decide"
     PUT_BACK = "put-back"
 
 
@@ -532,6 +538,8 @@ def _audited(details: Details) -> str:
         parts.append("observed labels taken as true")
     if details["unanswered"]:
         parts.append(f"{format_value(details['unanswered'])} more without an answer")
+    if "undecided" in details:
+        parts.append(f"whatever the {format_value(details['undecided'])} undecided mean")
     return "; ".join([*parts, _half(details)])
 
 
@@ -617,6 +625,16 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     ),
     Reason.DISJOINT: _disjoint,
     Reason.AUDITED: _audited,
+    Reason.PART_NOT_JUDGED: lambda details: (
+        f"nobody judged {details['parts']}: {format_value(details['unjudged'])} of "
+        f"{format_value(details['of'])} {details['unit']}"
+    ),
+    Reason.UNDECIDED: lambda details: (
+        f"{format_value(details['undecided'])} of {format_value(details['judged'])} judged "
+        f"{details['unit']} are undecided: between "
+        f"{format_value(details['undecided_low'], '.4f')} and "
+        f"{format_value(details['undecided_high'], '.4f')} by what they mean"
+    ),
     Reason.NOT_JUDGED: lambda details: (
         f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
         "for that metric"
@@ -632,5 +650,7 @@ _ADVICE: dict[Advice, str] = {
     Advice.AUDIT: "audit some hundred rows",
     Advice.MORE_ROWS: "more rows narrow it",
     Advice.LARGER_AUDIT: "a larger audit narrows it",
+    Advice.JUDGE_REST: "judge some of them",
+    Advice.DECIDE: "let somebody decide them (--adjudicator)",
     Advice.PUT_BACK: "put the rows without labels back",
 }

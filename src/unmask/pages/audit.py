@@ -89,11 +89,10 @@ def stopping_lines(stopping: Record) -> list[str]:
 
 def _undecided(rows: list[Record]) -> report.Table:
     return report.Table(
-        ["metric", report.Column("all mean no", ".4f"), report.Column("all mean yes", ".4f")],
+        ["metric", report.Column("at least", ".4f"), report.Column("at most", ".4f")],
         [[row["metric"], row["low"], row["high"]] for row in rows],
         title=f"{rows[0]['questions']:,} questions that nobody could decide",
-        caption="They are left out, as if they were like the others; this is how far the numbers "
-        "move if they are not.",
+        caption="The number lies between these, by what they mean; its interval holds all of it.",
     )
 
 
@@ -179,6 +178,6 @@ def _contradictions(facts: Record) -> report.Table:
             for row in rows[:SHOWN]
         ],
         title=f"{len(rows):,} questions on which people differ",
-        caption="Settled by most people, or by the adjudicator; the others are left out until "
-        "somebody else has judged them.",
+        caption="Settled by most people, or by the adjudicator; intervals hold whatever the others "
+        "mean.",
     )  # fmt: skip

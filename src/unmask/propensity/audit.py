@@ -263,7 +263,7 @@ def _level(
         if complete.sample.design is not Design.SIMPLE:
             return None
         everywhere = _validation.labels(observed, name="observed")
-        shown = np.diff(everywhere.indptr)[complete.sample.rows]
+        shown = np.diff(everywhere.indptr)[complete.decided.sample.rows]
     elif all_rows is None:
         return None
     else:
@@ -708,6 +708,7 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
     ValueError
         If pairs were drawn over all rows, which meet each label too seldom.
     """
+    judgements = judgements.decided
     labels, sample = _validation.labels(observed, name="observed"), judgements.sample
     if labels.shape != sample.shape:
         raise ValueError(

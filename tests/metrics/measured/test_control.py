@@ -46,10 +46,13 @@ def test_every_stratum_counts_by_its_share_of_rows(
     assert variance(sample, RESIDUALS, largest) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_single_row_of_a_stratum_has_the_spread_that_it_may_have() -> None:
+def test_a_single_row_of_a_stratum_has_the_largest_spread_that_is_possible_or_was_seen() -> None:
     sample = RowSample(np.arange(3), np.array([0, 0, 1]), np.array([4, 6]), np.zeros((3, 1)))
-    expected = 0.4**2 * (1 - 2 / 4) * (2 + 0.25 * 2 / 3) / 2 / 2 + 0.6**2 * (5 / 6) * 0.25 / 3
-    assert variance(sample, np.array([0.0, 2, 9])) == pytest.approx(expected, rel=1e-12)
+    for largest, seen, unknown in ((0.25, 2.0, 1.0), (0.25, 0.2, 0.25), (3.0, 2.0, 3.0)):
+        other = (seen**2 / 2 + largest * 2 / 3) / 2
+        expected = 0.4**2 * (1 - 2 / 4) * other / 2 + 0.6**2 * (5 / 6) * unknown
+        residuals = np.array([0.0, seen, 9])
+        assert variance(sample, residuals, largest) == pytest.approx(expected, rel=1e-12)
 
 
 def test_plain_means_are_those_of_strata_that_were_judged() -> None:

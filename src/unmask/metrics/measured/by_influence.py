@@ -26,15 +26,18 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
-from unmask.data.judgements import Design
+from unmask.data.judgements import Design, Judgements
 from unmask.metrics.evaluator import contributions
 from unmask.metrics.inputs import Predictions
+from unmask.metrics.measured import undecided
 from unmask.metrics.measured.estimating import (
     Audit,
     difference_p_value,
     finished,
     not_judged,
+    place_weights,
 )
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate
@@ -71,6 +74,10 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
     sample = about.judged.sample
     if sample.design is not Design.SIMPLE:
         return not_judged(about, name)
+    questions = int(about.judged.open_units.sum())
+    if questions:
+        least, most = (by_influence(each, name, terms) for each in _extremes(about, name, terms))
+        return undecided.joined(least, most, questions)
     rows = sample.rows
     true, observed, alone = np.zeros(rows.size), np.zeros(rows.size), 0.0
     for term in terms:
@@ -98,6 +105,36 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
     details = {"degrees": degrees, "alone": [plain, *ends_alone]}
     made = finished(about, name, value, error, ends, details, largest)
     return _of_some_labels(made, about) if METRICS[split(name)[0]].labels_alike else made
+
+
+def _extremes(about: Audit, name: str, terms: Sequence[Signed]) -> list[Audit]:
+    """The audit with undecided labels at either end, as far as predictions divide them in two."""
+    lists = [t.predictions.labels for t in terms if isinstance(t.predictions, TopK)]
+
+    def weigh(rows: Ints, labels: Ints) -> Floats:
+        parts = [term.sign * _predicted(term.predictions, rows, labels) for term in terms]
+        return np.asarray(sum(parts))
+
+    def score(judged: Judgements) -> Floats:
+        return np.array([by_influence(replace(about, judged=judged), name, terms).value])
+
+    more = undecided.offered(about.judged, about.labels, lists)
+    ends = undecided.extremes(about.judged, more, weigh, score)
+    return [replace(about, judged=each) for each in ends]
+
+
+def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
+    """1 for predicted pairs; of scores, for the better half of these pairs."""
+    if isinstance(predictions, TopK):
+        return place_weights(predictions, rows, labels, predictions.k, "P")
+    if isinstance(predictions, LabelSets):
+        return np.asarray(values_at(predictions.indicator, rows, labels) > 0, dtype=np.float64)
+    if _validation.is_sparse(predictions):
+        scores = values_at(predictions.tocsr(), rows, labels)
+    else:
+        scores = _validation.dense(predictions, "scores", "label")[rows, labels]
+    better = scores >= np.median(scores) if scores.size else scores
+    return np.asarray(better, dtype=np.float64)
 
 
 def _of_some_labels(made: Estimate, about: Audit) -> Estimate:

@@ -19,6 +19,8 @@ the largest that values in [0, 1] can have (¼ for differences; of ratios see
     Var(θ̂) = Σ_h W_h² [ (1 − m_h/n_h) s_h²/m_h + V̄_h/n_h ]
 
 where V̄ is the mean variance of values that are themselves estimated (pairs within a row), else 0.
+The variance of a stratum of which one row was judged is unknown, and taken as the largest of that
+bound and of the other strata.
 
 Angelopoulos et al., *Prediction-powered inference*, Science 2023; Särndal, Swensson & Wretman,
 *Model assisted survey sampling*, 1992, for the variance of two phases.
@@ -157,11 +159,15 @@ def variance(sample: RowSample, residuals: Floats, largest: float = SPREAD) -> f
     0.00255
     """
     drawn, n, total = sample.drawn, float(sample.sizes.sum()), 0.0
-    for h in np.flatnonzero(drawn):
-        mine = residuals[sample.stratum == h]
+    squares = {
+        h: float(((mine - mine.mean()) ** 2).sum())
+        for h in np.flatnonzero(drawn)
+        for mine in (residuals[sample.stratum == h],)
+    }
+    unknown = max([largest, *(squares[h] / drawn[h] for h in squares)])
+    for h in squares:
         m, size, weight = float(drawn[h]), float(sample.sizes[h]), sample.sizes[h] / n
-        squares = float(((mine - mine.mean()) ** 2).sum()) if mine.size > 1 else 0.0
-        spread = (squares + largest * m / residuals.size) / m
+        spread = (squares[h] + largest * m / residuals.size) / m if m > 1 else unknown
         open_share = 1 - m / size
         inner = 0.0
         if sample.estimated and sample.variances is None:

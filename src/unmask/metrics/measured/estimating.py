@@ -25,7 +25,7 @@ from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import IN_TOP, Design, Judgements
 from unmask.metrics.intervals import wilson
 from unmask.metrics.measured import covariates as covariates_
-from unmask.metrics.measured import pair_control, pair_totals
+from unmask.metrics.measured import pair_control, pair_totals, undecided
 from unmask.metrics.measured.control import (
     SPREAD,
     Controlled,
@@ -185,6 +185,15 @@ def checked_audit(
             f"the judgements belong to data of shape {judged.sample.shape}; the labels have "
             f"{observed.shape}."
         )
+    sample = judged.sample
+    if sample.design is Design.PAIRS:
+        pairs, free = sum(each.size for each in sample.strata), sample.observed_free
+        frame = observed.shape[0] * observed.shape[1] - (observed.nnz if free else 0)
+        if pairs != frame:
+            raise ValueError(
+                f"the strata of the audit have {pairs:,} pairs in all, but there are {frame:,} to "
+                "judge; these are other labels, or the plan is damaged."
+            )
     _validation.confidence(confidence)
     return Audit(judged, observed, confidence, covariates)
 
@@ -203,6 +212,49 @@ def difference_p_value(made: Estimate) -> float:
 
 
 def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
+    questions = int(about.judged.open_units.sum())
+    if questions:
+        least, most = (_estimate(each, name, terms) for each in _extremes(about, name, terms))
+        return undecided.joined(least, most, questions)
+    metric, k, terms = _cut(about, name, terms)
+    if about.by_rows:
+        return _of_rows(about, name, metric, k, terms)
+    return _of_pairs(about, name, metric, k, terms)
+
+
+def at_extremes(
+    top: TopK, labels: sp.csr_array, judged: Judgements, name: str
+) -> tuple[Judgements, Judgements]:
+    """The judgements with undecided answers taken so that a metric is least, and most."""
+    about = Audit(judged, labels, 0.95)
+    least, most = _extremes(about, name, [_Term(top, 1.0)])
+    return least.judged, most.judged
+
+
+def _extremes(about: Audit, name: str, terms: list[_Term]) -> tuple[Audit, Audit]:
+    """The audit with undecided answers at either end; see `undecided`."""
+    metric, k, cut = _cut(about, name, terms)
+    worth = "DCG" if metric in ("DCG", "nDCG") else "P"
+    alone = metric not in MICRO and about.by_rows
+
+    def weigh(rows: Ints, labels: Ints) -> Floats:
+        parts = [t.sign * place_weights(t.top, rows, labels, k, worth) for t in cut]
+        return np.asarray(sum(parts))
+
+    def score(judged: Judgements) -> Floats:
+        if not alone:
+            made = _estimate(replace(about, judged=judged, covariates=None), name, terms)
+            return np.array([made.value])
+        rows = judged_rows(judged, about.labels)
+        return np.asarray(sum(t.sign * rows.values(t.top, f"{metric}@{k}") for t in cut))
+
+    offered = undecided.offered(about.judged, about.labels, [t.top.labels[:, :k] for t in cut])
+    least, most = undecided.extremes(about.judged, offered, weigh, score)
+    return replace(about, judged=least), replace(about, judged=most)
+
+
+def _cut(about: Audit, name: str, terms: list[_Term]) -> tuple[str, int, list[_Term]]:
+    """The metric, its cut-off, and the terms, lists of sets of equal length; checked."""
     metric, k = split_measured(name)
     if k is None and METRICS[metric].of_sets:
         terms = _as_wide(terms)
@@ -210,9 +262,7 @@ def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
     k = longest if k is None else k
     if k > longest and longest < about.labels.shape[1]:
         raise ValueError(f"{name} needs the first {k} predictions of every row, not {longest}.")
-    if about.by_rows:
-        return _of_rows(about, name, metric, k, terms)
-    return _of_pairs(about, name, metric, k, terms)
+    return metric, k, terms
 
 
 def _as_wide(terms: list[_Term]) -> list[_Term]:
@@ -228,6 +278,9 @@ def _as_wide(terms: list[_Term]) -> list[_Term]:
 
 
 def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+    part = uncovered(about.judged)
+    if part:
+        return not_judged(about, name, part)
     rows = judged_rows(about.judged, about.labels)
     if metric in BY_PREDICTIONS and _differ_in_size(terms, k):
         return _of_two_ratios(about, rows, name, metric, k, terms)
@@ -537,8 +590,10 @@ def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
 
 
 def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
-    if metric not in LINEAR or not _covered(about, metric, k, terms):
+    if metric not in LINEAR:
         return not_judged(about, name)
+    if not _covered(about, metric, k, terms):
+        return not_judged(about, name, uncovered(about.judged))
     if metric == "micro-F1" and _differ_in_size(terms, k):  # two ratios, not one
         return not_judged(about, name)
     terms = _shares(terms, metric, k)
@@ -576,7 +631,7 @@ def _shares(terms: list[_Term], metric: str, k: int) -> list[_Term]:
 def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
     """Whether every pair that counts could have been judged."""
     sample = about.judged.sample
-    empty = [s for s in sample.strata if s.size and not s.drawn]
+    empty = [sample.strata[h] for h in sample.uncovered]
     if not empty:
         return True
     if metric in RECALLS or any(s.kind in IN_TOP for s in empty):
@@ -650,10 +705,48 @@ def finished(
     )  # fmt: skip
 
 
-def not_judged(about: Audit, name: str) -> Estimate:
-    """No number: the audit did not judge what the metric needs."""
+def not_judged(about: Audit, name: str, part: Mapping[str, Any] | None = None) -> Estimate:
+    """No number: the audit did not judge what the metric needs, or nobody answered a part of it."""
     sample = about.judged.sample
-    details = {"metric": name, "design": sample.design.value}
+    details = {"metric": name, "design": sample.design.value, **(part or {})}
     verdict = Verdict(Level.UNUSABLE, Reason.NOT_JUDGED, details=details)
+    if part:
+        verdict = Verdict(Level.UNUSABLE, Reason.PART_NOT_JUDGED, Advice.JUDGE_REST, details)
     rows = len(np.unique(sample.rows))
     return Estimate(name, MEASURED, NONE, NONE, (NONE, NONE), NONE, NONE, rows, verdict, details)
+
+
+def uncovered(judged: Judgements) -> dict[str, Any]:
+    """The parts of the rows or pairs that have no answer at all; of pairs, if any has none.
+
+    Parameters
+    ----------
+    judged : Judgements
+
+    Returns
+    -------
+    dict
+        `parts` in words, how many are `unjudged`, `of` how many, and their `unit`.
+    """
+    sample, strata = judged.sample, judged.sample.strata
+    if sample.within is not None and sample.within.unjudged:
+        return {"parts": "pairs of one probability", "unjudged": sample.within.unjudged,
+                "of": len(sample.rows) + judged.unanswered, "unit": "drawn pairs"}  # fmt: skip
+    of_pairs = sample.design is Design.PAIRS
+    if not sample.uncovered or (of_pairs and not judged.unanswered):  # the plan left them out
+        return {}
+    numbers = ", ".join(str(h + 1) for h in sample.uncovered)
+    return {
+        "parts": f"stratum {numbers} of {len(strata)}",
+        "unjudged": sum(strata[h].size for h in sample.uncovered),
+        "of": sum(each.size for each in strata),
+        "unit": "pairs" if of_pairs else "rows",
+    }
+
+
+def refuse_uncovered(judged: Judgements) -> None:
+    """Raise where a part of the rows or pairs has no answer at all."""
+    part = uncovered(judged)
+    if part:
+        verdict = Verdict(Level.UNUSABLE, Reason.PART_NOT_JUDGED, Advice.JUDGE_REST, part)
+        raise ValueError(f"{verdict.why}.")

@@ -20,7 +20,7 @@ from unmask import _validation
 from unmask._sparse import values_at
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
-from unmask.metrics.measured.estimating import place_weights
+from unmask.metrics.measured.estimating import place_weights, refuse_uncovered
 from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.predictions import TopK
@@ -80,7 +80,7 @@ def label_estimates(
     Raises
     ------
     ValueError
-        If labels are not 0 and 1, or k is no positive integer.
+        If labels are not 0 and 1, k is no positive integer, or nobody judged a part of the rows.
 
     Examples
     --------
@@ -94,7 +94,10 @@ def label_estimates(
     """
     observed = _validation.labels(labels)
     k = _validation.positive_int(k, "k")
+    judged = judged.decided
     sample = judged.sample
+    if sample.design is not Design.PAIRS:
+        refuse_uncovered(judged)
     entries = _entries(top, observed, judged, k)
     made = {"precision": _precision(top, observed, judged, entries, k, confidence)}
     if sample.design is not Design.PAIRS or all(s.drawn for s in sample.strata if s.size):

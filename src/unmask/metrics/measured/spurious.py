@@ -86,7 +86,7 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     """
     observed = _validation.labels(labels)
     _validation.confidence(confidence)
-    rows, wrong, weight = _judged_observed(judged, observed)
+    rows, wrong, weight = _judged_observed(judged.decided, observed)
     count = wrong.size
     if not count:
         return SpuriousRate(math.nan, (0.0, 1.0), 0, 0)
