@@ -203,7 +203,7 @@ class MissingLabelLoss(nn.Module):
             ids, q = self._candidates(candidates, sampling, logits.shape)
             if is_compiled(self.loss, logits):
                 short: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
-                    logits.to(dtype), ids, q, observed.index, observed.pos, observed.cut,
+                    logits, ids, q, observed.index, observed.pos, observed.cut,
                     self.over_batch,
                 )  # fmt: skip
                 return short
@@ -212,7 +212,7 @@ class MissingLabelLoss(nn.Module):
             raise ValueError("sampling is about candidates: pass candidates= with it.")
         if is_compiled(self.loss, logits):
             whole: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
-                logits.to(dtype), observed.index, observed.pos, observed.cut, self.over_batch
+                logits, observed.index, observed.pos, observed.cut, self.over_batch
             )
             return whole
         pos = observed.pos.to(dtype)
@@ -405,7 +405,8 @@ class _BatchLoss(torch.autograd.Function):
         by_row = (
             grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, scores)
         )
-        scaled = slope * by_row if is_transformed() else slope.mul_(by_row)
+        in_graph = is_transformed() or torch.is_grad_enabled()
+        scaled = slope * by_row if in_graph else slope.mul_(by_row)
         return scaled, None, None, None, None, None, None
 
 
@@ -433,19 +434,24 @@ def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[F
 
 
 class _CompiledLogistic(torch.autograd.Function):
-    """The one-vs-all logistic loss: value and gradient in one pass, forwards."""
+    """The one-vs-all logistic loss: value and gradient in one pass, forwards.
+
+    A graph of gradients computes the slope once more, by operations that can be differentiated.
+    """
 
     @staticmethod
     def forward(
-        ctx: Context, scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
+        ctx: Context, logits: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
     ) -> Tensor:
-        rows, slope = logistic(scores, index, pos, cut)
-        return _kept(ctx, slope, rows, over_batch)
+        rows, slope = logistic(logits.float(), index, pos, cut)
+        return _kept(ctx, slope, rows, over_batch, logits, index, pos, cut)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _scaled(ctx, grad), None, None, None, None
+        slope, logits, *observed = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            slope = _differentiable_slope(logits, Observed(*observed))
+        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None
 
 
 class _CompiledShortlist(torch.autograd.Function):
@@ -454,7 +460,7 @@ class _CompiledShortlist(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Context,
-        scores: Tensor,
+        logits: Tensor,
         ids: Tensor,
         q: Tensor | None,
         index: Tensor,
@@ -462,30 +468,41 @@ class _CompiledShortlist(torch.autograd.Function):
         cut: Tensor,
         over_batch: str,
     ) -> Tensor:
+        scores = logits.detach().float().contiguous()
         slope, rows = _room(scores)
         column = torch.empty_like(index)
         weights = shortlist.candidate_weights(ids, q, scores.dtype)
         lists, counts = (
             each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
         )
-        logits = scores.detach().contiguous()
         arrays = [each.numpy() for each in (index, pos, cut, column)]
         arrays += [rows, slope.numpy()]
 
         def work(part: slice) -> None:
             own = slice(None) if len(lists) == 1 else part
             labels = (each[part] for each in arrays)
-            batches.shortlist(logits.numpy()[part], lists[own], counts[own], *labels)
+            batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
 
         _by_rows(scores, work)
         if q is not None:
             shortlist.refuse_missing(index, column >= 0)
-        return _kept(ctx, slope, rows, over_batch)
+        return _kept(ctx, slope, rows, over_batch, logits, ids, q, index, pos, cut)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _scaled(ctx, grad), None, None, None, None, None, None
+        slope, logits, ids, q, *observed = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            shape = tuple(logits.shape)
+            placed = shortlist.place(Observed(*observed), ids, shape, q, torch.float32)
+            slope = _differentiable_slope(logits, placed)
+        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None, None, None
+
+
+def _differentiable_slope(logits: Tensor, observed: Observed) -> Tensor:
+    pos, cut = observed.pos.float(), observed.cut.float()
+    placed = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
+    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), placed)
+    return slope
 
 
 def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
@@ -503,16 +520,17 @@ def _room(scores: Tensor) -> tuple[Tensor, Floats]:
     return torch.empty_like(scores, memory_format=torch.contiguous_format), np.empty(len(scores))
 
 
-def _kept(ctx: Context, slope: Tensor, rows: Floats, over_batch: str) -> Tensor:
+def _kept(
+    ctx: Context, slope: Tensor, rows: Floats, over_batch: str, *inputs: Tensor | None
+) -> Tensor:
     ctx.over_batch = over_batch
-    ctx.save_for_backward(slope)
+    ctx.save_for_backward(slope, *inputs)
     if over_batch == "none":
         return torch.from_numpy(rows.astype(np.float32))
     return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
 
 
-def _scaled(ctx: Context, grad: Tensor) -> Tensor:
-    slope: Tensor = ctx.saved_tensors[0]
+def _scaled(ctx: Context, grad: Tensor, slope: Tensor) -> Tensor:
     by_row = grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, slope)
     return slope * by_row
 
