@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask._kernels import pattern
+from unmask._settings import function
 from unmask._typing import Array, Floats, Integers
 
 T = TypeVar("T")
@@ -390,6 +391,27 @@ def propensity(values: object, n_labels: int | None = None) -> Floats:
         raise ValueError(f"{checked.size} propensities for {n_labels} labels; give one per label.")
     _in_unit_interval(checked, lambda entry: f"at label {entry}")
     return checked
+
+
+LEAST_PROPENSITY = 1e-30
+"""Of what is weighed in float32, which ends at 3e38."""
+
+
+def singles_propensity(values: Floats, of: str) -> Floats:
+    """`values` unchanged (one propensity per label), if float32 holds their inverse with room.
+
+    >>> singles_propensity(np.array([0.5, 1e-45]), "this loss")
+    Traceback (most recent call last):
+    ValueError: this loss needs propensities of at least 1e-30; got 1e-45 at label 1. Raise them \
+with `propensity.clip`.
+    """
+    if values.min(initial=1.0) < LEAST_PROPENSITY:
+        lowest = int(np.argmin(values))
+        raise ValueError(
+            f"{of} needs propensities of at least {LEAST_PROPENSITY:g}; got {values[lowest]:g} at "
+            f"label {lowest}. Raise them with {function('propensity.clip')}."
+        )
+    return values
 
 
 def entry_propensity(values: object, of_labels: sp.csr_array) -> Floats:

@@ -319,9 +319,7 @@ def prepared(
         return problem if counts is None else problem.of_weighted_rows(counts)
     if propensity is None:
         raise no_propensities(COMPLETED, of="linear.train")
-    made = completion(
-        features, labels, propensity, recipe, sample_weight=counts, backend=backend
-    )
+    made = completion(features, labels, propensity, recipe, sample_weight=counts, backend=backend)
     problem = replace(prepare(features, labels, recipe, None, made.weights), recipe=recipe)
     if made.row_weights is not None:
         mean = float(np.average(made.row_weights, weights=counts))
