@@ -318,10 +318,27 @@ def _plain(values: object, name: str) -> Array:
     """`values` as a numpy array of whatever type, with nothing hidden in it."""
     _refuse_mask(values, name)
     try:
-        return _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
+        array = _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
     except _UNREADABLE as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be read as an array of numbers: {reason}") from None
+    return _of_objects(array, name) if array.dtype == object else array
+
+
+def _of_objects(array: Array, name: str) -> Array:
+    """Numbers kept as objects, such as pandas' Int64 and categories, as numbers; others as is.
+
+    >>> _of_objects(np.array([1, True], dtype=object), "labels")
+    array([1, 1])
+    """
+    cells = array.ravel().tolist()
+    empty = [cell for cell in cells if cell is None or type(cell).__name__ == "NAType"]
+    if empty:
+        raise ValueError(
+            f"{name} have {len(empty)} cells without a value, such as {empty[0]}; fill them in."
+        )
+    numeric = all(isinstance(cell, int | float | np.number | np.bool_) for cell in cells)
+    return np.array(array.tolist()) if numeric and cells else array
 
 
 def _refuse_mask(values: object, name: str) -> None:
