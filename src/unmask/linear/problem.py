@@ -441,6 +441,15 @@ def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
         )
 
 
+def unconverged(what: str, iterations: int, *, of: str = "linear.train") -> str:
+    """Say that something needs more iterations; `of` is the function that takes them."""
+    more = f"{setting('max_iter', of=of)} or {setting('tol', of=of)}"
+    return (
+        f"{what} did not converge in {iterations} iterations; raise {more}, or scale the features "
+        "to unit rows."
+    )
+
+
 def name_labels(labels: Integers) -> str:
     """`label 3`, or `labels 3, 5, 8 and 12 more`."""
     shown = ", ".join(str(j) for j in labels[:5])
