@@ -83,7 +83,8 @@ def read_targets(values: object) -> Targets:
         return Targets(_validation.labels(values), None, "dense")
     except ValueError as error:
         try:
-            kind = type_of_target(values)
+            with np.errstate(invalid="ignore"):  # NaN is no whole number
+                kind = type_of_target(values)
         except (ValueError, TypeError):
             raise error from None
         raise ValueError(
