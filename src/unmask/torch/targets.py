@@ -86,8 +86,8 @@ def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...])
             f"propensities of a batch must be rows × labels, {tuple(shape)}, dense or sparse; got "
             f"{_described(dense)}."
         )
-    own = dense.to(index.device).gather(1, index.clamp(min=0)).double()
-    p = own.where(index >= 0, 1.0)
+    own: Tensor = dense.to(index.device).gather(1, index.clamp(min=0)).double()
+    p: Tensor = own.where(index >= 0, 1.0)
     wrong = ~((p >= _validation.LEAST_PROPENSITY) & (p <= 1))
     if cannot_stop():
         return p.masked_fill(wrong, torch.nan)
