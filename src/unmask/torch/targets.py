@@ -79,7 +79,8 @@ def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...])
     """
     sparse = _as_scipy(propensity)
     if sparse is not None:
-        return _sparse_propensity(sparse, index.cpu().numpy(), shape).to(index.device)
+        stored: Tensor = _sparse_propensity(sparse, index.cpu().numpy(), shape)
+        return stored.to(index.device)
     dense = as_tensor(propensity)
     if not isinstance(dense, Tensor) or dense.shape != shape or dense.is_complex():
         raise ValueError(
