@@ -37,6 +37,7 @@ EXAMPLES = {
     "--text": "title,abstract",
     "--texts": "texts.txt", "--threads": "2", "--threshold": "0.5", "--title": "'Our tags'",
     "--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem", "--to": "labels",
+    "--max-iter": "200",
     "--tol": "1e-5", "--top": "100", "--train": "train.txt.gz", "--trees": "5", "--tune": "R@5",
     "--unit": "pairs", "--until-at-least": "0.8", "--until-width": "0.03",
     "--vocabulary": "subjects.ttl", "--wrong": "0.5",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +47,10 @@ def is_argument(parameter: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_of_an_option_parses_to_something_else_than_its_default(name: str) -> None:
+def test_every_example_of_an_option_parses_to_something_else_than_its_default(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: True)
     command = COMMANDS[name]
     needed = [p for p in command.params if p.required]
     for parameter in command.params:

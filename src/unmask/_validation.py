@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask._kernels import pattern
+from unmask._settings import function
 from unmask._typing import Array, Floats, Integers
 
 T = TypeVar("T")
@@ -317,10 +318,27 @@ def _plain(values: object, name: str) -> Array:
     """`values` as a numpy array of whatever type, with nothing hidden in it."""
     _refuse_mask(values, name)
     try:
-        return _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
+        array = _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
     except _UNREADABLE as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be read as an array of numbers: {reason}") from None
+    return _of_objects(array, name) if array.dtype == object else array
+
+
+def _of_objects(array: Array, name: str) -> Array:
+    """Numbers kept as objects, such as pandas' Int64 and categories, as numbers; others as is.
+
+    >>> _of_objects(np.array([1, True], dtype=object), "labels")
+    array([1, 1])
+    """
+    cells = array.ravel().tolist()
+    empty = [cell for cell in cells if cell is None or type(cell).__name__ == "NAType"]
+    if empty:
+        raise ValueError(
+            f"{name} have {len(empty)} cells without a value, such as {empty[0]}; fill them in."
+        )
+    numeric = all(isinstance(cell, int | float | np.number | np.bool_) for cell in cells)
+    return np.array(array.tolist()) if numeric and cells else array
 
 
 def _refuse_mask(values: object, name: str) -> None:
@@ -390,6 +408,27 @@ def propensity(values: object, n_labels: int | None = None) -> Floats:
         raise ValueError(f"{checked.size} propensities for {n_labels} labels; give one per label.")
     _in_unit_interval(checked, lambda entry: f"at label {entry}")
     return checked
+
+
+LEAST_PROPENSITY = 1e-30
+"""Of what is weighed in float32, which ends at 3e38."""
+
+
+def singles_propensity(values: Floats, of: str) -> Floats:
+    """`values` unchanged (one propensity per label), if float32 holds their inverse with room.
+
+    >>> singles_propensity(np.array([0.5, 1e-45]), "this loss")
+    Traceback (most recent call last):
+    ValueError: this loss needs propensities of at least 1e-30; got 1e-45 at label 1. Raise them \
+with `propensity.clip`.
+    """
+    if values.min(initial=1.0) < LEAST_PROPENSITY:
+        lowest = int(np.argmin(values))
+        raise ValueError(
+            f"{of} needs propensities of at least {LEAST_PROPENSITY:g}; got {values[lowest]:g} at "
+            f"label {lowest}. Raise them with {function('propensity.clip')}."
+        )
+    return values
 
 
 def entry_propensity(values: object, of_labels: sp.csr_array) -> Floats:

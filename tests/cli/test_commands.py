@@ -109,7 +109,7 @@ DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         linear.Recipe,
         {"--loss": "loss", "--reduction": "reduction",
          "--normalized": "normalized", "--C": "C", "--l2": "l2", "--bias": "bias", "--tol": "tol",
-         "--prune": "prune_below"},
+         "--max-iter": "max_iter", "--prune": "prune_below"},
     ),
     "evaluate": (
         metrics.Evaluator,

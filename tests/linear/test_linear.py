@@ -59,22 +59,17 @@ def test_scikit_learn_conventions() -> None:
 # The checks that apply to a classifier that takes a 0/1 matrix of labels and nothing else: left out
 # are those that hand in class names, one column of classes, or labels other than 0 and 1.
 SINGLE_LABEL = {
-    "check_classifier_not_supporting_multiclass",
-    "check_dtype_object",
     "check_estimators_dtypes",
     "check_fit2d_1feature",
     "check_classifier_data_not_an_array",
     "check_classifier_multioutput",
     "check_classifiers_classes",
-    "check_classifiers_one_label",
-    "check_classifiers_regression_target",
     "check_classifiers_train",
     "check_supervised_y_2d",
     "check_sample_weights_not_an_array",
     "check_sample_weights_pandas_series",
     "check_sample_weights_shape",
     "check_sample_weights_not_overwritten",
-    "check_classifiers_one_label_sample_weights",
 }
 
 

@@ -622,3 +622,92 @@ def test_buffers_that_were_cast_by_others_get_their_precision_back():
     loss.inverse_propensity.data = loss.inverse_propensity.data.to(torch.bfloat16)
     assert loss(torch.tensor(scores), index_of(labels)) == expected
     assert loss.inverse_propensity.dtype is torch.float64
+
+
+FORMS = {
+    "dense": torch.tensor,
+    "array": np.asarray,
+    "single": lambda p: torch.tensor(p, dtype=torch.float32),
+    "scipy csr": sp.csr_array,
+    "scipy coo": sp.coo_matrix,
+    "coo": lambda p: torch.tensor(p).to_sparse_coo(),
+    "csr": lambda p: torch.tensor(p).to_sparse_csr(),
+}
+
+
+def test_propensities_by_row_and_label_equal_numpy():
+    """For every combination, in every form, whole, of candidates, and in an output layer."""
+    scores, labels, propensity = batch(7)
+    rng = np.random.default_rng(3)
+    own = rng.uniform(0.2, 1, labels.shape).astype(np.float32).astype(float)
+    stored = labels * own
+    every = torch.arange(labels.shape[1])
+    for name, correction, normalized in COMBINATIONS:
+        loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+        if correction == "empirical_bayes":
+            w = weights.Weights(*[sp.csr_array(labels)] * 2)
+            pos = losses.observed(w).pos / 1
+            share = loss.share.numpy()[np.minimum((pos > 0).sum(1), len(loss.share) - 1)]
+            scaled = sp.csr_array(labels.multiply(1 / own).multiply(share[:, None]))
+            scaled.sort_indices()
+            w = weights.Weights(scaled, scaled)
+        else:
+            w = numpy_weights(name, correction, normalized, labels, sp.csr_array(stored))
+        expected = losses.total(name, scores, w)
+        logits = torch.tensor(scores)
+        lists = [row.nonzero()[0][::-1].tolist() for row in labels.toarray()]
+        for kind, form in FORMS.items():
+            sparse = kind in ("scipy csr", "scipy coo", "coo", "csr")
+            given = form(stored.toarray() if sparse else own)
+            for targets in (index_of(labels), lists):
+                value = loss(logits, targets, propensity=given)
+                np.testing.assert_allclose(value, expected, rtol=1e-10, err_msg=f"{name} {kind}")
+        if loss.loss.keep is None and not loss.loss.per_label:
+            short = loss(logits, lists, propensity=torch.tensor(own), candidates=every)
+            np.testing.assert_allclose(short, expected, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_propensities_by_row_and_label_in_a_graph_and_per_row():
+    torch.compiler.reset()
+    scores, labels, propensity = batch(7)
+    own = torch.tensor(np.random.default_rng(3).uniform(0.2, 1, labels.shape))
+    index, logits = index_of(labels), torch.tensor(scores)
+    loss = MissingLabelLoss(propensity, correction="bound", reduction_over_batch="none")
+    expected = loss(logits, index, propensity=own)
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(logits, index, propensity=own), expected)
+    wrong = own.clone()
+    wrong[1, index[1, 0]] = 0
+    marked = compiled(logits, index, propensity=wrong)
+    assert marked.isnan().tolist() == [row == 1 for row in range(len(index))]
+
+    def one(row, numbers, p):
+        return loss(row[None], numbers[None], propensity=p[None])[0]
+
+    torch.testing.assert_close(torch.func.vmap(one)(logits, index, own), expected)
+
+
+def test_propensities_that_are_none_are_refused():
+    loss, logits, targets = MissingLabelLoss([0.5] * 3), torch.zeros(2, 3), [[0], [2, 1]]
+    good = np.full((2, 3), 0.5)
+    low, nan = good.copy(), good.copy()
+    low[1, 2], nan[0, 0] = 1e-45, np.nan
+    entries = sp.csr_array(([0.5, 0.5, 1e-45], ([0, 1, 1], [0, 1, 2])), shape=(2, 3))
+    for wrong, message in (
+        (good[:1], r"must be rows × labels, \(2, 3\), dense or sparse; got torch.float64 in shape"),
+        (good[0], r"must be rows × labels, \(2, 3\)"),
+        ([0.5, 0.5, 0.5], "got list"),
+        (low, r"must lie in \[1e-30, 1\]; got 1e-45 in row 1, label 2"),
+        (nan, "got nan in row 0, label 0"),
+        (entries, r"must lie in \[1e-30, 1\]; got 1e-45 in row 1, label 2"),
+        (sp.csr_array(good), "must store exactly the entries that the labels store; got 6"),
+        (torch.tensor(good).to_sparse_csc(), "propensities must be dense, or COO or CSR"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            loss(logits, targets, propensity=wrong)
+    with pytest.raises(ValueError, match="weights are corrected already"):
+        loss(logits, weights=weights.vanilla([[1, 0, 0]] * 2), propensity=good)
+    with pytest.raises(ValueError, match=r"at least 1e-30; got 1\.4013e-45 at label 1\. Raise"):
+        MissingLabelLoss(np.float32([0.5, 1e-45]))
+    assert MissingLabelLoss([1e-30])(torch.full((1, 1), -80.0), [[0]]).isfinite()

@@ -76,11 +76,16 @@ def plan(
     budget: Annotated[int, typer.Option(help="How many rows or pairs can be judged.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the audit.")],
     labels: Annotated[
-        Path | None, typer.Option(help="File with the observed labels of the test rows.")
+        Path | None,
+        typer.Option(
+            help="File with the observed labels of the test rows.", callback=options.existing
+        ),
     ] = None,
     predictions: Annotated[
         list[Path] | None,
-        typer.Option(help="File with predictions; repeated for several systems."),
+        typer.Option(
+            help="File with predictions; repeated for several systems.", callback=options.existing
+        ),
     ] = None,
     unit: Annotated[
         str, typer.Option(help="rows (all labels of a row), or pairs (one label of one row).")

@@ -31,12 +31,18 @@ def diagnose(
     propensity: options.Propensity = "jain",
     train: Annotated[
         Path | None,
-        typer.Option(help="Training file for the propensities; default: the file itself."),
+        typer.Option(
+            help="Training file for the propensities; default: the file itself.",
+            callback=options.existing,
+        ),
     ] = None,
     audit: AuditPair = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="Predictions of the same rows, whose metrics are put to the test too."),
+        typer.Option(
+            help="Predictions of the same rows, whose metrics are put to the test too.",
+            callback=options.existing,
+        ),
     ] = None,
     scores: Annotated[
         Path | None,

@@ -44,8 +44,16 @@ MOVES = "how far conditional numbers move if propensities are off, or labels of 
 
 
 def evaluate(
-    labels: Annotated[Path, typer.Option(help="File with the observed labels of the test rows.")],
-    predictions: Annotated[Path, typer.Option(help="File with the predictions, label:score.")],
+    labels: Annotated[
+        Path,
+        typer.Option(
+            help="File with the observed labels of the test rows.", callback=options.existing
+        ),
+    ],
+    predictions: Annotated[
+        Path,
+        typer.Option(help="File with the predictions, label:score.", callback=options.existing),
+    ],
     train: options.Train = None,
     propensity: options.Propensity = "jain",
     dataset: Annotated[

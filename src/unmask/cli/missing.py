@@ -218,7 +218,12 @@ def _show(findings: Findings, quality: Quality | None, written: list[str]) -> No
 
 def complete(
     source: options.Source,
-    review: Annotated[Path, typer.Argument(help="The .review.json file of `unmask missing`.")],
+    review: Annotated[
+        Path,
+        typer.Argument(
+            help="The .review.json file of `unmask missing`.", callback=options.existing
+        ),
+    ],
     output: options.Output,
     answers: Annotated[
         list[Path] | None,

@@ -6,7 +6,7 @@ completion from that registry; it is imported only when the shell asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +47,16 @@ def models(incomplete: str) -> list[str]:
     return [name for name in MODELS if name.startswith(incomplete)]
 
 
+def existing(path: Path | Sequence[Path] | None) -> Path | Sequence[Path] | None:
+    """Files to read, before anything else is said: a path that does not exist is an error."""
+    for each in [path] if isinstance(path, Path) else path or ():
+        if not each.exists():
+            from unmask.data.folder import locate
+
+            locate(each)  # which finds files that begin so, or raises
+    return path
+
+
 def _use_threads(count: int | None) -> int | None:
     from unmask._kernels import set_threads
 
@@ -78,7 +88,9 @@ def backend(
     return Scheduler(scheduler, ca_file, cert, key)
 
 
-Source = Annotated[Path, typer.Argument(help="A data file, or a folder that holds one.")]
+Source = Annotated[
+    Path, typer.Argument(help="A data file, or a folder that holds one.", callback=existing)
+]
 Part = Annotated[
     str | None, typer.Option(help="Which part of a folder to read, for example train or test.")
 ]
@@ -94,7 +106,11 @@ Text = Annotated[
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option("--labels", help="Column of labels in a table; default: labels, tags …"),
+    typer.Option(
+        "--labels",
+        help="Column of labels in a table, or columns of 0 and 1, separated by commas; default: "
+        "labels, tags …",
+    ),
 ]
 IdColumn = Annotated[
     str | None, typer.Option("--id", help="Column of ids in a table; default: id, doc_id …")
@@ -112,11 +128,15 @@ Judgements = Annotated[
     Path | None,
     typer.Option(
         help="Pairs of row and label that are verified or ignored: lines `row label` are ignored; "
-        "or a table row (or id), label, judgement (positive, negative, ignore)."
+        "or a table row (or id), label, judgement (positive, negative, ignore).",
+        callback=existing,
     ),
 ]
 Train = Annotated[
-    Path | None, typer.Option(help="Training file, from whose labels propensities are computed.")
+    Path | None,
+    typer.Option(
+        help="Training file, from whose labels propensities are computed.", callback=existing
+    ),
 ]
 Propensity = Annotated[
     str,

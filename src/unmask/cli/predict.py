@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from unmask.linear import LinearModel
     from unmask.tree import TreeModel
 
-ModelFolder = Annotated[Path, typer.Argument(help="Folder that `unmask train` made.")]
+ModelFolder = Annotated[
+    Path, typer.Argument(help="Folder that `unmask train` made.", callback=options.existing)
+]
 
 
 def predict(

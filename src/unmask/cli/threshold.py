@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 
 def threshold(
-    labels: Annotated[Path, typer.Option(help="File with the observed labels of the rows.")],
+    labels: Annotated[
+        Path,
+        typer.Option(help="File with the observed labels of the rows.", callback=options.existing),
+    ],
     predictions: Annotated[
-        Path, typer.Option(help="File with the scores of their labels, of any system.")
+        Path,
+        typer.Option(
+            help="File with the scores of their labels, of any system.", callback=options.existing
+        ),
     ],
     output: options.Output,
     train: options.Train = None,

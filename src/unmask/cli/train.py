@@ -58,6 +58,7 @@ Cost = Annotated[float, typer.Option("--C", help="Cost of the loss, as in liblin
 L2 = Annotated[float | None, typer.Option(help="Instead of C: mean loss + l2/2 ‖w‖².")]
 Bias = Annotated[str, typer.Option(help="regularized, free or none.")]
 Tolerance = Annotated[float, typer.Option(help="Stop when a step promises less than this.")]
+Iterations = Annotated[int, typer.Option("--max-iter", help="Newton iterations per label at most.")]
 Prune = Annotated[
     float, typer.Option("--prune", help="Drop smaller weights; DiSMEC uses 0.01, trees use 0.1.")
 ]
@@ -104,6 +105,7 @@ def train(
     l2: L2 = None,
     bias: Bias = "regularized",
     tol: Tolerance = 4e-4,
+    max_iter: Iterations = 100,
     prune_below: Prune = 0.0,
     n_trees: Trees = 3,
     first: First = None,
@@ -152,7 +154,9 @@ def train(
         "judgements": dataset.judgements is not None,
     }
     kind = choose_kind("tree" if first else model, labels.shape[1], only_linear)
-    trees = options.changed(context, loss=loss, tol=tol, prune_below=prune_below, n_trees=n_trees)
+    trees = options.changed(
+        context, loss=loss, tol=tol, max_iter=max_iter, prune_below=prune_below, n_trees=n_trees
+    )
     if kind.name == "linear" and "n_trees" in trees:
         raise ValueError("--trees is for label trees; leave it out, or add --model tree.")
     training = Training(
@@ -165,5 +169,5 @@ def train(
     linear.train(
         training, tune, block,
         loss=loss, reduction=reduction, normalized=normalized, C=cost, l2=l2, bias=bias, tol=tol,
-        prune_below=prune_below,
+        max_iter=max_iter, prune_below=prune_below,
     )  # fmt: skip

@@ -59,7 +59,8 @@ def read(
         in memory, or lists of names.
     labels : str or path, optional
         The file of labels, where `path` holds features alone; of a table, the column of labels. By
-        default the column that is called labels, tags, subjects or the like.
+        default the column that is called labels, tags, subjects or the like. Columns of 0 and 1
+        (several between commas, or one with a name of its own) are labels called as the column.
     part : {"train", "test", "valid"}, optional
         The part of a folder.
     split : str or path, optional

@@ -12,7 +12,7 @@ that do not count, in a long one a value that is neither 0 nor 1 says that the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypedDict
 
@@ -24,6 +24,7 @@ from unmask._names import Index, Strings, joined, some, sorted_names
 from unmask._settings import function, setting
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
+from unmask._tables.roles import LABEL_LISTS, LABELS
 from unmask._typing import Bools, Indices, Ints
 from unmask.data.dataset import Dataset, Source
 from unmask.data.pairs import WORDS, Judgement
@@ -51,11 +52,14 @@ def read_table(
     source = _tables.open_table(
         table, form, separator=options.get("separator"), encoding=options.get("encoding")
     )
+    several = _several(source, labels)
+    layout = options.get("layout") or ("wide" if several else None)
     chosen = _tables.roles(
-        source, id=options.get("id"), labels=labels, text=options.get("text"),
-        layout=options.get("layout"), negative=options.get("negative"),
+        source, id=options.get("id"), labels=several[0] if several else labels,
+        text=options.get("text"), layout=layout, negative=options.get("negative"),
         ignored=options.get("ignored"),
     )  # fmt: skip
+    _refuse_twice(source, chosen, several)
     rules = tags.Rules(
         options.get("delimiter"), options.get("nulls", "refuse"), options.get("repeated", "refuse")
     ).checked()
@@ -65,11 +69,15 @@ def read_table(
             f"labels with {setting('labels')}, or texts with {setting('text')}. Its columns are "
             f"{some(source.names, len(source.names))}."
         )
-    read = _read_long if chosen.layout == "long" else _read_wide
-    made = read(source, chosen, rules, None if like is None else like.label_names)
+    own_names = None if like is None else like.label_names
+    if chosen.layout == "long":
+        made = _read_long(source, chosen, rules, own_names)
+    else:
+        made = _read_wide(source, chosen, rules, own_names, several)
     details = {
         "layout": chosen.layout,
         **{k: v for k in ("id", "labels") if (v := getattr(chosen, k)) is not None},
+        **({"labels": ",".join(several)} if several else {}),
         **dict(chosen.judged),
         **({"text": ",".join(chosen.texts)} if chosen.texts else {}),
         **({"delimiter": made.delimiter} if made.delimiter else {}),
@@ -83,6 +91,29 @@ def read_table(
         judgements=made.judgements,
         source=Source(paths, source.form, packed, details=details),
     )  # fmt: skip
+
+
+def _several(source: _tables.Source, labels: str | None) -> tuple[str, ...]:
+    """The columns of 0 and 1 that are named between commas; none if one column is named."""
+    names = () if labels is None or labels in source.names else tuple(labels.split(","))
+    return names if len(names) > 1 else ()
+
+
+def _refuse_twice(source: _tables.Source, chosen: _tables.Roles, several: tuple[str, ...]) -> None:
+    """ValueError if columns of 0 and 1 are missing, have another role, or are what is no table."""
+    if not several:
+        return
+    missing = [name for name in several if name not in source.names]
+    if missing:
+        raise ValueError(
+            f"{source.name} has no column {missing[0]!r} (asked for by labels); its columns are "
+            f"{some(source.names, 8)}."
+        )
+    others = {chosen.id, *chosen.texts, *dict(chosen.judged).values()}
+    if len(set(several)) < len(several) or others & set(several):
+        raise ValueError(f"{source.name}: one column cannot be named twice among {several}.")
+    if chosen.layout == "long":
+        raise ValueError(f"{source.name}: a long table has one column of labels; got {several}.")
 
 
 class _Parts(NamedTuple):
@@ -101,11 +132,13 @@ def _read_wide(
     roles: _tables.Roles,
     rules: tags.Rules,
     names: tuple[str, ...] | None,
+    several: tuple[str, ...] = (),
 ) -> _Parts:
-    coder = tags.Coder(rules, _index_of(names), source.where)
+    coder = tags.Coder(rules, _index_of(None if several else names), source.where)
     coders = {column: tags.Coder(rules, coder.index, source.where) for _, column in roles.judged}
     if roles.labels is not None:
         coders[roles.labels] = coder
+    coders |= {column: tags.Coder(rules, Index(), source.where) for column in several[1:]}
     others = [name for name in (roles.id, *roles.texts) if name is not None]
     parts: dict[str, list[_tables.Column]] = {name: [] for name in others}
     for block in source.ahead([*others, *coders]):
@@ -117,7 +150,18 @@ def _read_wide(
         raise ValueError(f"{source.name} has a header but no rows.")
     with ThreadPoolExecutor(1) as other:  # ids are compared while labels are sorted
         ids = None if roles.id is None else other.submit(_ids, strings[roles.id], source)
-        matrix, label_names = (None, None) if roles.labels is None else _matrix(coder, names)
+        matrix, label_names = None, None
+        if roles.labels is not None:
+            own_name = roles.labels.lower() not in (*LABEL_LISTS, *LABELS)
+            alone = own_name and rules.delimiter is None and not roles.judged
+            indicators = {name: _indicator(coders[name], name) for name in several}
+            if alone and not several:
+                only = _indicator(coder, roles.labels, names or ())
+                indicators = {} if only is None else {roles.labels: only}
+            if indicators:
+                matrix, label_names = _of_indicators(indicators, names, source)
+            else:
+                matrix, label_names = _matrix(coder, names)
         texts = _texts([strings[name] for name in roles.texts]) if roles.texts else None
         keys = None if ids is None else ids.result()
     judged = [
@@ -132,6 +176,52 @@ def _read_wide(
         coder.rules.delimiter,
         _judgements(judged, label_names, source),
     )
+
+
+_NUMBERS = {"1": True, "0": False, "1.0": True, "0.0": False, "true": True, "false": False}
+"""How 0 and 1 are written, in small letters."""
+
+
+def _indicator(coder: tags.Coder, column: str, known: Sequence[str] = ()) -> Bools | None:
+    """Where a column of 0 and 1 has 1; None of a column of names.
+
+    0 and 1 are names where they are among the `known` names, or a cell has several. (In a column
+    that is called labels, tags or the like they always are.)
+    """
+    if coder.index.count == len(known):
+        return None
+    values = [_NUMBERS.get(name.strip().lower()) for name in coder.index.names()[len(known) :]]
+    coded = coder.coded()
+    counts = np.diff(coded.indptr)
+    if None in values or (counts > 1).any() or (coded.codes < len(known)).any():
+        return None
+    if (counts == 0).any():
+        raise ValueError(
+            f"{coder.where(int(np.argmin(counts)))}: column {column!r} holds 0 or 1 elsewhere, and "
+            f"nothing here; write 0 or 1, or say {setting('delimiter', 'none')} if these are names."
+        )
+    return np.array(values)[coded.codes - len(known)]
+
+
+def _of_indicators(
+    indicators: Mapping[str, Bools | None], names: tuple[str, ...] | None, source: _tables.Source
+) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Columns of 0 and 1 as a matrix; `names` are the columns that come first."""
+    index = _index_of(names)
+    codes = index.add(Strings.of(indicators))
+    label_names, rank = _numbered(index, names)
+    columns = []
+    for name, own in indicators.items():
+        if own is None:
+            raise ValueError(
+                f"{source.name}: of several columns of labels each holds 0 and 1, but {name!r} "
+                "holds something else; leave it out, or name the one column that holds names."
+            )
+        columns.append(own)
+    row, column = np.nonzero(np.column_stack(columns))
+    place = row, rank[codes][column]
+    shape = len(columns[0]), len(label_names)
+    return sp.csr_array((np.ones(len(row), np.float32), place), shape=shape), label_names
 
 
 def _judgements(

@@ -19,6 +19,9 @@ Both are divided by the mean ω of all rows, so that l2 means the same. Labels a
 E[Y*/N* | x], the order for recall, as by the normalised losses of `weights`; but there ℓ₋ counts
 1 − E[Y*/N*], whatever N* is, and all margins are lower and estimated less well.
 
+Copies of a row, as sample weights of whole numbers make them, are in one fold: a copy among the
+rows that score a row would tell the row's own labels.
+
 A second round takes the scores of step 1 from completed models; it finds more missing labels and
 does not train better. Each of these models is trained on targets that were made without the rows it
 scores, by a first round of its own: were targets shared, an observed label would reach, through
@@ -33,6 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._kernels.weights import gauss_legendre
@@ -57,6 +61,7 @@ from unmask.linear.problem import (
     prepare,
     weigh,
 )
+from unmask.linear.sample_weights import row_weights
 from unmask.linear.solving import counter, solve
 from unmask.missing.findings import unobserved
 from unmask.missing.other_labels import JoinedProbabilities, join
@@ -118,6 +123,7 @@ def completion(
     recipe: Recipe | None = None,
     *,
     rounds: int = 1,
+    sample_weight: ArrayLike | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     backend: BackendLike = None,
@@ -138,6 +144,9 @@ def completion(
     rounds : int, default 1
         How often scores are made; 2 for findings. A second round costs twelve trainings of parts
         of the rows in place of three.
+    sample_weight : (n,) numbers above 0, optional
+        How much each row counts in the models that score. What the scores and the other labels of
+        a row say together is learnt from all rows alike.
     seed : int, default 0
         Of the folds.
     progress : function (done, total), optional
@@ -178,8 +187,10 @@ def completion(
     if x.shape[0] < FOLDS:
         raise ValueError(f"completed training needs at least {FOLDS} rows; got {x.shape[0]}.")
     rows: sp.csr_array | Dataset = y if dataset is None else replace(dataset, features=None)
+    counts = row_weights(sample_weight, x.shape[0])
     note = counter(progress, _trainings(rounds))
-    joined, weights = _Rounds(propensity, p, recipe, seed, backend, note).joined(x, rows, rounds)
+    every = _Rounds(propensity, p, recipe, seed, backend, note)
+    joined, weights = every.joined(x, rows, counts, rounds)
     by_row = None
     if recipe.normalized:
         after = y if dataset is None else dataset.obeyed.labels
@@ -205,13 +216,18 @@ class _Rounds:
     note: Callable[[int], None]
 
     def joined(
-        self, x: sp.csr_array, rows: sp.csr_array | Dataset, rounds: int
+        self, x: sp.csr_array, rows: sp.csr_array | Dataset, counts: Floats | None, rounds: int
     ) -> tuple[JoinedProbabilities, Weights]:
-        """Probabilities of true labels of these rows, and the weights made of them."""
+        """Probabilities of true labels of these rows, and the weights made of them.
+
+        `counts` is how much rows count; None: all once.
+        """
         dataset = rows if isinstance(rows, Dataset) else None
         y: sp.csr_array = rows.labels if isinstance(rows, Dataset) else rows
-        fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=x.shape[0])
-        probabilities = join(self._scores(x, rows, y, fold, rounds), y, self.p, seed=self.seed)
+        group = _equal_rows(x, y)
+        fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=group.max() + 1)[group]
+        scores = self._scores(x, rows, y, counts, fold, rounds)
+        probabilities = join(scores, y, self.p, groups=group, seed=self.seed)
         after = y if dataset is None else dataset.obeyed.labels
         return probabilities, _weights(
             probabilities, after, self.p, self.recipe.normalized, dataset
@@ -222,6 +238,7 @@ class _Rounds:
         x: sp.csr_array,
         rows: sp.csr_array | Dataset,
         y: sp.csr_array,
+        counts: Floats | None,
         fold: Ints,
         rounds: int,
     ) -> TopK:
@@ -230,15 +247,21 @@ class _Rounds:
 
             def completed(others: Ints) -> Weights:
                 part = rows.take(others) if isinstance(rows, Dataset) else rows[others]
-                return self.joined(x[others], part, rounds - 1)[1]
+                own = None if counts is None else counts[others]
+                return self.joined(x[others], part, own, rounds - 1)[1]
 
-            return self._held_out(x, completed, self.recipe, fold)
+            return self._held_out(x, completed, self.recipe, counts, fold)
         first = _corrected(self.recipe)
         weights = weigh(y, first, self.stated)  # as observed: judged pairs count in targets
-        return self._held_out(x, weights.__getitem__, first, fold)
+        return self._held_out(x, weights.__getitem__, first, counts, fold)
 
     def _held_out(
-        self, x: sp.csr_array, weights: Callable[[Ints], Weights], recipe: Recipe, fold: Ints
+        self,
+        x: sp.csr_array,
+        weights: Callable[[Ints], Weights],
+        recipe: Recipe,
+        counts: Floats | None,
+        fold: Ints,
     ) -> TopK:
         """The best labels of every row, by a model of the rows of other folds."""
         k = min(POOL, self.p.size)
@@ -249,11 +272,27 @@ class _Rounds:
             others, own = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             if own.size and others.size:
                 problem = arrange(x[others], weights(others), plain)
+                if counts is not None:
+                    problem = problem.of_weighted_rows(counts[others])
                 model, _ = solve(problem, backend=self.backend)
                 top = predict_top(model, x[own], k)
                 labels[own], scores[own] = top.labels, top.scores
             self.note(1)
         return TopK(labels, scores)
+
+
+def _equal_rows(x: sp.csr_array, y: sp.csr_array) -> Ints:
+    """A number of every row, equal for equal features and labels, by first occurrence.
+
+    Rows are compared by a sum of random numbers. That rows of few values are all equal is no
+    reason to leave folds empty: fewer different rows than folds are all told apart.
+    """
+    draw = np.random.default_rng(0).random
+    keys = x @ draw(x.shape[1]) + y @ draw(y.shape[1])
+    _, first, same = np.unique(keys, return_index=True, return_inverse=True)
+    if first.size < FOLDS:
+        return np.arange(keys.size)
+    return np.argsort(np.argsort(first))[same]
 
 
 def _corrected(recipe: Recipe) -> Recipe:
@@ -269,20 +308,28 @@ def prepared(
     propensity: PropensityLike | None,
     weights: Weights | None,
     backend: BackendLike,
+    counts: Floats | None = None,
 ) -> Problem:
-    """The problem of a training (`prepare`); of completed training, with its weights."""
+    """The problem of a training (`prepare`); of completed training, with its weights.
+
+    `counts` is how much rows count, in every model that is trained on the way.
+    """
     if recipe.correction != COMPLETED or weights is not None:
-        return prepare(features, labels, recipe, propensity, weights)
+        problem = prepare(features, labels, recipe, propensity, weights)
+        return problem if counts is None else problem.of_weighted_rows(counts)
     if propensity is None:
         raise no_propensities(COMPLETED, of="linear.train")
-    made = completion(features, labels, propensity, recipe, backend=backend)
+    made = completion(features, labels, propensity, recipe, sample_weight=counts, backend=backend)
     problem = replace(prepare(features, labels, recipe, None, made.weights), recipe=recipe)
-    return problem if made.row_weights is None else _divided(problem, made.row_weights)
+    if made.row_weights is not None:
+        mean = float(np.average(made.row_weights, weights=counts))
+        problem = _divided(problem, made.row_weights, mean)
+    return problem if counts is None else problem.of_weighted_rows(counts)
 
 
-def _divided(problem: Problem, row_weights: Floats) -> Problem:
-    """The normalised problem, whose rows count E[1/max(N*, 1)] over the mean of all rows."""
-    mean, y = row_weights.mean(), problem.entries
+def _divided(problem: Problem, row_weights: Floats, mean: float) -> Problem:
+    """The normalised problem, whose rows count E[1/max(N*, 1)] over its mean."""
+    y = problem.entries
     by_row = row_weights[problem.order] / mean
     ignored = y.pos == 0  # all of ℓ₋ is taken away
     cut = np.where(ignored, by_row[y.rows], y.cut / mean)

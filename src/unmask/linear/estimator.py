@@ -11,10 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from unmask import _validation
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
     Floats,
+    Ints,
     LabelsLike,
     MatrixLike,
     Progress,
@@ -177,8 +179,9 @@ class LinearClassifier(MultilabelClassifier):
             lists, tuples or sets of names (a string array has one name per row); or a data set,
             whose names and judgements come with its labels.
         sample_weight : (n,) numbers of 0 or more, optional
-            How much each row counts. Whole numbers repeat rows; others store a weight for every
-            pair of a row and a label.
+            How much each row counts: 0 leaves it out, and other whole numbers repeat it. Numbers
+            that are not whole store a weight for every pair of a row and a label, except with the
+            corrections completed and likelihood.
         propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
             Instead of the parameter of the estimator; can be routed
             (`set_fit_request(propensity=True)`).
@@ -206,8 +209,8 @@ class LinearClassifier(MultilabelClassifier):
             weights,
         )
         by_row = row_weights(sample_weight, targets.labels.shape[0])
-        if by_row is not None and task.recipe.correction not in (COMPLETED, LIKELIHOOD):
-            task, by_row = _weighted(task, by_row), None
+        if by_row is not None:
+            task, by_row = _weighted(task, by_row)
         with on_threads(self.n_jobs):
             model, log = _train(
                 task,
@@ -296,7 +299,7 @@ class LinearClassifier(MultilabelClassifier):
         X : (n, d) matrix
             Features, dense or sparse.
         k : int
-            Labels per row.
+            Labels per row; all of them where there are fewer.
         rank_by : {"score", "probability/propensity"}, default "score"
 
         Returns
@@ -325,22 +328,42 @@ def _train(
 ) -> tuple[models.LinearModel, FitLog]:
     """`linear.train`, of rows that count as often as `by_row` says."""
     p = None if task.weights is not None else task.propensity
-    problem = prepared(task.features, task.labels, task.recipe, p, task.weights, backend)
-    if by_row is not None:
-        problem = problem.of_weighted_rows(by_row)
+    problem = prepared(task.features, task.labels, task.recipe, p, task.weights, backend, by_row)
     return solve(problem, first=first, progress=progress, backend=backend)
 
 
-def _weighted(task: _Task, by_row: Floats) -> _Task:
-    """Rows that count as often as `by_row` says: repeated, or by a weight for every pair."""
-    features, labels, recipe, propensity, weights = task
+def _weighted(task: _Task, by_row: Floats) -> tuple[_Task, Floats | None]:
+    """Rows that count as often as `by_row` says, and what is left for the solver to count them by.
+
+    Rows are left out or repeated where that says it all; else pairs get weights, or the solver
+    counts rows.
+    """
     rows = repeated_rows(by_row)
-    if rows is not None and weights is None and not sp.issparse(propensity):
-        repeated = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
-        return task._replace(features=features[rows], labels=repeated)
+    if rows is not None:
+        return _of_rows(task, rows), None
+    kept = np.flatnonzero(by_row)
+    task, by_row = _of_rows(task, kept), by_row[kept]
+    _, labels, recipe, propensity, weights = task
+    if weights is None and recipe.correction in (COMPLETED, LIKELIHOOD):
+        return task, by_row
     if weights is None:
         weights = weigh(labels, recipe, propensity)
-    return task._replace(
+    weighted = task._replace(
         weights=with_row_weights(weights, by_row, reduction=recipe.reduction),
         recipe=replace(recipe, correction=None, C=recipe.cost(by_row.sum()), l2=None),
     )
+    return weighted, None
+
+
+def _of_rows(task: _Task, rows: Ints) -> _Task:
+    features, labels, recipe, propensity, weights = task
+    matrix = labels.labels if isinstance(labels, Dataset) else labels
+    if sp.issparse(propensity):
+        checked = _validation.matrix(propensity, name="propensities", column="label")
+        _validation.same_shape(checked, matrix, "propensities", "labels")
+        propensity = checked[rows]
+    if weights is not None:
+        _validation.same_shape(weights.pos, matrix, "weights", "labels")
+        weights = weights[rows]
+    taken = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
+    return _Task(features[rows], taken, recipe, propensity, weights)

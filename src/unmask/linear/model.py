@@ -371,12 +371,7 @@ def _ranking(model: LinearModel, rank_by: str, propensity: PropensityLike | None
     if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
         return Ranking(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
     p = ranking_propensity(rank_by, propensity, model.n_labels, of="linear.predict_top")
-    if p.min(initial=1.0) < 1e-30:  # scores are float32
-        lowest = int(np.argmin(p))
-        raise ValueError(
-            f"ranking by {rank_by} needs propensities of at least 1e-30; got {p[lowest]:g} at "
-            f"label {lowest}. Raise them with {function('propensity.clip')}."
-        )
+    _validation.singles_propensity(p, f"ranking by {rank_by}")
     inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":
         return Ranking(kernels.SCORE, inverse, model.bias + np.log(inverse))

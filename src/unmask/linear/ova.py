@@ -30,6 +30,7 @@ from unmask.linear.problem import (
     Solution,
     UnconvergedWarning,
     name_labels,
+    unconverged,
 )
 
 START = -1.1  # below the margin of a negative: no row is active at the start
@@ -63,8 +64,7 @@ def report(problem: Problem, labels: Integers, log: FitLog, stacklevel: int = 4)
     late = labels[log.exhausted]
     if late.size:
         warnings.warn(
-            f"{name_labels(late)} did not converge in {problem.recipe.max_iter} iterations; raise "
-            "max_iter or tol, or scale the features to unit rows.",
+            unconverged(name_labels(late), problem.recipe.max_iter),
             UnconvergedWarning,
             stacklevel=stacklevel,
         )

@@ -61,7 +61,7 @@ def predict_top(
     features : matrix of shape (n, d)
         Features, dense or sparse.
     k : int
-        Labels per row.
+        Labels per row; all of them where there are fewer.
     rank_by : {"score", "probability/propensity"}
         "probability/propensity" ranks by P(label observed | row) / p: the order that is best for
         precision on the true labels when training saw observed ones (the idea of PS-PLT, for
@@ -111,7 +111,7 @@ def predict_top(
         loaded = files.load_manifest(*folder, verify=True)
     rows = checked_features(features, loaded.n_features)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
-    ranking = Ranking(_validation.positive_int(k, "k"), rank_by, p)
+    ranking = Ranking(min(_validation.positive_int(k, "k"), loaded.n_labels), rank_by, p)
     if backend is None and by is None:
         return best_labels(loaded, rows, ranking.k, rank_by=rank_by, propensity=p)
     with parallel.connect(backend) as runner:

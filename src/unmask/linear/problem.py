@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from unmask import _validation, losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
-from unmask._settings import function, setting
+from unmask._settings import setting
 from unmask._typing import (
     Bools,
     FeaturesLike,
@@ -48,8 +48,6 @@ COMPLETED = "completed"
 """A correction that takes features to make weights: `linear.completion`."""
 LIKELIHOOD = "likelihood"
 """A correction in the loss: `losses.related_work.observed_likelihood` in place of the logistic."""
-LEAST = 1e-30
-"""Of the propensities of a likelihood; margins are float32."""
 SLICE = 1 << 24
 
 
@@ -210,13 +208,7 @@ def _likelihood_propensity(propensity: PropensityLike | None, n_labels: int) -> 
         )
     refuse_for_weights(propensity, normalized=False)
     p = _validation.propensity(propensity, n_labels)
-    if p.min(initial=1.0) < LEAST:
-        lowest = int(np.argmin(p))
-        raise ValueError(
-            f"the likelihood of observed labels needs propensities of at least {LEAST:g}; got "
-            f"{p[lowest]:g} at label {lowest}. Raise them with {function('propensity.clip')}."
-        )
-    return p
+    return _validation.singles_propensity(p, "the likelihood of observed labels")
 
 
 def _settled_pairs(labels: sp.csr_array | Dataset) -> Weights:
@@ -447,6 +439,15 @@ def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
             f"(weights of label {bad[0]} sum to {cut[bad[0]]:.4g} over {n} rows); "
             f"use {setting('bias', 'regularized', of='linear.train')}, or the bound weights."
         )
+
+
+def unconverged(what: str, iterations: int, *, of: str = "linear.train") -> str:
+    """Say that something needs more iterations; `of` is the function that takes them."""
+    more = f"{setting('max_iter', of=of)} or {setting('tol', of=of)}"
+    return (
+        f"{what} did not converge in {iterations} iterations; raise {more}, or scale the features "
+        "to unit rows."
+    )
 
 
 def name_labels(labels: Integers) -> str:

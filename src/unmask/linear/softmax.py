@@ -23,7 +23,7 @@ from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
 from unmask._settings import setting
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Singles
-from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning
+from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning, unconverged
 
 BLOCK = kernels.BLOCK
 FORCING = 0.1
@@ -89,8 +89,7 @@ def report(problem: Problem, log: FitLog, stacklevel: int = 4) -> None:
         )
     if log.exhausted.size:
         warnings.warn(
-            f"softmax did not converge in {problem.recipe.max_iter} iterations; raise max_iter "
-            "or tol.",
+            unconverged("softmax", problem.recipe.max_iter),
             UnconvergedWarning,
             stacklevel=stacklevel,
         )

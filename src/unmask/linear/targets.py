@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.multiclass import type_of_target
 
 from unmask import _validation
 from unmask._names import Strings, refuse_repeated
@@ -78,7 +79,18 @@ def read_targets(values: object) -> Targets:
     if rows is not None:
         matrix, names = label_matrix(rows)
         return Targets(matrix, names, "labels")
-    return Targets(_validation.labels(values), None, "dense")
+    try:
+        return Targets(_validation.labels(values), None, "dense")
+    except ValueError as error:
+        try:
+            with np.errstate(invalid="ignore"):  # NaN is no whole number
+                kind = type_of_target(values)
+        except (ValueError, TypeError):
+            raise error from None
+        raise ValueError(
+            f"{error} Unknown label type: {kind}. Only binary classification is supported. Give a "
+            "column of 0 and 1 for every class, or lists of names."
+        ) from None
 
 
 def _name_lists(values: Any) -> Sequence[object] | None:

@@ -273,8 +273,7 @@ def _pairwise_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
     for slot in range(observed.index.shape[1]):
         pairs = _in_background(loss.slope(own[:, slot, None] - scores, 1), observed)
         slope = times(observed.pos[:, slot, None], pairs)
-        total -= slope
-        add_at(total, observed.index[:, slot, None], slope.sum(-1)[:, None])
+        total = add_at(total - slope, observed.index[:, slot, None], slope.sum(-1)[:, None])
     pairs = _among_observed(loss.slope, own, observed)
     return add_at(total, observed.index, pairs.sum(-2) - pairs.sum(-1))
 

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from unmask import _validation
@@ -93,6 +94,7 @@ def join(
     labels: LabelsLike,
     propensity: PropensityLike,
     *,
+    groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> JoinedProbabilities:
     """Probabilities of true labels given a model's scores and the other observed labels.
@@ -106,6 +108,8 @@ def join(
         Observed labels.
     propensity : (L,) floats in (0, 1]
         How likely a true label is observed.
+    groups : (n,) integers from 0, optional
+        Rows of one group, such as copies of one row, do not predict each other.
     seed : int, default 0
         Of the folds.
 
@@ -134,7 +138,7 @@ def join(
     pairs = _by_label(scores, observed, p)
     if not pairs.observed.any():
         raise ValueError("none of the scored labels is observed; give scores of more labels.")
-    others = _others(observed, p, seed)
+    others = _others(observed, p, seed, groups)
     rng = np.random.default_rng([seed, 1])
     sample = np.sort(rng.permutation(pairs.rows.size)[:SAMPLE])
     common = _common(pairs, others, sample)
@@ -208,11 +212,16 @@ def _by_label(scores: TopK | ScoresLike, observed: sp.csr_array, p: Floats) -> k
     return kernels.Pairs(start, rows, values, p[labels].astype(np.float32), is_observed)
 
 
-def _others(observed: sp.csr_array, p: Floats, seed: int) -> kernels.OtherLabels:
+def _others(
+    observed: sp.csr_array, p: Floats, seed: int, groups: ArrayLike | None = None
+) -> kernels.OtherLabels:
     inverse = 1.0 / p[observed.indices]
     total = np.add.reduceat(np.r_[inverse, 0.0], observed.indptr[:-1]) if observed.shape[0] else 0
     total = np.where(np.diff(observed.indptr) > 0, total, 0.0)
-    fold = np.random.default_rng([seed, 0]).integers(FOLDS, size=observed.shape[0])
+    group = np.arange(observed.shape[0]) if groups is None else np.asarray(groups)
+    if group.shape != observed.shape[:1] or group.dtype.kind not in "iu" or (group < 0).any():
+        raise ValueError(f"groups must be {observed.shape[0]} whole numbers from 0, one per row.")
+    fold = np.random.default_rng([seed, 0]).integers(FOLDS, size=group.max(initial=-1) + 1)[group]
     return kernels.OtherLabels(
         observed.indptr.astype(np.int64), observed.indices.astype(np.int32), inverse, total,
         fold.astype(np.int32),

@@ -321,7 +321,7 @@ class TopK:
             Dense: every column is a candidate, except where the score is −inf ("never predict
             this"). Sparse: the stored entries are the candidates, stored zeros among them.
         k : int
-            Places per row, at least 1.
+            Places per row, at least 1; as many as there are labels where those are fewer.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class TopK:
         >>> TopK.from_scores(sp.csr_array([[0.0, -2.0, 0.0]]), k=2).labels
         array([[ 1, -1]], dtype=int32)
         """
-        k = _validation.positive_int(k, "k")
+        _validation.positive_int(k, "k")
         return _from_sparse(scores, k) if sp.issparse(scores) else _from_dense(scores, k)
 
 
@@ -549,7 +549,7 @@ def _from_dense(values: ScoresLike, k: int) -> TopK:
     scores = _validation.dense(values, "scores", "label")
     if scores.dtype not in (np.float32, np.float64):
         scores = scores.astype(np.float64)
-    labels, best = _empty_arrays(scores.shape[0], k)
+    labels, best = _empty_arrays(scores.shape, k)
     for row, column in in_chunks(
         even_bounds(*scores.shape),
         lambda start, stop: topk.dense(scores, start, stop, labels, best),
@@ -566,7 +566,7 @@ def _from_sparse(values: ScoresLike, k: int) -> TopK:
     from unmask._kernels import topk
 
     scores = _validation.columns(values, name="scores", column="label")
-    labels, best = _empty_arrays(scores.shape[0], k)
+    labels, best = _empty_arrays(scores.shape, k)
     in_chunks(
         row_bounds(scores.indptr),
         lambda start, stop: topk.sparse(
@@ -576,5 +576,6 @@ def _from_sparse(values: ScoresLike, k: int) -> TopK:
     return _freeze(object.__new__(TopK), labels, best)
 
 
-def _empty_arrays(n: int, k: int) -> tuple[Indices, Singles]:
-    return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+def _empty_arrays(scores: tuple[int, int], k: int) -> tuple[Indices, Singles]:
+    places = scores[0], max(1, min(k, scores[1]))
+    return np.empty(places, dtype=np.int32), np.empty(places, dtype=np.float32)

@@ -22,6 +22,7 @@ from unmask.torch.targets import (
     Targets,
     as_tensor,
     cannot_stop,
+    entry_propensity,
     invalid_rows,
     is_transformed,
     label_index,
@@ -131,6 +132,7 @@ class MissingLabelLoss(nn.Module):
         _refuse(self.loss, correction, normalized, labels)
         refuse_for_weights(propensity, normalized=normalized)
         values = _validation.propensity(propensity)
+        _validation.singles_propensity(values, "MissingLabelLoss")
         inverse = np.append(reciprocal(values), 0)
         if correction == "tempered":  # once for all, label by label
             inverse = formulas.tempered_inverse(inverse, np.sign(inverse), self.tau)
@@ -146,6 +148,7 @@ class MissingLabelLoss(nn.Module):
         targets: Targets | None = None,
         *,
         weights: Weights | None = None,
+        propensity: Targets | None = None,
         candidates: Tensor | Ints | None = None,
         sampling: PropensityLike | Tensor | None = None,
     ) -> Tensor:
@@ -168,6 +171,10 @@ class MissingLabelLoss(nn.Module):
             Observed labels, numbered from 0 to L − 1 also with candidates; see the class.
         weights : Weights, optional
             Precomputed label weights of the batch's rows, instead of targets.
+        propensity : (n, L) tensor or matrix of numbers in (0, 1], dense or sparse, optional
+            P(observed | relevant) of this batch's rows and labels, in place of one per label. Only
+            those of observed labels are read; sparse, it stores these alone. With
+            "empirical_bayes" the distribution of label counts stays that of all rows.
         candidates : (c,) or (n, c) integers, tensor or array, optional
             The labels that the columns of the logits stand for, for all rows or row by row; −1 for
             none. A label that is listed twice counts twice, unless it is observed.
@@ -198,21 +205,22 @@ class MissingLabelLoss(nn.Module):
         """
         _refuse_logits(logits)
         dtype = torch.promote_types(logits.dtype, torch.float32)
-        observed = self._observe(logits, targets, weights, short=candidates is not None)
+        short = candidates is not None
+        observed = self._observe(logits, targets, weights, propensity, short=short)
         if candidates is not None:
             ids, q = self._candidates(candidates, sampling, logits.shape)
             if is_compiled(self.loss, logits):
-                short: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
-                    logits.to(dtype), ids, q, observed.index, observed.pos, observed.cut,
+                listed: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
+                    logits, ids, q, observed.index, observed.pos, observed.cut,
                     self.over_batch,
                 )  # fmt: skip
-                return short
+                return listed
             observed = shortlist.place(observed, ids, tuple(logits.shape), q, dtype)
         elif sampling is not None:
             raise ValueError("sampling is about candidates: pass candidates= with it.")
         if is_compiled(self.loss, logits):
             whole: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
-                logits.to(dtype), observed.index, observed.pos, observed.cut, self.over_batch
+                logits, observed.index, observed.pos, observed.cut, self.over_batch
             )
             return whole
         pos = observed.pos.to(dtype)
@@ -252,9 +260,17 @@ class MissingLabelLoss(nn.Module):
         return len(self.inverse_propensity) - 1
 
     def _observe(
-        self, logits: Tensor, targets: Targets | None, weights: Weights | None, *, short: bool
+        self,
+        logits: Tensor,
+        targets: Targets | None,
+        weights: Weights | None,
+        propensity: Targets | None,
+        *,
+        short: bool,
     ) -> Observed:
         """Label numbers, −1 where there is none, and their weights."""
+        if weights is not None and propensity is not None:
+            raise ValueError("weights are corrected already; leave out the propensities.")
         if (targets is None) == (weights is None):
             raise ValueError("give either targets or weights; got both or neither.")
         if weights is not None:
@@ -267,9 +283,15 @@ class MissingLabelLoss(nn.Module):
                 "logits of rows × labels and one propensity per label, or say which labels the "
                 "columns are: candidates=."
             )
-        return self.observe(targets, logits.shape[0], logits.device)
+        return self.observe(targets, logits.shape[0], logits.device, propensity)
 
-    def observe(self, targets: Targets, n_rows: int, device: torch.device) -> Observed:
+    def observe(
+        self,
+        targets: Targets,
+        n_rows: int,
+        device: torch.device,
+        propensity: Targets | None = None,
+    ) -> Observed:
         """The observed labels of a batch and their weights, which is all that is known of labels.
 
         Parameters
@@ -279,6 +301,7 @@ class MissingLabelLoss(nn.Module):
             The rows of the batch.
         device : torch.device
             Where the logits are.
+        propensity : as in `forward`
 
         Returns
         -------
@@ -306,12 +329,15 @@ class MissingLabelLoss(nn.Module):
         if cannot_stop():
             invalid = invalid_rows(index, self.n_labels)[:, None]
             index = index.clamp(max=self.n_labels - 1)
+        own = None if propensity is None else self._own_inverse(propensity, index)
         if invalid is None and index.device.type == "cpu":
             # numpy computes the same formulas, and its calls cost less than those of torch
-            pair = self._weigh(self.inverse_propensity.numpy()[index.numpy()])
+            inverse = self.inverse_propensity.numpy()[index.numpy()] if own is None else own.numpy()
+            pair = self._weigh(inverse)
             pos, cut = (torch.from_numpy(np.ascontiguousarray(each)) for each in pair)
             return Observed(index, pos, pos if pair[0] is pair[1] else cut)
-        pos, cut = self._weigh(self.inverse_propensity[index])  # −1 is the last entry, 0
+        # −1 is the last entry, 0
+        pos, cut = self._weigh(self.inverse_propensity[index] if own is None else own)
         if invalid is not None:
             marked = pos.masked_fill(invalid, torch.nan)
             pos, cut = marked, marked if cut is pos else cut
@@ -326,6 +352,13 @@ class MissingLabelLoss(nn.Module):
         ids = shortlist.candidate_numbers(as_tensor(candidates), tuple(shape), self.n_labels)
         q = None if sampling is None else shortlist.expected_counts(sampling, ids, self.n_labels)
         return ids, q
+
+    def _own_inverse(self, propensity: Targets, index: Tensor) -> Tensor:
+        """1/p of label numbers, by row and label, and 0 where there is no label."""
+        inverse = entry_propensity(propensity, index, (len(index), self.n_labels)).reciprocal()
+        if self.correction == "tempered":
+            inverse = formulas.tempered_inverse(inverse, torch.ones_like(inverse), self.tau)
+        return inverse.where(index >= 0, 0)
 
     def _weigh(self, inverse: Array) -> tuple[Array, Array]:
         layout = Rectangle if is_tensor(inverse) else _CompiledRectangle
@@ -405,7 +438,8 @@ class _BatchLoss(torch.autograd.Function):
         by_row = (
             grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, scores)
         )
-        scaled = slope * by_row if is_transformed() else slope.mul_(by_row)
+        in_graph = is_transformed() or torch.is_grad_enabled()
+        scaled = slope * by_row if in_graph else slope.mul_(by_row)
         return scaled, None, None, None, None, None, None
 
 
@@ -433,19 +467,24 @@ def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[F
 
 
 class _CompiledLogistic(torch.autograd.Function):
-    """The one-vs-all logistic loss: value and gradient in one pass, forwards."""
+    """The one-vs-all logistic loss: value and gradient in one pass, forwards.
+
+    A graph of gradients computes the slope once more, by operations that can be differentiated.
+    """
 
     @staticmethod
     def forward(
-        ctx: Context, scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
+        ctx: Context, logits: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
     ) -> Tensor:
-        rows, slope = logistic(scores, index, pos, cut)
-        return _kept(ctx, slope, rows, over_batch)
+        rows, slope = logistic(logits.float(), index, pos, cut)
+        return _kept(ctx, slope, rows, over_batch, logits, index, pos, cut)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _scaled(ctx, grad), None, None, None, None
+        slope, logits, *observed = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            slope = _differentiable_slope(logits, Observed(*observed))
+        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None
 
 
 class _CompiledShortlist(torch.autograd.Function):
@@ -454,7 +493,7 @@ class _CompiledShortlist(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Context,
-        scores: Tensor,
+        logits: Tensor,
         ids: Tensor,
         q: Tensor | None,
         index: Tensor,
@@ -462,30 +501,41 @@ class _CompiledShortlist(torch.autograd.Function):
         cut: Tensor,
         over_batch: str,
     ) -> Tensor:
+        scores = logits.detach().float().contiguous()
         slope, rows = _room(scores)
         column = torch.empty_like(index)
         weights = shortlist.candidate_weights(ids, q, scores.dtype)
         lists, counts = (
             each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
         )
-        logits = scores.detach().contiguous()
         arrays = [each.numpy() for each in (index, pos, cut, column)]
         arrays += [rows, slope.numpy()]
 
         def work(part: slice) -> None:
             own = slice(None) if len(lists) == 1 else part
             labels = (each[part] for each in arrays)
-            batches.shortlist(logits.numpy()[part], lists[own], counts[own], *labels)
+            batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
 
         _by_rows(scores, work)
         if q is not None:
             shortlist.refuse_missing(index, column >= 0)
-        return _kept(ctx, slope, rows, over_batch)
+        return _kept(ctx, slope, rows, over_batch, logits, ids, q, index, pos, cut)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _scaled(ctx, grad), None, None, None, None, None, None
+        slope, logits, ids, q, *observed = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            shape = tuple(logits.shape)
+            placed = shortlist.place(Observed(*observed), ids, shape, q, torch.float32)
+            slope = _differentiable_slope(logits, placed)
+        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None, None, None
+
+
+def _differentiable_slope(logits: Tensor, observed: Observed) -> Tensor:
+    pos, cut = observed.pos.float(), observed.cut.float()
+    placed = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
+    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), placed)
+    return slope
 
 
 def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
@@ -503,16 +553,17 @@ def _room(scores: Tensor) -> tuple[Tensor, Floats]:
     return torch.empty_like(scores, memory_format=torch.contiguous_format), np.empty(len(scores))
 
 
-def _kept(ctx: Context, slope: Tensor, rows: Floats, over_batch: str) -> Tensor:
+def _kept(
+    ctx: Context, slope: Tensor, rows: Floats, over_batch: str, *inputs: Tensor | None
+) -> Tensor:
     ctx.over_batch = over_batch
-    ctx.save_for_backward(slope)
+    ctx.save_for_backward(slope, *inputs)
     if over_batch == "none":
         return torch.from_numpy(rows.astype(np.float32))
     return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
 
 
-def _scaled(ctx: Context, grad: Tensor) -> Tensor:
-    slope: Tensor = ctx.saved_tensors[0]
+def _scaled(ctx: Context, grad: Tensor, slope: Tensor) -> Tensor:
     by_row = grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, slope)
     return slope * by_row
 

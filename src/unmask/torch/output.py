@@ -92,15 +92,16 @@ class CorrectedOutput(nn.Module):
         hidden: Tensor,
         targets: Targets,
         *,
+        propensity: Targets | None = None,
         candidates: Tensor | Ints | None = None,
         sampling: PropensityLike | Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """The loss of a batch; its gradient cannot be differentiated, that of `logits` can.
 
         Parameters
         ----------
         hidden : (n, d) tensor
-        targets : as in `MissingLabelLoss`
+        targets, propensity : as in `MissingLabelLoss`
         candidates, sampling : optional
             A shortlist; as in `MissingLabelLoss`.
 
@@ -118,7 +119,9 @@ class CorrectedOutput(nn.Module):
         if candidates is not None:
             candidates = as_tensor(candidates)
             logits = self.logits(hidden, candidates)
-            short: Tensor = self.loss(logits, targets, candidates=candidates, sampling=sampling)
+            short: Tensor = self.loss(
+                logits, targets, propensity=propensity, candidates=candidates, sampling=sampling
+            )
             return short
         if sampling is not None:
             raise ValueError("sampling is about candidates: pass candidates= with it.")
@@ -127,7 +130,7 @@ class CorrectedOutput(nn.Module):
         if torch.is_autocast_enabled(device):
             product = torch.get_autocast_dtype(device)
         exact = torch.promote_types(product, torch.float32)
-        observed = self.loss.observe(targets, len(hidden), hidden.device)
+        observed = self.loss.observe(targets, len(hidden), hidden.device, propensity)
         pos = observed.pos.to(exact)
         cut = None if observed.cut is observed.pos else observed.cut.to(exact)
         value: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]

@@ -68,6 +68,67 @@ def label_index(targets: Targets, shape: tuple[int, ...], *, by_column: bool = T
     return _checked_numbers(targets.long().clamp(min=-1), shape[1])
 
 
+def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """(n, m) propensities of label numbers, float64, and 1 where there is no label.
+
+    `propensity` is dense (n, L), of which the other labels are not looked at, or sparse with the
+    entries of the labels. What is out of range is NaN where a graph cannot stop.
+
+    >>> entry_propensity(torch.tensor([[0.5, 0.2]]), torch.tensor([[1, -1]]), (1, 2))
+    tensor([[0.2000, 1.0000]], dtype=torch.float64)
+    """
+    sparse = _as_scipy(propensity)
+    if sparse is not None:
+        stored: Tensor = _sparse_propensity(sparse, index.cpu().numpy(), shape)
+        return stored.to(index.device)
+    dense = as_tensor(propensity)
+    if not isinstance(dense, Tensor) or dense.shape != shape or dense.is_complex():
+        raise ValueError(
+            f"propensities of a batch must be rows × labels, {tuple(shape)}, dense or sparse; got "
+            f"{_described(dense)}."
+        )
+    own: Tensor = dense.to(index.device).gather(1, index.clamp(min=0)).double()
+    p: Tensor = own.where(index >= 0, 1.0)
+    wrong = ~((p >= _validation.LEAST_PROPENSITY) & (p <= 1))
+    if cannot_stop():
+        return p.masked_fill(wrong, torch.nan)
+    if wrong.any():
+        row, slot = (int(each[0]) for each in wrong.nonzero(as_tuple=True))
+        raise ValueError(
+            f"propensities must lie in [{_validation.LEAST_PROPENSITY:g}, 1]; got "
+            f"{p[row, slot].item():g} in row {row}, label {int(index[row, slot])}."
+        )
+    return p
+
+
+def _as_scipy(values: Any) -> sp.sparray | None:
+    """A sparse tensor as a matrix of scipy, which is checked by whoever reads it; else None."""
+    if _validation.is_sparse(values):
+        return values
+    if not isinstance(values, Tensor) or values.layout is torch.strided:
+        return None
+    rows, columns, numbers = (each.cpu().numpy() for each in _entries(values, "propensities"))
+    return sp.coo_array((numbers, (rows, columns)), shape=tuple(values.shape))
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _sparse_propensity(values: sp.sparray, index: Ints, shape: tuple[int, ...]) -> Tensor:
+    rows, slots = np.nonzero(index >= 0)
+    place = sp.csr_array((slots, (rows, index[rows, slots])), shape=tuple(shape))
+    place.sort_indices()
+    chances = _validation.entry_propensity(values, place)
+    low = np.flatnonzero(chances < _validation.LEAST_PROPENSITY)
+    if low.size:
+        raise ValueError(
+            f"propensities must lie in [{_validation.LEAST_PROPENSITY:g}, 1]; got "
+            f"{chances[low[0]]:g} in row {_validation.row_of(place, int(low[0]))}, label "
+            f"{place.indices[low[0]]}."
+        )
+    p = np.ones(index.shape)
+    p[np.repeat(np.arange(len(index)), np.diff(place.indptr)), place.data] = chances
+    return torch.from_numpy(p)
+
+
 def row_count(targets: Targets) -> int:
     """The number of rows that targets are about.
 
@@ -229,28 +290,28 @@ def _of_ones(values: Tensor, starts: Ints, columns: Ints, n_labels: int) -> Tens
     return torch.from_numpy(index)
 
 
-def _entries(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _entries(targets: Tensor, name: str = "targets") -> tuple[Tensor, Tensor, Tensor]:
     """Row, column and value of every stored entry of a sparse tensor."""
     if targets.layout not in (torch.sparse_coo, torch.sparse_csr) or targets.dense_dim():
         raise ValueError(
-            "targets must be dense, or COO or CSR with one number per entry; got the layout "
+            f"{name} must be dense, or COO or CSR with one number per entry; got the layout "
             f"{targets.layout} with {targets.dense_dim()} dense dimensions."
         )
     if targets.layout is torch.sparse_coo:
         (rows, columns), values = targets._indices(), targets._values()
     else:
         columns, values = targets.col_indices(), targets.values()
-        rows = _rows_of(targets.crow_indices(), len(columns))
+        rows = _rows_of(targets.crow_indices(), len(columns), name)
     if not len(rows) == len(columns) == len(values):
-        raise ValueError(f"targets store {len(values)} values for {len(columns)} label indices.")
+        raise ValueError(f"{name} store {len(values)} values for {len(columns)} label indices.")
     return rows.long(), columns.long(), values
 
 
-def _rows_of(starts: Tensor, stored: int) -> Tensor:
+def _rows_of(starts: Tensor, stored: int, name: str) -> Tensor:
     counts = starts.diff()
     if int(starts[0]) != 0 or int(starts[-1]) != stored or bool((counts < 0).any()):
         raise ValueError(
-            f"the row starts (crow_indices) of targets must rise from 0 to {stored}, the number of "
+            f"the row starts (crow_indices) of {name} must rise from 0 to {stored}, the number of "
             "stored entries; the tensor is damaged."
         )
     return torch.arange(len(counts), device=starts.device).repeat_interleave(counts)

@@ -158,7 +158,7 @@ class LabelTree(MultilabelClassifier):
         X : (n, d) matrix
             Features, dense or sparse.
         k : int
-            Labels per row.
+            Labels per row; all of them where there are fewer.
         rank_by : {"score", "probability/propensity"}, default "score"
 
         Returns

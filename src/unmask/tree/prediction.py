@@ -56,7 +56,7 @@ def predict_top(
     features : (n, d) matrix
         Dense or sparse.
     k : int
-        Labels per row.
+        Labels per row; all of them where there are fewer.
     rank_by : {"score", "probability/propensity"}, default "score"
         Scores of the result are ln P(label | row), or ln of P(label | row) / p. Ties: the smaller
         label first.
@@ -90,7 +90,7 @@ def predict_top(
     """
     refuse_bad_model(model)
     matrix = checked_features(features, model.n_features)
-    _validation.positive_int(k, "k")
+    k = min(_validation.positive_int(k, "k"), model.n_labels)
     if beam is not None:
         _validation.positive_int(beam, "beam")
     ranking = _ranking(model, rank_by, propensity)

@@ -34,7 +34,7 @@ from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
 from unmask.linear import folders
 from unmask.linear.folders import Beside, intact
-from unmask.linear.problem import UnconvergedWarning
+from unmask.linear.problem import UnconvergedWarning, unconverged
 from unmask.linear.solving import counter
 from unmask.linear.training import beside_of, own_folder, refuse_started
 from unmask.tree import files
@@ -274,8 +274,7 @@ def _add(folder: Path, task: tuple[int, int], done: Done, mark: str) -> None:
 def _warn(exhausted: int, recipe: TreeRecipe) -> None:
     if exhausted:
         warnings.warn(
-            f"{exhausted} children of nodes did not converge in {recipe.max_iter} iterations; "
-            "raise max_iter or tol, or scale the features to unit rows.",
+            unconverged(f"{exhausted} children of nodes", recipe.max_iter, of="tree.train"),
             UnconvergedWarning,
             stacklevel=3,
         )

@@ -70,9 +70,13 @@ def times(weight: Array, values: Array) -> Array:
 
 
 def add_at(matrix: Array, index: Array, values: Array) -> Array:
-    """Add `values` (n, m) at `index` into a matrix of ours, in place; repeated places add up."""
+    """`values` (n, m) added at `index` to a matrix of ours; repeated places add up.
+
+    In place, unless the matrix is part of a graph that may need what it was.
+    """
     if is_tensor(matrix):
-        return matrix.scatter_add_(1, index, values)
+        in_graph = matrix.requires_grad
+        return (matrix.scatter_add if in_graph else matrix.scatter_add_)(1, index, values)
     np.add.at(matrix, (np.arange(len(index))[:, None], index), values)
     return matrix
 
