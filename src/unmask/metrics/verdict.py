@@ -118,6 +118,8 @@ class Reason(StrEnum):
     """From judgements with known inclusion probabilities."""
     NOT_JUDGED = "not-judged"
     """The audit did not judge what the metric needs."""
+    NO_RELEVANT = "no-relevant"
+    """Of what was judged no label is relevant, and the metric divides by how many are."""
     LABELS_NOT_JUDGED = "labels-not-judged"
     """A mean over labels was measured on some of them: the others are in no judged row."""
 
@@ -621,6 +623,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
         "for that metric"
     ),
+    Reason.NO_RELEVANT: lambda details: f"no relevant label among the judged {details['unit']}",
 }
 
 _ADVICE: dict[Advice, str] = {
