@@ -8,7 +8,7 @@ from all rows shows in both, so that
 
 is measured whatever hid the labels, and λ, the slope of what rows add to θ_S on what they add to
 ϑ_S (`contributions`, within [0, 1]), makes it as precise as they are alike. With r the residuals,
-the variance is that of rows (`control`), and so is the interval. Rows drawn by strata would
+the variance is (1 − m/n) s²(r)/m, and the interval that of Student's t. Rows drawn by strata would
 need weights that these metrics do not have.
 
 A mean over labels counts those of the judged rows. Where many labels that are observed elsewhere
@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._typing import Floats, Ints
@@ -83,19 +84,25 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
     share = _slope(true, observed)
     residuals = true - share * observed
     value = float(residuals.mean()) + share * alone
+    plain = float(true.mean())
     degrees = max(m - 1, 1)
+    width = float(student.ppf((1 + about.confidence) / 2, degrees))
+    error, error_alone = (_error(each, n) for each in (residuals, true))
     limit = METRICS[split(name)[0]].at_most
     high = math.inf if limit is None else limit
-    limits = -high if len(terms) > 1 else 0.0, high
-    chosen = RowSample(rows, np.zeros(m, dtype=np.int64), np.array([n]), true[:, None])
-    made, plain = (
-        with_interval(chosen, centre, left, degrees, limits, about.confidence)
-        for centre, left in ((value, residuals), (float(true.mean()), true))
+    low = -high if len(terms) > 1 else 0.0
+    ends, ends_alone = (
+        (max(low, centre - width * e), min(high, centre + width * e))
+        for centre, e in ((value, error), (plain, error_alone))
     )
+    if not np.ptp(residuals) and 1 < m < n:  # rows that are all alike leave doubt of the others
+        chosen = RowSample(rows, np.zeros(m, dtype=np.int64), np.array([n]), true[:, None])
+        made = with_interval(chosen, value, residuals, degrees, (low, high), about.confidence)
+        error, ends = made.error, made.interval
     spread = np.abs(residuals - residuals.mean())
     largest = float(spread.max(initial=0.0)) / max(float(spread.sum()), 1e-300)
-    details = {"degrees": degrees, "alone": [plain.value, *plain.interval]}
-    each = finished(about, name, value, made.error, made.interval, details, largest, limits)
+    details = {"degrees": degrees, "alone": [plain, *ends_alone]}
+    each = finished(about, name, value, error, ends, details, largest, (low, high))
     return _of_some_labels(each, about) if METRICS[split(name)[0]].labels_alike else each
 
 
@@ -160,3 +167,7 @@ def _slope(true: Floats, observed: Floats) -> float:
     slope = float(((true - true.mean()) * (observed - observed.mean())).sum()) / spread
     return min(max(slope, 0.0), 1.0)
 
+
+def _error(values: Floats, n: int) -> float:
+    m = values.size
+    return math.sqrt((1 - m / n) * float(values.var(ddof=1)) / m) if m > 1 else math.inf
