@@ -106,9 +106,7 @@ def plausible_truth(question: Question, seed: int = SEED) -> sp.csr_array:
     return sp.csr_array(sp.coo_array((np.ones(keys.size), (row, label)), shape=frame.shape))
 
 
-def _half_widths(
-    question: Question, true: sp.csr_array, budget: int, seed: int
-) -> list[float]:
+def _half_widths(question: Question, true: sp.csr_array, budget: int, seed: int) -> list[float]:
     try:
         sample = draw(question, budget, None, seed)
     except ValueError:  # the budget buys less than two rows

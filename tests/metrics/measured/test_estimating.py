@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from scipy.stats import kurtosis, t
 
 from unmask import audit, compare, data, evaluate
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
-from unmask.metrics import contributions
+from unmask.metrics import Estimate, contributions
 from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
 from unmask.metrics.measured.control import RowSample, controlled, variance
 from unmask.metrics.measured.estimating import _degrees, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
+from unmask.metrics.registry import METRICS as ALL
+from unmask.metrics.registry import split_measured
 from unmask.metrics.verdict import Advice, Level
 from unmask.predictions import TopK
 
@@ -34,6 +37,11 @@ Sampler = Callable[[np.ndarray], Iterator[tuple[float, Judgements]]]
 
 def exact(top: TopK, true: np.ndarray, name: str) -> float:
     return float(contributions(top, true, metrics=[name])[name, "vanilla"].mean())
+
+
+def unclipped(each: Estimate) -> float:
+    """The estimate before it was cut to the range of its metric."""
+    return float(each.details.get("unclipped", each.value))
 
 
 def simple(true: np.ndarray, m: int = 3) -> Iterator[tuple[float, Judgements]]:
@@ -106,7 +114,7 @@ def test_metrics_over_rows_are_unbiased_over_all_samples(design: str) -> None:
     extra = np.arange(5.0)
     for chance, judged in ROW_DESIGNS[design](TRUE):
         estimates = measure(TOP, OBSERVED, judged, metrics=names, covariates=extra)
-        sums += [chance * each.details["unclipped"] for each in estimates]
+        sums += [chance * unclipped(each) for each in estimates]
     np.testing.assert_allclose(sums, [exact(TOP, TRUE, name) for name in names], atol=1e-12)
 
 
@@ -165,7 +173,7 @@ def test_sums_over_pairs_are_unbiased_over_all_samples() -> None:
     names = ["P@2", "DCG@2", "micro-P@2"]
     sums, above, below = np.zeros(3), 0.0, 0.0
     for chance, judged in pairs(TRUE):
-        sums += [chance * e.value for e in measure(TOP, OBSERVED, judged, metrics=names)]
+        sums += [chance * unclipped(e) for e in measure(TOP, OBSERVED, judged, metrics=names)]
         hit = place_weights(TOP, judged.sample.rows, judged.sample.pair_labels, 2, "P")
         kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
         totals = pair_totals.totals(judged, kinds, 0.95)
@@ -213,7 +221,7 @@ def test_no_covariate_of_pairs_biases_their_sums() -> None:
         )
         better = pair_control.controlled(plain, judged, kinds, covariates)
         above = float(better.value * better.denominator)
-        sums += chance * np.array([made["b"][0].value, above, better.denominator])
+        sums += chance * np.array([unclipped(made["b"][0]), above, better.denominator])
     hidden = true * (1 - OBSERVED[:3])
     hits = place_weights(top, *np.nonzero(hidden), 2, "P").sum()
     difference = exact(other, true, "DCG@2") - exact(top, true, "DCG@2")
@@ -228,7 +236,7 @@ def test_differences_are_unbiased_over_all_samples(design: str) -> None:
     sums = np.zeros(len(names))
     for chance, judged in sampler(TRUE):
         made = measure_differences({"a": TOP, "b": OTHER}, OBSERVED, judged, metrics=names)
-        sums += [chance * each.value for each in made["b"]]
+        sums += [chance * unclipped(each) for each in made["b"]]
     wanted = [exact(OTHER, TRUE, name) - exact(TOP, TRUE, name) for name in names]
     np.testing.assert_allclose(sums, wanted, atol=1e-12)
 
@@ -568,3 +576,69 @@ def test_differences_of_ratios_lie_in_the_middle_of_their_intervals() -> None:
     plain = made.details["alone"]
     assert plain[0] - plain[1] == pytest.approx(plain[2] - plain[0])
     assert plain[2] - plain[1] > high - low
+
+
+def test_without_a_relevant_judged_label_there_is_no_recall() -> None:
+    """Nothing to divide by: no number and no p-value, whatever was judged."""
+    top = TopK.from_scores(np.random.default_rng(0).random((80, 6)), 3)
+    other = TopK.from_scores(np.random.default_rng(1).random((80, 6)), 3)
+    nothing = np.zeros((80, 6))
+    plans: list[dict[str, Any]] = [
+        {"unit": "rows", "budget": 2}, {"unit": "rows", "budget": 20},
+        {"unit": "pairs", "budget": 120, "design": "two-phase"},
+        {"unit": "pairs", "budget": 60, "design": "pairs"},
+    ]  # fmt: skip
+    for options in plans:
+        plan = audit.plan(top, nothing, metrics=["micro-R@3"], expect=False, **options)
+        if plan.unit == "rows":
+            judged = audit.from_rows(plan, nothing[plan.rows])
+        else:
+            judged = audit.from_pairs(plan, nothing[plan.rows, plan.labels])
+        names = ["micro-R@3"]
+        table = evaluate(top, nothing, metrics=names, audit=judged, estimators=["measured"])
+        systems = {"a": top, "b": other}
+        (pair,) = measure_differences(systems, nothing, judged, metrics=names)["b"]
+        assert np.isnan(pair.details.get("p_value", np.nan))
+        for each in (table["micro-R@3", "measured"], pair):
+            assert np.isnan(each.value), options
+            assert (each.verdict.level, each.verdict.reason) == ("unusable", "no-relevant")
+            assert f"no relevant label among the judged {plan.unit}" in each.verdict.sentence
+
+
+def test_no_estimate_is_outside_the_range_of_its_metric() -> None:
+    """Every metric that adds rows up, every design, few units and many."""
+    rng = np.random.default_rng(7)
+    linear = ["P@1", "P@3", "DCG@3", "micro-P@3", "micro-R@3", "micro-F1@3"]
+    over_rows = ["R@3", "F1@3", "nDCG@3", "hit@3", "Jaccard@3", "R-precision@3", "MRR@3"]
+    designs: list[dict[str, Any]] = [
+        {"unit": "rows"},
+        {"unit": "rows", "design": "stratified", "strata": 2},
+        {"unit": "pairs", "design": "pairs"},
+        {"unit": "pairs", "design": "two-phase", "head": 3, "tail": 0.2},
+    ]
+    for rate, options, budget in product((0.02, 0.3, 0.97), designs, (2, 9, 60)):
+        true = (rng.random((120, 12)) < rate) * 1.0
+        top = TopK.from_scores(true + 2 * rng.random(true.shape), 6)
+        other = TopK.from_scores(rng.random(true.shape), 6)
+        observed = true * (rng.random(true.shape) < 0.3)
+        pairs = options["unit"] == "pairs"
+        names = linear if options.get("design") == "pairs" else linear + over_rows
+        plan = audit.plan(
+            {"a": top, "b": other}, observed, budget=budget * 12 if pairs else budget,
+            metrics=names, expect=False, **options,
+        )  # fmt: skip
+        if pairs:
+            judged = audit.from_pairs(plan, true[plan.rows, plan.labels])
+        else:
+            judged = audit.from_rows(plan, true[plan.rows])
+        made = measure(top, observed, judged, metrics=names)
+        differences = measure_differences({"a": top, "b": other}, observed, judged, metrics=names)
+        for each in (*made, *differences["b"]):
+            if np.isnan(each.value):
+                assert each.verdict.level == "unusable"
+                continue
+            most = ALL[split_measured(each.metric)[0]].at_most or np.inf
+            least = 0.0 if each in made else -most
+            low, high = each.interval
+            assert least <= low <= each.value <= high <= most, (options, rate, each)
+            assert low < high or budget == 60, each  # which may be all that counts

@@ -110,9 +110,7 @@ def test_totals_of_kinds_by_hand() -> None:
         values = np.r_[y, 0.0, 1.0]
         weights = np.r_[np.ones(m), np.full(2, m / 8)]
         mean = np.average(values, weights=weights)
-        second, third = (
-            np.average((values - mean) ** power, weights=weights) for power in (2, 3)
-        )
+        second, third = (np.average((values - mean) ** power, weights=weights) for power in (2, 3))
         each = (1 - m / size) / m
         assert made.variance[place] == pytest.approx((size * largest) ** 2 * each * second)
         assert made.growth[place] == pytest.approx(size * largest * each * third / second)

@@ -1,11 +1,13 @@
 """Measured estimates of metrics, and of differences between systems.
 
 Where rows were chosen (whole rows, two-phase), a metric is the mean of the values of rows, with
-control variates (`control`) and an interval of Student's t; micro metrics are ratios of two such
-means, whose interval is Wilson's with a quantile of t. A few rows with many labels decide them, so
-that the variance of their residuals is itself uncertain: with kurtosis κ as uncertain as that of
-2m/(κ − 1) normal ones, which are then the degrees of freedom. Where pairs were chosen over all
-rows, metrics are sums over pairs (`pair_totals`).
+control variates (`control`), or the ratio of two such means (micro metrics). Its interval is
+Wilson's, with a quantile of Student's t, for as many trials as the variance is worth that two more
+rows, of the least and of the largest value, leave: near 0 and 1, and where rows are all alike, few
+rows say little. A few rows with many labels decide a ratio, so that the variance of its residuals
+is itself uncertain: with kurtosis κ as uncertain as that of 2m/(κ − 1) normal ones, which are then
+the degrees of freedom. Where pairs were chosen over all rows, metrics are sums over pairs
+(`pair_totals`). Point and ends lie within the range of the metric.
 """
 
 from __future__ import annotations
@@ -312,6 +314,8 @@ def _of_two_ratios(
     """
     predicted = _covariates(about, metric, k, terms)
     samples = [_micro_sample(about, rows, metric, k, [replace(t, sign=1.0)]) for t in terms]
+    if not all(sample.values[:, 1].any() for sample in samples):
+        return without_relevant(about, name, metric)
     within, limits = _prediction_limits(metric, k, terms[:1]), _limits(metric, k, 1)
     made, alone = (
         [row_mean(sample, each, within, limits, ratio=True, confidence=about.confidence)
@@ -518,7 +522,8 @@ def _micro_sample(
     values: Floats = np.stack([above, below], axis=1).astype(np.float64)
     theta = above.sum() / max(below.sum(), 1e-300)
     weights = hit - (0.0 if metric == "micro-P" else theta)
-    inner = rows.linear_variances(np.asarray(weights)) / max(float(below.mean()), 1e-300) ** 2
+    mean = float(below.mean()) or 1.0  # nothing to divide by is refused
+    inner = rows.linear_variances(np.asarray(weights)) / mean**2
     return RowSample(
         rows.rows, rows.stratum, _sizes(about), values, inner, estimated=not rows.whole
     )
@@ -659,10 +664,9 @@ def finished(
     """
     sample = about.judged.sample
     unclipped, value = value, float(np.clip(value, *limits))
-    details = {**details, "unclipped": unclipped}
-    alone = details.get("alone")
-    if alone is not None:
-        details["alone"] = [float(np.clip(each, *limits)) for each in alone]
+    if unclipped != value:
+        details = {**details, "unclipped": unclipped}
+    details = {**details, "alone": np.clip(details["alone"], *limits).tolist()}
     ends = min(ends[0], value), max(ends[1], value)
     judged = {
         "unit": sample.unit,

@@ -6,13 +6,13 @@ is relevant; a₀ and b₀ hold what needs no judging. In a stratum of N pairs o
 known of all pairs makes that more precise (`pair_control`).
 
 Answers that are all alike have no variance of their own. It is taken with two more answers, a no
-and a yes, of which every stratum has its share of the judged pairs; so is the skewness, which says how the variance v of a total grows with the
-total itself: by κ = (1 − 2p) N/m for a share p. The upper end t solves (t − T)² = z² (v + κ (t −
-T)), κ averaged over strata by their variance, of those alone in which it is positive; the lower end
-likewise. With one stratum that is Wilson's interval up to its curvature; strata near 0 and near 1
-each widen their own side. Quantiles are Student's with Satterthwaite's degrees of freedom. Only
-where every pair was judged is there no doubt. A ratio θ = A/B has the ends at which the interval of
-A − θ B no longer holds 0.
+and a yes, of which every stratum has its share of the judged pairs; so is the skewness, which says
+how the variance v of a total grows with the total itself: by κ = (1 − 2p) N/m for a share p. The
+upper end t solves (t − T)² = z² (v + κ (t − T)), κ averaged over strata by their variance, of those
+alone in which it is positive; the lower end likewise. With one stratum that is Wilson's interval up
+to its curvature; strata near 0 and near 1 each widen their own side. Quantiles are Student's with
+Satterthwaite's degrees of freedom. Only where every pair was judged is there no doubt. A ratio θ =
+A/B has the ends at which the interval of A − θ B no longer holds 0.
 
 Numbers are arrays whose last axis runs over kinds of pairs; axes before it, if any, over
 repetitions of an audit.
