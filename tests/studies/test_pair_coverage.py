@@ -6,7 +6,7 @@ from unmask_studies import pair_coverage
 
 
 def test_few_judged_pairs_and_rows_near_0_and_1_are_covered() -> None:
-    """Cells in which all answers are usually alike: coverage, width, and what is called measured."""
+    """Cells in which all answers are usually alike: coverage, width, what is called measured."""
     cells = [
         ("P@1", "high", 60, "one"), ("P@1", "high", 60, "several"), ("P@5", "low", 30, "one"),
         ("micro-R@5", "high", 100, "several"), ("nDCG@5", "middle", 60, "one"),
