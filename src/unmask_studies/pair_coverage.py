@@ -66,13 +66,13 @@ def population(hit: float, miss: float, graded: bool, seed: int) -> tuple[TopK, 
     true = (rng.random((N, WIDTH)) < likely) * 1.0
     top = TopK.sorted(order[:, :K], chance)
     kept = rng.random(true.shape) < OBSERVED if graded else np.zeros(true.shape)
-    return top, true, true * kept
+    return top, true, np.asarray(true * kept, dtype=np.float64)
 
 
 def rare_rows(mean: float, seed: int) -> tuple[TopK, Floats, Floats]:
     """One prediction per row, and labels of which nearly a third is observed."""
     rng = np.random.default_rng(seed)
-    top = TopK(np.zeros((N, 1), dtype=np.int64), rng.random((N, 1)))
+    top = TopK.sorted(np.zeros((N, 1), dtype=np.int64), rng.random((N, 1)))
     true = np.c_[rng.random(N) < mean, rng.random(N) < 0.5] * 1.0
     return top, true, true * (rng.random(true.shape) < OBSERVED)
 
