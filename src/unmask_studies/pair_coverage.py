@@ -63,7 +63,7 @@ def population(hit: float, miss: float, graded: bool, seed: int) -> tuple[TopK, 
     spread = rng.uniform(-1, 1, (N, K)) if graded else np.zeros((N, K))
     chance = hit + spread * 0.9 * min(hit, 1 - hit)
     np.put_along_axis(likely, order[:, :K], chance, axis=1)
-    true = (rng.random((N, WIDTH)) < likely) * 1.0
+    true = (rng.random((N, WIDTH)) < likely).astype(np.float64)
     top = TopK.sorted(order[:, :K], chance)
     kept = rng.random(true.shape) < OBSERVED if graded else np.zeros(true.shape)
     return top, true, np.asarray(true * kept, dtype=np.float64)
@@ -73,7 +73,7 @@ def rare_rows(mean: float, seed: int) -> tuple[TopK, Floats, Floats]:
     """One prediction per row, and labels of which nearly a third is observed."""
     rng = np.random.default_rng(seed)
     top = TopK.sorted(np.zeros((N, 1), dtype=np.int64), rng.random((N, 1)))
-    true = np.c_[rng.random(N) < mean, rng.random(N) < 0.5] * 1.0
+    true = np.c_[rng.random(N) < mean, rng.random(N) < 0.5].astype(np.float64)
     return top, true, true * (rng.random(true.shape) < OBSERVED)
 
 
