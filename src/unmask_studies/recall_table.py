@@ -131,8 +131,8 @@ def _table(rows: list[Row]) -> report.Table:
 
 
 def _percent(row: Row) -> report.Estimate | None:
-    """The row's estimate, unless it was refused."""
-    if row["value"] is None or np.isnan(row["value"]):
+    """The row's estimate, unless it was refused or is beyond what recall can be."""
+    if row["value"] is None or not row["low"] <= row["value"] <= row["high"]:
         return None
     return report.Estimate(100 * row["value"], 100 * row["low"], 100 * row["high"])
 

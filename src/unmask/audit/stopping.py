@@ -332,7 +332,7 @@ def elusion(
     k : int
         Places of the list.
     confidence : float, default 0.95
-        One-sided. Where judged pairs show nothing, the end is 1 − α^(1/m) of their stratum.
+        One-sided. Where judged pairs show nothing it is not below 1 − α^(1/m) of their stratum.
 
     Returns
     -------

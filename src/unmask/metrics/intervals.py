@@ -107,6 +107,46 @@ def wilson(share: ArrayLike, trials: ArrayLike, quantile: float) -> tuple[Floats
     return low, np.minimum(np.maximum(share, middle + half), 1.0)
 
 
+def of_bounded(
+    value: float, variance: float, sample: int, quantile: float, at_most: float = 1.0
+) -> Interval:
+    """Wilson's interval of a mean of values between 0 and a largest one, from its variance.
+
+    The effective number of trials is v (1 − v) / variance, with v the share of the range after two
+    more values, the least and the largest: a mean at either end is not taken for certain.
+
+    Parameters
+    ----------
+    value : float
+        The mean, in [0, at_most].
+    variance : float
+        Of the mean; 0 only if nothing is left to doubt.
+    sample : int
+        How many values it is the mean of.
+    quantile : float
+        Of Student's t.
+    at_most : float, default 1.0
+        The largest value.
+
+    Returns
+    -------
+    pair of float
+        Within [0, at_most], holding the mean.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in of_bounded(0.0, 1 / 32 * 31 / 32 / 30, 30, 2.045)]
+    [0.0, 0.122]
+    >>> of_bounded(3.0, 0.0, 30, 2.045, at_most=4.0)
+    (3.0, 3.0)
+    """
+    if variance <= 0:
+        return value, value
+    centre = (sample * value / at_most + 1) / (sample + 2)
+    low, high = wilson(value / at_most, centre * (1 - centre) * at_most**2 / variance, quantile)
+    return float(low) * at_most, float(high) * at_most
+
+
 def of_mean(
     value: float,
     standard_error: float,

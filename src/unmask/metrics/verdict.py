@@ -122,6 +122,8 @@ class Reason(StrEnum):
     """A part of the rows or pairs has no answer at all; `details["parts"]` says which."""
     UNDECIDED = "undecided"
     """Answers that people did not make, or made differently, move the number beyond its reach."""
+    NO_RELEVANT = "no-relevant"
+    """Of what was judged no label is relevant, and the metric divides by how many are."""
     LABELS_NOT_JUDGED = "labels-not-judged"
     """A mean over labels was measured on some of them: the others are in no judged row."""
 
@@ -639,6 +641,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
         "for that metric"
     ),
+    Reason.NO_RELEVANT: lambda details: f"no relevant label among the judged {details['unit']}",
 }
 
 _ADVICE: dict[Advice, str] = {

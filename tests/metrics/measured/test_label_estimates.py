@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 
 from unmask import audit, data
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
-from unmask.metrics.measured import evaluation, pair_totals
+from unmask.metrics.intervals import wilson
+from unmask.metrics.measured import evaluation
 from unmask.metrics.measured.label_estimates import _rates, label_estimates
 from unmask.predictions import TopK
 
@@ -84,17 +86,14 @@ def test_ends_are_those_of_as_many_draws_as_the_weights_are_worth() -> None:
     plain = float(mine.sum() ** 2 / (mine * (mine - 1)).sum())
     draws = value * (1 - value) / spread
     assert draws < plain  # the weights go with the answers
-    ends = [
-        float(end)
-        for end in pair_totals.mean_interval(value, value * (1 - value), round(draws), 10**12, 0.9)
-    ]
+    ends = [float(end) for end in wilson(value, draws, norm.ppf(0.95))]
     assert (rates.low[0], rates.value[0], rates.high[0]) == pytest.approx((ends[0], value, ends[1]))
     assert (rates.low[1], rates.value[1], rates.high[1]) == (0.5, 0.5, 0.5)
     assert (rates.low[2], rates.high[2]) == (0, 1)
     assert np.isnan(rates.value[2])
     assert rates.judged.tolist() == [13, 2, 0]
     agreeing = _rates(label, weight, np.ones(15), 3, 0.9)  # all yes: no spread
-    ends = [float(end) for end in pair_totals.mean_interval(1.0, 0.0, round(plain), 10**12, 0.9)]
+    ends = [float(end) for end in wilson(1.0, plain, norm.ppf(0.95))]
     assert (agreeing.low[0], agreeing.high[0]) == pytest.approx(ends)
 
 

@@ -1,63 +1,56 @@
-"""Totals of pairs and intervals of means: by hand, mirrored, roots of Wilson's equation."""
+"""Totals of pairs: by hand, roots of the equation of their ends, exact coverage of few."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, hypergeom, t
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.intervals import wilson
 from unmask.metrics.measured.pair_totals import (
     Fraction,
     Totals,
     _crossing,
     kinds_of,
-    mean_interval,
     of_counts,
     totals,
 )
 
 
-def ends_of(
-    mean: float, spread: float, m: int, population: int, confidence: float
-) -> tuple[float, float]:
-    low, high = mean_interval(mean, spread, m, population, confidence)
-    return float(low), float(high)
+def share(relevant: np.ndarray, m: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the share of relevant pairs in one stratum, one per number that was found."""
+    signs = np.ones(1), np.zeros(1)
+    made = of_counts(relevant[:, None], np.array([m]), np.array([size]), signs, 0.95)
+    return Fraction(made, 0.0, float(size), (0.0, 1.0)).interval()
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("m", [1, 7, 400])
-@pytest.mark.parametrize("mean", [0.0, 1e-3, 0.2, 0.5, 0.97, 1.0])
-def test_what_holds_for_yes_holds_for_no(mean: float, m: int, confidence: float) -> None:
-    spread = mean * (1 - mean)
-    low, high = ends_of(mean, spread, m, 1000, confidence)
-    mirrored = ends_of(1 - mean, spread, m, 1000, confidence)
-    assert (1 - high, 1 - low) == pytest.approx(mirrored, abs=1e-12)
-    assert 0 <= low <= mean <= high <= 1
+def test_shares_near_0_and_1_are_covered_and_have_width_until_all_is_judged() -> None:
+    """Over all outcomes, 92 % at least; the ends of no are those of yes, mirrored."""
+    for m, size in ((10, 10**7), (30, 1000), (60, 1000), (300, 1000), (300, 10**7)):
+        relevant = np.arange(m + 1)
+        low, high = share(relevant, m, size)
+        assert (high > low).all()
+        np.testing.assert_allclose(low, 1 - high[::-1], atol=1e-9)
+        for rate in (0.002, 0.01, 0.02, 0.1, 0.5, 0.98):
+            true = round(rate * size)
+            found = hypergeom(size, true, m) if size < 10**6 else binom(m, rate)
+            inside = (low <= true / size) & (true / size <= high)
+            assert found.pmf(relevant) @ inside >= 0.92, (m, size, rate)
+    low, high = share(np.arange(41), 40, 40)
+    np.testing.assert_allclose([low, high], [np.arange(41) / 40] * 2, atol=1e-12)
 
 
-@pytest.mark.parametrize(("spread", "share"), [(0.05, 1.0), (0.16, 1.0), (0.64, 0.25)])
-def test_ends_solve_the_equation_of_wilson(spread: float, share: float) -> None:
-    """(mean − p)² = z² p(1 − p)/draws; what varies more than yes and no is worth fewer draws."""
-    m, population, mean = 30, 101, 0.2
-    draws = share * m / ((population - m) / (population - 1))
-    z = norm.ppf(0.95)
-    for end in ends_of(mean, spread, m, population, 0.9):
-        assert (mean - end) ** 2 == pytest.approx(z * z * end * (1 - end) / draws)
-
-
-def test_a_sample_without_a_hit_excludes_what_would_have_shown_one() -> None:
-    low, high = ends_of(0.0, 0.0, 20, 10**9, 0.9)
-    assert low == 0
-    assert (1 - high) ** 20 == pytest.approx(0.05, rel=1e-6)
-    low, high = ends_of(0.0, 0.0, 20, 41, 0.9)  # half of the rest: worth more draws
-    assert (1 - high) ** (20 / ((41 - 20) / 40)) == pytest.approx(0.05)
-    assert math.isclose(ends_of(1.0, 0.0, 20, 41, 0.9)[0], 1 - high)
-    assert ends_of(0.4, 0.24, 41, 41, 0.9) == (0.4, 0.4)
-    assert ends_of(0.4, 0.24, 40, 41, 0.9) != (0.4, 0.4)
+def test_strata_near_0_and_near_1_are_covered_together() -> None:
+    """Half of the pairs hardly ever relevant, the others nearly always: errors do not cancel."""
+    drawn, sizes = np.array([30, 30]), np.array([10**6, 10**6])
+    counts = np.stack(np.meshgrid(np.arange(31), np.arange(31), indexing="ij"), axis=-1)
+    made = of_counts(counts, drawn, sizes, (np.ones(2), np.zeros(2)), 0.95)
+    low, high = Fraction(made, 0.0, 2e6, (0.0, 1.0)).interval()
+    for rare in (0.0, 0.01, 0.03, 0.07, 0.2):
+        for usual in (1.0, 0.99, 0.95, 0.9, 0.5):
+            chance = np.outer(*(binom.pmf(np.arange(31), 30, each) for each in (rare, usual)))
+            truth = (rare + usual) / 2
+            assert (chance * ((low <= truth) & (truth <= high))).sum() >= 0.9, (rare, usual)
 
 
 def test_a_falling_function_crosses_where_it_is_zero_or_at_the_nearer_end() -> None:
@@ -89,77 +82,79 @@ def test_pairs_are_of_one_kind_that_share_stratum_and_signs() -> None:
     assert (nothing.place.tolist(), nothing.size.tolist()) == ([-1] * 5, [0] * 5)
 
 
+def test_predictions_of_which_chance_drew_none_still_count() -> None:
+    """Of two strata of predictions, first places were drawn in one only."""
+    strata = Stratum("top", 20, 2), Stratum("top", 40, 2), Stratum("far", 30, 1)
+    stratum = np.array([0, 0, 1, 1, 2])
+    sample = Sample(Design.PAIRS, (10, 9), strata, np.arange(5), np.arange(5), stratum)
+    judged = Judgements(sample, np.zeros(5))
+    kinds = kinds_of(judged, np.array([1.0, 0, 0, 0, 0]), np.zeros(5))
+    assert kinds.stratum.tolist() == [0, 1]
+    assert (kinds.largest.tolist(), kinds.above.tolist()) == ([1, 1], [1, 1])
+    assert (totals(judged, kinds, 0.95).variance > 0).all()
+
+
 def test_totals_of_kinds_by_hand() -> None:
-    """a ½ and ¼ of 20 pairs, both relevant; of 30 pairs one of three; and a kind without any."""
+    """a ½ and ¼ of 20 pairs, both relevant; of 30 pairs one of three; and a kind without any.
+
+    Moments are those of what was found with a no and a yes more, shared as 2 : 3 : 3.
+    """
     judged = Judgements(SAMPLE, np.array([1.0, 1, 0, 1, 1]))
     made = totals(judged, kinds_of(judged, ABOVE, BELOW), 0.9)
-    assert made.above.tolist() == [-1, 0, 1] * 2
-    assert made.below.tolist() == [0, 1, 0] * 2
-    np.testing.assert_allclose(made.total, [0, 30 / 3, 10 * 0.75, 0, 0, 0])
-    spread = 1 + 0.25 - 2 * 0.75**2, (1 - 3 * (1 / 3) ** 2) / 2
-    variance = 10**2 * 0.9 * spread[0] / 2, 30**2 * 0.9 * spread[1] / 3
-    np.testing.assert_allclose(made.variance, [0, variance[1], variance[0], 0, 0, 0])
-    z = norm.ppf(0.95)
-    ends = [(0.0, 0.0)]
-    for share, most, each in ((1 / 3, 30, variance[1]), (0.75, 10, variance[0])):
-        low, high = wilson(share, share * (1 - share) * most**2 / each, z)
-        ends.append((most * float(low), most * float(high)))
-    reach = 30 * (1 - 0.05 ** ((30 - 3) / 29 / 3))
-    np.testing.assert_allclose(made.low, [*(low for low, _ in ends), 0, 0, 0])
-    np.testing.assert_allclose(made.high, [*(high for _, high in ends), reach, 0, 0])
+    assert (made.above.tolist(), made.below.tolist()) == ([1, -1, 0], [0, 0, 1])
+    np.testing.assert_allclose(made.total, [10 * 0.75, 0, 30 / 3])
+    assert made.degrees.tolist() == [1, 2, 2]
+    for place, (y, m, size, largest) in enumerate(
+        [([1, 0.5], 2, 20, 0.5), ([0, 0, 0], 3, 30, 1), ([0, 0, 1], 3, 30, 1)]
+    ):
+        values = np.r_[y, 0.0, 1.0]
+        weights = np.r_[np.ones(m), np.full(2, m / 8)]
+        mean = np.average(values, weights=weights)
+        second, third = (np.average((values - mean) ** power, weights=weights) for power in (2, 3))
+        each = (1 - m / size) / m
+        assert made.variance[place] == pytest.approx((size * largest) ** 2 * each * second)
+        assert made.growth[place] == pytest.approx(size * largest * each * third / second)
 
 
 def test_totals_of_counts_are_those_of_their_pairs() -> None:
-    """Strata of the same signs are added; the worst of those without any is their upper end."""
-    signs = np.array([1.0, 1, 0, 0]), np.ones(4)
-    drawn, sizes = np.array([4, 5, 3, 6]), np.array([40, 10, 90, 600])
-    made = of_counts([[1, 5, 0, 0], [0, 0, 1, 0]], drawn, sizes, signs, 0.95)
-    assert made.above.tolist() == [0, 1, 0, 1]
-    np.testing.assert_allclose(made.total, [[0, 10 + 10, 0, 0], [30, 0, 0, 0]])
-    first = 40**2 * 0.9 * (0.25 * 0.75 * 4 / 3) / 4
-    second = 90**2 * (1 - 3 / 90) * (1 / 3 * 2 / 3 * 3 / 2) / 3
-    np.testing.assert_allclose(made.variance, [[0, first, 0, 0], [second, 0, 0, 0]])
-    ends = [
-        float(n * (1 - 0.025 ** ((n - m) / (n - 1) / m))) for m, n in zip(drawn, sizes, strict=True)
-    ]
-    expected = [[max(ends[2], ends[3]), 0], [ends[3], max(ends[0], ends[1])]]
-    np.testing.assert_allclose(made.high[:, 2:], expected)
-    assert not made.low[:, 2:].any()
-    low, high = wilson(20 / 50, (20 / 50) * (30 / 50) * 50**2 / first, norm.ppf(0.975))
-    np.testing.assert_allclose(
-        [made.low[0, 1], made.high[0, 1]], [50 * float(low), 50 * float(high)]
-    )
-    one = of_counts([1], np.array([1]), np.array([9]), (np.ones(1), np.ones(1)), 0.95)
-    assert one.total.tolist() == [9, 0]
+    judged = Judgements(SAMPLE, np.array([1.0, 0, 0, 1, 1]))
+    one = totals(judged, kinds_of(judged, np.zeros(5), np.ones(5)), 0.9)
+    other = of_counts([1, 2], np.array([2, 3]), np.array([20, 30]), (np.zeros(2), np.ones(2)), 0.9)
+    for name in ("total", "variance", "growth", "degrees", "above", "below"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), err_msg=name)
     assert of_counts([], *(np.zeros(0, int),) * 2, (np.zeros(0),) * 2, 0.95).total.size == 0
 
 
-def test_ends_of_sums_are_added_square_by_square_either_side_for_itself() -> None:
+def test_ends_solve_their_equation_either_side_by_its_own_growth() -> None:
+    """(e − T)² = z² (v + κ (e − T)), degrees by Satterthwaite."""
     made = Totals(
-        np.array([5.0, 3]), np.array([2.0, 2]), np.array([9.0, 6]), np.array([4.0, 1]),
-        np.array([1.0, 0]), np.array([0.0, 1]),
+        np.array([5.0, 3]), np.array([4.0, 1]), np.array([0.8, 0.3]), np.array([9.0, 4]),
+        np.array([1.0, 0]), np.array([0.0, 1]), 0.9,
     )  # fmt: skip
     weights = np.array([1.0, -2])
-    assert made.end(weights, -1) == pytest.approx(-1 - np.hypot(3, 2 * 3))
-    assert made.end(weights, 1) == pytest.approx(-1 + np.hypot(4, 2 * 1))
-    share = Fraction(made, above=1.0, below=10.0, limits=(0.0, 1.0))
-    assert share.denominator == 13
-    assert share.value == pytest.approx(6 / 13)
-    assert share.standard_error == pytest.approx(np.sqrt(4 + (6 / 13) ** 2 * 1) / 13)
-    low, high = share.interval()
-    assert 1 + 5 - 13 * low == pytest.approx(np.hypot(3, low * 3))
-    assert 1 + 5 - 13 * high == pytest.approx(-np.hypot(4, high * 1))
+    variance = 4 + 4 * 1
+    z = t.ppf(0.95, variance**2 / (4**2 / 9 + 4**2 / 4))
+    for side, growth in ((1, 4 * 0.8), (-1, 4 * 2 * 0.3)):
+        reach = side * (made.end(weights, side) - (5 - 2 * 3))
+        assert reach > 0
+        assert reach**2 == pytest.approx(z**2 * (variance + growth / variance * reach))
+    ratio = Fraction(made, above=1.0, below=10.0, limits=(0.0, 1.0))
+    assert ratio.denominator == 13
+    assert ratio.value == pytest.approx(6 / 13)
+    assert ratio.standard_error == pytest.approx(np.sqrt(4 + (6 / 13) ** 2 * 1) / 13)
+    for end, side in zip(ratio.interval(), (-1, 1), strict=True):
+        assert 1 - 10 * end + made.end(np.array([1, -end]), side) == pytest.approx(0, abs=1e-9)
     narrow = Fraction(made, above=1.0, below=10.0, limits=(0.4, 0.5)).interval()
     assert narrow == pytest.approx((0.4, 0.5))
-    empty = Fraction(Totals(*(np.zeros(0),) * 6), above=0.0, below=0.0, limits=(0.0, 1.0))
+    empty = Fraction(Totals(*(np.zeros(0),) * 6, 0.95), above=0.0, below=0.0, limits=(0.0, 1.0))
     assert (float(empty.value), float(empty.standard_error)) == (0, np.inf)
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.25, 0.9, 1.0, 3.0])
 def test_a_fraction_does_not_depend_on_the_unit(size: float) -> None:
     """Numerator and denominator in other units, as small as you like; of 0 it is 0."""
-    one = Totals(*(np.array([value * size]) for value in (2.0, 1.5, 2.5, 0.04)),
-                 np.ones(1), np.ones(1))  # fmt: skip
+    one = Totals(np.array([2 * size]), np.array([0.04 * size**2]), np.array([0.1 * size]),
+                 np.ones(1), np.ones(1), np.ones(1), 0.95)  # fmt: skip
     fraction = Fraction(one, 1.0 * size, 4.0 * size, (0.0, 1.0))
     assert float(fraction.value) == pytest.approx(3 / 6, rel=1e-12)
     assert float(fraction.denominator) == pytest.approx(6 * size, rel=1e-12)

@@ -7,21 +7,15 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured.pair_totals import mean_interval
+from unmask.metrics.intervals import wilson
 from unmask.metrics.measured.spurious import spurious
 
 RNG = np.random.default_rng(2)
 N, L, DRAWN = 500, 6, 250
 OBSERVED = sp.csr_array((RNG.random((N, L)) < 0.4).astype(float))
-
-
-def ends_of(
-    mean: float, spread: float, m: int, population: int, confidence: float
-) -> tuple[float, float]:
-    low, high = mean_interval(mean, spread, m, population, confidence)
-    return float(low), float(high)
 
 
 def judged_rows(wrong: np.ndarray) -> Judgements:
@@ -44,9 +38,9 @@ def test_labels_of_a_row_that_are_wrong_together_are_worth_fewer_draws(together:
     by_row = ((wrong - value) * mine).sum(axis=1)
     draws = value * (1 - value) * count**2 / (by_row**2).sum()
     assert (draws < 0.5 * count) == together
-    m = int(min(draws, count))
-    assert m > 120
-    expected = ends_of(value, value * (1 - value), m, 10**12, 0.9)
+    draws = min(draws, count)
+    assert draws > 120
+    expected = wilson(value, draws, norm.ppf(0.95))
     assert (rate.value, rate.judged, rate.wrong) == (pytest.approx(value), count, bad)
     assert rate.interval == pytest.approx(expected, rel=1e-6)
 
@@ -56,8 +50,8 @@ def test_none_wrong_all_wrong_and_none_judged() -> None:
     every = spurious(judged_rows(np.ones((DRAWN, L), bool)), OBSERVED)
     count = int(OBSERVED[::2].sum())
     assert (none.value, none.wrong, every.value, every.wrong) == (0, 0, 1, count)
-    assert none.interval == ends_of(0.0, 0.0, count, 10**12, 0.95)
-    assert every.interval == ends_of(1.0, 0.0, count, 10**12, 0.95)
+    assert none.interval == pytest.approx(wilson(0.0, count, norm.ppf(0.975)))
+    assert every.interval == pytest.approx(wilson(1.0, count, norm.ppf(0.975)))
     nothing = spurious(judged_rows(np.zeros((DRAWN, L), bool)), sp.csr_array((N, L)))
     assert math.isnan(nothing.value)
     assert (nothing.interval, nothing.judged, nothing.wrong) == ((0, 1), 0, 0)

@@ -32,12 +32,14 @@ from unmask.data.judgements import Design, Judgements
 from unmask.metrics.evaluator import contributions
 from unmask.metrics.inputs import Predictions
 from unmask.metrics.measured import undecided
+from unmask.metrics.measured.control import RowSample
 from unmask.metrics.measured.estimating import (
     Audit,
     difference_p_value,
     finished,
     not_judged,
     place_weights,
+    with_interval,
 )
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate
@@ -100,11 +102,15 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
         (max(low, centre - width * e), min(high, centre + width * e))
         for centre, e in ((value, error), (plain, error_alone))
     )
+    if not np.ptp(residuals) and 1 < m < n:  # rows that are all alike leave doubt of the others
+        chosen = RowSample(rows, np.zeros(m, dtype=np.int64), np.array([n]), true[:, None])
+        made = with_interval(chosen, value, residuals, degrees, (low, high), about.confidence)
+        error, ends = made.error, made.interval
     spread = np.abs(residuals - residuals.mean())
     largest = float(spread.max(initial=0.0)) / max(float(spread.sum()), 1e-300)
     details = {"degrees": degrees, "alone": [plain, *ends_alone]}
-    made = finished(about, name, value, error, ends, details, largest)
-    return _of_some_labels(made, about) if METRICS[split(name)[0]].labels_alike else made
+    each = finished(about, name, value, error, ends, details, largest, (low, high))
+    return _of_some_labels(each, about) if METRICS[split(name)[0]].labels_alike else each
 
 
 def _extremes(about: Audit, name: str, terms: Sequence[Signed]) -> list[Audit]:

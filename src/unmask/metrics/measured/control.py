@@ -12,9 +12,8 @@ random part of the rows that are *not* in the other folds T, and exactly unbiase
     θ̂ = mean over folds of (1/n) [ Σ_T u + Σ_{not T} f + (n − |T|) mean over the fold (u − f) ]
 
 which differs from the above by O(1/n). In a stratified sample the last mean is taken by stratum.
-With s² the variance of the cross-fitted residuals, drawn as if by one more row towards θ (1 − θ),
-the largest that values in [0, 1] can have (¼ for differences; of ratios see
-`estimating.largest_spread`),
+With s² the variance of the cross-fitted residuals, drawn as if by one more row of each of the two
+extreme values (of differences by one towards ¼),
 
     Var(θ̂) = Σ_h W_h² [ (1 − m_h/n_h) s_h²/m_h + V̄_h/n_h ]
 
@@ -146,7 +145,7 @@ def variance(sample: RowSample, residuals: Floats, largest: float = SPREAD) -> f
     sample : RowSample
     residuals : floats of shape (m,)
     largest : float, default 0.25
-        The largest variance that a value can have, towards which that of the residuals is drawn.
+        What further rows are supposed to add to the squares of the residuals.
 
     Returns
     -------

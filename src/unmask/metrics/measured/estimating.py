@@ -1,11 +1,13 @@
 """Measured estimates of metrics, and of differences between systems.
 
 Where rows were chosen (whole rows, two-phase), a metric is the mean of the values of rows, with
-control variates (`control`) and an interval of Student's t; micro metrics are ratios of two such
-means, whose interval is Wilson's with a quantile of t. A few rows with many labels decide them, so
-that the variance of their residuals is itself uncertain: with kurtosis κ as uncertain as that of
-2m/(κ − 1) normal ones, which are then the degrees of freedom. Where pairs were chosen over all
-rows, metrics are sums over pairs (`pair_totals`).
+control variates (`control`), or the ratio of two such means (micro metrics). Its interval is
+Wilson's, with a quantile of Student's t, for as many trials as the variance is worth that two more
+rows, of the least and of the largest value, leave: near 0 and 1, and where rows are all alike, few
+rows say little. A few rows with many labels decide a ratio, so that the variance of its residuals
+is itself uncertain: with kurtosis κ as uncertain as that of 2m/(κ − 1) normal ones, which are then
+the degrees of freedom. Where pairs were chosen over all rows, metrics are sums over pairs
+(`pair_totals`). Point and ends lie within the range of the metric.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.stats import poisson
 from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.data.judgements import IN_TOP, Design, Judgements
-from unmask.metrics.intervals import wilson
+from unmask.metrics.intervals import of_bounded
 from unmask.metrics.measured import covariates as covariates_
 from unmask.metrics.measured import pair_control, pair_totals, undecided
 from unmask.metrics.measured.control import (
@@ -48,6 +51,8 @@ RECALLS = ("micro-R", "micro-F1")
 """Metrics that count relevant pairs wherever they are."""
 BY_PREDICTIONS = ("micro-P", "micro-F1")
 """Metrics that divide by how many predictions there are."""
+KINKED = ("nDCG", "R-precision")
+"""Metrics that depend on how many labels are relevant, but not beyond k: see `row_values`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +209,9 @@ def _checked(top: TopK, about: Audit) -> TopK:
 
 
 def difference_p_value(made: Estimate) -> float:
-    """Of Student's t, two-sided."""
+    """Of Student's t, two-sided; nan without a number."""
+    if math.isnan(made.value):
+        return NONE
     if not made.standard_error > 0:
         return float(made.value == 0)
     degrees = max(made.details.get("degrees", 1000), 1)
@@ -284,8 +291,12 @@ def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -
     rows = judged_rows(about.judged, about.labels)
     if metric in BY_PREDICTIONS and _differ_in_size(terms, k):
         return _of_two_ratios(about, rows, name, metric, k, terms)
+    if metric in KINKED and not rows.whole:
+        return _of_bounds(about, rows, name, metric, k, terms)
     if metric in MICRO:
         sample, ratio = _micro_sample(about, rows, metric, k, terms), True
+        if not sample.values[:, 1].any():
+            return without_relevant(about, name, metric)
     else:
         sample, ratio = _row_sample(about, rows, metric, k, terms), False
     predicted = _covariates(about, metric, k, terms)
@@ -295,9 +306,50 @@ def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -
         for each in (predicted, None)
     )
     details = {"degrees": made.degrees, "alone": [alone.value, *alone.interval]}
-    size = np.abs(made.residuals)
-    largest = float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
-    return finished(about, name, made.value, made.error, made.interval, details, largest)
+    return finished(
+        about, name, made.value, made.error, made.interval, details, _largest(made.residuals),
+        limits,
+    )  # fmt: skip
+
+
+def _of_bounds(
+    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[_Term]
+) -> Estimate:
+    """A metric whose rows lie between what few and what many relevant labels more would make it.
+
+    The ends are those of the means of both. The point supposes as many unjudged relevant labels per
+    row as there are on average, by a Poisson distribution.
+    """
+    if not all(rows.surely_judged(term.top, k) for term in terms):
+        return not_judged(about, name)
+    possible = np.sum([t.sign * rows.possible(t.top, metric, k) for t in terms], axis=0)
+    missing = float((rows.weights.data - 1).sum()) / rows.rows.size
+    chance = poisson.pmf(np.arange(k + 1), missing)
+    chance[k] = 1 - chance[:k].sum()
+    limits = _limits(metric, k, len(terms))
+    columns = possible.min(axis=1), possible @ chance, possible.max(axis=1)
+    samples = [
+        RowSample(rows.rows, rows.stratum, _sizes(about), each[:, None], estimated=True)
+        for each in columns
+    ]
+    found = []
+    for predicted in (_covariates(about, metric, k, terms), None):
+        low, made, high = (
+            row_mean(each, predicted, limits, limits, confidence=about.confidence)
+            for each in samples
+        )
+        found.append((made, (low.interval[0], high.interval[1])))
+    (made, ends), (alone, ends_alone) = found
+    details = {"degrees": made.degrees, "alone": [alone.value, *ends_alone]}
+    return finished(
+        about, name, made.value, made.error, ends, details, _largest(made.residuals), limits
+    )
+
+
+def _largest(residuals: Floats) -> float:
+    """The share of the largest residual in all."""
+    size = np.abs(residuals)
+    return float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
 
 
 def _differ_in_size(terms: list[_Term], k: int) -> bool:
@@ -315,6 +367,8 @@ def _of_two_ratios(
     """
     predicted = _covariates(about, metric, k, terms)
     samples = [_micro_sample(about, rows, metric, k, [replace(t, sign=1.0)]) for t in terms]
+    if not all(sample.values[:, 1].any() for sample in samples):
+        return without_relevant(about, name, metric)
     within, limits = _prediction_limits(metric, k, terms[:1]), _limits(metric, k, 1)
     made, alone = (
         [row_mean(sample, each, within, limits, ratio=True, confidence=about.confidence)
@@ -323,12 +377,11 @@ def _of_two_ratios(
     )  # fmt: skip
     signs = [term.sign for term in terms]
     difference, plain = (_subtracted(samples, means, signs, about) for means in (made, alone))
-    size = np.abs(difference.residuals)
-    largest = float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
     details = {"degrees": difference.degrees, "alone": [plain.value, *plain.interval]}
     return finished(
-        about, name, difference.value, difference.error, difference.interval, details, largest
-    )
+        about, name, difference.value, difference.error, difference.interval, details,
+        _largest(difference.residuals), (-1.0, 1.0),
+    )  # fmt: skip
 
 
 def _subtracted(
@@ -342,7 +395,7 @@ def _subtracted(
     joint = replace(samples[0], variances=most)
     error = math.sqrt(variance(joint, residuals, SPREAD))
     degrees = min(float(_degrees(joint)), normal_worth(residuals))
-    half = float(student.ppf((1 + about.confidence) / 2, degrees)) * error
+    half = student_quantile(about.confidence, degrees) * error
     ends = max(-1.0, value - half), min(1.0, value + half)
     return RowMean(value, error, ends, degrees, residuals)
 
@@ -398,33 +451,57 @@ def row_mean(
     -------
     RowMean
     """
-    made = controlled(sample, covariates, prediction_limits)
+    alike = not np.ptp(sample.values, axis=0).any()  # nothing is left to foresee
+    made = controlled(sample, None if alike else covariates, prediction_limits)
     if ratio:
-        return _ratio(sample, made, prediction_limits, limits, confidence)
+        return _ratio(sample, made, limits, confidence)
     residuals, value = made.residuals[:, 0], float(made.means[0])
-    bounded = limits == (0.0, 1.0)
-    shrunk = (sample.rows.size * min(max(value, 0.0), 1.0) + 1) / (sample.rows.size + 2)
-    largest = shrunk * (1 - shrunk) if bounded else SPREAD
-    error = math.sqrt(variance(sample, residuals, largest))
-    degrees = _degrees(sample)
-    half = float(student.ppf((1 + confidence) / 2, degrees)) * error
-    ends = max(limits[0], value - half), min(limits[1], value + half)
-    end = _end_of(value, limits)
-    if bounded and end is not None and not np.ptp(sample.values):
-        value, ends = end, _at_the_end(sample, end, confidence)
-    return RowMean(value, error, ends, degrees, residuals)
+    return with_interval(sample, value, residuals, _degrees(sample), limits, confidence)
 
 
-def _end_of(value: float, limits: tuple[float, float]) -> float | None:
-    """The limit that a value reaches up to rounding; None if it lies between them."""
-    return next((limit for limit in limits if math.isclose(value, limit, abs_tol=1e-9)), None)
+def with_interval(
+    sample: RowSample,
+    value: float,
+    residuals: Floats,
+    degrees: float,
+    limits: tuple[float, float],
+    confidence: float,
+) -> RowMean:
+    """A mean of rows with its interval: Wilson's if it lies between 0 and a largest value.
+
+    Parameters
+    ----------
+    sample : RowSample
+    value : float
+        The estimate; beyond its limits the interval is that of the nearer limit.
+    residuals : floats of shape (m,)
+        What is left to chance of every judged row.
+    degrees : float
+        Of freedom.
+    limits : pair of float
+        Between which the true value lies.
+    confidence : float
+
+    Returns
+    -------
+    RowMean
+    """
+    low, high = limits
+    centre, quantile = min(max(value, low), high), student_quantile(confidence, degrees)
+    if low < 0 or math.isinf(high):
+        error = math.sqrt(variance(sample, residuals, SPREAD))
+        ends = max(low, centre - quantile * error), min(high, centre + quantile * error)
+        return RowMean(value, error, ends, degrees, residuals)
+    m, share = sample.rows.size, centre / high
+    mean = (m * share + 1) / (m + 2)
+    squared = variance(sample, residuals, (mean**2 + (1 - mean) ** 2) * high**2)
+    ends = of_bounded(centre, squared, m, quantile, high)
+    return RowMean(value, math.sqrt(squared), ends, degrees, residuals)
 
 
-def _at_the_end(sample: RowSample, value: float, confidence: float) -> tuple[float, float]:
-    """Of a mean of 0 or 1 over rows that all say the same."""
-    drawn, size = sample.rows.size, int(sample.sizes.sum())
-    low, high = pair_totals.mean_interval(value, 0.0, drawn, size, confidence)
-    return float(low), float(high)
+def student_quantile(confidence: float, degrees: float) -> float:
+    """Of Student's t, for both ends together."""
+    return float(student.ppf((1 + confidence) / 2, degrees))
 
 
 def _degrees(sample: RowSample) -> int:
@@ -432,65 +509,14 @@ def _degrees(sample: RowSample) -> int:
 
 
 def _ratio(
-    sample: RowSample,
-    made: Controlled,
-    prediction_limits: Limits,
-    limits: tuple[float, float],
-    confidence: float,
+    sample: RowSample, made: Controlled, limits: tuple[float, float], confidence: float
 ) -> RowMean:
     """The ratio of two means; see the module."""
     above, below = (float(mean) for mean in made.means)
-    value = above / below if below > 0 else 0.0
-    residuals = (made.residuals @ [1.0, -value]) / max(below, 1e-300)
-    largest = largest_spread(sample, above, below, prediction_limits)
-    error = math.sqrt(variance(sample, residuals, largest))
+    value = above / below
+    residuals = (made.residuals @ [1.0, -value]) / below
     degrees = min(float(_degrees(sample)), normal_worth(residuals))
-    quantile = float(student.ppf((1 + confidence) / 2, degrees))
-    end = _end_of(value, limits)
-    if limits == (0.0, 1.0) and end is not None:
-        value = end
-        low, high = _at_the_end(sample, end, confidence)
-    elif limits == (0.0, 1.0) and 0 < value < 1 and error > 0:
-        ends = wilson(value, value * (1 - value) / error**2, quantile)
-        low, high = (float(end) for end in ends)
-    else:
-        low, high = (
-            max(limits[0], value - quantile * error),
-            min(limits[1], value + quantile * error),
-        )
-    return RowMean(value, error, (low, high), degrees, residuals)
-
-
-def largest_spread(
-    sample: RowSample, above: float, below: float, prediction_limits: Limits
-) -> float:
-    """The largest variance that a linearised ratio can have by what is above the line.
-
-    Values between l and h with the mean a vary by (a − l)(h − a) at most; a is drawn as if by one
-    more row towards the middle. Of the share of relevant pairs among k places that is θ (1 − θ).
-
-    Parameters
-    ----------
-    sample : RowSample
-    above, below : float
-        The two means.
-    prediction_limits : pair of floats
-        Between which the values above (first entry) lie.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> rows = RowSample(np.arange(9), np.zeros(9, int), np.array([99]), np.zeros((9, 2)))
-    >>> largest_spread(rows, 2.5, 5.0, (np.zeros(2), np.array([5.0, np.inf])))
-    0.25
-    """
-    low, high = (float(np.ravel(end)[0]) for end in prediction_limits)
-    m = sample.rows.size
-    mean = (m * min(max(above, low), high) + (low + high) / 2) / (m + 1)
-    return (mean - low) * (high - mean) / max(below, 1e-300) ** 2
+    return with_interval(sample, value, residuals, degrees, limits, confidence)
 
 
 def normal_worth(residuals: Floats) -> float:
@@ -549,7 +575,8 @@ def _micro_sample(
     values: Floats = np.stack([above, below], axis=1).astype(np.float64)
     theta = above.sum() / max(below.sum(), 1e-300)
     weights = hit - (0.0 if metric == "micro-P" else theta)
-    inner = rows.linear_variances(np.asarray(weights)) / max(float(below.mean()), 1e-300) ** 2
+    mean = float(below.mean()) or 1.0  # nothing to divide by is refused
+    inner = rows.linear_variances(np.asarray(weights)) / mean**2
     return RowSample(
         rows.rows, rows.stratum, _sizes(about), values, inner, estimated=not rows.whole
     )
@@ -603,6 +630,8 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
     kinds = pair_totals.kinds_of(about.judged, above, below)
     totals = pair_totals.totals(about.judged, kinds, about.confidence)
     fraction = pair_totals.Fraction(totals, *free, (low, high))
+    if not fraction.denominator > 0:
+        return without_relevant(about, name, metric)
     plain = [twice * float(number) for number in (fraction.value, *fraction.interval())]
     value, *ends = plain
     if about.covariates is not None:
@@ -614,7 +643,8 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
         fraction = pair_control.controlled(fraction, about.judged, kinds, handed_in)
         value, *ends = (twice * float(number) for number in (fraction.value, *fraction.interval()))
     error = twice * float(fraction.standard_error)
-    return finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE)
+    limits = _limits(metric, k, len(terms))
+    return finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE, limits)
 
 
 def _shares(terms: list[_Term], metric: str, k: int) -> list[_Term]:
@@ -681,9 +711,18 @@ def finished(
     ends: tuple[float, float],
     details: dict[str, Any],
     largest: float,
+    limits: tuple[float, float],
 ) -> Estimate:
-    """A measured estimate with its verdict."""
+    """A measured estimate with its verdict, point and ends within the limits of the metric.
+
+    A mean of unbiased estimates may lie beyond them; `details["unclipped"]` keeps it.
+    """
     sample = about.judged.sample
+    unclipped, value = value, float(np.clip(value, *limits))
+    if unclipped != value:
+        details = {**details, "unclipped": unclipped}
+    details = {**details, "alone": np.clip(details["alone"], *limits).tolist()}
+    ends = min(ends[0], value), max(ends[1], value)
     judged = {
         "unit": sample.unit,
         "judged": about.judged.n_judged,
@@ -705,11 +744,24 @@ def finished(
     )  # fmt: skip
 
 
-def not_judged(about: Audit, name: str, part: Mapping[str, Any] | None = None) -> Estimate:
+def without_relevant(about: Audit, name: str, metric: str) -> Estimate:
+    """No number: there is nothing to divide by."""
+    reason = Reason.NO_RELEVANT if metric in RECALLS else Reason.NOT_JUDGED
+    return not_judged(about, name, reason=reason)
+
+
+def not_judged(
+    about: Audit,
+    name: str,
+    part: Mapping[str, Any] | None = None,
+    reason: Reason = Reason.NOT_JUDGED,
+) -> Estimate:
     """No number: the audit did not judge what the metric needs, or nobody answered a part of it."""
     sample = about.judged.sample
-    details = {"metric": name, "design": sample.design.value, **(part or {})}
-    verdict = Verdict(Level.UNUSABLE, Reason.NOT_JUDGED, details=details)
+    details = {
+        "metric": name, "design": sample.design.value, "unit": sample.unit, **(part or {}),
+    }  # fmt: skip
+    verdict = Verdict(Level.UNUSABLE, reason, details=details)
     if part:
         verdict = Verdict(Level.UNUSABLE, Reason.PART_NOT_JUDGED, Advice.JUDGE_REST, details)
     rows = len(np.unique(sample.rows))

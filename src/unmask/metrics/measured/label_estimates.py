@@ -20,8 +20,8 @@ from unmask import _validation
 from unmask._sparse import values_at
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
+from unmask.metrics.intervals import wilson, z_quantile
 from unmask.metrics.measured.estimating import place_weights, refuse_uncovered
-from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.predictions import TopK
 
@@ -201,8 +201,8 @@ def _rates(
     value = np.where(total > 0, np.minimum(rate, 1.0), 0.5)
     draws = 1 / np.where(largest > 0, largest, 1.0)
     worth = value * (1 - value) / np.where(spread > 0, spread, 1.0)
-    draws = np.maximum(np.rint(np.where(spread > 0, np.minimum(draws, worth), draws)), 1)
-    low, high = mean_interval(value, value * (1 - value), draws, ENDLESS, confidence)
+    draws = np.maximum(np.where(spread > 0, np.minimum(draws, worth), draws), 1.0)
+    low, high = wilson(value, draws, z_quantile(confidence))
     low, high = np.where(largest > 0, low, value), np.where(largest > 0, high, value)
     return LabelEstimates(
         rate, np.where(total > 0, low, 0.0), np.where(total > 0, high, 1.0), count

@@ -15,8 +15,9 @@ exactly unbiased is, as for rows (`control`),
 x may say more among the predictions than elsewhere, so that every covariate has a slope of its own
 for pairs among the first k, for those further down a list, and for the others.
 
-Ends come from those of the plain totals, scaled by what is left of their spread; one more relevant
-pair that x does not foresee is added to both, so that few relevant pairs narrow little.
+Variances are those of the plain totals, scaled by what is left of their spread in all strata of one
+kind; one more relevant pair that x does not foresee is added to both, so that few relevant pairs
+narrow little.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def _slope(
 def _narrowed(
     plain: Totals, kinds: Kinds, judged: Judgements, residuals: Floats, total: Floats
 ) -> Totals:
-    """Residual totals by kind, with the plain ends scaled by the spread that is left."""
+    """Residual totals by kind, with the plain doubt scaled by the spread that is left."""
     sample = judged.sample
     drawn = np.bincount(sample.stratum, minlength=len(sample.strata))[kinds.stratum]
     sizes = np.array([each.size for each in sample.strata], dtype=np.float64)[kinds.stratum]
@@ -237,18 +238,13 @@ def _narrowed(
         return kinds.summed(values**2) - kinds.summed(values) ** 2 / drawn
 
     y, left = squares(judged.answers * kinds.size), squares(residuals)
-    totals, scale = plain.total.copy(), np.ones(plain.total.size)
-    for place in range(plain.total.size // 2):  # the others are of strata without anything
-        mine = (kinds.above == plain.above[place]) & (kinds.below == plain.below[place])
-        totals[place] = total[mine].sum()
+    scale = np.ones(total.size)
+    for signs in {*zip(kinds.above.tolist(), kinds.below.tolist(), strict=True)}:
+        mine = (kinds.above == signs[0]) & (kinds.below == signs[1])
         before, after = float(weight[mine] @ y[mine]), float(weight[mine] @ left[mine])
         if before > 0:
             unforeseen = UNFORESEEN * before / float(y[mine].sum())
-            scale[place] = math.sqrt((max(after, 0.0) + unforeseen) / (before + unforeseen))
+            scale[mine] = math.sqrt((max(after, 0.0) + unforeseen) / (before + unforeseen))
     return replace(
-        plain,
-        total=totals,
-        low=totals - scale * (plain.total - plain.low),
-        high=totals + scale * (plain.high - plain.total),
-        variance=plain.variance * scale**2,
+        plain, total=total, variance=plain.variance * scale**2, growth=plain.growth * scale
     )

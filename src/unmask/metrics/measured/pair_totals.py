@@ -5,18 +5,17 @@ is relevant; a₀ and b₀ hold what needs no judging. In a stratum of N pairs o
 Σ a y is estimated by N/m times its sum over the judged (Horvitz–Thompson), without bias; what is
 known of all pairs makes that more precise (`pair_control`).
 
-All strata whose pairs count alike have one interval: Wilson's, for the share of relevant pairs that
-a simple sample of as much variance would find. Strata in which nothing was found still count: the
-upper end of the total is 1 − (α/2)^(1/m) of the worst of them, not 0 (if nothing was found in any,
-Π (1 − p_h)^(m_h) ≥ α/2 bounds Σ N_h p_h by the largest of their upper ends). Intervals of totals
-are added square by square, either side for itself; a ratio θ = A/B has the ends at which the
-interval of A − θ B no longer holds 0.
+Answers that are all alike have no variance of their own. It is taken with two more answers, a no
+and a yes, of which every stratum has its share of the judged pairs; so is the skewness, which says
+how the variance v of a total grows with the total itself: by κ = (1 − 2p) N/m for a share p. The
+upper end t solves (t − T)² = z² (v + κ (t − T)), κ averaged over strata by their variance, of those
+alone in which it is positive; the lower end likewise. With one stratum that is Wilson's interval up
+to its curvature; strata near 0 and near 1 each widen their own side. Quantiles are Student's with
+Satterthwaite's degrees of freedom. Only where every pair was judged is there no doubt. A ratio θ =
+A/B has the ends at which the interval of A − θ B no longer holds 0.
 
-Numbers are arrays whose last axis runs over strata or kinds of pairs; axes before it, if any, over
+Numbers are arrays whose last axis runs over kinds of pairs; axes before it, if any, over
 repetitions of an audit.
-
-Zou & Donner, *Construction of confidence limits about effect measures*, Statistics in Medicine
-2008.
 """
 
 from __future__ import annotations
@@ -26,42 +25,54 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from unmask._typing import Floats, Ints
-from unmask.data.judgements import Judgements
-from unmask.metrics.intervals import wilson, z_quantile
+from unmask.data.judgements import IN_TOP, Judgements
 
 STEPS = 44
-ENDLESS = 1e12
-"""A population of which any sample is a small part."""
+MANY = 1e6
+"""Degrees of freedom from which on Student's t is the normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """The relevant pairs that count alike: their totals, and an interval of each.
+    """The relevant pairs of a stratum that count alike, and how uncertain their totals are.
 
     Parameters
     ----------
-    total, low, high, variance : floats of shape (…, c)
-        Σ |a| y (or the number of relevant pairs, where a = 0), first by kind over the strata in
-        which something was found, then by kind over the others.
+    total, variance : floats of shape (…, c)
+        Σ |a| y (or the number of relevant pairs, where a = 0).
+    growth : floats of shape (…, c)
+        κ: by how much the variance grows with the total.
+    degrees : floats of shape (c,)
+        Of freedom, of each variance.
     above, below : floats of shape (c,)
         The signs with which they stand in numerator and denominator: −1, 0 or 1.
+    confidence : float
+        Of intervals.
     """
 
     total: Floats
-    low: Floats
-    high: Floats
     variance: Floats
+    growth: Floats
+    degrees: Floats
     above: Floats
     below: Floats
+    confidence: float
 
     def end(self, weights: Floats, side: int) -> Floats:
         """The lower (−1) or upper (1) end of the weighted sum of all totals, (…,) floats."""
-        towards_high = (weights > 0) == (side > 0)
-        reach = np.where(towards_high, self.high - self.total, self.total - self.low)
-        reach = weights * reach
-        return np.asarray((weights * self.total).sum(-1) + side * np.sqrt((reach**2).sum(-1)))
+        parts = weights**2 * self.variance
+        variance = parts.sum(-1)
+        some = np.where(variance > 0, variance, 1.0)
+        growth = (parts * np.maximum(side * weights * self.growth, 0.0)).sum(-1) / some
+        doubt = (parts**2 / self.degrees).sum(-1)
+        degrees = np.where(doubt > 0, variance**2 / np.where(doubt > 0, doubt, 1.0), np.inf)
+        z = stdtrit(np.minimum(degrees, MANY), (1 + self.confidence) / 2)
+        lean = z * growth / 2
+        reach = z * (lean + np.sqrt(variance + lean**2))
+        return np.asarray((weights * self.total).sum(-1) + side * reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +188,23 @@ def kinds_of(judged: Judgements, above: Floats, below: Floats) -> Kinds:
     sign = np.sign(above)
     counts = (sign != 0) | (below != 0)
     code = judged.sample.stratum * 6 + (sign + 1).astype(np.int64) * 2 + below.astype(np.int64)
-    codes, place_of = np.unique(code[counts], return_inverse=True)
-    place = np.full(above.size, -1, dtype=np.int64)
-    place[counts] = place_of
+    codes = np.unique(np.r_[code[counts], _unseen(judged, np.unique(code[counts & (sign != 0)]))])
+    place = np.where(counts, np.searchsorted(codes, code), -1)
     size = np.where(sign != 0, np.abs(above), 1.0)
     largest = np.zeros(codes.size)
-    np.maximum.at(largest, place_of, size[counts])
+    np.maximum.at(largest, place[counts], size[counts])
+    largest = np.where(largest > 0, largest, largest.max(initial=0.0))
     size = np.where(counts, size / largest[place] if codes.size else size, 0.0)
     return Kinds(place, size, codes // 6, largest, codes // 2 % 3 - 1.0, codes % 2 * 1.0)
+
+
+def _unseen(judged: Judgements, codes: Ints) -> Ints:
+    """The same kinds in strata of predictions of which chance drew no such pair."""
+    strata = judged.sample.strata
+    tops = [h for h, each in enumerate(strata) if each.kind in IN_TOP and each.drawn]
+    own = np.intersect1d(codes // 6, tops)
+    signs = np.unique(codes[np.isin(codes // 6, own)] % 6)
+    return (np.array(tops, dtype=np.int64)[:, None] * 6 + signs).ravel()
 
 
 def totals(judged: Judgements, kinds: Kinds, confidence: float) -> Totals:
@@ -204,12 +224,12 @@ def totals(judged: Judgements, kinds: Kinds, confidence: float) -> Totals:
     Totals
     """
     drawn = np.bincount(judged.sample.stratum, minlength=len(judged.sample.strata))[kinds.stratum]
-    sizes = np.array([each.size for each in judged.sample.strata])[kinds.stratum]
+    sizes = np.array([each.size for each in judged.sample.strata], dtype=np.int64)[kinds.stratum]
     y = judged.answers * kinds.size
-    mean = kinds.summed(y) / drawn
-    spread = np.maximum(kinds.summed(y * y) - drawn * mean**2, 0) / np.maximum(drawn - 1, 1)
-    strata = _Strata(mean, spread, drawn, sizes, kinds.largest)
-    return _pooled(strata, (kinds.above, kinds.below), confidence)
+    powers = np.stack([kinds.summed(y**power) for power in (1, 2, 3)])
+    return _Strata(powers, drawn, sizes, kinds.largest).totals(
+        (kinds.above, kinds.below), confidence
+    )
 
 
 def of_counts(
@@ -233,103 +253,32 @@ def of_counts(
     Examples
     --------
     >>> signs = np.array([1.0, 0.0, 0.0]), np.ones(3)
-    >>> made = of_counts([3, 2, 0], np.array([10, 20, 5]), np.array([100, 1000, 500]), signs, 0.95)
-    >>> made.total, made.above  # relevant ones of either kind, then strata without any
-    (array([100.,  30.,   0.,   0.]), array([0., 1., 0., 1.]))
+    >>> of_counts([3, 2, 0], np.array([10, 20, 5]), np.array([100, 1000, 500]), signs, 0.95).total
+    array([ 30., 100.,   0.])
     """
-    mean = np.asarray(relevant, dtype=np.float64) / drawn
-    spread = mean * (1 - mean) * drawn / np.maximum(drawn - 1, 1)
-    strata = _Strata(mean, spread, drawn, sizes, np.ones(drawn.size))
-    return _pooled(strata, signs, confidence)
+    powers = np.stack([np.asarray(relevant, dtype=np.float64)] * 3)  # of 0 and 1
+    return _Strata(powers, drawn, sizes, np.ones(drawn.size)).totals(signs, confidence)
 
 
 @dataclass(frozen=True, eq=False)
 class _Strata:
-    """What was found in strata: mean and variance (…, h) of answers, and the sizes (h,)."""
+    """Sums of the first three powers of answers in [0, 1], (3, …, c); sizes (c,)."""
 
-    mean: Floats
-    spread: Floats
+    powers: Floats
     drawn: Ints
     sizes: Ints
     largest: Floats
 
-
-def _pooled(strata: _Strata, signs: tuple[Floats, Floats], confidence: float) -> Totals:
-    """Totals by kind: first of strata in which something was found, then of the others."""
-    if not strata.drawn.size:
-        return Totals(*(np.zeros(0),) * 6)
-    scale = strata.sizes * strata.largest
-    something = strata.mean > 0
-    open_share = 1 - strata.drawn / strata.sizes
-    variance = scale**2 * open_share * strata.spread / strata.drawn
-    _, nothing = mean_interval(0.0 * strata.mean, 0.0, strata.drawn, strata.sizes, confidence)
-    ends = np.where(something, 0.0, scale * nothing)
-    kinds, kind = np.unique(np.stack(signs), axis=1, return_inverse=True)
-    parts = []
-    for each in range(kinds.shape[1]):
-        mine = kind.ravel() == each
-        most = np.where(something, scale, 0.0)[..., mine].sum(-1)
-        parts.append(
-            _total((scale * strata.mean)[..., mine].sum(-1), variance[..., mine].sum(-1), most,
-                   confidence)
+    def totals(self, signs: tuple[Floats, Floats], confidence: float) -> Totals:
+        """Their totals."""
+        more = self.drawn / max(self.drawn.sum(), 1)
+        scale = self.sizes * self.largest
+        first, second, third = (self.powers + more) / (self.drawn + 2 * more)
+        spread = np.maximum(second - first**2, 0.0)
+        skew = third - 3 * first * second + 2 * first**3
+        each = (1 - self.drawn / self.sizes) / self.drawn
+        growth = scale * each * skew / np.where(spread > 0, spread, 1.0)
+        return Totals(
+            scale * self.powers[0] / self.drawn, scale**2 * each * spread, growth,
+            np.maximum(self.drawn - 1.0, 1.0), *signs, confidence,
         )  # fmt: skip
-    zeros = np.zeros_like(np.stack([part[0] for part in parts], axis=-1))
-    largest = [ends[..., kind.ravel() == each].max(-1) for each in range(kinds.shape[1])]
-    first = [np.stack(column, axis=-1) for column in zip(*parts, strict=True)]
-    second = [zeros, zeros, np.stack(largest, axis=-1), zeros]
-    joined = [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
-    return Totals(*joined, *np.tile(kinds, 2))
-
-
-def _total(
-    total: Floats, variance: Floats, most: Floats, confidence: float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """A total of at most `most`, Wilson's ends for a share of as uncertain, and the variance."""
-    share = total / np.maximum(most, 1e-300)
-    trials = share * (1 - share) * most**2 / np.where(variance > 0, variance, 1.0)
-    low, high = wilson(share, np.maximum(trials, 1e-9), z_quantile(confidence))
-    uncertain = variance > 0
-    return (
-        total, np.where(uncertain, most * low, total), np.where(uncertain, most * high, total),
-        variance,
-    )  # fmt: skip
-
-
-def mean_interval(
-    mean: ArrayLike, spread: ArrayLike, drawn: ArrayLike, population: ArrayLike, confidence: float
-) -> tuple[Floats, Floats]:
-    """Ends for means of finite populations in [0, 1], from values drawn from each.
-
-    Wilson's interval with as many draws as the variance is worth; where all values are 0 (or 1),
-    the end 1 − (α/2)^(1/m) of the binomial distribution.
-
-    Parameters
-    ----------
-    mean, spread : floats of any shape
-        Of the drawn values: mean and variance.
-    drawn, population : numbers of the same shape
-        How many were drawn, of how many.
-    confidence : float
-
-    Returns
-    -------
-    pair of floats of that shape
-
-    Examples
-    --------
-    >>> low, high = mean_interval([0.0, 0.3], [0.0, 0.2], [100, 50], [10**9, 50], 0.95)
-    >>> low, high.round(4), round(1 - 0.025 ** (1 / 100), 4)  # of the second, all were drawn
-    (array([0. , 0.3]), array([0.0362, 0.3   ]), 0.0362)
-    """
-    mean, spread = np.asarray(mean, dtype=np.float64), np.asarray(spread, dtype=np.float64)
-    drawn, population = np.asarray(drawn, np.float64), np.asarray(population, np.float64)
-    complete = drawn >= population
-    open_share = np.where(complete, 1.0, (population - drawn) / np.maximum(population - 1, 1))
-    draws = drawn / open_share
-    worth = np.minimum(1.0, mean * (1 - mean) / np.where(spread > 0, spread, 1.0))
-    worth = np.where((spread > 0) & (worth > 0), worth, 1.0)
-    low, high = wilson(mean, draws * worth, z_quantile(confidence))
-    reach = 1 - ((1 - confidence) / 2) ** (1 / draws)
-    low = np.where(mean == 1, 1 - reach, np.where(mean == 0, 0.0, low))
-    high = np.where(mean == 0, reach, np.where(mean == 1, 1.0, high))
-    return np.where(complete, mean, low), np.where(complete, mean, high)

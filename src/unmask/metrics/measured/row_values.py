@@ -10,7 +10,10 @@ known function g of N alone, the number of true labels, and with r_s the coeffic
 
     V̂ = û² − Σ_s r_s g(N₁ + s)²
 
-is unbiased for the variance of û (for recall: û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt).
+is unbiased for the variance of û. Neither is of use where g has a kink, as the ideal DCG has one at
+k labels: no other estimate is unbiased, but the coefficients alternate and explode. Such metrics
+are bounded instead (`possible`): so many labels were found, and from k on more do not matter. V̂ is
+(for recall: û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt).
 """
 
 from __future__ import annotations
@@ -90,6 +93,24 @@ class JudgedRows:
             mine, self.relevant, self.chance, metrics=[name], estimators=["unbiased"]
         )
         return values[name, "unbiased"]
+
+    def possible(self, top: TopK, metric: str, k: int) -> Floats:
+        """The metric of every row if 0 … k more of its labels are relevant, (m, k + 1).
+
+        The first k predictions were surely judged, so that it depends on the number alone.
+        """
+        reference = METRICS[metric].reference
+        if reference is None:
+            raise ValueError(f"internal error: {metric} has no value of a single row.")
+        made = np.empty((self.rows.size, k + 1))
+        more = self.relevant.shape[1] + np.arange(k)
+        for i, (row, found) in enumerate(
+            zip(self.rows, np.split(self.relevant.indices, self.relevant.indptr[1:-1]), strict=True)
+        ):
+            places = top.labels[row, :k]
+            ranking = places[places >= 0].astype(np.int64)
+            made[i] = [reference(ranking, np.r_[found, more[:count]], k) for count in range(k + 1)]
+        return made
 
     def variances(self, top: TopK, metric: str, k: int) -> Floats | None:
         """V̂ of every row; None where the first k are not surely judged."""

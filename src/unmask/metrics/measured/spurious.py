@@ -17,7 +17,7 @@ from unmask import _validation
 from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, LabelsLike
 from unmask.data.judgements import Judgements
-from unmask.metrics.measured.pair_totals import ENDLESS, mean_interval
+from unmask.metrics.intervals import wilson, z_quantile
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     draws = float(weight.sum() ** 2 / (weight**2).sum())
     if 0 < value < 1 and variance > 0:
         draws = min(draws, value * (1 - value) / variance)
-    spread, trials = value * (1 - value), max(int(draws), 1)
-    low, high = mean_interval(value, spread, trials, ENDLESS, confidence)
+    low, high = wilson(value, max(draws, 1.0), z_quantile(confidence))
     return SpuriousRate(value, (float(low), float(high)), count, int(wrong.sum()))
 
 
