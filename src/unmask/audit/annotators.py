@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,18 @@ class Answer:
         Rows are complete, or begun: some labels are named, and perhaps not all.
     labels : tuple of int, default ()
         Of rows: the labels that apply.
+    others : tuple of str, default ()
+        Of rows: further labels that apply and are not in the list, in the person's words.
 
     Examples
     --------
     >>> Answer("unsure"), Answer("complete", labels=(2, 5))
-    (Answer(word='unsure', labels=()), Answer(word='complete', labels=(2, 5)))
+    (Answer(word='unsure', labels=(), others=()), Answer(word='complete', labels=(2, 5), others=()))
     """
 
     word: str
     labels: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,22 @@ class Answers:
             people = ", ".join(map(repr, self.by_annotator)) or "nobody"
             raise ValueError(f"{self.adjudicator!r} has not answered; answers are by {people}.")
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all labels: those of the sheet, then those that people added in their words.
+
+        What differs in capitals or spaces alone is one label.
+        """
+        said = (answer for own in self.by_annotator.values() for answer in own.values())
+        added = {_plain(name): name for answer in said for name in answer.others}
+        return (*self.sheet.label_names, *(added[each] for each in sorted(added)))
+
+    @cached_property
+    def _added(self) -> dict[str, int]:
+        """The number of every label that people added."""
+        listed = len(self.sheet.label_names)
+        return {_plain(name): listed + i for i, name in enumerate(self.names[listed:])}
+
     def counts(self) -> dict[str, int]:
         """Questions asked, judged, only unsure, only skipped, begun, split, and open."""
         joined = self._joined()
@@ -146,7 +166,8 @@ class Answers:
         for name, said in self.by_annotator.items():
             answer = said.get(position)
             if answer is not None and answer.word in DECIDED:
-                own = answer.labels if label is None else (label,) * (answer.word == "yes")
+                added = tuple(self._added[_plain(each)] for each in answer.others)
+                own = answer.labels + added if label is None else (label,) * (answer.word == "yes")
                 decided[name] = frozenset(own)
         return decided
 
@@ -217,8 +238,11 @@ class Answers:
         pointers = np.concatenate([[0], np.cumsum([len(each) for each in named])])
         columns = np.array([label for each in named for label in each], dtype=np.int64)
         ones = np.ones(columns.size, dtype=np.float32)
-        shape = (len(ids), len(self.sheet.label_names))
-        return from_rows(plan, sp.csr_array((ones, columns, pointers), shape), answered=answered)
+        listed = len(self.sheet.label_names)
+        labels = sp.csr_array((ones, columns, pointers), (len(ids), len(self.names)))
+        return from_rows(
+            plan, labels[:, :listed], answered=answered, unlisted=labels[:, listed:]
+        )
 
     def agreement(self) -> Agreement:
         """How far annotators agree, on pairs of a row and a label that they decided.
@@ -228,7 +252,7 @@ class Answers:
         Agreement
             Of complete rows, every label is a pair.
         """
-        width = len(self.sheet.label_names)
+        width = len(self.names)
         shared = [
             position
             for position in range(len(self.sheet.questions))
@@ -258,24 +282,24 @@ class Answers:
         disputed = sorted(named - frozenset.intersection(*decided.values()))
         answers = tuple(
             (name, ("yes" if own else "no") if question.label is not None
-             else ", ".join(self.sheet.name_of(each) for each in disputed if each in own) or "none")
+             else ", ".join(self.names[each] for each in disputed if each in own) or "none")
             for name, own in decided.items()
         )  # fmt: skip
         return Contradiction(
             question.id,
             question.row_name,
-            ", ".join(map(self.sheet.name_of, disputed)),
+            ", ".join(self.names[each] for each in disputed),
             answers,
             self._decision(position) is not None,
         )
 
     def to_dict(self) -> Record:
-        """Plain values for JSON; `from_dict` is the inverse."""
+        """Plain values for JSON, labels by number and others by name; `from_dict` inverts it."""
         return {
             "key": self.sheet.key,
             "annotators": {
                 name: {
-                    self.sheet.questions[position].id: [answer.word, *answer.labels]
+                    self.sheet.questions[position].id: [answer.word, *answer.labels, *answer.others]
                     for position, answer in sorted(said.items())
                 }
                 for name, said in self.by_annotator.items()
@@ -296,7 +320,12 @@ class Answers:
         places = {question.id: position for position, question in enumerate(sheet.questions)}
         by_annotator = {
             str(name): {
-                places[i]: Answer(word, tuple(labels)) for i, (word, *labels) in said.items()
+                places[i]: Answer(
+                    word,
+                    tuple(each for each in labels if not isinstance(each, str)),
+                    tuple(each for each in labels if isinstance(each, str)),
+                )
+                for i, (word, *labels) in said.items()
             }
             for name, said in stored["annotators"].items()
         }
@@ -321,3 +350,8 @@ class Answers:
             changed += sum(position in old and old[position] != said[position] for position in said)
             old |= said
         return Answers(self.sheet, both, newer.adjudicator or self.adjudicator), changed
+
+
+def _plain(name: str) -> str:
+    """A name without differences of capitals and spaces."""
+    return " ".join(name.casefold().split())

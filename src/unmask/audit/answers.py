@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
@@ -23,7 +24,11 @@ from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRo
 
 
 def from_rows(
-    plan: AuditPlan, true_labels: LabelsLike, *, answered: ArrayLike | None = None
+    plan: AuditPlan,
+    true_labels: LabelsLike,
+    *,
+    answered: ArrayLike | None = None,
+    unlisted: LabelsLike | None = None,
 ) -> Judgements:
     """Judgements from the complete labels of the planned rows.
 
@@ -35,6 +40,9 @@ def from_rows(
         All labels of `plan.rows`, in their order.
     answered : (m,) booleans, optional
         Which rows have been judged; by default all.
+    unlisted : (m, e) matrix of 0 and 1, optional
+        Further labels of the same rows, which are not among the L of the data: relevant labels
+        that no system can predict.
 
     Returns
     -------
@@ -66,6 +74,10 @@ def from_rows(
     judged = np.ones(len(plan), bool) if answered is None else np.asarray(answered, dtype=bool)
     if judged.shape != (len(plan),):
         raise ValueError(f"give one answer per planned row, {len(plan)}; got {judged.shape}.")
+    if unlisted is not None:
+        more = _validation.labels(unlisted, name="unlisted labels")
+        _validation.same_rows(more, labels, "unlisted labels", "true labels")
+        labels = sp.csr_array(sp.hstack([labels, more], format="csr"))
     sample = _answered_rows(plan.sample, judged)
     return Judgements(sample, labels[np.flatnonzero(judged)], int((~judged).sum()))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from unmask._settings import function
+from unmask._settings import function, setting
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.robustness import between
 from unmask.propensity.source import Source
@@ -120,6 +120,8 @@ class Reason(StrEnum):
     """The audit did not judge what the metric needs."""
     LABELS_NOT_JUDGED = "labels-not-judged"
     """A mean over labels was measured on some of them: the others are in no judged row."""
+    NOT_OFFERED = "not-offered"
+    """The metric counts true labels that judges could not choose, or that have no scores."""
 
 
 class Advice(StrEnum):
@@ -140,6 +142,7 @@ class Advice(StrEnum):
     MORE_ROWS = "more-rows"
     LARGER_AUDIT = "larger-audit"
     PUT_BACK = "put-back"
+    STATE_VOCABULARY = "state-vocabulary"
 
 
 class Outcome(StrEnum):
@@ -216,7 +219,9 @@ class Verdict:
             _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
             _share(self.details),
-            _ADVICE[self.advice].format(clip=function("propensity.clip")),
+            _ADVICE[self.advice].format(
+                clip=function("propensity.clip"), vocabulary=setting("vocabulary", of="audit.plan")
+            ),
         )
         return "; ".join(clause for clause in clauses if clause)
 
@@ -535,6 +540,18 @@ def _audited(details: Details) -> str:
     return "; ".join([*parts, _half(details)])
 
 
+def _not_offered(details: Details) -> str:
+    if details["vocabulary"] == "seen":
+        return (
+            "judges were offered the labels that somebody recorded or predicted, and true labels "
+            f"beyond them are not counted; {_audited(details)}"
+        )
+    return (
+        f"judges named {format_value(details['unlisted'])} labels that are not in the data and "
+        f"have no scores; {_audited(details)}"
+    )
+
+
 def _half(details: Details) -> str:
     half = details["half_width"]
     return f"± {format_value(half, '.4f')}" if math.isfinite(half) else "± ∞"
@@ -617,6 +634,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
     ),
     Reason.DISJOINT: _disjoint,
     Reason.AUDITED: _audited,
+    Reason.NOT_OFFERED: _not_offered,
     Reason.NOT_JUDGED: lambda details: (
         f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
         "for that metric"
@@ -633,4 +651,5 @@ _ADVICE: dict[Advice, str] = {
     Advice.MORE_ROWS: "more rows narrow it",
     Advice.LARGER_AUDIT: "a larger audit narrows it",
     Advice.PUT_BACK: "put the rows without labels back",
+    Advice.STATE_VOCABULARY: "plan the audit with the whole vocabulary, {vocabulary}",
 }

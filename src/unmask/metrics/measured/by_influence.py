@@ -72,10 +72,12 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
     if sample.design is not Design.SIMPLE:
         return not_judged(about, name)
     rows = sample.rows
+    listed = METRICS[split(name)[0]].reads == "list"
+    judged = about.judged.all_true_labels if listed else about.judged.true_labels
     true, observed, alone = np.zeros(rows.size), np.zeros(rows.size), 0.0
     for term in terms:
         mine = taken(term.predictions, rows)
-        true += term.sign * _added(mine, about.judged.true_labels, name)
+        true += term.sign * _added(mine, judged, name)
         observed += term.sign * _added(mine, sp.csr_array(about.labels[rows]), name)
         alone += term.sign * float(_added(term.predictions, about.labels, name).mean())
     n, m = sample.shape[0], rows.size
