@@ -131,14 +131,14 @@ class Answers:
         What differs in capitals or spaces alone is one label.
         """
         said = (answer for own in self.by_annotator.values() for answer in own.values())
-        added = {_plain(name): name for answer in said for name in answer.others}
+        added = {plain(name): name for answer in said for name in answer.others}
         return (*self.sheet.label_names, *(added[each] for each in sorted(added)))
 
     @cached_property
     def _added(self) -> dict[str, int]:
         """The number of every label that people added."""
         listed = len(self.sheet.label_names)
-        return {_plain(name): listed + i for i, name in enumerate(self.names[listed:])}
+        return {plain(name): listed + i for i, name in enumerate(self.names[listed:])}
 
     def counts(self) -> dict[str, int]:
         """Questions asked, judged, only unsure, only skipped, begun, split, and open."""
@@ -166,7 +166,7 @@ class Answers:
         for name, said in self.by_annotator.items():
             answer = said.get(position)
             if answer is not None and answer.word in DECIDED:
-                added = tuple(self._added[_plain(each)] for each in answer.others)
+                added = tuple(self._added[plain(each)] for each in answer.others)
                 own = answer.labels + added if label is None else (label,) * (answer.word == "yes")
                 decided[name] = frozenset(own)
         return decided
@@ -240,9 +240,7 @@ class Answers:
         ones = np.ones(columns.size, dtype=np.float32)
         listed = len(self.sheet.label_names)
         labels = sp.csr_array((ones, columns, pointers), (len(ids), len(self.names)))
-        return from_rows(
-            plan, labels[:, :listed], answered=answered, unlisted=labels[:, listed:]
-        )
+        return from_rows(plan, labels[:, :listed], answered=answered, unlisted=labels[:, listed:])
 
     def agreement(self) -> Agreement:
         """How far annotators agree, on pairs of a row and a label that they decided.
@@ -352,6 +350,10 @@ class Answers:
         return Answers(self.sheet, both, newer.adjudicator or self.adjudicator), changed
 
 
-def _plain(name: str) -> str:
-    """A name without differences of capitals and spaces."""
+def plain(name: str) -> str:
+    """A label in a person's words, without differences of capitals and spaces.
+
+    >>> plain(" Wild  Cat") == plain("wild cat")
+    True
+    """
     return " ".join(name.casefold().split())

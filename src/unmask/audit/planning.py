@@ -18,8 +18,8 @@ rows are chosen on purpose, have no inclusion probabilities and measure no metri
 
 A stored plan is one JSON object: `format` ("unmask-audit-plan"), `version` (1), `sample` (the
 fields of `data.judgements.Sample`: design, shape, strata, rows, labels, stratum, within,
-observed_free, k, systems, vocabulary), `budget`, `metrics`, `waves` (seed, budget and units of each),
-`options`, `fingerprint`, `expected`. Rows and labels are numbers counted from 0.
+observed_free, k, systems, vocabulary), `budget`, `metrics`, `waves` (seed, budget and units of
+each), `options`, `fingerprint`, `expected`. Rows and labels are numbers counted from 0.
 """
 
 from __future__ import annotations
@@ -413,9 +413,7 @@ def extend(
             f"the plan has a wave of seed {seed} already, {len(plan):,} {plan.unit} in all; a "
             "further wave needs a seed of its own."
         )
-    drawn = replace(
-        draw(question, budget, plan.sample, seed), vocabulary=plan.sample.vocabulary
-    )
+    drawn = replace(draw(question, budget, plan.sample, seed), vocabulary=plan.sample.vocabulary)
     added = len(drawn.rows) - len(plan.sample.rows)
     if added == 0:
         raise ValueError("everything that the plan could draw is in it already.")
@@ -430,7 +428,7 @@ def _nothing_left(question: Question) -> str:
     """Why a plan of pairs would be empty."""
     metrics = ", ".join(question.metrics)
     return (
-        f"there is no pair to judge for {metrics}: all that they count is recorded already, and "
+        f"there is no pair to judge for {metrics}: no label is predicted that is not recorded, and "
         "recorded labels are taken as right. Judge a part of them, too, with "
         f"{setting('observed', 'sampled', of='audit.plan')}, or measure what nobody recorded or "
         f"predicted with {setting('metrics', ['micro-R@k'], of='audit.plan')}."

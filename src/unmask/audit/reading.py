@@ -21,7 +21,7 @@ from typing import Any
 from unmask import _io
 from unmask._text import visible
 from unmask._typing import PathLike
-from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers
+from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
 from unmask.report import harmless, printable
 
@@ -99,6 +99,7 @@ class _Reader:
         self.sheet = sheet
         self.places = {question.id: i for i, question in enumerate(sheet.questions)}
         names = Counter(sheet.label_names)
+        self.listed = set(map(plain, sheet.label_names))
         self.numbers = {name: j for j, name in enumerate(sheet.label_names) if names[name] == 1}
 
     def answer(self, entry: _Entry, file_name: str) -> tuple[str, int, Answer]:
@@ -161,10 +162,10 @@ class _Reader:
         if not isinstance(tokens, list) or not all(isinstance(each, str) for each in tokens):
             raise entry.refuse(f"other labels must be a list of names; got {_shown(value)}")
         names = [name for each in tokens if (name := " ".join(each.split()))]
-        listed = next((name for name in names if name in self.numbers), None)
+        listed = next((name for name in names if plain(name) in self.listed), None)
         if listed is not None:
             raise entry.refuse(f"{_shown(listed)} is in the list; put it under labels")
-        repeated = [name for name, count in Counter(map(str.casefold, names)).items() if count > 1]
+        repeated = [name for name, count in Counter(map(plain, names)).items() if count > 1]
         if repeated:
             raise entry.refuse(f"label {_shown(repeated[0])} stands twice")
         return tuple(names)

@@ -17,8 +17,8 @@ label 5 of row 12, `r12` the whole row 12, both counted from 0. Formats (`FORMAT
 - `argilla`: records for `rg.Dataset.records.from_json`, with a question `answer` (pairs), or
   `labels`, `others` and `complete` (rows).
 
-A row is **complete** when the person says that exactly the labels named apply to it. Only complete rows are judged rows: a list of some labels that apply says nothing
-about the others.
+A row is **complete** when the person says that exactly the labels named apply to it. Only complete
+rows are judged rows: a list of some labels that apply says nothing about the others.
 """
 
 from __future__ import annotations

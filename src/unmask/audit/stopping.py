@@ -177,8 +177,8 @@ def sequence(
         raise ValueError(
             f"{metric} counts all true labels of a row, and judges were offered only those that "
             "somebody recorded or predicted, so that no number of rows makes it certain; plan the "
-            f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop by "
-            "a metric of precision."
+            f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop "
+            "by a metric of precision."
         )
     observed = _validation.labels(labels)
     k = top.k if k is None else k

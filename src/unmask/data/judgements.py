@@ -24,7 +24,6 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import Floats, Ints, Record
 
-
 Vocabulary: TypeAlias = Literal["stated", "seen"]
 """Whether the L labels are all that a row can have, or only those recorded or predicted."""
 

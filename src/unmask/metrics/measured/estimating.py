@@ -662,9 +662,7 @@ def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
     details = {"vocabulary": judged.sample.vocabulary, "unlisted": judged.unlisted}
     seen = judged.sample.vocabulary == "seen"
     advice = Advice.STATE_VOCABULARY if seen else Advice.NONE
-    return Verdict(
-        Level.DOUBTFUL, Reason.NOT_OFFERED, advice, {**verdict.details, **details}
-    )
+    return Verdict(Level.DOUBTFUL, Reason.NOT_OFFERED, advice, {**verdict.details, **details})
 
 
 def not_judged(about: Audit, name: str) -> Estimate:
