@@ -541,15 +541,20 @@ def _audited(details: Details) -> str:
 
 
 def _not_offered(details: Details) -> str:
-    if details["vocabulary"] == "seen":
-        return (
-            "judges were offered the labels that somebody recorded or predicted, and true labels "
-            f"beyond them are not counted; {_audited(details)}"
+    named = format_value(details["unlisted"])
+    if details["vocabulary"] == "stated":
+        why = f"judges named {named} labels that are not in the data, which have no scores"
+    elif details["unlisted"]:
+        why = (
+            "judges were offered only labels that somebody recorded or predicted, and may have "
+            f"overlooked some beside the {named} others that they named"
         )
-    return (
-        f"judges named {format_value(details['unlisted'])} labels that are not in the data and "
-        f"have no scores; {_audited(details)}"
-    )
+    else:
+        why = (
+            "judges were offered only labels that somebody recorded or predicted, and other true "
+            "labels are not counted"
+        )
+    return f"{why}; {_audited(details)}"
 
 
 def _half(details: Details) -> str:
