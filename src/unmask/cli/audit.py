@@ -288,7 +288,8 @@ def _with_vocabulary(
         names = offered or names
         stated = bool(names) or trained is not None or test.source.format in WITH_LENGTH
         widths = [len(names or ())]
-        widths += [] if trained is None else [labels_of(trained, train).shape[1]]
+        if trained is not None and train is not None:
+            widths.append(labels_of(trained, train).shape[1])
         return _widened(test, max(widths)), stated, names
     if trained is not None and trained.label_names is None:
         raise ValueError(f"{train} has numbers of labels, {rows.path} names; give both alike.")
@@ -721,9 +722,9 @@ def _propensities(labels: Path, material: Data, train: Path | None, described: s
         rows.test.with_label_names(names), rows.train.with_label_names(names), labels
     )
     p = propensities_of(rows.trained, rows.observed, described)
-    if rows.names == material.label_names:
+    if names == material.label_names:
         return p
-    places = {name: position for position, name in enumerate(rows.names)}
+    places = {name: position for position, name in enumerate(names)}
     order = np.array([places[name] for name in material.label_names])
     values: Floats = np.asarray(getattr(p, "value", p), dtype=np.float64)[order]
     return values
