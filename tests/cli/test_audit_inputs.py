@@ -145,8 +145,12 @@ def test_a_file_that_says_how_many_labels_there_are_has_its_vocabulary() -> None
 
 def test_labels_beyond_the_vocabulary_are_added_to_it() -> None:
     Path("labels.txt").write_text("one more\n")
-    result = run("audit", "plan", "--labels", "test.csv", "--predictions", "p.csv", "--budget", 9,
-                 "--vocabulary", "labels.txt", "-o", "audit")  # fmt: skip
+    plan_of = ("plan", "--labels", "test.csv", "--predictions", "p.csv", "--budget", 9)
+    assert "has none of the labels of test.csv" in refused(
+        *plan_of, "--vocabulary", "labels.txt", "-o", "audit"
+    )
+    Path("labels.txt").write_text(f"one more\n{name(0)}\n")
+    result = run("audit", *plan_of, "--vocabulary", "labels.txt", "-o", "audit")
     assert "are not in the vocabulary" in result.stderr
     folder = audit.read_folder("audit")
     assert folder.sheet.label_names[0] == "one more"

@@ -299,6 +299,11 @@ def _with_vocabulary(
     if not offered:
         return test, test.source.format in WITH_LENGTH, names
     new = [name for name in test.label_names if name not in set(offered)]
+    if new and len(new) == len(test.label_names):
+        raise ValueError(
+            f"the vocabulary has none of the labels of {rows.path}, such as {some(new, 1)}; it is "
+            "a file with one name per line, as the labels are called there."
+        )
     if new:
         warn(
             f"{len(new):,} labels of {rows.path} are not in the vocabulary: {some(new, len(new))}; "
