@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,13 @@ def test_whatever_interrupts_writing_leaves_the_old_audit_or_the_new_one(tmp_pat
                 def write(plan: audit.AuditPlan, folder: Path = folder) -> audit.AuditFolder:
                     return audit.write_folder(folder, plan, audit.sheet(plan), **files)
 
-                new = interrupted(calls, fault, after, lambda write=write: write(first))
+                new = interrupted(calls, fault, after, partial(write, first))
                 if (folder / "plan.json").exists():
                     assert len(audit.read_folder(folder).plan) == 20
                 begun = write(first)
                 answers = Answers(begun.sheet, {"ann": said})
                 audit.add_answers(begun, answers)
-                wave = interrupted(calls, fault, after, lambda write=write: write(more))
+                wave = interrupted(calls, fault, after, partial(write, more))
                 read = audit.read_folder(folder)
                 assert len(read.plan) == len(read.sheet.questions)
                 assert len(read.plan) in (20, 40)
