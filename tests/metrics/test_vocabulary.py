@@ -5,8 +5,6 @@ The oracle is the same data with a column for every such label.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -80,7 +78,7 @@ def test_judged_labels_beyond_the_data_count_as_columns_that_nobody_predicts() -
 
 def test_a_vocabulary_that_was_only_seen_measures_what_predictions_decide_alone() -> None:
     observed = TRUE * (np.random.default_rng(1).random(TRUE.shape) < 0.5)
-    designs: dict[Any, list[str]] = {"simple": names("list"), "stratified": ["P@3", "R@3"], "pairs": ["P@3", "micro-R@3"],
+    designs = {"simple": names("list"), "stratified": ["P@3", "R@3"], "pairs": ["P@3", "micro-R@3"],
                "two-phase": ["P@3", "R@3", "micro-F1@3"]}  # fmt: skip
     for design, metrics in designs.items():
         unit = "rows" if design in ("simple", "stratified") else "pairs"
