@@ -327,3 +327,65 @@ def test_of_five_people_three_are_most(votes: int, labels: set[int], tmp_path: P
     answers = audit.read(ROWS, *files)
     (decision,) = answers.decisions().values()
     assert decision == labels
+
+
+def test_names_that_are_not_those_of_the_numbers_are_refused(tmp_path: Path) -> None:
+    """As when the page of another list of labels saved them."""
+    entry = {"question": "r3", "complete": True, "labels": [0, 2], "names": ["cat", "dog"]}
+    answers = words(audit.read(ROWS, saved(tmp_path, page_of([entry]))), "ann")
+    assert answers == {"r3": Answer("complete", (0, 2))}
+    for names in (["dog", "cat"], ["cat"], ["cat", "dog", "dog"], [], "cat", ["cat", 2]):
+        file = saved(tmp_path, page_of([{**entry, "names": names}]))
+        with pytest.raises(ValueError, match=r"answer 1: labels \[0, 2\] are 'cat, dog' here"):
+            audit.read(ROWS, file)
+
+
+def test_labels_that_are_not_in_the_list_come_back_from_every_format(tmp_path: Path) -> None:
+    plan, sheet, _ = asked("rows")
+    others = [" big  cat ", "fox"]
+    question = sheet.questions[0].id
+    page = {"question": question, "labels": [1], "others": others, "complete": True}
+    csv_lines = f"question,labels,others,complete\n{question},#1, big  cat | fox,yes\n"
+    studio = [{"data": {"question": question}, "annotations": [{"completed_by": 1, "result": [
+        {"from_name": "labels", "value": {"choices": ["#1"]}},
+        {"from_name": "others", "value": {"text": others}},
+        {"from_name": "complete", "value": {"choices": ["yes"]}},
+    ]}]}]  # fmt: skip
+    files = [
+        saved(tmp_path, {**page_of([page]), "key": sheet.key}, "a.json"),
+        saved(tmp_path, csv_lines, "b.csv"),
+        saved(tmp_path, json.dumps(page) + "\n", "c.jsonl"),
+        saved(tmp_path, studio, "d.json"),
+    ]
+    for file in files:
+        ((said,),) = (own.values() for own in audit.read(sheet, file).by_annotator.values())
+        assert said == Answer("complete", (1,), ("big cat", "fox"))
+    both = audit.read(sheet, *files)
+    assert audit.Answers.from_dict(sheet, json.loads(json.dumps(both.to_dict()))) == both
+    for wrong, message in (([NAMES[1].upper()], "is in the list"), (["a", "A"], "stands twice"),
+                           ([1], "must be a list of names")):  # fmt: skip
+        file = saved(tmp_path, {**page_of([{**page, "others": wrong}]), "key": sheet.key}, "w.json")
+        with pytest.raises(ValueError, match=message):
+            audit.read(sheet, file)
+    del plan
+
+
+def test_people_agree_on_labels_that_are_not_in_the_list() -> None:
+    """The same words but for capitals are one label; a vote decides on it as on any other."""
+    plan, sheet, _ = asked("rows")
+    listed = len(sheet.label_names)
+    said = {
+        "ann": {i: Answer("complete", (0,), ("Big cat",)) for i in range(20)},
+        "bob": {0: Answer("complete", (0,), ("big  CAT",)), 1: Answer("complete", (0,), ("fox",))},
+        "cem": {1: Answer("complete", (0,), ("fox", "big cat"))},
+    }
+    answers = audit.Answers(sheet, said)
+    assert answers.names[listed:] == ("big cat", "fox")
+    assert answers.decisions()[0] == {0, listed}
+    assert answers.decisions()[1] == {0, listed, listed + 1}
+    (split,) = answers.contradictions()
+    assert (split.label, split.settled) == ("big cat, fox", True)
+    judged = answers.judgements(plan)
+    assert judged.unlisted == 2
+    assert judged.true_labels.shape == (20, listed)
+    assert judged.all_true_labels[:, listed:].sum() == 21

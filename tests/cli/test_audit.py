@@ -260,11 +260,16 @@ def test_mistakes_are_told_in_one_line() -> None:
     answers = answer(folder)
     assert "--train" in refused("estimate", "audit", "--answers", answers, "--propensity", "jain")
     predictions.write("ours.txt", predictions.TopK.from_scores(np.eye(N, L), 5))
-    assert "not the labels and predictions" in refused("estimate", "audit", "--answers", answers)
+    assert "ours.txt is not what the plan was made from" in refused("estimate", "audit")
+    named = ("--predictions", "ours.txt")
+    assert "not the labels and predictions" in refused("estimate", "audit", *named)
     Path("ours.txt").unlink()
     assert "ours.txt" in refused("estimate", "audit", "--answers", answers)
-    Path("audit/sheet.json").write_text("{}")
-    assert "sheet.json: this is no sheet" in refused("status", "audit")
+    stored = json.loads(Path("audit/plan.json").read_text())
+    others = {**stored["sheet"], "questions": stored["sheet"]["questions"][1:]}
+    for sheet, words in (({}, "this is no sheet"), (others, "the questions of another plan")):
+        Path("audit/plan.json").write_text(json.dumps({**stored, "sheet": sheet}))
+        assert f"plan.json: {words}" in refused("status", "audit").replace("these are ", "")
 
 
 def test_too_few_answers_measure_nothing() -> None:

@@ -161,6 +161,34 @@ def test_all_labels_of_a_row_by_typing(show: Show, several: Path) -> None:
     ]  # fmt: skip
 
 
+def test_labels_that_are_not_in_the_list_are_typed(show: Show, several: Path) -> None:
+    view = show(several)
+    other = view.page.locator("#other")
+    other.fill("  big   cat ")
+    view.page.locator("#add").click()
+    other.fill("BIG CAT")
+    press(view, "Enter")
+    other.fill("CAFE")  # which is in the list
+    press(view, "Enter")
+    assert view.page.locator("#chosen bdi").all_text_contents() == ["Café", "big cat"]
+    assert text(view, "chosen-title") == "Chosen: 2"
+    view.page.locator("#query").fill("thing 7")
+    press(view, "Enter")
+    view.reload()
+    other.fill("fox")
+    press(view, "Control+Enter")  # what is typed and not added yet is meant, too
+    other.fill("seen and left")
+    press(view, "Control+Enter")
+    view.page.locator("#previous").click()
+    view.page.get_by_role("button", name="Remove seen and left").click()
+    _, record = saved(view)
+    assert record["answers"] == [
+        {"question": "r0", "row": "doc-0", "labels": [0, 7], "names": ["Café", "thing 7"],
+         "others": ["big cat", "fox"], "complete": True},
+        {"question": "r1", "row": "doc-1", "labels": [], "names": [], "complete": False},
+    ]  # fmt: skip
+
+
 def test_undo_takes_back_a_chosen_label_and_a_complete_row(show: Show, several: Path) -> None:
     view = show(several)
     press(view, "/")

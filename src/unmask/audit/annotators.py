@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,18 @@ class Answer:
         Rows are complete, or begun: some labels are named, and perhaps not all.
     labels : tuple of int, default ()
         Of rows: the labels that apply.
+    others : tuple of str, default ()
+        Of rows: further labels that apply and are not in the list, in the person's words.
 
     Examples
     --------
     >>> Answer("unsure"), Answer("complete", labels=(2, 5))
-    (Answer(word='unsure', labels=()), Answer(word='complete', labels=(2, 5)))
+    (Answer(word='unsure', labels=(), others=()), Answer(word='complete', labels=(2, 5), others=()))
     """
 
     word: str
     labels: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,22 @@ class Answers:
             people = ", ".join(map(repr, self.by_annotator)) or "nobody"
             raise ValueError(f"{self.adjudicator!r} has not answered; answers are by {people}.")
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all labels: those of the sheet, then those that people added in their words.
+
+        What differs in capitals or spaces alone is one label.
+        """
+        said = (answer for own in self.by_annotator.values() for answer in own.values())
+        added = {plain(name): name for answer in said for name in answer.others}
+        return (*self.sheet.label_names, *(added[each] for each in sorted(added)))
+
+    @cached_property
+    def _added(self) -> dict[str, int]:
+        """The number of every label that people added."""
+        listed = len(self.sheet.label_names)
+        return {plain(name): listed + i for i, name in enumerate(self.names[listed:])}
+
     def counts(self) -> dict[str, int]:
         """Questions asked, judged, only unsure, only skipped, begun, split, and open."""
         joined = self._joined()
@@ -149,9 +169,13 @@ class Answers:
         for name, said in self.by_annotator.items():
             answer = said.get(position)
             if answer is not None and answer.word in DECIDED:
-                own = answer.labels if label is None else (label,) * (answer.word == "yes")
+                own = self._named(answer) if label is None else (label,) * (answer.word == "yes")
                 decided[name] = frozenset(own)
         return decided
+
+    def _named(self, answer: Answer) -> tuple[int, ...]:
+        """The numbers of all labels of an answer."""
+        return answer.labels + tuple(self._added[plain(each)] for each in answer.others)
 
     def _votes(self, position: int) -> tuple[frozenset[int], frozenset[int]]:
         """The labels that apply, by the adjudicator or by most, and those that are undecided."""
@@ -160,7 +184,7 @@ class Answers:
             return decided[self.adjudicator], frozenset()
         if not decided:
             said = (own[position] for own in self.by_annotator.values() if position in own)
-            unsure = (answer.labels for answer in said if answer.word == "unsure")
+            unsure = (self._named(answer) for answer in said if answer.word == "unsure")
             return frozenset(), frozenset(label for named in unsure for label in named)
         votes = Counter(label for own in decided.values() for label in own)
         most = frozenset(label for label, count in votes.items() if 2 * count > len(decided))
@@ -218,10 +242,11 @@ class Answers:
                  for own, some in zip(most, answered, strict=True)],
                 undecided=[each in ("split", "unsure") for each in state],
             )  # fmt: skip
-        width = len(self.sheet.label_names)
+        width, listed = len(self.names), len(self.sheet.label_names)
+        relevant = _indicator(most, width)
         return from_rows(
-            plan, _indicator(most, width), answered=answered, undecided=_indicator(split, width),
-            unsure=unsure,
+            plan, relevant[:, :listed], answered=answered, unlisted=relevant[:, listed:],
+            undecided=_indicator(split, width), unsure=unsure,
         )  # fmt: skip
 
     def agreement(self) -> Agreement:
@@ -232,7 +257,7 @@ class Answers:
         Agreement
             Of complete rows, every label is a pair.
         """
-        width = len(self.sheet.label_names)
+        width = len(self.names)
         shared = [
             position
             for position in range(len(self.sheet.questions))
@@ -262,24 +287,24 @@ class Answers:
         disputed = sorted(named - frozenset.intersection(*decided.values()))
         answers = tuple(
             (name, ("yes" if own else "no") if question.label is not None
-             else ", ".join(self.sheet.name_of(each) for each in disputed if each in own) or "none")
+             else ", ".join(self.names[each] for each in disputed if each in own) or "none")
             for name, own in decided.items()
         )  # fmt: skip
         return Contradiction(
             question.id,
             question.row_name,
-            ", ".join(map(self.sheet.name_of, disputed)),
+            ", ".join(self.names[each] for each in disputed),
             answers,
             self._decision(position) is not None,
         )
 
     def to_dict(self) -> Record:
-        """Plain values for JSON; `from_dict` is the inverse."""
+        """Plain values for JSON, labels by number and others by name; `from_dict` inverts it."""
         return {
             "key": self.sheet.key,
             "annotators": {
                 name: {
-                    self.sheet.questions[position].id: [answer.word, *answer.labels]
+                    self.sheet.questions[position].id: [answer.word, *answer.labels, *answer.others]
                     for position, answer in sorted(said.items())
                 }
                 for name, said in self.by_annotator.items()
@@ -330,17 +355,19 @@ class Answers:
 
 
 def _stored(sheet: Sheet, said: Mapping[str, Any], asked: str) -> Answer:
-    """A stored answer: its word, and of rows the labels."""
+    """A stored answer: its word, and of rows the labels: numbers, or a person's own words."""
     entry = said[asked]
     word, *labels = entry if isinstance(entry, list) and entry else (None,)
     allowed = WORDS if sheet.unit == "pairs" else OF_ROWS
     if word not in allowed or (labels and sheet.unit == "pairs"):
         raise ValueError(f"question {asked!r}: {str(entry)[:40]!r} is no answer.")
     width = len(sheet.label_names)
-    numbers = fields.list_of({asked: labels}, asked, fields.whole, high=width - 1)
+    others = tuple(label for label in labels if isinstance(label, str))
+    listed = [label for label in labels if not isinstance(label, str)]
+    numbers = fields.list_of({asked: listed}, asked, fields.whole, high=width - 1)
     if len(set(numbers)) != len(numbers):
         raise ValueError(f"question {asked!r}: a label stands twice.")
-    return Answer(word, tuple(numbers))
+    return Answer(word, tuple(numbers), others)
 
 
 def _indicator(named: Sequence[frozenset[int]], width: int) -> sp.csr_array:
@@ -349,3 +376,12 @@ def _indicator(named: Sequence[frozenset[int]], width: int) -> sp.csr_array:
     columns = np.array([label for own in named for label in sorted(own)], dtype=np.int64)
     ones = np.ones(columns.size, dtype=np.float32)
     return sp.csr_array((ones, columns, starts), shape=(len(named), width))
+
+
+def plain(name: str) -> str:
+    """A label in a person's words, without differences of capitals and spaces.
+
+    >>> plain(" Wild  Cat") == plain("wild cat")
+    True
+    """
+    return " ".join(name.casefold().split())

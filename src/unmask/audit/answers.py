@@ -29,6 +29,7 @@ def from_rows(
     answered: ArrayLike | None = None,
     undecided: LabelsLike | None = None,
     unsure: ArrayLike | None = None,
+    unlisted: LabelsLike | None = None,
 ) -> Judgements:
     """Judgements from the complete labels of the planned rows.
 
@@ -40,10 +41,13 @@ def from_rows(
         All labels of `plan.rows`, in their order.
     answered : (m,) booleans, optional
         Which rows have been judged; by default all.
-    undecided : (m, L) matrix of 0 and 1, optional
-        Labels of which nobody could say whether they apply; none of `true_labels`.
+    undecided : (m, L) or (m, L + e) matrix of 0 and 1, optional
+        Labels of which nobody could say whether they apply; none of those that do.
     unsure : (m,) booleans, optional
         Rows of which nothing is decided.
+    unlisted : (m, e) matrix of 0 and 1, optional
+        Further labels of the same rows, which are not among the L of the data: relevant labels
+        that no system can predict.
 
     Returns
     -------
@@ -67,14 +71,25 @@ def from_rows(
             f"this is a plan of pairs; give its answers to {function('audit.from_pairs')}."
         )
     labels = _validation.labels(true_labels, name="true labels")
-    none = sp.csr_array(labels.shape, dtype=np.float32)
-    open_ = none if undecided is None else _validation.labels(undecided, name="undecided labels")
-    for matrix, name in ((labels, "true"), (open_, "undecided")):
-        if matrix.shape != (len(plan), plan.sample.shape[1]):
+    expected = (len(plan), plan.sample.shape[1])
+    if labels.shape != expected:
+        raise ValueError(
+            f"true labels must be those of the {len(plan)} planned rows, {expected}; got shape "
+            f"{labels.shape}."
+        )
+    if unlisted is not None:
+        more = _validation.labels(unlisted, name="unlisted labels")
+        _validation.same_rows(more, labels, "unlisted labels", "true labels")
+        labels = sp.csr_array(sp.hstack([labels, more], format="csr"))
+    open_ = sp.csr_array(labels.shape, dtype=np.float32)
+    if undecided is not None:
+        open_ = _validation.labels(undecided, name="undecided labels")
+        if open_.shape not in (expected, labels.shape):
             raise ValueError(
-                f"{name} labels must be those of the {len(plan)} planned rows, "
-                f"{(len(plan), plan.sample.shape[1])}; got shape {matrix.shape}."
+                f"undecided labels must be those of the {len(plan)} planned rows, {expected}; got "
+                f"shape {open_.shape}."
             )
+        open_ = sp.csr_array((open_.data, open_.indices, open_.indptr), shape=labels.shape)
     if labels.multiply(open_).nnz:
         raise ValueError("a label that is true is not undecided; give it once.")
     judged, of_nothing = _per_unit(plan, answered, True), _per_unit(plan, unsure, False)

@@ -15,8 +15,8 @@ Which design serves which metric:
 
 A stored plan is one JSON object: `format` ("unmask-audit-plan"), `version` (1), `sample` (the
 fields of `data.judgements.Sample`: design, shape, strata, rows, labels, stratum, within,
-observed_free, k, systems), `budget`, `metrics`, `waves` (seed, budget and units of each),
-`options`, `fingerprint`, `expected`. Rows and labels are numbers counted from 0.
+observed_free, k, systems, vocabulary), `budget`, `metrics`, `waves` (seed, budget and units of
+each), `options`, `fingerprint`, `expected`. Rows and labels are numbers counted from 0.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ import numpy as np
 
 from unmask import _io
 from unmask._io import fields
+from unmask._settings import setting
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import (
     PlanOptions,
     Predictions,
+    Question,
     checked_options,
     draw,
     question_of,
 )
 from unmask.audit.expectation import Expected
-from unmask.data.judgements import Sample
+from unmask.data.judgements import Sample, Vocabulary
 from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
@@ -320,6 +322,7 @@ def plan(
     unit: Literal["rows", "pairs"] = "rows",
     metrics: Sequence[str] | None = None,
     seed: int = 0,
+    vocabulary: Vocabulary = "stated",
     **options: Unpack[PlanOptions],
 ) -> AuditPlan:
     """Choose rows or pairs to judge, with known inclusion probabilities.
@@ -344,6 +347,11 @@ def plan(
         micro metrics for pairs.
     seed : int, default 0
         Decides the sample.
+    vocabulary : {"stated", "seen"}, default "stated"
+        Whether the L columns are all labels that a row can have, or only those that somebody
+        recorded or predicted. Then R@k and all else that divides by the number of true labels
+        stays doubtful: judges are never offered the other labels. `Dataset.with_label_names` puts
+        labels under the names of a whole vocabulary.
     **options : PlanOptions
         design, observed, head, tail, strata and expect.
 
@@ -371,7 +379,9 @@ def plan(
     [(1, 1), (2, 0)]
     """
     question = question_of(predictions, labels, propensity, metrics, unit, budget, options)
-    drawn = draw(question, budget, None, seed)
+    drawn = replace(draw(question, budget, None, seed), vocabulary=vocabulary)
+    if not len(drawn.rows):
+        raise ValueError(_nothing_left(question))
     wave = Wave(int(seed), int(budget), len(drawn.rows))
     return AuditPlan(
         drawn, int(budget), question.metrics, (wave,), question.options, question.fingerprint,
@@ -412,7 +422,8 @@ def extend(
     Raises
     ------
     ValueError
-        If predictions or labels are not those of the plan, or nothing is left to judge.
+        If predictions or labels are not those of the plan, a wave has this seed already, or
+        nothing is left to judge.
 
     Examples
     --------
@@ -431,7 +442,12 @@ def extend(
             "these are not the predictions and labels that the plan was made from; a further wave "
             "must be drawn from the same. Make a new plan for new predictions."
         )
-    drawn = draw(question, budget, plan.sample, seed)
+    if seed in {wave.seed for wave in plan.waves}:
+        raise ValueError(
+            f"the plan has a wave of seed {seed} already, {len(plan):,} {plan.unit} in all; a "
+            "further wave needs a seed of its own."
+        )
+    drawn = replace(draw(question, budget, plan.sample, seed), vocabulary=plan.sample.vocabulary)
     added = len(drawn.rows) - len(plan.sample.rows)
     if added == 0:
         raise ValueError("everything that the plan could draw is in it already.")
@@ -440,6 +456,17 @@ def extend(
         plan, sample=drawn, budget=plan.budget + int(budget), waves=(*plan.waves, wave),
         expected=(),
     )  # fmt: skip
+
+
+def _nothing_left(question: Question) -> str:
+    """Why a plan of pairs would be empty."""
+    metrics = ", ".join(question.metrics)
+    return (
+        f"there is no pair to judge for {metrics}: no label is predicted that is not recorded, and "
+        "recorded labels are taken as right. Judge a part of them, too, with "
+        f"{setting('observed', 'sampled', of='audit.plan')}, or measure what nobody recorded or "
+        f"predicted with {setting('metrics', ['micro-R@k'], of='audit.plan')}."
+    )
 
 
 def _stored_options(

@@ -3,7 +3,8 @@
 `read` takes what the judging page saved, filled-in CSV and JSONL sheets, and the exports of Label
 Studio and Argilla. Answers may be partial; several people may answer the same questions. What
 cannot be meant is refused with file, place and token: a question that was not asked, two answers of
-one person to one question, a word that is no answer, a name that is not that of the row or label.
+one person to one question, a word that is no answer, a name that is not that of the row or label,
+label numbers beside names of other labels.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from unmask import _io
 from unmask._text import visible
 from unmask._typing import PathLike
-from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers
+from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
 from unmask.report import harmless, printable
 
@@ -98,6 +99,7 @@ class _Reader:
         self.sheet = sheet
         self.places = {question.id: i for i, question in enumerate(sheet.questions)}
         names = Counter(sheet.label_names)
+        self.listed = set(map(plain, sheet.label_names))
         self.numbers = {name: j for j, name in enumerate(sheet.label_names) if names[name] == 1}
 
     def answer(self, entry: _Entry, file_name: str) -> tuple[str, int, Answer]:
@@ -124,6 +126,18 @@ class _Reader:
                 f"{_shown(value)}; lines may have been mixed up"
             )
 
+    def _check_names(self, entry: _Entry, numbers: list[int]) -> None:
+        """The page saves names beside numbers; both must mean the same labels."""
+        names = entry.fields.get("names")
+        if names is None:
+            return
+        own = [printable(self.sheet.name_of(number)) for number in numbers]
+        if names != own:
+            raise entry.refuse(
+                f"labels {numbers} are {_shown(', '.join(own) or 'none')} here, but the file calls "
+                f"them {_shown(names)}; it may belong to another list of labels"
+            )
+
     def _word(self, entry: _Entry, field: str, allowed: Sequence[str]) -> str:
         value = entry.fields.get(field)
         word = _SYNONYMS.get(str(value).strip().lower(), "")
@@ -132,14 +146,29 @@ class _Reader:
         return word
 
     def _row(self, entry: _Entry) -> Answer:
-        labels = self._labels(entry)
+        labels, others = self._labels(entry), self._others(entry)
         complete, word = entry.fields.get("complete"), entry.fields.get("answer")
         if word not in (None, ""):
-            return Answer(self._word(entry, "answer", ("unsure", "skip")), labels)
+            return Answer(self._word(entry, "answer", ("unsure", "skip")), labels, others)
         if complete in (None, "", False):
-            return Answer(BEGUN, labels)
+            return Answer(BEGUN, labels, others)
         said = self._word(entry, "complete", ("yes", "no", "unsure", "skip"))
-        return Answer({"yes": COMPLETE, "no": BEGUN}.get(said, said), labels)
+        return Answer({"yes": COMPLETE, "no": BEGUN}.get(said, said), labels, others)
+
+    def _others(self, entry: _Entry) -> tuple[str, ...]:
+        """Labels in the person's own words; none of them may be in the list."""
+        value = entry.fields.get("others")
+        tokens = value.split(SEPARATOR) if isinstance(value, str) else value or []
+        if not isinstance(tokens, list) or not all(isinstance(each, str) for each in tokens):
+            raise entry.refuse(f"other labels must be a list of names; got {_shown(value)}")
+        names = [name for each in tokens if (name := " ".join(each.split()))]
+        listed = next((name for name in names if plain(name) in self.listed), None)
+        if listed is not None:
+            raise entry.refuse(f"{_shown(listed)} is in the list; put it under labels")
+        repeated = [name for name, count in Counter(map(plain, names)).items() if count > 1]
+        if repeated:
+            raise entry.refuse(f"label {_shown(repeated[0])} stands twice")
+        return tuple(names)
 
     def _labels(self, entry: _Entry) -> tuple[int, ...]:
         value = entry.fields.get("labels")
@@ -147,6 +176,7 @@ class _Reader:
         if not isinstance(tokens, list):
             raise entry.refuse(f"labels must be a list; got {_shown(value)}")
         numbers = [self._label(entry, t) for t in tokens if not isinstance(t, str) or t.strip()]
+        self._check_names(entry, numbers)
         repeated = [number for number, count in Counter(numbers).items() if count > 1]
         if repeated:
             raise entry.refuse(f"label {_shown(self.sheet.name_of(repeated[0]))} stands twice")
@@ -201,8 +231,8 @@ def _entries(path: Path, sheet: Sheet) -> Iterator[_Entry]:
 
 
 def _is_filled(entry: _Entry) -> bool:
-    answer, labels, complete = map(entry.fields.get, ("answer", "labels", "complete"))
-    return answer not in (None, "") or bool(labels or complete)  # false and 0 are answers: no
+    answer, *parts = map(entry.fields.get, ("answer", "labels", "others", "complete"))
+    return answer not in (None, "") or any(parts)  # false and 0 are answers: no
 
 
 def _csv_entries(path: Path, text: str) -> Iterator[_Entry]:
@@ -287,9 +317,10 @@ def _label_studio(place: str, task: Mapping[str, Any]) -> Iterator[_Entry]:
         fields["annotator"] = _person(record.get("completed_by"))
         for result in record.get("result") or []:
             value = _object(f"{place}, result", result)
-            choices = _object(f"{place}, value", value.get("value", {})).get("choices") or []
-            single = value.get("from_name") != "labels"
-            fields[str(value.get("from_name"))] = (choices or [None])[0] if single else choices
+            given = _object(f"{place}, value", value.get("value", {}))
+            chosen = given.get("choices") or given.get("text") or []
+            single = value.get("from_name") not in ("labels", "others")
+            fields[str(value.get("from_name"))] = (chosen or [None])[0] if single else chosen
         if record.get("was_cancelled"):
             fields["answer"] = "skip"
         yield _Entry(place, fields)

@@ -9,16 +9,16 @@ Every question has an id that means the same in all formats and in all waves of 
 label 5 of row 12, `r12` the whole row 12, both counted from 0. Formats (`FORMATS`):
 
 - `csv`: for spreadsheets. Pairs: question, row, text, label, answer (yes, no, unsure, skip, or
-  empty). Rows: question, row, text, labels (names, or numbers as #12, with | between them) and
-  complete (yes when these are all labels of the row; unsure, skip, or empty).
+  empty). Rows: question, row, text, labels (names, or numbers as #12, with | between them), others
+  (names of labels that are not in the list, with | between them) and complete (yes when these are
+  all labels of the row; unsure, skip, or empty).
 - `jsonl`: the same fields, one JSON object per line; labels as a list.
 - `label-studio`: tasks to import; `label_studio_config` is the labelling interface they need.
 - `argilla`: records for `rg.Dataset.records.from_json`, with a question `answer` (pairs), or
-  `labels` and `complete` (rows).
+  `labels`, `others` and `complete` (rows).
 
-A row is **complete** when the person says that of all labels of the data set exactly those named
-apply to it. Only complete rows are judged rows: a list of some labels that apply says nothing
-about the others.
+A row is **complete** when the person says that exactly the labels named apply to it. Only complete
+rows are judged rows: a list of some labels that apply says nothing about the others.
 """
 
 from __future__ import annotations
@@ -343,14 +343,14 @@ def _fields(sheet: Sheet, question: Question) -> dict[str, object]:
     hint = {"hint": question.hint} if question.hint else {}
     asked = {"question": question.id, "row": question.row_name, "text": question.text, **hint}
     if question.label is None:
-        return {**asked, "labels": [], "complete": None}
+        return {**asked, "labels": [], "others": [], "complete": None}
     return {**asked, "label": sheet.name_of(question.label), "answer": None}
 
 
 def _csv(sheet: Sheet) -> dict[str, str]:
     lines = [_fields(sheet, question) for question in sheet.questions]
     for line in lines:
-        line |= {"labels": ""} if "labels" in line else {}
+        line |= {"labels": "", "others": ""} if "labels" in line else {}
     head = list(lines[0]) if lines else []
     files = {"": _csv_text(head, [list(line.values()) for line in lines])}
     if sheet.unit == "rows":
@@ -380,7 +380,7 @@ def _label_studio(sheet: Sheet) -> dict[str, str]:
 def _shown(sheet: Sheet, question: Question) -> dict[str, object]:
     """The fields without places for an answer, none of them empty, which the tools dislike."""
     fields = _fields(sheet, question)
-    asked = ("answer", "labels", "complete")
+    asked = ("answer", "labels", "others", "complete")
     return {name: fields[name] or question.row_name for name in fields if name not in asked}
 
 
@@ -416,6 +416,10 @@ def label_studio_config(sheet: Sheet) -> str:
         )
         for number, name in enumerate(sheet.label_names):
             ElementTree.SubElement(options, "Choice", value=printable(name), alias=f"#{number}")
+        ElementTree.SubElement(view, "Header", value="Other labels, not in the list")
+        ElementTree.SubElement(
+            view, "TextArea", name="others", toName="text", maxSubmissions="0", editable="true"
+        )
         ElementTree.SubElement(view, "Header", value="Are these all labels of the row?")
         _choices(view, "complete", [("yes", "y"), ("unsure", "u")])
     ElementTree.indent(view)

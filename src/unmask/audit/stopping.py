@@ -27,9 +27,9 @@ from scipy.stats import t as student
 
 from unmask import _validation
 from unmask._settings import setting
-from unmask._sparse import entry_rows
+from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, Ints, LabelsLike
-from unmask.data.judgements import OBSERVED, Design, Judgements
+from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
 from unmask.metrics.measured import pair_totals
 from unmask.metrics.measured.control import (
     RowSample,
@@ -41,7 +41,7 @@ from unmask.metrics.measured.control import (
 from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_rows
 from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
 from unmask.metrics.measured.row_values import judged_rows
-from unmask.metrics.registry import METRICS, MICRO, split_measured
+from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
 from unmask.predictions import TopK
 
 GRID = 2000
@@ -150,7 +150,8 @@ def sequence(
     Raises
     ------
     ValueError
-        If rows were not a simple sample, or the metric is not a mean of values in [0, 1].
+        If rows were not a simple sample, the metric is not a mean of values in [0, 1], or it counts
+        true labels that judges were never offered.
 
     Examples
     --------
@@ -172,6 +173,13 @@ def sequence(
         )
     if name in MICRO or METRICS[name].at_most != 1.0:
         raise ValueError(f"{metric} is not a mean of values in [0, 1]; use P, R, F1, nDCG or hit.")
+    if judged.sample.vocabulary == "seen" and name not in OF_PREDICTED:
+        raise ValueError(
+            f"{metric} counts all true labels of a row, and judges were offered only those that "
+            "somebody recorded or predicted, so that no number of rows makes it certain; plan the "
+            f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop "
+            "by a metric of precision."
+        )
     observed = _validation.labels(labels)
     if judged.open_units.any():
         least, most = (
@@ -288,6 +296,8 @@ class Elusion:
         The upper end: with the stated confidence there are no more.
     confidence : float
         One-sided.
+    vocabulary : {"stated", "seen"}, default "stated"
+        Whether judges were offered all labels, or only those recorded or predicted somewhere.
 
     Examples
     --------
@@ -300,6 +310,7 @@ class Elusion:
     relevant: float
     at_most: float
     confidence: float
+    vocabulary: Vocabulary = "stated"
 
     @property
     def share(self) -> float:
@@ -309,10 +320,14 @@ class Elusion:
     @property
     def sentence(self) -> str:
         """In English."""
+        beyond = (
+            "" if self.vocabulary == "stated"
+            else " Labels that nobody recorded or predicted in any row are not among them."
+        )  # fmt: skip
         return (
             f"Of {self.pairs:,} labels that are neither observed nor among the first {self.k} "
             f"predictions, at most {self.at_most:,.0f} ({self.share:.2g}) are relevant, with "
-            f"{self.confidence:.0%} confidence; the estimate is {self.relevant:,.0f}."
+            f"{self.confidence:.0%} confidence; the estimate is {self.relevant:,.0f}.{beyond}"
         )
 
 
@@ -369,7 +384,9 @@ def elusion(
         relevant, most = _eluding_pairs(top, judged, k, confidence)
     else:
         relevant, most = _eluding_rows(top, observed, judged, k, confidence)
-    return Elusion(k, pairs, relevant, min(float(pairs), most), confidence)
+    return Elusion(
+        k, pairs, relevant, min(float(pairs), most), confidence, judged.sample.vocabulary
+    )
 
 
 def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
@@ -392,7 +409,9 @@ def _eluding_rows(
     rows = judged_rows(judged, observed)
     outside = 1.0 - rows.top_weights(top, k)
     entry = entry_rows(rows.relevant)
-    shown = np.asarray(observed[rows.rows[entry], rows.relevant.indices]).ravel() > 0
+    listed = rows.relevant.indices < observed.shape[1]
+    shown = np.zeros(listed.size, dtype=bool)
+    shown[listed] = values_at(observed, rows.rows[entry[listed]], rows.relevant.indices[listed]) > 0
     outside = outside * ~shown
     counts = np.bincount(entry, rows.weights.data * outside, minlength=rows.rows.size)
     sizes = np.array([s.size for s in judged.sample.strata])

@@ -21,7 +21,7 @@ from unmask.cli.evaluate import (
     refuse_without_training,
     show_estimates,
 )
-from unmask.cli.inputs import read_systems, read_test
+from unmask.cli.inputs import EvaluatedRows, labels_of, read, read_systems, read_test
 from unmask.cli.output import (
     command,
     one_line,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats, Record
     from unmask.audit import AuditFolder, AuditPlan
+    from unmask.data import Dataset
+    from unmask.data.judgements import Vocabulary
     from unmask.metrics import Table, Tables
     from unmask.predictions import TopK
 
@@ -62,13 +64,17 @@ Adjudicator = Annotated[
 
 
 class Data(NamedTuple):
-    """What an audit is about: labels, predictions by name, names and texts where there are any."""
+    """What an audit is about: labels, predictions by name, names and texts where there are any.
+
+    `vocabulary` says whether the columns of the labels are all that a row can have.
+    """
 
     labels: sp.csr_array
     systems: dict[str, TopK]
     ids: Sequence[str] | None
     label_names: Sequence[str] | None
     texts: Sequence[str] | None
+    vocabulary: Vocabulary
 
 
 @app.command("plan")
@@ -110,6 +116,17 @@ def plan(
     texts: Annotated[
         Path | None, typer.Option(help="File with the text of every row, one line each.")
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            help="All labels that judges may choose: a file with one name per line, or a model. "
+            "Without it a table offers what it and the predictions name, which is not enough to "
+            "measure recall."
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Training file, all of whose labels judges may choose.")
+    ] = None,
     label_names: Annotated[
         Path | None, typer.Option(help="File with the name of every label, one line each.")
     ] = None,
@@ -130,6 +147,8 @@ def plan(
     """Choose what to judge: rows or pairs, with known inclusion probabilities.
 
     [dim]unmask audit plan --labels test.txt --predictions ours.txt --budget 200 -o audit/[/]
+    [dim]unmask audit plan --labels test.csv --predictions p.csv --vocabulary labels.txt \\
+        --budget 200 -o audit/[/]
     [dim]unmask audit plan --labels test.txt --predictions ours.txt --predictions theirs.txt \\
         --unit pairs --metrics P@5,micro-R@5 --budget 600 --texts texts.txt -o audit/[/]
     [dim]unmask audit plan --extend --budget 100 --seed 1 -o audit/[/]
@@ -137,13 +156,19 @@ def plan(
     from unmask import audit
 
     before = _audit_before(output, extend)
+    if before is not None and (vocabulary or train):
+        raise ValueError("a further wave keeps the vocabulary of the audit; leave it out.")
     files = _files(before, labels, predictions)
-    material = _data(files, text=text, texts=texts, label_names=label_names, ids=ids)
+    material = _data(
+        files, text=text, texts=texts, label_names=label_names, ids=ids, vocabulary=vocabulary,
+        train=train, axis=None if before is None else before.sheet.label_names,
+    )  # fmt: skip
     if before is None:
         chosen: dict[str, Any] = {"observed": observed} | ({"design": design} if design else {})
         chosen_plan = audit.plan(
             material.systems, material.labels, budget=budget, unit=_unit(unit),
-            metrics=metrics.split(",") if metrics else None, seed=seed, **chosen,
+            metrics=metrics.split(",") if metrics else None, seed=seed,
+            vocabulary=material.vocabulary, **chosen,
         )  # fmt: skip
     else:
         chosen_plan = audit.extend(
@@ -168,6 +193,12 @@ def plan(
         )
     if material.label_names is None:
         results.print("Labels are shown by their numbers; name them with --label-names FILE.")
+    if chosen_plan.sample.vocabulary == "seen":
+        results.print(
+            "Judges are offered the labels that are recorded or predicted. What counts all true "
+            "labels, such as R@5, stays doubtful: give them all with --vocabulary FILE or --train "
+            "FILE."
+        )
     results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
 
 
@@ -193,9 +224,13 @@ def _audit_before(output: Path, extend: bool) -> AuditFolder | None:
 def _files(
     before: AuditFolder | None, labels: Path | None, predictions: list[Path] | None
 ) -> tuple[Path, tuple[Path, ...]]:
-    """The files of labels and predictions: as named, or those of the folder."""
+    """The files of labels and predictions: as named, or those of the folder, if unchanged."""
     if before is not None:
-        return labels or before.labels, tuple(predictions or before.predictions)
+        named = tuple(predictions or ())
+        return (
+            labels or before.labels.unchanged,
+            named or tuple(each.unchanged for each in before.predictions),
+        )
     if labels is None or not predictions:
         raise ValueError("a plan needs --labels FILE and --predictions FILE.")
     return labels, tuple(predictions)
@@ -208,18 +243,111 @@ def _data(
     texts: Path | None = None,
     label_names: Path | None = None,
     ids: Path | None = None,
+    vocabulary: Path | None = None,
+    train: Path | None = None,
+    axis: Sequence[str] | None = None,
 ) -> Data:
-    """Labels and predictions, with names and texts from their files or from the data set."""
+    """Labels and predictions, with names and texts from their files or from the data set.
+
+    The columns of labels are those of `axis`, the labels of a plan so far, else of the vocabulary.
+    """
     labels, systems = files
     columns = {} if text is None else {"text": text}
-    rows, tops = read_systems(read_test(labels, None, columns), systems)
+    rows = read_test(labels, None, columns)
+    names = _lines(label_names)
+    if axis is not None:
+        test, stated = _with_axis(rows.test, axis), True
+    else:
+        test, stated, names = _with_vocabulary(rows, names, vocabulary, train)
+    rows, tops = read_systems(EvaluatedRows(test, None, labels), systems)
     own = rows.test
     return Data(
         rows.observed,
         tops,
         _lines(ids) or (None if own.ids is None else [str(each) for each in own.ids]),
-        _lines(label_names) or own.label_names,
+        names or own.label_names,
         _lines(texts) or (None if own.texts is None else [str(each) for each in own.texts]),
+        "stated" if stated else "seen",
+    )
+
+
+WITH_LENGTH = ("xc", "xc-pair", "labels", "npz")
+"""Formats that say how many labels there are, also those that no row has."""
+
+
+def _with_vocabulary(
+    rows: EvaluatedRows, names: list[str] | None, vocabulary: Path | None, train: Path | None
+) -> tuple[Dataset, bool, list[str] | None]:
+    """The test rows with a column for every label that judges may choose.
+
+    Returns also whether somebody stated these labels, and the names that are left to show.
+    """
+    from unmask._names import some
+
+    test = rows.test
+    offered = [] if vocabulary is None else _vocabulary(vocabulary)
+    trained = None if train is None else read(train)
+    if test.label_names is None:
+        if trained is not None and trained.label_names is not None:
+            raise ValueError(f"{train} has names of labels, {rows.path} numbers; give both alike.")
+        names = offered or names
+        stated = bool(names) or trained is not None or test.source.format in WITH_LENGTH
+        widths = [len(names or ())]
+        if trained is not None and train is not None:
+            widths.append(labels_of(trained, train).shape[1])
+        return _widened(test, max(widths)), stated, names
+    if trained is not None and trained.label_names is None:
+        raise ValueError(f"{train} has numbers of labels, {rows.path} names; give both alike.")
+    offered += [] if trained is None else trained.label_names or ()
+    if names is not None and set(test.label_names) <= set(names):
+        offered, names = [*offered, *names], None  # all labels there are, not other names for ours
+    if not offered:
+        return test, test.source.format in WITH_LENGTH, names
+    new = [name for name in test.label_names if name not in set(offered)]
+    if new and len(new) == len(test.label_names):
+        raise ValueError(
+            f"the vocabulary has none of the labels of {rows.path}, such as {some(new, 1)}; it is "
+            "a file with one name per line, as the labels are called there."
+        )
+    if new:
+        warn(
+            f"{len(new):,} labels of {rows.path} are not in the vocabulary: {some(new, len(new))}; "
+            "they are added to it."
+        )
+    return test.with_label_names(tuple(dict.fromkeys([*offered, *new]))), True, names
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """Names of labels: the lines of a file, or those of a model."""
+    if not path.is_dir():
+        return [name for line in _lines(path) or () if (name := line.strip())]
+    from unmask import linear, tree
+
+    model = tree.load(path) if tree.files.is_tree(path) else linear.load(path)
+    if model.label_names is None:
+        raise ValueError(f"the model in {path} knows its labels by number; name them in a file.")
+    return list(model.label_names)
+
+
+def _with_axis(test: Dataset, axis: Sequence[str]) -> Dataset:
+    """The rows with the labels of a plan, where the file has the same names; or as many."""
+    if test.label_names is None:
+        return _widened(test, len(axis))
+    same = set(test.label_names) <= set(axis)
+    return test.with_label_names(tuple(axis)) if same else test
+
+
+def _widened(test: Dataset, width: int) -> Dataset:
+    """The rows with columns for so many labels, where the file leaves open how many there are."""
+    from dataclasses import replace
+
+    from scipy.sparse import csr_array
+
+    if test.source.format in WITH_LENGTH or test.labels is None or width <= test.labels.shape[1]:
+        return test
+    own = test.labels
+    return replace(
+        test, labels=csr_array((own.data, own.indices, own.indptr), shape=(own.shape[0], width))
     )
 
 
@@ -253,6 +381,7 @@ def _plan_facts(plan: AuditPlan, output: Path) -> dict[str, object]:
         "of": f"{n:,} rows × {width:,} labels",
         "design": plan.sample.design.value,
         "made for": ", ".join(plan.metrics),
+        "vocabulary": plan.sample.vocabulary,
         "seeds": ", ".join(str(wave.seed) for wave in plan.waves),
         "folder": str(output),
     }
@@ -470,9 +599,10 @@ def estimate(
     from unmask.pages.audit import stopping_lines
 
     current = _answered(folder, answers, adjudicator)
-    material = _data(_files(current, labels, predictions))
+    files = _files(current, labels, predictions)
+    material = _data(files, axis=current.sheet.label_names)
     _refuse_other_data(current.plan, material)
-    p = None if propensity is None else _propensities(current, material, train, propensity)
+    p = None if propensity is None else _propensities(files[0], material, train, propensity)
     names = metrics.split(",") if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
         tables = _tables(current, material, names, p, confidence=confidence, seed=seed)
@@ -587,20 +717,24 @@ def _differences(
     )  # fmt: skip
 
 
-def _propensities(
-    current: AuditFolder, material: Data, train: Path | None, described: str
-) -> Propensities:
+def _propensities(labels: Path, material: Data, train: Path | None, described: str) -> Propensities:
     """Those of the audit's labels, which a training file may name in another order."""
     import numpy as np
 
     refuse_without_training(train, described)
     if train is None:
         return propensities_of(None, material.labels, described)
-    rows, _ = read_systems(read_test(current.labels, train, {}), current.predictions)
+    rows = read_test(labels, train, {})
+    if rows.train is None or rows.names is None or material.label_names is None:
+        return propensities_of(rows.trained, rows.observed, described)
+    names = tuple(dict.fromkeys([*rows.names, *material.label_names]))
+    rows = EvaluatedRows(
+        rows.test.with_label_names(names), rows.train.with_label_names(names), labels
+    )
     p = propensities_of(rows.trained, rows.observed, described)
-    if rows.names is None or material.label_names is None or rows.names == material.label_names:
+    if names == material.label_names:
         return p
-    places = {name: position for position, name in enumerate(rows.names)}
+    places = {name: position for position, name in enumerate(names)}
     order = np.array([places[name] for name in material.label_names])
     values: Floats = np.asarray(getattr(p, "value", p), dtype=np.float64)[order]
     return values

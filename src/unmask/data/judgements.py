@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,9 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._io import fields
 from unmask._typing import Bools, Floats, Ints, Record
+
+Vocabulary: TypeAlias = Literal["stated", "seen"]
+"""Whether the L labels are all that a row can have, or only those recorded or predicted."""
 
 
 class Design(StrEnum):
@@ -157,6 +160,10 @@ class Sample:
         Pairs: how many places of each system's list are in strata "top".
     systems : tuple of str, default ()
         Pairs: a fingerprint (`fingerprint`) of the first k places of each planned system.
+    vocabulary : {"stated", "seen"}, default "stated"
+        Whether the L labels are all that a row can have, or only those that somebody recorded or
+        predicted: then judges were never offered the others, and nothing that divides by the
+        number of true labels is measured.
 
     Raises
     ------
@@ -182,9 +189,11 @@ class Sample:
     observed_free: bool = True
     k: int = 0
     systems: tuple[str, ...] = ()
+    vocabulary: Vocabulary = "stated"
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
+        _validation.one_of(self.vocabulary, ("stated", "seen"), "vocabulary")
         for name in ("rows", "labels", "stratum"):
             if getattr(self, name) is not None:
                 checked = np.asarray(getattr(self, name), dtype=np.int64)
@@ -290,6 +299,7 @@ class Sample:
             "observed_free": self.observed_free,
             "k": self.k,
             "systems": list(self.systems),
+            "vocabulary": self.vocabulary,
         }  # fmt: skip
 
     @classmethod
@@ -322,6 +332,7 @@ class Sample:
             observed_free=fields.truth(stored, "observed_free"),
             k=fields.whole(stored, "k"),
             systems=tuple(fields.list_of(stored, "systems", fields.text)),
+            vocabulary=_vocabulary(stored),
         )
         _refuse_contradictions(sample)
         return sample
@@ -336,11 +347,12 @@ class Judgements:
     sample : Sample
         What was judged: units without an answer are no longer in it, and the drawn numbers of
         its strata are those of the answers.
-    relevant : csr matrix of shape (m, L), or floats of shape (m,)
-        Rows: the true labels of the judged rows. Pairs: 1 if relevant, else 0.
+    relevant : csr matrix of shape (m, L + e), or floats of shape (m,)
+        Rows: the true labels of the judged rows; the last e columns are labels that are not among
+        the L of the data, so that no system can predict them. Pairs: 1 if relevant, else 0.
     unanswered : int, default 0
         How many planned units had no answer.
-    undecided : csr matrix of shape (m, L), or booleans of shape (m,), optional
+    undecided : csr matrix of the shape of `relevant`, or booleans of shape (m,), optional
         Decisions that people looked at and could not make, or made differently: not relevant in
         `relevant`. Measured numbers hold whatever they mean.
     unsure : booleans of shape (m,), optional
@@ -367,10 +379,21 @@ class Judgements:
 
     @property
     def true_labels(self) -> sp.csr_array:
-        """The labels of judged rows, csr of shape (m, L); only where whole rows were judged."""
+        """Those of the L labels that judged rows have, csr of shape (m, L); of whole rows only."""
+        return sp.csr_array(self.all_true_labels[:, : self.sample.shape[1]])
+
+    @property
+    def all_true_labels(self) -> sp.csr_array:
+        """The same with a column for every unlisted label, csr of shape (m, L + e)."""
         if not isinstance(self.relevant, sp.csr_array):
             raise ValueError("pairs were judged; the complete labels of rows are not known.")
         return self.relevant
+
+    @property
+    def unlisted(self) -> int:
+        """How many labels outside the L of the data judges named."""
+        whole_rows = isinstance(self.relevant, sp.csr_array)
+        return self.relevant.shape[1] - self.sample.shape[1] if whole_rows else 0
 
     @property
     def answers(self) -> Floats:
@@ -412,6 +435,13 @@ def _listed(values: Ints | Floats | None) -> list[float] | None:
 
 def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:
     return np.array(fields.list_of(stored, name, fields.whole, high=size - 1), dtype=np.int64)
+
+
+def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
+    """Return the stored kind of vocabulary; of older records nobody said that it was whole."""
+    kind = fields.text(stored, "vocabulary") if "vocabulary" in stored else "seen"
+    _validation.one_of(kind, ("stated", "seen"), "vocabulary")
+    return "stated" if kind == "stated" else "seen"
 
 
 def _within(stored: Mapping[str, Any], n: int, strata: int) -> WithinRows | None:

@@ -146,6 +146,8 @@ def _contradicted(word: str) -> Callable[[Sequence[Estimate], Run], str]:
 
 
 def _measured(chosen: Estimate) -> str:
+    if chosen.verdict.level is Level.DOUBTFUL:
+        return f"Judged rows say {_number(chosen)}, doubtful: {chosen.verdict.why}."
     wide = ", too wide to use: judge more" if chosen.verdict.level is Level.WIDE else ""
     return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}{wide}."
 
@@ -223,7 +225,8 @@ def _who(chosen: Estimate) -> str:
 def _standing(chosen: Estimate, run: Run) -> str:
     """On what a comparison is conditional."""
     if chosen.estimator == "measured":
-        return ", whatever hid the labels"
+        doubtful = chosen.verdict.level is Level.DOUBTFUL
+        return ", doubtful: see the verdict" if doubtful else ", whatever hid the labels"
     if run.standing is Standing.COMPLETE:
         return ", labels taken as complete"
     if chosen.estimator == "vanilla":

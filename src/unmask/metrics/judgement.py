@@ -117,7 +117,7 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
     evidence = [
         *_above_range(resting, run),
         *_contradicted_fits(resting),
-        *_disagreeing(measured, speaking),
+        *_disagreeing([m for m in measured if m.verdict.level < Level.DOUBTFUL], speaking),
         *_spurious(measured),
         *_dependent(resting),
         *_disjoint(speaking),

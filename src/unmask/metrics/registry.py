@@ -38,6 +38,8 @@ MICRO = ("micro-P", "micro-R", "micro-F1")
 """Ratios of sums over pairs that an audit measures."""
 LINEAR = frozenset({"P", "DCG", *MICRO})
 """Metrics that add up pairs (or divide such sums): judged pairs anywhere measure them."""
+OF_PREDICTED = frozenset({"P", "DCG", "hit", "MRR", "sample-P", "micro-P", "macro-P", "one-error"})
+"""Metrics that do not change where a row has one more relevant label that nobody predicts."""
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
 

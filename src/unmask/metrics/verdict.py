@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from unmask._settings import function
+from unmask._settings import function, setting
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.robustness import between
 from unmask.propensity.models import Source
@@ -126,6 +126,8 @@ class Reason(StrEnum):
     """Of what was judged no label is relevant, and the metric divides by how many are."""
     LABELS_NOT_JUDGED = "labels-not-judged"
     """A mean over labels was measured on some of them: the others are in no judged row."""
+    NOT_OFFERED = "not-offered"
+    """The metric counts true labels that judges could not choose, or that have no scores."""
 
 
 class Advice(StrEnum):
@@ -148,6 +150,7 @@ class Advice(StrEnum):
     JUDGE_REST = "judge-rest"
     DECIDE = "decide"
     PUT_BACK = "put-back"
+    STATE_VOCABULARY = "state-vocabulary"
 
 
 class Outcome(StrEnum):
@@ -224,7 +227,9 @@ class Verdict:
             _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
             _share(self.details),
-            _ADVICE[self.advice].format(clip=function("propensity.clip")),
+            _ADVICE[self.advice].format(
+                clip=function("propensity.clip"), vocabulary=setting("vocabulary", of="audit.plan")
+            ),
         )
         return "; ".join(clause for clause in clauses if clause)
 
@@ -545,6 +550,23 @@ def _audited(details: Details) -> str:
     return "; ".join([*parts, _half(details)])
 
 
+def _not_offered(details: Details) -> str:
+    named = format_value(details["unlisted"])
+    if details["vocabulary"] == "stated":
+        why = f"judges named {named} labels that are not in the data, which have no scores"
+    elif details["unlisted"]:
+        why = (
+            "judges were offered only labels that somebody recorded or predicted, and may have "
+            f"overlooked some beside the {named} others that they named"
+        )
+    else:
+        why = (
+            "judges were offered only labels that somebody recorded or predicted, and other true "
+            "labels are not counted"
+        )
+    return f"{why}; {_audited(details)}"
+
+
 def _half(details: Details) -> str:
     half = details["half_width"]
     return f"± {format_value(half, '.4f')}" if math.isfinite(half) else "± ∞"
@@ -637,6 +659,7 @@ _SENTENCES: dict[Reason, Callable[[Details], str]] = {
         f"{format_value(details['undecided_low'], '.4f')} and "
         f"{format_value(details['undecided_high'], '.4f')} by what they mean"
     ),
+    Reason.NOT_OFFERED: _not_offered,
     Reason.NOT_JUDGED: lambda details: (
         f"this audit ({details['design']}) did not judge what {details['metric']} needs; plan one "
         "for that metric"
@@ -656,4 +679,5 @@ _ADVICE: dict[Advice, str] = {
     Advice.JUDGE_REST: "judge some of them",
     Advice.DECIDE: "let somebody decide them (--adjudicator)",
     Advice.PUT_BACK: "put the rows without labels back",
+    Advice.STATE_VOCABULARY: "plan the audit with the whole vocabulary, {vocabulary}",
 }

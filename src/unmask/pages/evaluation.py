@@ -118,6 +118,8 @@ def _face_value(kind: str, metric: str, cells: Mapping[tuple[str, str], Record])
         return f"{head}the {best['estimator']} estimate was refused: {verdict}."
     value = f"{best['value']:.3f}, interval {best['low']:.3f} to {best['high']:.3f}"
     if best["estimator"] == "measured":
+        if verdict_level(best["verdict"]) >= Level.DOUBTFUL:
+            return f"{head}judged rows say {value} ({verdict})."
         return f"{metric} is {value}, measured by an audit; {head[0].lower()}{head[1:-2]}."
     return f"{head}corrected for missing labels ({best['estimator']}) it is {value} ({verdict})."
 

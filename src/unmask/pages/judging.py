@@ -16,8 +16,9 @@ _NOTES = {
         "Questions stand in random order, so you may stop at any time; what is judged counts.",
     ),
     "rows": (
-        "Enter every label of the list that is right for the row. A row is complete when, of all "
-        "labels of the list, exactly those you chose apply; only complete rows count.",
+        "Enter every label that is right for the row: from the list, or in your own words if the "
+        "list does not have it. A row is complete when exactly the labels you entered apply; only "
+        "complete rows count.",
         "`Unsure` leaves the row out, and is counted. `Skip` asks again later.",
         "Rows stand in random order, so you may stop at any time; what is complete counts.",
     ),

@@ -12,7 +12,7 @@
   const element = (id) => document.getElementById(id);
   const number = new Intl.NumberFormat("en");
 
-  // One answer: { answer?, chosen?, complete? }. History: [question, the answer before or null].
+  // One answer: { answer?, chosen?, others?, complete? }. History: [question, the answer before or null].
   let state = { annotator: "", position: 0, answers: {}, history: [], shortcuts: true, saved: 0 };
   let shownPassage = -1;
   let kept = true;
@@ -21,6 +21,8 @@
 
   const isPosition = (value, length) => Number.isInteger(value) && value >= 0 && value < length;
 
+  const tidy = (text) => text.trim().replace(/\s+/g, " ").slice(0, 200);
+
   const cleaned = (value) => {
     if (typeof value !== "object" || value === null) return null;
     const answer = ["yes", "no", "unsure", "skip"].includes(value.answer) ? value.answer : undefined;
@@ -28,7 +30,9 @@
     const chosen = Array.isArray(value.chosen)
       ? [...new Set(value.chosen)].filter((option) => isPosition(option, data.options.length)) : [];
     if (answer === "yes" || answer === "no") return null;
-    return { answer, chosen, complete: value.complete === true };
+    const others = Array.isArray(value.others)
+      ? [...new Set(value.others.filter((name) => typeof name === "string").map(tidy))].filter(Boolean) : [];
+    return { answer, chosen, others, complete: value.complete === true };
   };
 
   const load = () => {
@@ -82,6 +86,12 @@
 
   const answerTo = (index) => state.answers[questions[index].id] || null;
 
+  // All options that apply: those of the list, and others in the person's words.
+  const applying = () => {
+    const { chosen = [], others = [] } = answerTo(state.position) || {};
+    return { chosen: [...chosen], others: [...others] };
+  };
+
   const change = (index, value) => {
     state.history.push([index, answerTo(index)]);
     state.answers[questions[index].id] = value;
@@ -108,9 +118,10 @@
   const give = (word) => {
     const index = state.position;
     if (index >= questions.length) return;
-    const chosen = asksForAll ? [...((answerTo(index) || {}).chosen || [])] : undefined;
+    if (asksForAll && word === "complete") addOther(); // what is typed and not added yet
+    const applies = asksForAll ? applying() : {};
     change(index, word === "complete"
-      ? { chosen, complete: true } : asksForAll ? { chosen, answer: word, complete: false } : { answer: word });
+      ? { ...applies, complete: true } : asksForAll ? { ...applies, answer: word, complete: false } : { answer: word });
     state.position = next(index);
     keep();
     clearQuery();
@@ -137,16 +148,27 @@
     show("");
   };
 
-  const toggle = (option) => {
-    const index = state.position;
-    const before = (answerTo(index) || {}).chosen || [];
-    const removed = before.includes(option);
-    const chosen = removed ? before.filter((each) => each !== option) : [...before, option];
-    change(index, { chosen, complete: false });
+  const toggle = (kind, each, name) => {
+    const applies = applying();
+    const removed = applies[kind].includes(each);
+    applies[kind] = removed ? applies[kind].filter((one) => one !== each) : [...applies[kind], each];
+    change(state.position, { ...applies, complete: false });
     keep();
     showChoices();
     showProgress();
-    say(`${data.options[option]} ${removed ? "removed" : "chosen"}.`);
+    say(`${name} ${removed ? "removed" : "chosen"}.`);
+  };
+
+  const toggleOption = (option) => toggle("chosen", option, data.options[option]);
+
+  const addOther = () => {
+    const name = tidy(element("other").value);
+    element("other").value = "";
+    if (name === "") return;
+    const { chosen, others } = applying();
+    const listed = data.options.findIndex((option) => plain(tidy(option)) === plain(name));
+    if (listed >= 0 && !chosen.includes(listed)) toggleOption(listed);
+    else if (listed < 0 && !others.some((each) => plain(each) === plain(name))) toggle("others", name, name);
   };
 
   // Showing
@@ -230,28 +252,29 @@
     box.type = "checkbox";
     box.value = String(option);
     box.checked = chosen.includes(option);
-    box.addEventListener("change", () => toggle(option));
+    box.addEventListener("change", () => toggleOption(option));
     name.textContent = data.options[option];
     label.append(box, name);
     item.append(label);
     return item;
   };
 
-  const remover = (option) => {
+  const remover = (words, remove) => {
     const item = document.createElement("li");
     const button = document.createElement("button");
     const name = document.createElement("bdi");
     button.type = "button";
-    name.textContent = data.options[option];
+    name.textContent = words;
     button.append(name, " ×");
-    button.setAttribute("aria-label", `Remove ${data.options[option]}`);
-    button.addEventListener("click", () => { toggle(option); element("query").focus(); });
+    button.setAttribute("aria-label", `Remove ${words}`);
+    button.addEventListener("click", () => { remove(); element("query").focus(); });
     item.append(button);
     return item;
   };
 
   const showChoices = () => {
-    const chosen = (answerTo(state.position) || {}).chosen || [];
+    const { chosen, others } = applying();
+    const count = chosen.length + others.length;
     const hits = matching(element("query").value);
     const focused = document.activeElement && document.activeElement.value;
     const inList = element("choices").contains(document.activeElement);
@@ -265,33 +288,44 @@
     const matched = element("query").value.trim() === "" ? `${total} ${optionsNoun}`
       : `${number.format(hits.length)} of ${total} ${optionsNoun} match`;
     element("matches").textContent = `${matched}${shown}`;
-    element("chosen").replaceChildren(...chosen.map(remover));
-    element("chosen-title").textContent = `Chosen: ${chosen.length || "none"}`;
-    element("complete-words").textContent = chosen.length > 0 ? "These are all" : "None applies";
+    element("chosen").replaceChildren(
+      ...chosen.map((option) => remover(data.options[option], () => toggleOption(option))),
+      ...others.map((name) => remover(name, () => toggle("others", name, name))),
+    );
+    element("chosen-title").textContent = `Chosen: ${count || "none"}`;
+    element("complete-words").textContent = count > 0 ? "These are all" : "None applies";
     const current = verdict(answerTo(state.position));
     for (const button of document.querySelectorAll("[data-answer]")) {
       button.setAttribute("aria-pressed", String(button.dataset.answer === current));
     }
   };
 
-  const clearQuery = () => { if (asksForAll) element("query").value = ""; };
+  const clearQuery = () => {
+    if (asksForAll) for (const name of ["query", "other"]) element(name).value = "";
+  };
 
   if (asksForAll) {
     const query = element("query");
     query.addEventListener("input", showChoices);
     query.addEventListener("keydown", (event) => {
-      const chosen = (answerTo(state.position) || {}).chosen || [];
+      const { chosen } = applying();
       if (event.key === "Enter" && !event.ctrlKey && !event.metaKey && query.value.trim() !== "") {
         const [first] = matching(query.value);
         if (first === undefined) return;
         query.value = "";
-        toggle(first);
+        toggleOption(first);
       } else if (event.key === "Backspace" && query.value === "" && chosen.length > 0) {
-        toggle(chosen[chosen.length - 1]);
+        toggleOption(chosen[chosen.length - 1]);
       } else if (event.key === "ArrowDown") {
         const box = element("choices").querySelector("input");
         if (box) { event.preventDefault(); box.focus(); }
       }
+    });
+    element("add").addEventListener("click", addOther);
+    element("other").addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      addOther();
     });
     element("choices").addEventListener("keydown", (event) => {
       const boxes = [...element("choices").querySelectorAll("input")];
@@ -312,7 +346,8 @@
     if (!asksForAll) return [{ ...entry, [optionNoun]: data.options[question.option], answer: value.answer }];
     const names = value.chosen.map((option) => data.options[option]);
     const word = value.answer ? { answer: value.answer } : {};
-    return [{ ...entry, [optionsNoun]: value.chosen, names, complete: value.complete, ...word }];
+    const others = value.others && value.others.length > 0 ? { others: value.others } : {};
+    return [{ ...entry, [optionsNoun]: value.chosen, names, ...others, complete: value.complete, ...word }];
   });
 
   const save = () => {

@@ -12,6 +12,7 @@ nouns of the questionnaire, and
 
 - where one option is asked about: `answer`, one of `ANSWERS`;
 - where all options of a passage are asked for: the positions chosen (the plural noun), their names,
+  `others` (what applies and is not among the options, in the person's words, if anything does),
   `complete` (true: the person said that these are all), and `answer` if it is unsure or skip.
 """
 

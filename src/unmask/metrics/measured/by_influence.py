@@ -81,10 +81,12 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
         least, most = (by_influence(each, name, terms) for each in _extremes(about, name, terms))
         return undecided.joined(least, most, questions)
     rows = sample.rows
+    listed = METRICS[split(name)[0]].reads == "list"
+    judged = about.judged.all_true_labels if listed else about.judged.true_labels
     true, observed, alone = np.zeros(rows.size), np.zeros(rows.size), 0.0
     for term in terms:
         mine = taken(term.predictions, rows)
-        true += term.sign * _added(mine, about.judged.true_labels, name)
+        true += term.sign * _added(mine, judged, name)
         observed += term.sign * _added(mine, sp.csr_array(about.labels[rows]), name)
         alone += term.sign * float(_added(term.predictions, about.labels, name).mean())
     n, m = sample.shape[0], rows.size
@@ -130,17 +132,21 @@ def _extremes(about: Audit, name: str, terms: Sequence[Signed]) -> list[Audit]:
 
 
 def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
-    """1 for predicted pairs; of scores, for the better half of these pairs."""
+    """1 for predicted pairs, of scores for the better half of these; 0 for labels without one."""
     if isinstance(predictions, TopK):
         return place_weights(predictions, rows, labels, predictions.k, "P")
-    if isinstance(predictions, LabelSets):
-        return np.asarray(values_at(predictions.indicator, rows, labels) > 0, dtype=np.float64)
-    if _validation.is_sparse(predictions):
-        scores = values_at(predictions.tocsr(), rows, labels)
+    matrix = predictions.indicator if isinstance(predictions, LabelSets) else predictions
+    found, listed = np.zeros(labels.size), labels < matrix.shape[1]
+    rows, labels = rows[listed], labels[listed]
+    if isinstance(predictions, LabelSets) or _validation.is_sparse(predictions):
+        scores = values_at(sp.csr_array(matrix), rows, labels)
     else:
         scores = _validation.dense(predictions, "scores", "label")[rows, labels]
-    better = scores >= np.median(scores) if scores.size else scores
-    return np.asarray(better, dtype=np.float64)
+    if isinstance(predictions, LabelSets):
+        found[listed] = scores > 0
+    elif scores.size:
+        found[listed] = scores >= np.median(scores)
+    return found
 
 
 def _of_some_labels(made: Estimate, about: Audit) -> Estimate:

@@ -39,7 +39,7 @@ from unmask.metrics.measured.control import (
 )
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
-from unmask.metrics.registry import LINEAR, METRICS, MICRO, split, split_measured
+from unmask.metrics.registry import LINEAR, METRICS, MICRO, OF_PREDICTED, split, split_measured
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Advice, Level, Reason, Verdict, too_wide
 from unmask.predictions import TopK, fingerprint
@@ -738,10 +738,25 @@ def finished(
         Advice.LARGER_AUDIT if wide else Advice.NONE,
         {**judged, "half_width": half},
     )
+    verdict = _as_offered(verdict, split(name)[0], about.judged)
     return Estimate(
         name, MEASURED, value, error, ends, float(rows), largest, rows, verdict,
         {"design": sample.design.value, **judged, **details},
     )  # fmt: skip
+
+
+def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
+    """Doubtful where the metric counts true labels that judges were never offered.
+
+    Labels that judges named beyond those offered have no scores, by which some metrics rank them.
+    """
+    unscored = METRICS[metric].reads != "list" and judged.unlisted > 0
+    if metric in OF_PREDICTED or not (judged.sample.vocabulary == "seen" or unscored):
+        return verdict
+    details = {"vocabulary": judged.sample.vocabulary, "unlisted": judged.unlisted}
+    seen = judged.sample.vocabulary == "seen"
+    advice = Advice.STATE_VOCABULARY if seen else Advice.NONE
+    return Verdict(Level.DOUBTFUL, Reason.NOT_OFFERED, advice, {**verdict.details, **details})
 
 
 def without_relevant(about: Audit, name: str, metric: str) -> Estimate:

@@ -142,14 +142,14 @@ def _entries(top: TopK, observed: sp.csr_array, judged: Judgements, k: int) -> _
 
 def _of_whole_rows(top: TopK, judged: Judgements, observed: sp.csr_array, k: int) -> _Entries:
     """All relevant pairs of the judged rows, and all their predictions."""
-    rows = judged_rows(judged, observed)
-    shape = rows.relevant.shape
+    rows, true = judged_rows(judged, observed), judged.true_labels
+    shape = true.shape
     place, column = np.nonzero(top.labels[rows.rows, :k] >= 0)
     predicted = (np.ones(place.size), (place, top.labels[rows.rows[place], column]))
     hit = sp.csr_array(sp.coo_array(predicted, shape=shape))
-    either = sp.csr_array(rows.relevant + hit).tocoo()
+    either = sp.csr_array(true + hit).tocoo()
     weight = (1 / judged.sample.probability)[either.row]
-    relevant = values_at(rows.relevant, either.row, either.col)
+    relevant = values_at(true, either.row, either.col)
     in_top = values_at(hit, either.row, either.col)
     return _Entries(either.col, weight, relevant, in_top, np.zeros(either.row.size))
 

@@ -40,9 +40,10 @@ class JudgedRows:
     ----------
     rows, stratum : integers of shape (m,)
         The chosen rows and their strata.
-    relevant : csr_array of shape (m, L)
-        1 where a pair is known to be relevant.
-    chance : csr_array of shape (m, L)
+    relevant : csr_array of shape (m, L + e)
+        1 where a pair is known to be relevant; the last e columns are labels that judges named and
+        the data do not have.
+    chance : csr_array of shape (m, L + e)
         Same pattern: the probability of the pair to be judged once its row is chosen.
     sure : integers, rising
         Keys (position · L + label) of pairs that were surely judged; all, for whole rows.
@@ -173,7 +174,7 @@ def judged_rows(judged: Judgements, labels: sp.csr_array) -> JudgedRows:
     sample = judged.sample
     rows, stratum = sample.first_phase
     if sample.unit == "rows":
-        true = judged.true_labels
+        true = judged.all_true_labels
         ones = sp.csr_array((np.ones(true.nnz), true.indices, true.indptr), shape=true.shape)
         return JudgedRows(rows, stratum, true, ones, np.zeros(0, np.int64), whole=True)
     if sample.within is None:

@@ -42,7 +42,7 @@ def extremes(
     Parameters
     ----------
     judged : Judgements
-    more : csr_array of shape (m, L)
+    more : csr_array
         Labels of rows of which nothing is decided, as `offered` makes it.
     weigh : function of rows and labels
     score : function of judgements
@@ -89,10 +89,10 @@ def offered(judged: Judgements, labels: sp.csr_array, lists: Sequence[Integers])
 
     Returns
     -------
-    csr_array of shape (m, L)
+    csr_array of the shape of `judged.relevant`
         Of the judged rows that are unsure; empty in others.
     """
-    m, width = judged.n_judged, labels.shape[1]
+    m, width = judged.n_judged, labels.shape[1] + judged.unlisted
     if judged.unsure is None or not judged.unsure.any():
         return sp.csr_array((m, width))
     unit = np.flatnonzero(judged.unsure)
