@@ -49,4 +49,5 @@ def _refusal(function: Callable[..., object], unknown: str) -> str:
     names = [name for name in inspect.signature(function).parameters if name != "self"]
     near = get_close_matches(unknown, names, n=1)
     advice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
-    return f"{function.__qualname__.removesuffix('.__init__')}() has no option {unknown!r}; {advice}"
+    name = function.__qualname__.removesuffix(".__init__")
+    return f"{name}() has no option {unknown!r}; {advice}"

@@ -121,7 +121,8 @@ def evaluate(
     labels : (n, L) matrix of 0 and 1, or Dataset
         The observed labels, dense or sparse; of a data set, its judgements are obeyed: ignored
         pairs leave the ranking, verified labels are certain (`judged_pairs`). Predictions that
-        have ids or names as the data set has are matched by them, in whatever order they stand.
+        have ids or names as the data set has are matched by them, in whatever order they stand;
+        rows of a matrix are matched by position.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are
@@ -206,9 +207,7 @@ def answer(
     if request.hierarchy is not None:
         closed = closure.closed(request.hierarchy, top, labels, propensity)
         asked = replace(request, hierarchy=None)
-        return closure.doubted(
-            answer(asked, closed.predictions, closed.labels, closed.propensity)
-        )
+        return closure.doubted(answer(asked, closed.predictions, closed.labels, closed.propensity))
     groups, label_groups = request.groups, request.label_groups
     if request.by is not None:
         label_groups = _label_names(top, labels)

@@ -92,7 +92,7 @@ class Request:
                 _validation.one_of(name, ESTIMATORS, "estimator")
         _validation.one_of(self.interval, INTERVALS, "interval")
         _validation.confidence(self.confidence)
-        object.__setattr__(self, "clip", _validation.in_range(self.clip, "clip", 1, np.inf))
+        object.__setattr__(self, "clip", float(_validation.in_range(self.clip, "clip", 1, np.inf)))
         _validation.in_range(self.fraction, "fraction", 0, 0.99)
         _validation.in_range(
             _validation.positive_int(self.replicates, "replicates"), "replicates", 2, np.inf

@@ -339,7 +339,9 @@ def _differences(
     }
     for name in others:
         _refuse_incomparable(summaries[name], summaries[first], (name, first))
-    run = None if twentieths is None else _run(summaries.values(), source_of(propensity), question.request)
+    run = None
+    if twentieths is not None:
+        run = _run(summaries.values(), source_of(propensity), question.request)
     return {
         name: Table(
             tuple(

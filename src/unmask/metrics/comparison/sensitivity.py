@@ -89,16 +89,17 @@ def sensitivity(
     [0.5, 1.0]
     """
     stated = _stated(propensities)
+    tables = {
+        name: evaluate(
+            top, labels, p, metrics=metrics, estimators=estimators, confidence=confidence,
+            interval=interval, replicates=replicates, seed=seed, tau=tau, clip=clip,
+            fraction=fraction, information=information, draws=draws,
+        )
+        for name, (p, _) in stated.items()
+    }  # fmt: skip
     return Tables(
         "propensity",
-        {
-            name: evaluate(
-                top, labels, p, metrics=metrics, estimators=estimators, confidence=confidence,
-                interval=interval, replicates=replicates, seed=seed, tau=tau, clip=clip,
-                fraction=fraction, information=information, draws=draws,
-            )
-            for name, (p, _) in stated.items()
-        },  # fmt: skip
+        tables,
         {name: parameters for name, (_, parameters) in stated.items()},
     )
 
