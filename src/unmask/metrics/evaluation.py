@@ -194,10 +194,10 @@ def evaluate(
         confidence, interval, replicates, seed, tau, clip, fraction, information, complete,
         draws, audit, covariates, hierarchy, groups, label_groups, by,
     )  # fmt: skip
-    return answer(request.checked(propensity), top, labels, propensity)
+    return _answer(request.checked(propensity), top, labels, propensity)
 
 
-def answer(
+def _answer(
     request: Request,
     top: Predictions,
     labels: LabelsLike | Dataset,
@@ -206,13 +206,13 @@ def answer(
     """Answer a checked request: one table, or one for every group."""
     if request.hierarchy is not None:
         closed = closure.closed(request.hierarchy, top, labels, propensity)
-        asked = replace(request, hierarchy=None)
-        return closure.doubted(answer(asked, closed.predictions, closed.labels, closed.propensity))
+        rows = closed.predictions, closed.labels, closed.propensity
+        return closure.doubted(_answer(replace(request, hierarchy=None), *rows))
     groups, label_groups = request.groups, request.label_groups
     if request.by is not None:
         label_groups = _label_names(top, labels)
     if groups is None and label_groups is None:
-        return _of_rows(request, top, labels, propensity)
+        return table_of(request, top, labels, propensity)
     if isinstance(labels, Dataset):
         raise ValueError(MATRICES)
     of_part, whole = partial(_of_part, request), (top, labels, propensity)
@@ -223,20 +223,20 @@ def answer(
 
 def _of_part(request: Request, part: Part) -> Table:
     """The table of a group."""
-    return _of_rows(request, *part)
+    return table_of(request, *part)
 
 
-def _of_rows(
+def table_of(
     request: Request,
     top: Predictions,
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | None,
 ) -> Table:
-    """One table; judged pairs are obeyed, and an audit is measured by."""
+    """Make one table; judged pairs are obeyed, and an audit is measured by."""
     if (pairs := judged_pairs(labels)) is not None:
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(_of_rows(request, *rows))
+        return pairs.noted(table_of(request, *rows))
     if request.audit is None:
         return _stated(request, top, labels, propensity)
     return beside_measured(
@@ -244,7 +244,7 @@ def _of_rows(
         covariates=request.covariates, confidence=request.confidence,
         estimators=request.estimators,
         stated=lambda metrics, estimators: _stated(
-            replace(request, metrics=metrics, estimators=estimators, audit=None),
+            replace(request, metrics=metrics, estimators=estimators or (), audit=None),
             top, labels, propensity,
         ),
     )  # fmt: skip

@@ -29,6 +29,7 @@ from typing import Literal
 from unmask import _validation
 from unmask._kernels import ranking, ranking_exact, scored, sets, subsample
 from unmask._kernels.block import Kernel
+from unmask._named_options import named_options
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 
@@ -155,6 +156,7 @@ def split_measured(name: str) -> tuple[str, int | None]:
     return metric, cut_off
 
 
+@named_options
 def supported(metric: str) -> tuple[str, ...]:
     """The estimators that can estimate a metric.
 

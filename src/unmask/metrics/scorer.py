@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from unmask import _validation
 from unmask._named_options import named_options
 from unmask._typing import PropensityLike
-from unmask.metrics.evaluation import answer
+from unmask.metrics.evaluation import table_of
 from unmask.metrics.registry import METRICS, split, supported
 from unmask.metrics.request import Request
 
@@ -71,7 +71,7 @@ def make_scorer(
     sign = 1.0 if METRICS[name].higher_is_better else -1.0
 
     def score(model: Any, features: Any, labels: Any) -> float:
-        table = answer(request, _predictions(model, features, k), labels, propensity)
+        table = table_of(request, _predictions(model, features, k), labels, propensity)
         return sign * table[metric, estimator].value
 
     return score

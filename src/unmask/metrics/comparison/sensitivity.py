@@ -331,6 +331,7 @@ def _parameters(row: dict[str, Any]) -> Mapping[str, float]:
     return parameters
 
 
+@named_options
 def powers(propensity: ArrayLike, gammas: Iterable[float] = GAMMAS) -> dict[str, PropensityModel]:
     """Propensities p^γ: γ = 0 says that nothing is missing, γ = 1 is the model, γ = 2 its square.
 
@@ -371,6 +372,7 @@ def _power(p: Floats, gamma: float) -> Floats:
     return raised
 
 
+@named_options
 def jain_grid(
     train_labels: LabelsLike, constants: Iterable[tuple[float, float]] | None = None
 ) -> dict[str, PropensityModel]:
@@ -404,6 +406,7 @@ def jain_grid(
     )
 
 
+@named_options
 def jain_around(
     train_labels: LabelsLike, *, a: float = 0.55, b: float = 1.5, spread: float = 0.5
 ) -> dict[str, PropensityModel]:
