@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import scored
 from unmask.metrics.intervals import of_mean, wilson, z_quantile

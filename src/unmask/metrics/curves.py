@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation, report
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import scored

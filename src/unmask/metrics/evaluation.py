@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import LabelsLike, PropensityLike
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation
-from unmask._named_options import named_options
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike
 from unmask.metrics import estimates, perturbation, plan, scored, state
 from unmask.metrics.inputs import Predictions, as_top, of_scores

@@ -29,7 +29,7 @@ from typing import Literal
 from unmask import _validation
 from unmask._kernels import ranking, ranking_exact, scored, sets, subsample
 from unmask._kernels.block import Kernel
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 

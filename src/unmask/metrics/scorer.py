@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import PropensityLike
 from unmask.metrics.evaluation import table_of
 from unmask.metrics.registry import METRICS, split, supported

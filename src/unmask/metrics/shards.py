@@ -18,7 +18,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from unmask import _validation, data, parallel, predictions
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import Progress, PropensityLike
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import PropensityLike
 from unmask.metrics import Evaluator, Table
 from unmask.metrics.inputs import Predictions

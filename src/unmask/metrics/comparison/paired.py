@@ -37,7 +37,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._named_options import named_options
+from unmask._settings import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements

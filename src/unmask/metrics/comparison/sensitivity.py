@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask import propensity as models
-from unmask._named_options import named_options
-from unmask._settings import function
+from unmask._settings import function, named_options
 from unmask._text import visible
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.comparison.paired import compare
