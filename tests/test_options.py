@@ -18,7 +18,8 @@ INPUTS = {**GIVEN, "top": TopK.from_scores(GIVEN["scores"], 5)}
 FREE = {
     ("propensity.from_counts", "method"),  # a name for the report
     ("missing.rehearse", "share"), ("tuning.tune", "metric"), ("tuning.tune_tree", "metric"),
-    ("operator.unbiased", "seed"), ("tree.predict_unseen", "seed"), ("metrics.compare", "replicates"),
+    ("operator.unbiased", "seed"), ("tree.predict_unseen", "seed"),
+    ("metrics.compare", "replicates"),
 }  # fmt: skip
 """Free text; given by the call itself; or not needed for such data."""
 
