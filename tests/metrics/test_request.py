@@ -108,6 +108,8 @@ def test_options_without_effect_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             evaluate(TOP, LABELS, **asked, **wrong)
+    alone = compare({"a": TOP, "b": TOP}, LABELS, **asked, audit=JUDGED, estimators=["measured"])
+    assert [each.estimator for each in alone["b"]] == ["measured"]
     with pytest.raises(ValueError, match="covariates has no effect without an audit"):
         compare({"a": TOP, "b": TOP}, LABELS, **asked, covariates=np.ones(900))
 

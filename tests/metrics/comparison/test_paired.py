@@ -176,7 +176,8 @@ def test_words_of_a_comparison() -> None:
             assert each[metric, "vanilla"].verdict.details["outcome"] == word
     once = TopK(np.r_[bad.labels[:1], good.labels[1:]], good.scores)
     for first, second in ((good, good), (once, good), (good, once)):
-        each = compare({"x": first, "y": second}, labels, metrics=["P@1"])["y"]["P@1", "vanilla"]
+        tables = compare({"x": first, "y": second}, labels, metrics=["P@1"], complete=True)
+        each = tables["y"]["P@1", "vanilla"]
         assert str(each.verdict).startswith("measured: no clear difference (p = 1)")
         assert each.verdict.details["outcome"] is Outcome.UNCLEAR
 

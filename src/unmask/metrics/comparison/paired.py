@@ -158,11 +158,11 @@ def compare(
     request = Request(
         default_metrics(next(iter(systems.values()))) if metrics is None else metrics,
         estimators or default_estimators(propensity),
-        confidence=confidence, interval="percentile", replicates=replicates, seed=seed, tau=tau,
-        clip=clip, information=information, complete=complete, draws=draws, audit=audit,
-        covariates=covariates, hierarchy=hierarchy,
-    )  # fmt: skip
-    return differences(request.checked(propensity), systems, labels, propensity)
+        confidence=confidence, seed=seed, tau=tau, clip=clip, information=information,
+        complete=complete, draws=draws, audit=audit, covariates=covariates, hierarchy=hierarchy,
+    ).checked(propensity)  # fmt: skip
+    drawn = replace(request, interval="percentile", replicates=replicates)
+    return differences(drawn, systems, labels, propensity)
 
 
 def differences(
