@@ -124,7 +124,7 @@ def jester(folder: Path) -> None:
           f"rmse {rmse(estimate.value, rates):.3f}")  # fmt: skip
     liked = counts_of(train) / np.maximum(counts_of(rated), 1)
     top = TopK.from_scores(np.tile(liked.astype(np.float32), (rest.size, 1)), 5)
-    truth = evaluate(top, true[rest], metrics=["R@1", "R@5"])
+    truth = evaluate(top, true[rest], metrics=["R@1", "R@5"], complete=True)
     asked = {"metrics": ["R@1", "R@5"], "estimators": ["vanilla", "unbiased", "deconvolved"]}
     print(f"on complete labels\n{truth}\non observed labels")
     print(evaluate(top, seen[rest], estimate, **asked))

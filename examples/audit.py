@@ -44,7 +44,7 @@ def main(seed: int = 0) -> dict[str, float]:
         top, observed, [0.525] * LABELS, metrics=["R@5"], audit=judged,
         estimators=["vanilla", "deconvolved"],
     )  # fmt: skip
-    truth = evaluate(top, true_labels, metrics=["R@5"])["R@5", "vanilla"].value
+    truth = evaluate(top, true_labels, metrics=["R@5"], complete=True)["R@5", "vanilla"].value
     low, high = table["R@5", "measured"].interval
     print(f"truth {truth:.3f}")
     for estimate in table:

@@ -19,8 +19,7 @@ FREE = {
     ("propensity.from_counts", "method"),  # a name for the report
     ("missing.rehearse", "share"), ("tuning.tune", "metric"), ("tuning.tune_tree", "metric"),
     ("operator.unbiased", "seed"), ("tree.predict_unseen", "seed"),
-    ("metrics.evaluate", "draws"), ("metrics.evaluate_shards", "draws"),
-    ("metrics.compare", "draws"),
+    ("metrics.compare", "replicates"),
 }  # fmt: skip
 """Free text; given by the call itself; or not needed for such data."""
 

@@ -117,7 +117,7 @@ print(f"{'P@5':18} recorded  corrected          true")
 for name, top in ranked.items():
     table = evaluate(top, test.labels, p, metrics=["P@5"])
     cell = table["P@5", "unbiased"]
-    true = evaluate(top, rows.labels[2_400:], metrics=["P@5"])[
+    true = evaluate(top, rows.labels[2_400:], metrics=["P@5"], complete=True)[
         "P@5", "vanilla"
     ].value
     low, high = cell.interval

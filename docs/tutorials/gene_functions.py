@@ -175,9 +175,13 @@ for each in corrected:
 print(textwrap.fill(str(corrected["Fmax", "unbiased"].verdict), 76))
 
 true_labels = true_terms[:, columns]
-true = evaluate(predicted, true_labels, metrics=["Fmax"], hierarchy=ontology)[
-    "Fmax", "vanilla"
-]
+true = evaluate(
+    predicted,
+    true_labels,
+    metrics=["Fmax"],
+    hierarchy=ontology,
+    complete=True,
+)["Fmax", "vanilla"]
 print(f"truth    {true.value:.2f}")
 
 # %% [markdown]

@@ -205,7 +205,7 @@ for name, cut in cuts.items():
 # %%
 order = [SUBJECTS.index(name) for name in documents.label_names]
 complete = np.array([truth[id][order] for id in documents.ids])
-true = evaluate(taken, complete, metrics=["sample-F1"])[
+true = evaluate(taken, complete, metrics=["sample-F1"], complete=True)[
     "sample-F1", "vanilla"
 ].value
 low, high = table["sample-F1", "measured"].interval

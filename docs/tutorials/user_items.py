@@ -130,7 +130,7 @@ for each in tables["personal"]:
 
 # %%
 truth = {
-    name: evaluate(top, likes[:, columns], metrics=["P@5"])[
+    name: evaluate(top, likes[:, columns], metrics=["P@5"], complete=True)[
         "P@5", "vanilla"
     ].value
     for name, top in systems.items()

@@ -2,8 +2,8 @@
 
 A `Strings` holds n texts as one UTF-8 buffer and n + 1 offsets; a text becomes a Python string when
 it is asked for, so that a million ids cost their bytes and eight more each. An `Index` gives
-every distinct string a number, in the order in which they come. `matched_rows` and `matched_names`
-say where the rows or labels of one thing stand in another.
+every distinct string a number, in the order in which they come. `matched_rows` says
+where the rows of one thing stand in another, and `ids_of_rows` refuses what only position joins.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask._kernels import tables as kernels
+from unmask._settings import setting
 from unmask._text import visible
 from unmask._typing import Indices, Ints
 
@@ -318,6 +319,32 @@ def matched_rows(ids: Strings, others: Strings, what: str, other: str) -> Ints:
         if lacking.any()
     ]
     raise ValueError(f"{what} and {other} name different rows: {'; '.join(faults)}.")
+
+
+def ids_of_rows(ids: Sequence[str] | None, n: int, others: Strings | None) -> Sequence[str] | None:
+    """Return ids of n labelled rows by which predictions can be matched; None is by position.
+
+    Predictions without ids stand in the order of the labels. Where predictions alone have ids,
+    these must be the numbers of the rows.
+
+    >>> ids_of_rows(None, 2, Strings.of(["1", "0"]))
+    Strings(['0', '1'])
+    >>> ids_of_rows(None, 2, Strings.of(["d7", "d3"]))
+    Traceback (most recent call last):
+    ValueError: predictions have ids ('d7', 'd3') and labels have none, so that nothing tells \
+which row is which; give the labels with ids (`id`), or predictions without, in the order of the \
+labels.
+    """
+    if ids is not None or others is None:
+        return ids
+    numbers = Strings.of(map(str, range(n)))
+    if len(others) == n and not len(others.repeated()) and set(others) == set(numbers):
+        return numbers
+    raise ValueError(
+        f"predictions have ids ({some(others, len(others))}) and labels have none, so that nothing "
+        f"tells which row is which; give the labels with ids ({setting('id')}), or predictions "
+        "without, in the order of the labels."
+    )
 
 
 def _unmatched(strings: Strings, rows: Ints, owner: str, partner: str) -> str:

@@ -80,7 +80,10 @@ def run(
     ):
         tops[name] = _predictions(rows, train_labels, correction, p)
         step()
-    scores = {name: evaluate(top, rows.test_labels, metrics=METRICS) for name, top in tops.items()}
+    scores = {
+        name: evaluate(top, rows.test_labels, metrics=METRICS, complete=True)
+        for name, top in tops.items()
+    }
     tuned_C, tuned = _tuned(rows, observed, p)
     step()
     hidden = data.hide(rows.test_labels, p, seed=seed + 2)
@@ -143,7 +146,12 @@ def _hide_by_effort(true_labels: sp.csr_array, p: Floats, seed: int) -> sp.csr_a
 def _tuned(rows: models.Split, observed: sp.csr_array, p: Floats) -> tuple[float, Table]:
     """The C and the true scores of the vanilla model that has the best true R@5."""
     tables = [
-        evaluate(_predictions(rows, observed, "vanilla", p, C), rows.test_labels, metrics=METRICS)
+        evaluate(
+            _predictions(rows, observed, "vanilla", p, C),
+            rows.test_labels,
+            metrics=METRICS,
+            complete=True,
+        )
         for C in TUNED
     ]
     best = int(np.argmax([table["R@5", "vanilla"].value for table in tables]))

@@ -79,9 +79,12 @@ def _once(
         "default": default,
     }
     tables = {
-        name: evaluate(top, observed, q, metrics=METRICS, estimators=ESTIMATORS, draws=DRAWS)
+        name: evaluate(
+            top, observed, q, metrics=METRICS, estimators=ESTIMATORS,
+            draws=DRAWS if q is estimate else 100,
+        )
         for name, q in used.items()
-    }
+    }  # fmt: skip
     complete_labels = evaluate(top, test, metrics=["P@5", "R@5"])
     exact = {each.metric: each.value for each in complete_labels}
     exact["PSP@5"] = tables["true"]["PSP@5", "normalized"].value

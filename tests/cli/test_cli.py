@@ -152,7 +152,7 @@ def test_evaluation_explains_itself(system: dict[str, Path], tmp_path: Path) -> 
     assert shown.returncode == 0, shown.stderr
     words = " ".join(shown.stdout.split())  # lines are broken to fit the terminal
     assert "a score relative to the observed labels, not an estimate of the true metric" in words
-    assert "top.txt is better than" in words
+    assert "top.txt scores higher than" in words  # other estimators are refuted
     almost_complete = ("--propensity", "constant:0.98")  # others are refuted by this file
     moves = "how far conditional numbers move"
     assert moves in evaluation(system, *almost_complete).stdout

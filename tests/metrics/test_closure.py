@@ -184,7 +184,7 @@ def test_systems_are_compared_with_their_ancestors() -> None:
     for name, estimator in [(name, each) for name in names for each in ("vanilla", "unbiased")]:
         cell = table[name, estimator]
         apart = [
-            evaluate(each, labels, p, metrics=[name], hierarchy=TREE, information=content)
+            evaluate(each, labels, p, metrics=names, hierarchy=TREE, information=content)
             for each in (scores, worse)
         ]
         values = [each[name, estimator].value for each in apart]

@@ -11,7 +11,7 @@ from unmask.metrics import headline, judgement
 from unmask.metrics.run import Evidence, EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Level, Outcome, Reason, Verdict
-from unmask.propensity.models import Source
+from unmask.propensity.models import Source, SourceKind
 
 
 def estimate(
@@ -91,6 +91,7 @@ def test_the_winner_is_named_with_how_much_it_is_ahead(
 ABOUT = {"metric": "P@1", "value": 1.14, "empty_rows": 12}
 RUNS = {
     Standing.COMPLETE: Run(Source(), 1200, 0, 0.95, complete=True),
+    Standing.RECORDED: Run(Source(SourceKind.NONE), 1200, 0, 0.95),
     Standing.NOT_REFUTED: Run(Source(), 1200, 0, 0.95),
     Standing.DOUBTFUL: Run(
         Source(), 1200, 0, 0.95, evidence=(Evidence(EvidenceKind.ABOVE_RANGE, False, ABOUT),)
@@ -108,6 +109,7 @@ USELESS = estimate("R@5", "unbiased", Level.UNUSABLE)
 NEXT = "audit some hundred rows to measure it."
 NOTHING = "Nothing in this run contradicts the stated propensities, but "
 PLAIN = "R@5 is 0.250 (0.150 to 0.350, vanilla)"
+ON_RECORDED = "R@5 on recorded labels is 0.250 (0.150 to 0.350, vanilla)"
 JUDGED = "R@5 is 0.750 (0.650 to 0.850, measured)"
 BEST = "R@5 is 0.500 (0.400 to 0.600, unbiased)"
 
@@ -115,8 +117,11 @@ BEST = "R@5 is 0.500 (0.400 to 0.600, unbiased)"
 @pytest.mark.parametrize(
     ("standing", "estimates", "begin", "end"),
     [
-        (Standing.COMPLETE, [USELESS], "Labels are taken as complete, and no number can", "why."),
-        (Standing.COMPLETE, [VANILLA], f"Labels are taken as complete: {PLAIN} on 1,200 rows;", ""),
+        (Standing.COMPLETE, [USELESS], "Labels are declared complete, and no number can", "why."),
+        (Standing.COMPLETE, [VANILLA], f"Labels are declared complete: {PLAIN} on 1,200 rows.", ""),
+        (Standing.RECORDED, [USELESS], "On recorded labels no number can be used", "why."),
+        (Standing.RECORDED, [VANILLA], f"{ON_RECORDED}, which is", "complete (complete=True)."),
+        (Standing.RECORDED, [VANILLA, AUDITED], "Measured on judged rows", f"{JUDGED}."),
         (Standing.COMPLETE, [VANILLA, AUDITED], "Measured on judged rows", f"{JUDGED}."),
         (Standing.COMPLETE, [WIDE], "Measured", f"{JUDGED}, too wide to use: judge more."),
         (Standing.NOT_REFUTED, [USELESS], f"{NOTHING}no corrected number can be used", "measure."),

@@ -251,10 +251,9 @@ def test_tempered_by_one_is_unbiased_and_called_so() -> None:
 
 def test_complete_labels_say_what_they_measure() -> None:
     top, labels = masked(100, 1.0, seed=4)
-    table = evaluate(top, labels)
-    assert table["R@5", "vanilla"].verdict.level == "measured"
-    assert "on the observed labels, taken as complete" in table["R@5", "vanilla"].verdict.sentence
-    assert table.headline.startswith("Labels are taken as complete: R@5 is")
+    table = evaluate(top, labels, complete=True)
+    assert table["R@5", "vanilla"].verdict.sentence == "measured: on labels declared complete"
+    assert table.headline.startswith("Labels are declared complete: R@5 is")
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -285,8 +284,8 @@ def test_comparisons_are_judged_by_the_numbers_of_their_systems() -> None:
     assert right.headline.endswith(
         "if labels go missing independently, by the same propensity 0.8 for all."
     )
-    complete = compare(systems, labels, metrics=["P@1"])
-    assert complete.headline.endswith("labels taken as complete.")
+    complete = compare(systems, labels, metrics=["P@1"], complete=True)
+    assert complete.headline.endswith("labels declared complete.")
 
 
 def test_conditions_are_those_of_the_estimate() -> None:
@@ -347,7 +346,9 @@ def test_a_formula_widens_from_where_its_factor_moves_a_number_too_far(
     assert verdict.details.get("high", 0.0) <= 1.0
 
 
-@pytest.mark.parametrize("kind", sorted({*SourceKind} - {SourceKind.JAIN, SourceKind.PRESET}))
+@pytest.mark.parametrize(
+    "kind", sorted({*SourceKind} - {SourceKind.JAIN, SourceKind.PRESET, SourceKind.NONE})
+)
 def test_only_formulas_of_the_frequency_widen(kind: SourceKind) -> None:
     run = Run(Source(kind, {"p": 0.5}), 999, 50, 0.95)
     assert (

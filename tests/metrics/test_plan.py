@@ -78,7 +78,7 @@ def test_a_metric_alone_is_what_it_is_among_all_others(of_sets: bool, estimator:
         and about.over in ("rows", "ratio") and estimator in supported(name)
     ]  # fmt: skip
     assert len(names) > 5
-    asked: dict[str, Any] = {"estimators": [estimator], "replicates": 2}
+    asked: dict[str, Any] = {"estimators": [estimator]}
     together = evaluate(top, labels, p, metrics=names, **asked)
     for name in names:
         alone = evaluate(top, labels, p, metrics=[name], **asked)[name, estimator]

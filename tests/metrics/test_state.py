@@ -18,6 +18,7 @@ from unmask.metrics import (
     state,
 )
 from unmask.metrics.evaluator import evaluate_once
+from unmask.metrics.request import Request
 
 
 def test_rows_of_a_group_are_those_with_its_remainder() -> None:
@@ -97,5 +98,5 @@ def test_scores_are_kept_only_for_metrics_that_need_those_of_all_rows() -> None:
     scores = np.random.default_rng(0).random((6, 3))
     labels = np.array([[1, 0, 1], [0, 1, 0]] * 3)
     for metric, kept in (("LRAP", 0), ("Brier", 0), ("P@1", 0), ("mAP", 1), ("macro-AUC", 1)):
-        evaluator = evaluate_once(scores, labels, None, [metric], ["vanilla"], {})
+        evaluator = evaluate_once(Request([metric]), scores, labels, None)
         assert len(evaluator.summary().state.scored) == kept

@@ -130,8 +130,8 @@ def test_complete_labels_are_measured_and_others_not() -> None:
         level = "doubtful" if ESTIMATORS[name].caution else "conditional"
         assert claim(name, complete=False).level == level
     top, labels, propensity = rows_of(400)
-    for p in (None, np.ones(L)):
-        measured = one(top, labels, p, "P@3", "vanilla").verdict
+    for p, declared in ((None, True), (np.ones(L), False), (np.ones(L), True)):
+        measured = one(top, labels, p, "P@3", "vanilla", complete=declared).verdict
         assert (measured.level, measured.reason) == ("measured", "observed-labels")
     levels = {
         each.estimator: each.verdict.level

@@ -63,6 +63,10 @@ def evaluate(
             autocompletion=options.presets,
         ),
     ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="No label is missing: short for --propensity constant:1."),
+    ] = False,
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.")
     ] = "P@1,P@3,P@5,R@1,R@3,R@5,nDCG@5,PSP@1,PSP@3,PSP@5",
@@ -147,10 +151,13 @@ def evaluate(
     """
     import numpy as np
 
-    from unmask.metrics.plan import check_names
+    from unmask.metrics.request import Request
 
     rows = read_test(labels, train, table_columns(table), judgements)
     described = f"jain:{dataset}" if dataset else propensity
+    if complete:
+        _refuse_beside_complete(described, sensitivity)
+        described = "constant:1"
     refuse_without_training(train, described)
     if hierarchy is not None and sensitivity:
         raise ValueError("--hierarchy has propensities of its own; leave out --sensitivity.")
@@ -159,7 +166,7 @@ def evaluate(
     p = propensities_of(rows.trained, rows.observed, described)
     rows, tops, pairs = obey(rows, tops)
     names = metrics.split(",")
-    check_names(names, estimators.split(","))
+    Request(names, estimators.split(","))
     systems = {
         path: as_asked(top, rows, names, threshold, path, as_sets=tree is not None)
         for path, top in tops.items()
@@ -215,6 +222,17 @@ def evaluate(
                 show_text(part.to("csv"))
     else:
         _show(evaluation, predictions)
+
+
+def _refuse_beside_complete(described: str, sensitivity: str | None) -> None:
+    """Raise if labels are declared complete and something else is said of what is missing."""
+    if described not in ("jain", "constant:1"):
+        raise ValueError(
+            f"--complete says that no label is missing, --propensity {described} that some are; "
+            "leave out one of them."
+        )
+    if sensitivity is not None:
+        raise ValueError("labels that are --complete leave --sensitivity nothing to vary.")
 
 
 def _by_name(counts: LabelCounts | LabelRankings) -> dict[str, object]:

@@ -289,6 +289,7 @@ def _same_names(
 
 def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
     """Predictions in the order of the labels' rows, with the labels' numbers."""
+    from unmask._names import ids_of_rows
     from unmask.predictions import TopK
 
     test = rows.test
@@ -301,7 +302,8 @@ def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
                 "labels are predicted by number, and nothing says whose numbers: give --train, or "
                 "write predictions with names (.csv)."
             )
-        return top.aligned(ids=test.ids, names=test.label_names)
+        ids = ids_of_rows(test.ids, rows.observed.shape[0], top.ids)
+        return top.aligned(ids=ids, names=test.label_names)
     except ValueError as error:
         raise ValueError(f"{path} against {rows.path}: {error}") from None
 

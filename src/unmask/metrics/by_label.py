@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import scored
 from unmask.metrics.intervals import of_mean, wilson, z_quantile
@@ -100,6 +101,7 @@ class LabelCounts:
         return [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
 
 
+@named_options
 def label_counts(
     predictions: TopK | LabelSets,
     labels: LabelsLike,

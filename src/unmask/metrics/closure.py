@@ -138,7 +138,7 @@ def refuse_audit(audit: object) -> None:
         raise ValueError("an audit judges labels as they are; leave out the hierarchy.")
 
 
-Evaluated = TypeVar("Evaluated", Table, Tables)
+Evaluated = TypeVar("Evaluated", Table, Tables, "Table | Tables")
 
 
 def doubted(evaluated: Evaluated) -> Evaluated:

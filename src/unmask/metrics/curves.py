@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation, report
+from unmask._settings import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import scored
@@ -147,6 +148,7 @@ class Curve:
         ]
 
 
+@named_options
 def curve(
     scores: ScoresLike,
     labels: LabelsLike,
@@ -209,6 +211,7 @@ def curve(
     return Curve(average=average, estimator=estimator, confidence=confidence, **numbers)
 
 
+@named_options
 def reliability(
     probabilities: ScoresLike,
     labels: LabelsLike,

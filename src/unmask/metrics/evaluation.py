@@ -10,37 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack, cast, overload
+from typing import Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import LabelsLike, PropensityLike
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements
 from unmask.metrics import closure, mask_tables, perturbation, propensity_uncertainty
 from unmask.metrics.evaluator import evaluate_once
 from unmask.metrics.groups import Part, by_group, by_label_group
-from unmask.metrics.inputs import (
-    Predictions,
-    as_top,
-    default_estimators,
-    default_metrics,
-    of_scores,
-    refuse_ignored,
-)
+from unmask.metrics.inputs import Predictions, as_top, of_scores, refuse_ignored
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import judge_run
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.evaluation import beside_measured
-from unmask.metrics.options import (
-    AuditedOptions,
-    EvaluatorOptions,
-    GroupedAuditedOptions,
-    GroupedOptions,
-)
 from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.request import Request, default_estimators, default_metrics
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.predictions import LabelSets
 from unmask.propensity import MaskModel, PropensityEstimate
@@ -50,8 +40,23 @@ from unmask.propensity import MaskModel, PropensityEstimate
 def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
-    propensity: PropensityLike | PropensityEstimate | None = None,
-    **options: Unpack[AuditedOptions],
+    propensity: PropensityLike | PropensityEstimate | None = ...,
+    *,
+    metrics: Sequence[str] | None = ...,
+    estimators: Sequence[str] | None = ...,
+    confidence: float = ...,
+    interval: str = ...,
+    replicates: int = ...,
+    seed: int = ...,
+    tau: float | str = ...,
+    clip: float = ...,
+    fraction: float = ...,
+    information: ArrayLike | None = ...,
+    complete: bool = ...,
+    draws: int = ...,
+    audit: Judgements | None = ...,
+    covariates: CovariatesLike | None = ...,
+    hierarchy: Hierarchy | None = ...,
 ) -> Table: ...
 
 
@@ -59,11 +64,30 @@ def evaluate(
 def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
-    propensity: PropensityLike | PropensityEstimate | None = None,
-    **options: Unpack[GroupedAuditedOptions],
+    propensity: PropensityLike | PropensityEstimate | None = ...,
+    *,
+    metrics: Sequence[str] | None = ...,
+    estimators: Sequence[str] | None = ...,
+    confidence: float = ...,
+    interval: str = ...,
+    replicates: int = ...,
+    seed: int = ...,
+    tau: float | str = ...,
+    clip: float = ...,
+    fraction: float = ...,
+    information: ArrayLike | None = ...,
+    complete: bool = ...,
+    draws: int = ...,
+    audit: Judgements | None = ...,
+    covariates: CovariatesLike | None = ...,
+    hierarchy: Hierarchy | None = ...,
+    groups: Sequence[object] | None = ...,
+    label_groups: Sequence[object] | None = ...,
+    by: Literal["label"] | None = ...,
 ) -> Tables: ...
 
 
+@named_options
 def evaluate(
     top: Predictions,
     labels: LabelsLike | Dataset,
@@ -71,11 +95,22 @@ def evaluate(
     *,
     metrics: Sequence[str] | None = None,
     estimators: Sequence[str] | None = None,
-    draws: int = propensity_uncertainty.DRAWS,
+    confidence: float = 0.95,
+    interval: str = "normal",
+    replicates: int = 1000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
+    complete: bool = False,
+    draws: int = 100,
     audit: Judgements | None = None,
     covariates: CovariatesLike | None = None,
     hierarchy: Hierarchy | None = None,
-    **options: Unpack[GroupedOptions],
+    groups: Sequence[object] | None = None,
+    label_groups: Sequence[object] | None = None,
+    by: Literal["label"] | None = None,
 ) -> Table | Tables:
     """Estimate metrics of rankings and sets from observed labels, with their uncertainty.
 
@@ -86,7 +121,8 @@ def evaluate(
     labels : (n, L) matrix of 0 and 1, or Dataset
         The observed labels, dense or sparse; of a data set, its judgements are obeyed: ignored
         pairs leave the ranking, verified labels are certain (`judged_pairs`). Predictions that
-        have ids or names as the data set has are matched by them, in whatever order they stand.
+        have ids or names as the data set has are matched by them, in whatever order they stand;
+        rows of a matrix are matched by position.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are
@@ -99,6 +135,11 @@ def evaluate(
     estimators : sequence of str, optional
         Names in `ESTIMATORS`, each used for the metrics that it can estimate; by default vanilla
         and, with propensities, unbiased.
+    confidence, interval, replicates, seed, tau, clip, fraction, information
+        As in `Evaluator`.
+    complete : bool, default False
+        Whether no label is missing. Else numbers without propensities and audit are `doubtful`:
+        they speak of recorded labels. Propensities that are all 1 say the same.
     draws : int, default 100
         How many vectors are drawn from an estimate.
     audit : Judgements, optional
@@ -111,11 +152,12 @@ def evaluate(
     hierarchy : Hierarchy, optional
         Labels and predictions (sets or scores) are evaluated with all their ancestors (`closure`);
         corrected numbers are then doubtful.
-    **options : EvaluatorOptions
-        confidence, interval, replicates, seed, tau, clip, fraction and information, as in
-        `Evaluator`; and
-        `groups`, a name for each of n rows, `label_groups`, one for each of L labels, or
-        `by="label"`, every label being a group.
+    groups : sequence of n names, optional
+        The group of every row: a table for each.
+    label_groups : sequence of L names, optional
+        The group of every label: a table for each, in place of groups of rows.
+    by : "label", optional
+        A table for every label.
 
     Returns
     -------
@@ -126,7 +168,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        If names, shapes or numbers are not as above, or there are no rows.
+        If names, shapes or numbers are not as above, an option has no effect, or there are no
+        rows.
 
     References
     ----------
@@ -145,34 +188,31 @@ def evaluate(
     >>> table["R@1", "vanilla"].value, round(table["R@1", "unbiased"].value, 12)
     (0.75, 0.75)
     """
-    if audit is not None and not isinstance(audit, Judgements):
-        raise ValueError(
-            f"an audit is judgements of a random sample (`audit.from_rows`, `audit.from_pairs`); "
-            f"got {type(audit).__name__}. Answers about pairs that were chosen by score repair the "
-            "data (`missing.complete`), but pairs that were never asked about would be left out of "
-            "every metric."
-        )
-    names = default_metrics(top) if metrics is None else metrics
-    if hierarchy is not None:
-        closure.refuse_audit(audit)
-        closed = closure.closed(hierarchy, top, labels, propensity)
-        return closure.doubted(
-            evaluate(
-                closed.predictions, closed.labels, closed.propensity, metrics=names,
-                estimators=estimators, draws=draws, **options,
-            )
-        )  # fmt: skip
-    groups, label_groups = options.pop("groups", None), options.pop("label_groups", None)
-    if (by := options.pop("by", None)) is not None:
-        _validation.one_of(by, ["label"], "by")
+    request = Request(
+        default_metrics(top) if metrics is None else metrics,
+        estimators or default_estimators(propensity),
+        confidence, interval, replicates, seed, tau, clip, fraction, information, complete,
+        draws, audit, covariates, hierarchy, groups, label_groups, by,
+    )  # fmt: skip
+    return _answer(request.checked(propensity), top, labels, propensity)
+
+
+def _answer(
+    request: Request,
+    top: Predictions,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | None,
+) -> Table | Tables:
+    """Answer a checked request: one table, or one for every group."""
+    if request.hierarchy is not None:
+        closed = closure.closed(request.hierarchy, top, labels, propensity)
+        rows = closed.predictions, closed.labels, closed.propensity
+        return closure.doubted(_answer(replace(request, hierarchy=None), *rows))
+    groups, label_groups = request.groups, request.label_groups
+    if request.by is not None:
         label_groups = _label_names(top, labels)
-    request = _Request(names, estimators, draws, cast(EvaluatorOptions, options))
     if groups is None and label_groups is None:
-        return _of_rows(request, top, labels, propensity, audit, covariates)
-    if audit is not None or (groups is not None and label_groups is not None):
-        raise ValueError(
-            "give groups of rows or of labels, and no audit: an audit is planned for all rows."
-        )
+        return table_of(request, top, labels, propensity)
     if isinstance(labels, Dataset):
         raise ValueError(MATRICES)
     of_part, whole = partial(_of_part, request), (top, labels, propensity)
@@ -181,71 +221,53 @@ def evaluate(
     return by_label_group(of_part, whole, () if label_groups is None else label_groups)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What is asked about rows, whatever rows those are."""
-
-    metrics: Sequence[str]
-    estimators: Sequence[str] | None
-    draws: int
-    options: EvaluatorOptions
-
-    @property
-    def confidence(self) -> float:
-        """Of intervals."""
-        return self.options.get("confidence", 0.95)
-
-
-def _of_part(request: _Request, part: Part) -> Table:
+def _of_part(request: Request, part: Part) -> Table:
     """The table of a group."""
-    return _of_rows(request, *part)
+    return table_of(request, *part)
 
 
-def _of_rows(
-    request: _Request,
+def table_of(
+    request: Request,
     top: Predictions,
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | None,
-    audit: Judgements | None = None,
-    covariates: CovariatesLike | None = None,
 ) -> Table:
-    """One table; judged pairs are obeyed, and an audit is measured by."""
+    """Make one table; judged pairs are obeyed, and an audit is measured by."""
     if (pairs := judged_pairs(labels)) is not None:
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(_of_rows(request, *rows, audit, covariates))
-    if audit is None:
+        return pairs.noted(table_of(request, *rows))
+    if request.audit is None:
         return _stated(request, top, labels, propensity)
     return beside_measured(
-        top, labels, audit, request.metrics,
-        covariates=covariates, confidence=request.confidence, estimators=request.estimators,
-        stated=lambda metrics, possible: _stated(
-            replace(request, metrics=metrics, estimators=possible), top, labels, propensity
+        top, labels, request.audit, request.metrics,
+        covariates=request.covariates, confidence=request.confidence,
+        estimators=request.estimators,
+        stated=lambda metrics, estimators: _stated(
+            replace(request, metrics=metrics, estimators=estimators or (), audit=None),
+            top, labels, propensity,
         ),
     )  # fmt: skip
 
 
 def _stated(
-    request: _Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
+    request: Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
 ) -> Table:
     """What the labels say under the stated propensities, and under vectors drawn from them."""
-    metrics, options = request.metrics, request.options
-    estimators = request.estimators or default_estimators(propensity)
-    quick: EvaluatorOptions = {**options, "interval": "normal"}
+    metrics, quick = request.metrics, replace(request, interval="normal")
     by_place = isinstance(propensity, PropensityEstimate | MaskModel) and not of_scores(metrics)
     listed = as_top(top, metrics) if by_place else top
 
-    def once(p: PropensityLike | None, settings: EvaluatorOptions) -> Table:
+    def once(p: PropensityLike | None, asked: Request) -> Table:
         def evaluated(propensities: PropensityLike | None) -> Table:
-            made = evaluate_once(listed, labels, propensities, metrics, estimators, settings)
-            return made.unjudged()
+            return evaluate_once(asked, listed, labels, propensities).unjudged()
 
         if isinstance(p, MaskModel) and mask_tables.needs_more(p):
             return mask_tables.table_by(p, as_top(listed, metrics), top, labels, evaluated)
         return evaluated(p)
 
     def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
-        yield {"": once(p, options)}
+        yield {"": once(p, request)}
         for vector in drawn:
             yield {"": once(vector, quick)}
 
@@ -253,15 +275,15 @@ def _stated(
         evaluation,
         propensity,
         draws=request.draws,
-        seed=options.get("seed", 0),
+        seed=request.seed,
         confidence=request.confidence,
-        interval=options.get("interval", "normal"),
+        interval=request.interval,
     )
     table = judge_run(tables[""])
     complete = table.run is None or table.run.complete
     if propensity is None or complete or mask_tables.needs_more(propensity):
         return table
-    again = _Again(top, labels, propensity, options)
+    again = _Again(top, labels, propensity, quick)
     return replace(table, estimates=tuple(map(again.based, table)))
 
 
@@ -285,7 +307,7 @@ class _Again:
     predictions: Predictions
     labels: LabelsLike
     propensity: PropensityLike
-    options: EvaluatorOptions
+    quick: Request
 
     def based(self, each: Estimate) -> Estimate:
         """The estimate, with the rows if its sensitivity needs them."""
@@ -302,8 +324,6 @@ class _Again:
 
 
 def _value_again(rows: _Again, metric: str, propensity: PropensityLike) -> float:
-    quick: EvaluatorOptions = {**rows.options, "interval": "normal"}
-    evaluator = evaluate_once(
-        rows.predictions, rows.labels, propensity, [metric], ["unbiased"], quick
-    )
+    asked = replace(rows.quick, metrics=(metric,), estimators=("unbiased",))
+    evaluator = evaluate_once(asked, rows.predictions, rows.labels, propensity)
     return evaluator.unjudged()[metric, "unbiased"].value

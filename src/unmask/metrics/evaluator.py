@@ -8,33 +8,21 @@ order, give to the last bit what one call on all rows gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _validation
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike
-from unmask.metrics import (
-    estimates,
-    perturbation,
-    plan,
-    scored,
-    state,
-)
-from unmask.metrics.inputs import (
-    Predictions,
-    as_top,
-    of_scores,
-)
-from unmask.metrics.intervals import INTERVALS
+from unmask.metrics import estimates, perturbation, plan, scored, state
+from unmask.metrics.inputs import Predictions, as_top, of_scores
 from unmask.metrics.judgement import judge_run
-from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.plan import Cell, Plan
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.request import Request
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
 from unmask.predictions import LabelSets, TopK
@@ -43,21 +31,15 @@ from unmask.propensity.models import Source, SourceKind, reciprocal, source_of
 
 
 def evaluate_once(
-    top: Predictions,
-    labels: LabelsLike,
-    propensity: PropensityLike | None,
-    metrics: Sequence[str],
-    estimators: Sequence[str],
-    options: EvaluatorOptions,
+    request: Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
 ) -> Evaluator:
-    """An `Evaluator` that has taken in all rows, whatever form the propensities have."""
+    """Return an `Evaluator` that has taken in all rows, whatever form the propensities have."""
     sparse = sp.issparse(propensity)
-    evaluator = Evaluator(
-        None if sparse else propensity, metrics=metrics, estimators=estimators, **options
-    )
+    evaluator = Evaluator.asked(request, None if sparse else propensity)
     return evaluator.update(top, labels, entry_propensity=propensity if sparse else None)
 
 
+@named_options
 def contributions(
     top: Predictions,
     labels: LabelsLike,
@@ -65,13 +47,16 @@ def contributions(
     *,
     metrics: Sequence[str],
     estimators: Sequence[str] = ("vanilla",),
-    **options: Unpack[EvaluatorOptions],
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    information: ArrayLike | None = None,
 ) -> dict[tuple[str, str], Floats]:
-    """What every row contributes: the number whose mean over rows `evaluate` reports.
+    """Return the contribution of every row: numbers whose mean over rows `evaluate` reports.
 
     Parameters
     ----------
-    top, labels, propensity, metrics, **options
+    top, labels, propensity, metrics, seed, tau, clip, information
         As in `evaluate`.
     estimators : sequence of str, default ("vanilla",)
         Of means over rows; a ratio, a mean over labels and a metric of the scores of all rows are
@@ -96,12 +81,10 @@ def contributions(
     >>> rows["R@1", "unbiased"].round(12)
     array([-1.5,  3. ])
     """
-    evaluator = Evaluator(
-        None if sp.issparse(propensity) else propensity,
-        metrics=metrics,
-        estimators=estimators,
-        **options,
-    )
+    request = Request(
+        metrics, estimators, seed=seed, tau=tau, clip=clip, information=information
+    ).checked(propensity)
+    evaluator = Evaluator.asked(request, None if sp.issparse(propensity) else propensity)
     entries = propensity if sp.issparse(propensity) else None
     new_plan, n_labels, sums = evaluator._pass(top, labels, entries, 0, keep_all=True)
     rows = {
@@ -128,7 +111,7 @@ def _made_mean(cell: Cell, summary: estimates.Summary, sums: state.State) -> Flo
 
 
 class Evaluator:
-    """The same, one batch of rows at a time.
+    """An evaluation of rows that come in batches.
 
     Parameters
     ----------
@@ -156,6 +139,9 @@ class Evaluator:
     information : (L,) floats of at least 0, optional
         For `Smin`, the information content of labels (`Hierarchy.information_content`); by default
         1 for each.
+    complete : bool, default False
+        Whether no label is missing. Of labels that nobody declared complete, numbers without
+        propensities are `doubtful`: they speak of recorded labels.
 
     Notes
     -----
@@ -171,6 +157,7 @@ class Evaluator:
     0.5
     """
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike | None = None,
@@ -185,28 +172,31 @@ class Evaluator:
         clip: float = 10.0,
         fraction: float = 0.01,
         information: ArrayLike | None = None,
+        complete: bool = False,
     ) -> None:
         """Check the choices; no rows yet."""
-        plan.check_names(metrics, estimators)
-        _validation.one_of(interval, INTERVALS, "interval")
-        _validation.confidence(confidence)
-        _validation.in_range(clip, "clip", 1, np.inf)
-        _validation.in_range(fraction, "fraction", 0, 0.99)
-        _validation.in_range(
-            _validation.positive_int(replicates, "replicates"), "replicates", 2, np.inf
-        )
-        if isinstance(tau, str):
-            _validation.one_of(tau, ["auto"], "tau")
-        else:
-            _validation.in_range(tau, "tau", 0, 1)
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
+        self._begin(request.checked(propensity), propensity)
+
+    @classmethod
+    def asked(cls, request: Request, propensity: PropensityLike | None = None) -> Evaluator:
+        """Return an evaluator without rows that answers a checked request."""
+        made = cls.__new__(cls)
+        made._begin(request, propensity)
+        return made
+
+    def _begin(self, request: Request, propensity: PropensityLike | None) -> None:
         checked = None if propensity is None else _validation.propensity(propensity)
+        self._request = request
         self._inverse = None if checked is None else reciprocal(checked)
         self._source = source_of(propensity)
         self._effort = propensity.effort if isinstance(propensity, MaskModel) else None
-        self._metrics, self._estimators = list(metrics), list(estimators)
-        self._confidence, self._interval, self._replicates = confidence, interval, replicates
-        self._seed, self._tau, self._clip, self._fraction = seed, tau, float(clip), fraction
-        self._information = None if information is None else _information(information)
+        self._information: Floats | None = None
+        if request.information is not None:
+            self._information = np.asarray(request.information)
         self._sums: _Sums | None = None
 
     def update(
@@ -238,16 +228,22 @@ class Evaluator:
         rows = 0 if self._sums is None else self._sums.state.rows
         first = rows if first_row is None else first_row
         if entry_propensity is not None:
+            self._request.refuse_loss(entry_propensity)
             self._source = source_of(entry_propensity)
         self._take(*self._pass(top, labels, entry_propensity, first, keep_all=False))
         return self
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Take in all rows of another evaluator with the same options. Returns itself."""
-        if other._settings() != self._settings():
+        pairs = [
+            (each.name, getattr(self._request, each.name), getattr(other._request, each.name))
+            for each in fields(Request)
+            if each.compare
+        ]
+        pairs.append(("row effort", self._effort, other._effort))
+        if differing := [f"{name} {one} and {two}" for name, one, two in pairs if one != two]:
             raise ValueError(
-                f"evaluators must have the same settings to merge; got {self._settings()} "
-                f"and {other._settings()}."
+                f"evaluators must have the same settings to merge; got {'; '.join(differing)}."
             )
         if not np.array_equal(self._inverse, other._inverse):  # type: ignore[arg-type]
             raise ValueError("evaluators must have the same propensities to merge; give all one.")
@@ -264,7 +260,7 @@ class Evaluator:
         return judge_run(self.unjudged())
 
     def unjudged(self) -> Table:
-        """The same, every number judged by itself only."""
+        """The table of all rows so far, every number judged by itself only."""
         summary = self.summary()
         numbers = tuple(self._based(cell, summary) for cell in summary.plan.cells)
         return Table(numbers, self._run(summary.state))
@@ -277,32 +273,22 @@ class Evaluator:
 
     def _run(self, sums: state.State) -> Run:
         """What the numbers share."""
-        return run_of(sums, self._source, self._confidence)
+        return run_of(sums, self._source, self._request)
 
     def summary(self) -> estimates.Summary:
         """The sums behind the table."""
         if self._sums is None or self._sums.state.rows == 0:
             raise ValueError("there are no rows to evaluate; give at least one.")
+        asked = self._request
         return estimates.Summary(
-            self._sums.plan,
-            self._sums.state,
-            self._inverse,
-            self._confidence,
-            self._interval,
-            self._replicates,
-            self._seed,
-            self._fraction,
-            self._effort,
-            self._information,
-        )
-
-    def _settings(self) -> dict[str, Any]:
-        apart = ("_sums", "_inverse", "_source", "_information")
-        return {name.lstrip("_"): v for name, v in vars(self).items() if name not in apart}
+            self._sums.plan, self._sums.state, self._inverse, asked.confidence, asked.interval,
+            asked.replicates, asked.seed, asked.fraction, self._effort, self._information,
+        )  # fmt: skip
 
     def _take(self, new_plan: Plan, n_labels: int, new: state.State) -> None:
         if self._sums is None:
-            counted, groups = n_labels if _per_label(new_plan) else 0, self._interval != "normal"
+            counted = n_labels if _per_label(new_plan) else 0
+            groups = self._request.interval != "normal"
             self._sums = _Sums(new_plan, n_labels, state.empty(new_plan, counted, groups=groups))
         self._sums.refuse_other(new_plan, n_labels)
         self._sums.state.add(new)
@@ -321,12 +307,12 @@ class Evaluator:
         inverse = self._inverse_of(observed, entries)
         listed, scores = self._listed(top, observed), self._scores(top, observed)
         new_plan = plan.make(
-            self._metrics,
-            self._estimators,
+            self._request.metrics,
+            self._request.estimators,
             width=listed.shape[1],
             n_labels=observed.shape[1],
-            tau=self._tau,
-            clip=self._clip,
+            tau=self._request.tau,
+            clip=self._request.clip,
         )
         if entries is not None:
             _refuse_per_entry(new_plan)
@@ -340,9 +326,9 @@ class Evaluator:
             kept_columns=(
                 list(range(new_plan.columns)) if keep_all else estimates.kept_columns(new_plan)
             ),
-            groups=self._interval != "normal",
+            groups=self._request.interval != "normal",
             per_label=_per_label(new_plan),
-            seed=self._seed,
+            seed=self._request.seed,
             scores=scores,
         )
         return new_plan, observed.shape[1], new
@@ -352,7 +338,7 @@ class Evaluator:
         if entries is not None:
             return reciprocal(_validation.entry_propensity(entries, observed))
         if self._inverse is None:
-            needy = [e for e in self._estimators if e != "vanilla"]
+            needy = [e for e in self._request.estimators if e != "vanilla"]
             if needy:
                 raise ValueError(
                     f"{needy[0]} estimates need propensities; give them with "
@@ -368,7 +354,7 @@ class Evaluator:
 
     def _listed(self, top: Predictions, observed: sp.csr_array) -> NDArray[np.int32]:
         """The predicted labels, (n, width), of a `TopK`, sets or scores; none if nobody asks."""
-        names = [name for name in self._metrics if METRICS[split(name)[0]].reads == "list"]
+        names = [name for name in self._request.metrics if METRICS[split(name)[0]].reads == "list"]
         if not names:
             return np.full((observed.shape[0], 1), -1, dtype=np.int32)
         top = as_top(top, names)
@@ -383,7 +369,7 @@ class Evaluator:
 
     def _scores(self, top: Predictions, observed: sp.csr_array) -> Array | None:
         """The scores of every label, checked, if a metric reads them."""
-        names = of_scores(self._metrics)
+        names = of_scores(self._request.metrics)
         if not names:
             return None
         if isinstance(top, TopK | LabelSets):
@@ -422,16 +408,13 @@ class _Sums:
             )
 
 
-def _information(information: ArrayLike) -> Floats:
-    values = np.asarray(_validation.numbers(information, "information"), dtype=np.float64)
-    if values.ndim != 1 or not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("information must hold a number of at least 0 for each label.")
-    return values
-
-
-def run_of(sums: state.State, source: Source, confidence: float) -> Run:
-    """What the numbers of some rows share."""
-    return Run(source, sums.rows, sums.empty_rows, confidence, sums.lost_share, sums.complete)
+def run_of(sums: state.State, source: Source, request: Request) -> Run:
+    """Return what the numbers of some rows share."""
+    declared = request.complete or source.kind is not SourceKind.NONE
+    return Run(
+        source, sums.rows, sums.empty_rows, request.confidence, sums.lost_share,
+        complete=sums.complete and declared,
+    )  # fmt: skip
 
 
 def _refuse_per_entry(new_plan: Plan) -> None:

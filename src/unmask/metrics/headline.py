@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from unmask._settings import setting
 from unmask.metrics.run import Run, Standing
 from unmask.metrics.verdict import Advice, Level, Outcome, Reason
 from unmask.report.format import format_value
@@ -91,10 +92,20 @@ def _complete(estimates: Sequence[Estimate], run: Run) -> str:
     if chosen is not None and chosen.estimator == "measured":
         return _measured(chosen)
     if chosen is None:
-        return "Labels are taken as complete, and no number can be used; the verdicts say why."
+        return "Labels are declared complete, and no number can be used; the verdicts say why."
+    return f"Labels are declared complete: {_number(chosen)} on {run.rows:,} rows."
+
+
+def _recorded(estimates: Sequence[Estimate], _: Run) -> str:
+    chosen = best(estimates)
+    if chosen is not None and chosen.estimator == "measured":
+        return _measured(chosen)
+    if chosen is None:
+        return "On recorded labels no number can be used; the verdicts say why."
     return (
-        f"Labels are taken as complete: {_number(chosen)} on {run.rows:,} rows; if labels are "
-        "missing, this is not the true value: state propensities, or audit some rows."
+        f"{_number(chosen, ' on recorded labels')}, which is the true value only if no label is "
+        f"missing: {NEXT_AUDIT}, or declare the labels complete "
+        f"({setting('complete', True, of='evaluate')})."
     )
 
 
@@ -152,16 +163,17 @@ def _measured(chosen: Estimate) -> str:
     return f"Measured on judged rows, whatever hid the labels: {_number(chosen)}{wide}."
 
 
-def _number(each: Estimate | None) -> str:
+def _number(each: Estimate | None, where: str = "") -> str:
     """`R@5 is 0.611 (0.595 to 0.626, deconvolved)`."""
     if each is None:
         return "nothing can be used"
     value, low, high = (format_value(x, ".3f") for x in (each.value, *each.interval))
-    return f"{each.metric} is {value} ({low} to {high}, {each.estimator})"
+    return f"{each.metric}{where} is {value} ({low} to {high}, {each.estimator})"
 
 
 SENTENCES: dict[Standing, Callable[[Sequence[Estimate], Run], str]] = {
     Standing.COMPLETE: _complete,
+    Standing.RECORDED: _recorded,
     Standing.NOT_REFUTED: _not_refuted,
     Standing.DOUBTFUL: _contradicted("are in doubt"),
     Standing.REFUTED: _contradicted("do not hold"),
@@ -169,7 +181,7 @@ SENTENCES: dict[Standing, Callable[[Sequence[Estimate], Run], str]] = {
 
 
 def comparison(differences: Sequence[Estimate], run: Run) -> str:
-    """Who is better, and whether that is conditional, in one sentence.
+    """Return who is better, or scores higher, and on what condition, in one sentence.
 
     Parameters
     ----------
@@ -216,10 +228,18 @@ def title(differences: Sequence[Estimate]) -> str:
 def _who(chosen: Estimate) -> str:
     about = chosen.verdict.details
     names = str(about["system"]), str(about["first"])
+    where = " on recorded labels" if _of_recorded(chosen) else ""
     if about["outcome"] == Outcome.UNCLEAR:
-        return f"No clear difference between {names[0]} and {names[1]}"
-    winner, loser = names if about["outcome"] == Outcome.BETTER else names[::-1]
-    return f"{winner} is better than {loser}"
+        return f"No clear difference between {names[0]} and {names[1]}{where}"
+    first = about["outcome"] in (Outcome.BETTER, Outcome.HIGHER)
+    winner, loser = names if first else names[::-1]
+    return f"{winner} {'scores higher' if where else 'is better'} than {loser}{where}"
+
+
+def _of_recorded(chosen: Estimate) -> bool:
+    """Whether a number speaks of recorded labels, which nobody declared complete."""
+    biased = chosen.verdict.reason is Reason.BIASED_BY_DESIGN and chosen.estimator == "vanilla"
+    return biased or chosen.verdict.reason is Reason.RECORDED_LABELS
 
 
 def _standing(chosen: Estimate, run: Run) -> str:
@@ -228,9 +248,9 @@ def _standing(chosen: Estimate, run: Run) -> str:
         doubtful = chosen.verdict.level is Level.DOUBTFUL
         return ", doubtful: see the verdict" if doubtful else ", whatever hid the labels"
     if run.standing is Standing.COMPLETE:
-        return ", labels taken as complete"
-    if chosen.estimator == "vanilla":
-        return ", on the observed labels only"
+        return ", labels declared complete"
+    if _of_recorded(chosen):
+        return f"; {NEXT_AUDIT}"
     if chosen.verdict.level >= Level.DOUBTFUL:
         because = run.evidence[0].sentence if run.evidence else "see the verdict"
         return f", but the assumptions are in doubt: {because}"

@@ -1,4 +1,4 @@
-"""What is evaluated: rankings, sets and scores, and which metrics and estimators fit them."""
+"""What is evaluated: rankings, sets and scores, and which metrics fit them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,6 @@ Predictions: TypeAlias = "TopK | LabelSets | ScoresLike"
 
 OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1", "macro-F1")
 """What is estimated of sets if nothing is said."""
-
-
-def default_metrics(top: Predictions) -> list[str]:
-    """What is estimated if nothing is said: P, R and nDCG of rankings, F1 and its like of sets."""
-    if isinstance(top, LabelSets):
-        return list(OF_SETS)
-    width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
-    if width < 1:
-        raise ValueError("there are no predictions to evaluate; give at least one per row.")
-    return [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
-
-
-def default_estimators(propensity: object) -> list[str]:
-    """What is estimated by if nothing is said: vanilla and, with propensities, unbiased."""
-    return ["vanilla"] if propensity is None else ["vanilla", "unbiased"]
 
 
 def of_scores(metrics: Sequence[str]) -> list[str]:

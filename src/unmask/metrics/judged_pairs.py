@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._names import ids_of_rows
 from unmask._sparse import entry_rows
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
 from unmask.data import Dataset
@@ -60,10 +61,12 @@ class JudgedPairs:
         Raises
         ------
         ValueError
-            If an id is missing, double or unknown, or a predicted name is unknown.
+            If an id is missing, double or unknown, predictions alone have ids, or a predicted
+            name is unknown.
         """
         if isinstance(top, TopK | LabelSets):
-            top = top.aligned(ids=self.ids, names=self.names)
+            ids = ids_of_rows(self.ids, self.labels.shape[0], top.ids)
+            top = top.aligned(ids=ids, names=self.names)
         ignored = self.pairs.ignored
         if not ignored.nnz:
             return top

@@ -14,6 +14,8 @@ or the independence of losses, and then no number that rests on them may claim m
   which labels of a row are lost together, unless the metric adds up labels;
 - propensities by Jain's formula were measured by nobody, and on real labels they were off by 1.5
   times: a number that such a factor moves too far is wide, however narrow its interval;
+- without propensities, and unless labels are declared complete, a number is one of recorded labels:
+  doubtful, and the difference of two systems says which one scores higher, not which is better;
 - estimators of one metric whose intervals do not meet make each other doubtful; a measured number
   outside the interval of a corrected one makes all corrected numbers doubtful; so do wrong labels
   among those that an audit judged.
@@ -34,7 +36,7 @@ from unmask.metrics.registry import METRICS, UNCONDITIONAL, split
 from unmask.metrics.robustness import GAMMAS
 from unmask.metrics.run import Evidence, EvidenceKind, Run
 from unmask.metrics.table import Estimate, Table
-from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Reason, Verdict, too_wide
+from unmask.metrics.verdict import CONDITIONAL, Advice, Level, Outcome, Reason, Verdict, too_wide
 
 ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
@@ -46,6 +48,8 @@ PRECISIONS = frozenset({"P", "sample-P", "micro-P", "macro-P", "weighted-P", "mA
 """Metrics that an unbiased estimate can only put above 1 if propensities are too low, …"""
 WRONG = frozenset({"one-error"})
 """… and those that it can only put below 0 then: one less a precision."""
+OUTCOME = ("outcome", "system", "first", "p_value")
+"""Details of the verdict on a difference."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
 """Estimators that aim at the true metric, so that their intervals should meet."""
 
@@ -78,7 +82,7 @@ hundred rows
     """
     if table.run is None:
         return table
-    estimates = [_claimed(each) for each in table.estimates]
+    estimates = [_of_recorded(_claimed(each), table.run) for each in table.estimates]
     evidence = table.run.evidence if of_differences else tuple(collect(estimates, table.run))
     run = replace(table.run, evidence=evidence)
     judged = [_with_verdict(each, _in_context(each, run, of_differences)) for each in estimates]
@@ -245,6 +249,22 @@ def _claimed(each: Estimate) -> Estimate:
     return replace(each, verdict=verdict)
 
 
+def _of_recorded(each: Estimate, run: Run) -> Estimate:
+    """A number that speaks of recorded labels claims no more; a difference, who scores higher."""
+    recorded = (run.recorded and each.estimator != "measured") or each.estimator == "vanilla"
+    if run.complete or not recorded:
+        return each
+    verdict = each.verdict
+    if run.recorded and verdict.level < Level.DOUBTFUL:
+        kept = ("half_width", *OUTCOME)
+        about = {name: verdict.details[name] for name in kept if name in verdict.details}
+        verdict = Verdict(Level.DOUBTFUL, Reason.RECORDED_LABELS, Advice.AUDIT, about)
+    if verdict.details.get("outcome") in (Outcome.BETTER, Outcome.WORSE):
+        higher = Outcome.HIGHER if each.value > 0 else Outcome.LOWER
+        verdict = replace(verdict, details={**verdict.details, "outcome": higher})
+    return _with_verdict(each, verdict)
+
+
 def _in_context(each: Estimate, run: Run, of_differences: bool) -> Verdict:
     """The verdict of one number, given what all say."""
     verdict = each.verdict
@@ -266,8 +286,7 @@ def _in_context(each: Estimate, run: Run, of_differences: bool) -> Verdict:
 
 def outcome_of(verdict: Verdict) -> dict[str, object]:
     """What a comparison found, which stays whatever the number may claim."""
-    names = ("outcome", "system", "first", "p_value")
-    return {name: verdict.details[name] for name in names if name in verdict.details}
+    return {name: verdict.details[name] for name in OUTCOME if name in verdict.details}
 
 
 def _objections(each: Estimate, run: Run) -> Iterator[tuple[Level, Reason, dict[str, object]]]:
@@ -337,11 +356,13 @@ def _explained(each: Estimate, evidence: Evidence) -> bool:
 def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
     """The verdict with advice that this run does not refuse itself."""
     verdict = each.verdict
+    audited = any(other.estimator == "measured" for other in judged)
+    if verdict.reason is Reason.RECORDED_LABELS:
+        return replace(verdict, advice=Advice.NONE if audited else Advice.AUDIT)
     if not corrected(each) or verdict.level <= Level.CONDITIONAL:
         return verdict
     if verdict.reason in (Reason.BIASED_BY_DESIGN, Reason.OVERFLOW, Reason.TOO_MANY_COUNTS):
         return verdict
-    audited = any(other.estimator == "measured" for other in judged)
     if audited and (verdict.level > Level.WIDE or verdict.reason is Reason.FORMULA):
         return replace(verdict, advice=Advice.NONE)  # the audit is there
     if verdict.level is Level.WIDE and run.source.by_formula:  # which no number of rows mends

@@ -15,12 +15,11 @@ from itertools import product
 
 import numpy as np
 
-from unmask import _validation
 from unmask._kernels.block import Kernel, Need
 from unmask._kernels.metrics import Call, Program
 from unmask._kernels.metrics import View as ProgramView
 from unmask._typing import Ints
-from unmask.metrics.registry import ESTIMATORS, METRICS, UNCONDITIONAL, Metric, split
+from unmask.metrics.registry import METRICS, UNCONDITIONAL, Metric, split
 from unmask.metrics.robustness import GAMMAS
 
 View = tuple[float, float]
@@ -243,14 +242,3 @@ def _keys_of_ends(cell: Cell) -> tuple[Key, ...]:
     if cell.estimator != "unbiased" or not linear:
         return ()
     return tuple((view, cell.about.form) for view in (VANILLA, *((1.0, g) for g in GAMMAS)))
-
-
-def check_names(metrics: Sequence[str], estimators: Sequence[str]) -> None:
-    """Refuse an unknown metric or estimator before any work."""
-    for names, kind in ((metrics, "metrics"), (estimators, "estimators")):
-        if isinstance(names, str) or not names:
-            raise ValueError(f"{kind} must be a list of names, like ['R@5']; got {names!r}.")
-    for name in metrics:
-        split(name)
-    for name in estimators:
-        _validation.one_of(name, ESTIMATORS, "estimator")

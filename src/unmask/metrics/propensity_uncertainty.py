@@ -82,7 +82,7 @@ def with_uncertainty(
     -------
     dict of str to Table
     """
-    if not _uncertain(propensity):
+    if not uncertain(propensity):
         (tables,) = evaluation(propensity, ())
         return dict(tables)
     vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
@@ -103,7 +103,8 @@ def with_uncertainty(
     }
 
 
-def _uncertain(propensity: object) -> TypeGuard[PropensityEstimate | MaskModel]:
+def uncertain(propensity: object) -> TypeGuard[PropensityEstimate | MaskModel]:
+    """Whether propensities are an estimate, of which vectors can be drawn."""
     if isinstance(propensity, MaskModel):
         return not propensity.certain
     return isinstance(propensity, PropensityEstimate)

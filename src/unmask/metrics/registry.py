@@ -31,6 +31,7 @@ from unmask._kernels import ranking, scored, sets
 from unmask._kernels import ranking as ranking_exact
 from unmask._kernels import ranking as subsample
 from unmask._kernels.block import Kernel
+from unmask._settings import named_options
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 
@@ -159,6 +160,7 @@ def split_measured(name: str) -> tuple[str, int | None]:
     return metric, cut_off
 
 
+@named_options
 def supported(metric: str) -> tuple[str, ...]:
     """The estimators that can estimate a metric.
 

@@ -44,7 +44,9 @@ class Standing(StrEnum):
     """Whether the assumptions hold, as far as a run can tell."""
 
     COMPLETE = "complete"
-    """Labels are taken as complete: nothing was assumed of missing ones."""
+    """Labels are declared complete: nothing was assumed of missing ones."""
+    RECORDED = "recorded"
+    """Nobody said that labels are complete, nor how they go missing."""
     NOT_REFUTED = "not-refuted"
     DOUBTFUL = "doubtful"
     REFUTED = "refuted"
@@ -114,7 +116,7 @@ class Run:
     lost : float, default 0.0
         At most such a share of rows like these loses all labels, by the propensities.
     complete : bool, default False
-        Whether every propensity is 1, or there are none.
+        Whether labels are declared complete, in words or by propensities that are all 1.
     evidence : tuple of Evidence, default ()
         What speaks against the assumptions, the gravest first (`judgement.judge_run`).
     ignored_pairs, verified_labels : int, default 0
@@ -143,6 +145,11 @@ class Run:
         return f"{'; '.join(said)}." if said else ""
 
     @property
+    def recorded(self) -> bool:
+        """Whether nothing is known of what is missing: no propensities, not declared complete."""
+        return self.source.kind is SourceKind.NONE and not self.complete
+
+    @property
     def left_out(self) -> bool:
         """Whether rows that lost all their labels were left out: none is there, and some must be.
 
@@ -156,8 +163,10 @@ class Run:
     @property
     def standing(self) -> Standing:
         """Whether the assumptions hold, as far as this run can tell."""
-        if self.complete or self.source.kind is SourceKind.NONE:
+        if self.complete:
             return Standing.COMPLETE
+        if self.recorded:
+            return Standing.RECORDED
         if not self.evidence:
             return Standing.NOT_REFUTED
         refuted = any(each.refutes for each in self.evidence)

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import PropensityLike
-from unmask.metrics.evaluation import evaluate
-from unmask.metrics.options import EvaluatorOptions
+from unmask.metrics.evaluation import table_of
 from unmask.metrics.registry import METRICS, split, supported
+from unmask.metrics.request import Request
 
 Scorer = Callable[[Any, Any, Any], float]
 
 
+@named_options
 def make_scorer(
     metric: str,
     estimator: str,
     propensity: PropensityLike | None = None,
-    **options: Unpack[EvaluatorOptions],
+    *,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
 ) -> Scorer:
-    """`score(model, X, labels)` for GridSearchCV and the like: larger is better.
+    """Make a `score(model, X, labels)` for GridSearchCV and the like: larger is better.
 
     Parameters
     ----------
@@ -30,7 +39,7 @@ def make_scorer(
         One that can estimate the metric.
     propensity : (L,) floats in (0, 1], optional
         As in `evaluate`.
-    **options : EvaluatorOptions
+    seed, tau, clip, fraction, information
         As in `Evaluator`.
 
     Returns
@@ -55,13 +64,14 @@ def make_scorer(
     """
     name, k = split(metric)
     _validation.one_of(estimator, supported(name), "estimator")
+    request = Request(
+        [metric], [estimator], seed=seed, tau=tau, clip=clip, fraction=fraction,
+        information=information,
+    ).checked(propensity)  # fmt: skip
     sign = 1.0 if METRICS[name].higher_is_better else -1.0
 
     def score(model: Any, features: Any, labels: Any) -> float:
-        table = evaluate(
-            _predictions(model, features, k), labels, propensity,
-            metrics=[metric], estimators=[estimator], **options,
-        )  # fmt: skip
+        table = table_of(request, _predictions(model, features, k), labels, propensity)
         return sign * table[metric, estimator].value
 
     return score

@@ -11,21 +11,26 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from copy import copy
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, TypedDict, Unpack
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from unmask import _validation, data, parallel, predictions
+from unmask._settings import named_options
 from unmask._typing import Progress, PropensityLike
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
 from unmask.metrics.judgement import judge_run
-from unmask.metrics.options import EvaluatorOptions
+from unmask.metrics.request import Request
 from unmask.metrics.table import Table
 from unmask.propensity import PropensityEstimate
 
 Shard = tuple[Any, Any]
 
 
+@named_options
 def evaluate_shards(
     shards: Sequence[Shard],
     propensity: PropensityLike | PropensityEstimate | None = None,
@@ -34,10 +39,18 @@ def evaluate_shards(
     estimators: Sequence[str] = ("vanilla",),
     backend: Any = None,
     progress: Progress | None = None,
-    draws: int = propensity_uncertainty.DRAWS,
-    **options: Unpack[EvaluatorOptions],
+    confidence: float = 0.95,
+    interval: str = "normal",
+    replicates: int = 1000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
+    complete: bool = False,
+    draws: int = 100,
 ) -> Table:
-    """The table that `evaluate` gives for all rows at once, to the last bit.
+    """Return the table that `evaluate` gives for all rows at once, to the last bit.
 
     Parameters
     ----------
@@ -53,10 +66,10 @@ def evaluate_shards(
         Where shards are evaluated (`unmask.parallel.connect`); by default here.
     progress : function of (done, total), optional
         Called after every shard.
+    confidence, interval, replicates, seed, tau, clip, fraction, information, complete
+        As in `Evaluator`.
     draws : int, default 100
         How many vectors are drawn from an estimate of propensities.
-    **options : EvaluatorOptions
-        As in `Evaluator`.
 
     Returns
     -------
@@ -77,18 +90,21 @@ def evaluate_shards(
     >>> evaluate_shards([first, second], metrics=["P@1"])["P@1", "vanilla"].value
     0.5
     """
-    quick: EvaluatorOptions = {**options, "interval": "normal"}
+    request = Request(
+        metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+        information, complete, draws,
+    ).checked(propensity)  # fmt: skip
+    quick = replace(request, interval="normal")
     with parallel.connect(backend) as runner:
 
         def evaluation(
             p: PropensityLike | None, drawn: propensity_uncertainty.Drawn
         ) -> list[dict[str, Table]]:
-            names: _Names = {"metrics": metrics, "estimators": estimators}
             evaluators = [
-                Evaluator(p, **names, **options),
-                *(Evaluator(vector, **names, **quick) for vector in drawn),
+                Evaluator.asked(request, p),
+                *(Evaluator.asked(quick, vector) for vector in drawn),
             ]
-            first_rows = _first_rows(runner, shards, options, estimators)
+            first_rows = _first_rows(runner, shards, request)
             tasks = list(zip(shards, first_rows, strict=True))
             merged = _merged(runner, tasks, evaluators, progress)
             return [{"": each.unjudged()} for each in merged]
@@ -97,16 +113,11 @@ def evaluate_shards(
             evaluation,
             propensity,
             draws=draws,
-            seed=options.get("seed", 0),
-            confidence=options.get("confidence", 0.95),
-            interval=options.get("interval", "normal"),
+            seed=seed,
+            confidence=confidence,
+            interval=interval,
         )
         return judge_run(tables[""])
-
-
-class _Names(TypedDict):
-    metrics: Sequence[str]
-    estimators: Sequence[str]
 
 
 def _merged(
@@ -129,13 +140,10 @@ def _merged(
 
 
 def _first_rows(
-    runner: parallel.Runner,
-    shards: Sequence[Shard],
-    options: EvaluatorOptions,
-    estimators: Sequence[str],
+    runner: parallel.Runner, shards: Sequence[Shard], request: Request
 ) -> Sequence[int]:
     """The number of the first row of each shard, where anything depends on it."""
-    if options.get("interval", "normal") == "normal" and "subsampled" not in estimators:
+    if request.interval == "normal" and "subsampled" not in request.estimators:
         return [0] * len(shards)
     with closing(runner.run(_rows_of, shards)) as counted:
         counts = dict(counted)

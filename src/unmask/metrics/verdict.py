@@ -3,10 +3,11 @@
 A `Verdict` is a value that code decides on; its English is made last, in `Verdict.sentence`. Here
 one number is judged by itself; `judgement` then looks at all numbers of a run together.
 
-- `measured`: from an audit, or from labels that are complete;
+- `measured`: from an audit, or from labels that somebody declared complete;
 - `conditional`: right if the stated propensities are and labels go missing independently;
 - `wide`: as above, but the interval is too wide to use;
-- `doubtful`: biased by design, or something in this run speaks against the assumptions;
+- `doubtful`: biased by design, on recorded labels that nobody declared complete, or something in
+  this run speaks against the assumptions;
 - `unusable`: refuted, carried by a handful of rows, or beyond what the metric can be.
 """
 
@@ -78,10 +79,13 @@ class Reason(StrEnum):
     >>> from unmask import TopK, evaluate
     >>> top, labels = TopK([[0]] * 500, [[1.0]] * 500), [[1, 0]] * 200 + [[0, 1]] * 300
     >>> evaluate(top, labels, metrics=["P@1"])["P@1", "vanilla"].verdict.reason
-    <Reason.OBSERVED_LABELS: 'observed-labels'>
+    <Reason.RECORDED_LABELS: 'recorded-labels'>
     """
 
     OBSERVED_LABELS = "observed-labels"
+    """On observed labels that are declared complete."""
+    RECORDED_LABELS = "recorded-labels"
+    """On recorded labels, of which nobody said that none is missing."""
     STATED_PROPENSITIES = "stated-propensities"
     WIDE = "wide"
     BIASED_BY_DESIGN = "biased-by-design"
@@ -162,13 +166,16 @@ class Outcome(StrEnum):
     >>> labels = [[1, 0]] * 90 + [[0, 1]] * 10
     >>> scores = [[1.0]] * 100
     >>> systems = {"first": TopK([[1]] * 100, scores), "new": TopK([[0]] * 100, scores)}
-    >>> verdict = compare(systems, labels, metrics=["P@1"])["new"]["P@1", "vanilla"].verdict
-    >>> verdict.details["outcome"] == Outcome.BETTER
+    >>> tables = compare(systems, labels, metrics=["P@1"], complete=True)
+    >>> tables["new"]["P@1", "vanilla"].verdict.details["outcome"] == Outcome.BETTER
     True
     """
 
     BETTER = "better"
     WORSE = "worse"
+    HIGHER = "higher"
+    """A higher value on recorded labels, which does not say that the system is better."""
+    LOWER = "lower"
     UNCLEAR = "unclear"
 
 
@@ -222,7 +229,7 @@ class Verdict:
 
     @property
     def why(self) -> str:
-        """Reason and advice in English; of a comparison first who is better."""
+        """Reason and advice in English; of a comparison first its outcome."""
         clauses = (
             _outcome(self.details) if self.usable else "",
             _SENTENCES[self.reason](self.details),
@@ -267,7 +274,8 @@ def claim(estimator: str, *, complete: bool) -> Verdict:
     estimator : str
         A name in `ESTIMATORS`.
     complete : bool
-        Whether labels are complete: no propensity was given, or all are 1.
+        Whether nothing has to be corrected: no propensity was given, or all are 1. That labels
+        without propensities were declared complete, `judgement` checks.
 
     Returns
     -------
@@ -455,7 +463,7 @@ def outcome(
     --------
     >>> ours = outcome(MEASURED, 0.1, (0.05, 0.15), 0.002, higher_is_better=True, names=("a", "b"))
     >>> print(ours)
-    measured: a is better than b (p = 0.002); on the observed labels, taken as complete
+    measured: a is better than b (p = 0.002); on labels declared complete
     """
     better = value > 0 if higher_is_better else value < 0
     clear = interval[0] > 0 or interval[1] < 0
@@ -470,8 +478,9 @@ def _outcome(details: Details) -> str:
     p_value = f"(p = {format_value(details['p_value'], '.2g')})"
     if details["outcome"] == Outcome.UNCLEAR:
         return f"no clear difference {p_value}"
-    word = Outcome(details["outcome"]).value
-    return f"{details['system']} is {word} than {details['first']} {p_value}"
+    outcome = Outcome(details["outcome"])
+    verb = "scores" if outcome in (Outcome.HIGHER, Outcome.LOWER) else "is"
+    return f"{details['system']} {verb} {outcome.value} than {details['first']} {p_value}"
 
 
 def _condition(details: Details) -> str:
@@ -517,9 +526,11 @@ def _share(details: Details) -> str:
 
 
 def _biased(details: Details) -> str:
-    caution = ESTIMATORS[details["estimator"]].caution
-    width = f"; wide: {_half(details)}" if "half_width" in details else ""
-    return caution + width
+    return ESTIMATORS[details["estimator"]].caution + _width(details)
+
+
+def _width(details: Details) -> str:
+    return f"; wide: {_half(details)}" if "half_width" in details else ""
 
 
 def _carried(details: Details) -> str:
@@ -577,7 +588,8 @@ def _percent(share: float) -> str:
 
 
 _SENTENCES: dict[Reason, Callable[[Details], str]] = {
-    Reason.OBSERVED_LABELS: lambda _: "on the observed labels, taken as complete",
+    Reason.OBSERVED_LABELS: lambda _: "on labels declared complete",
+    Reason.RECORDED_LABELS: lambda details: f"on recorded labels{_width(details)}",
     Reason.STATED_PROPENSITIES: _condition,
     Reason.WIDE: _half,
     Reason.BIASED_BY_DESIGN: _biased,

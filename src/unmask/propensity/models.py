@@ -271,7 +271,7 @@ class SourceKind(StrEnum):
     """
 
     NONE = "none"
-    """There are none: labels are taken as complete."""
+    """There are none."""
     STATED = "stated"
     """Numbers of which nothing else is known."""
     ENTRIES = "entries"
@@ -456,7 +456,7 @@ def _rows(source: Source) -> str:
 
 
 _SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
-    SourceKind.NONE: lambda _: "no propensities: labels taken as complete",
+    SourceKind.NONE: lambda _: "no propensities",
     SourceKind.STATED: lambda _: "the stated propensities",
     SourceKind.ENTRIES: lambda _: "the stated propensities of single entries",
     SourceKind.JAIN: lambda source: f"Jain's formula with {_constants(source)}",

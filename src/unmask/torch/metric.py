@@ -9,18 +9,20 @@ and a `MetricCollection` holds them; without it they have the same interface (`u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
+from unmask._settings import named_options
 from unmask._typing import PropensityLike
 from unmask.metrics import Evaluator, Table
 from unmask.metrics.inputs import Predictions
-from unmask.metrics.options import EvaluatorOptions
 from unmask.metrics.registry import split
+from unmask.metrics.request import Request
 from unmask.predictions import LabelSets, TopK
 from unmask.torch.targets import Targets, label_index
 from unmask.torch.top import largest
@@ -44,16 +46,9 @@ class _EvaluatorMetric(_Base):
     higher_is_better = None
     full_state_update = False
 
-    def __init__(
-        self,
-        propensity: PropensityLike | None,
-        metrics: Sequence[str],
-        estimators: Sequence[str],
-        options: EvaluatorOptions,
-    ) -> None:
+    def __init__(self, propensity: PropensityLike | None, request: Request) -> None:
         super().__init__()
-        self._metrics, self._estimators = list(metrics), list(estimators)
-        self._options = options
+        self._request = request.checked(propensity)
         self._propensity = propensity
         self._evaluator = self._empty()
 
@@ -97,12 +92,7 @@ class _EvaluatorMetric(_Base):
         return _by_name(self.table())
 
     def _empty(self) -> Evaluator:
-        return Evaluator(
-            self._propensity,
-            metrics=self._metrics,
-            estimators=self._estimators,
-            **self._options,
-        )
+        return Evaluator.asked(self._request, self._propensity)
 
     def _rows(self, logits: Tensor, targets: Targets) -> tuple[Predictions, sp.csr_array]:
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.is_complex():
@@ -130,7 +120,7 @@ class RankingMetrics(_EvaluatorMetric):
     metrics : sequence of str
         Such as "R@5".
     estimators : sequence of str, default ("vanilla",)
-    **options : EvaluatorOptions
+    confidence, interval, replicates, seed, tau, clip, fraction, information, complete
         As in `unmask.Evaluator`.
 
     Examples
@@ -142,16 +132,29 @@ class RankingMetrics(_EvaluatorMetric):
     {'P@1/vanilla': 1.0, 'P@1/unbiased': 2.0}
     """
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike | None = None,
         *,
         metrics: Sequence[str],
         estimators: Sequence[str] = ("vanilla",),
-        **options: Unpack[EvaluatorOptions],
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+        information: ArrayLike | None = None,
+        complete: bool = False,
     ) -> None:
         """See the class."""
-        super().__init__(propensity, metrics, estimators, options)
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
+        super().__init__(propensity, request)
         cut_offs = [split(name)[1] for name in metrics]
         numbers = [cut_off for cut_off in cut_offs if cut_off is not None]
         self._longest = max(numbers) if len(numbers) == len(cut_offs) else None
@@ -176,7 +179,7 @@ class SetMetrics(_EvaluatorMetric):
     estimators : sequence of str, default ("vanilla",)
     threshold : float or (L,) floats, default 0.0
         The logits from which on a label is predicted; 0 is a probability of one half.
-    **options : EvaluatorOptions
+    confidence, interval, replicates, seed, tau, clip, fraction, information, complete
         As in `unmask.Evaluator`.
 
     Examples
@@ -186,6 +189,7 @@ class SetMetrics(_EvaluatorMetric):
     tensor(0.6667, dtype=torch.float64)
     """
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike | None = None,
@@ -193,10 +197,22 @@ class SetMetrics(_EvaluatorMetric):
         metrics: Sequence[str],
         estimators: Sequence[str] = ("vanilla",),
         threshold: float | Sequence[float] | Tensor = 0.0,
-        **options: Unpack[EvaluatorOptions],
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+        information: ArrayLike | None = None,
+        complete: bool = False,
     ) -> None:
         """See the class."""
-        super().__init__(propensity, metrics, estimators, options)
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
+        super().__init__(propensity, request)
         self._threshold = np.asarray(threshold, dtype=np.float64)
 
     def _predictions(self, logits: Tensor) -> LabelSets:
@@ -215,7 +231,7 @@ class ScoreMetrics(_EvaluatorMetric):
     estimators : sequence of str, default ("vanilla",)
     probabilities : bool, default True
         Whether the metrics read σ(logits); ranks are the same either way.
-    **options : EvaluatorOptions
+    confidence, interval, replicates, seed, tau, clip, fraction, information, complete
         As in `unmask.Evaluator`.
 
     Examples
@@ -225,6 +241,7 @@ class ScoreMetrics(_EvaluatorMetric):
     tensor(0.2500, dtype=torch.float64)
     """
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike | None = None,
@@ -232,10 +249,22 @@ class ScoreMetrics(_EvaluatorMetric):
         metrics: Sequence[str],
         estimators: Sequence[str] = ("vanilla",),
         probabilities: bool = True,
-        **options: Unpack[EvaluatorOptions],
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+        information: ArrayLike | None = None,
+        complete: bool = False,
     ) -> None:
         """See the class."""
-        super().__init__(propensity, metrics, estimators, options)
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
+        super().__init__(propensity, request)
         self._probabilities = probabilities
 
     def _predictions(self, logits: Tensor) -> Any:

@@ -8,14 +8,15 @@ num_items_in_batch)` and `compute_metrics(prediction)`; `LightningLosses` is a m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import metrics as library
+from unmask._settings import named_options
 from unmask._typing import PropensityLike
-from unmask.metrics.options import EvaluatorOptions
 from unmask.torch.metric import RankingMetrics, _labels
 from unmask.torch.module import MissingLabelLoss
 
@@ -61,12 +62,17 @@ def compute_loss(loss: MissingLabelLoss, *, accumulation_steps: int = 1) -> Call
     return function
 
 
+@named_options
 def compute_metrics(
     propensity: PropensityLike | None = None,
     *,
     metrics: Sequence[str] = ("P@1", "R@5", "nDCG@5"),
     estimators: Sequence[str] | None = None,
-    **options: Unpack[EvaluatorOptions],
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
 ) -> Callable[[_Prediction], dict[str, float]]:
     """A `compute_metrics` for Hugging Face's `Trainer`: corrected metrics by name.
 
@@ -79,7 +85,7 @@ def compute_metrics(
     metrics : sequence of str
     estimators : sequence of str, optional
         By default vanilla and, with propensities, unbiased.
-    **options : EvaluatorOptions
+    seed, tau, clip, fraction, information
         As in `unmask.Evaluator`.
 
     Returns
@@ -113,7 +119,11 @@ def compute_metrics(
             propensity,
             metrics=metrics,
             estimators=estimators,
-            **options,
+            seed=seed,
+            tau=tau,
+            clip=clip,
+            fraction=fraction,
+            information=information,
         )
         return {f"{each.metric}/{each.estimator}": each.value for each in table}
 

@@ -99,7 +99,7 @@ def test_rows_that_all_say_the_same_leave_an_interval_unless_predictions_are_the
     for right, sign in ((0, -1), (1, 1), (2, 0)):
         labels = np.zeros((30, 3))
         labels[:, right] = 1
-        each = compare(tops, labels, metrics=["P@1"])["b"]["P@1", "vanilla"]
+        each = compare(tops, labels, metrics=["P@1"], complete=True)["b"]["P@1", "vanilla"]
         low, high = intervals.wilson(abs(sign), 30, intervals.t_quantile(0.95, 30))
         ends = {-1: (-high, -low), 0: (-high, high), 1: (low, high)}[sign]
         assert (each.value, each.interval) == (sign, ends)
@@ -164,19 +164,20 @@ def test_words_of_a_comparison() -> None:
     for metric in ("P@1", "Kendall-tau@2"):
         for first, word in ((bad, "better"), (good, "worse")):
             second = good if first is bad else bad
-            each = compare({"x": first, "y": second}, labels, metrics=[metric])
+            each = compare({"x": first, "y": second}, labels, metrics=[metric], complete=True)
             verdict = each["y"][metric, "vanilla"].verdict
             assert str(verdict).startswith(f"measured: y is {word} than x (p = 0.00")
             assert (verdict.level, verdict.details["outcome"]) == ("measured", word)
     half = TopK(np.r_[bad.labels[:15], good.labels[15:]], good.scores)
     for metric in ("P@1", "Kendall-tau@2"):
         for first, second, word in ((half, good, "better"), (good, half, "worse")):
-            each = compare({"x": first, "y": second}, labels, metrics=[metric])["y"]
+            each = compare({"x": first, "y": second}, labels, metrics=[metric], complete=True)["y"]
             assert 0 < abs(each[metric, "vanilla"].value) < 1
             assert each[metric, "vanilla"].verdict.details["outcome"] == word
     once = TopK(np.r_[bad.labels[:1], good.labels[1:]], good.scores)
     for first, second in ((good, good), (once, good), (good, once)):
-        each = compare({"x": first, "y": second}, labels, metrics=["P@1"])["y"]["P@1", "vanilla"]
+        tables = compare({"x": first, "y": second}, labels, metrics=["P@1"], complete=True)
+        each = tables["y"]["P@1", "vanilla"]
         assert str(each.verdict).startswith("measured: no clear difference (p = 1)")
         assert each.verdict.details["outcome"] is Outcome.UNCLEAR
 

@@ -28,27 +28,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import NamedTuple, Unpack, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements
 from unmask.metrics import closure, estimates, intervals, propensity_uncertainty
 from unmask.metrics.evaluator import evaluate_once, run_of
-from unmask.metrics.inputs import (
-    Predictions,
-    as_top,
-    default_estimators,
-    default_metrics,
-    of_scores,
-    refuse_ignored,
-)
+from unmask.metrics.inputs import Predictions, as_top, of_scores, refuse_ignored
 from unmask.metrics.judged_pairs import judged_pairs
 from unmask.metrics.judgement import collect, judge_run
 from unmask.metrics.mask_tables import refuse_slope
@@ -62,11 +57,11 @@ from unmask.metrics.measured.evaluation import (
     run_of_audit,
     with_spurious_rate,
 )
-from unmask.metrics.options import EvaluatorOptions, SharedOptions
 from unmask.metrics.perturbation import OfDifference
 from unmask.metrics.plan import Cell
 from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.request import Request, default_estimators, default_metrics
 from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
@@ -82,6 +77,7 @@ CHUNK = 500  # sign patterns at a time
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # what is smaller, relatively, is no difference
 
 
+@named_options
 def compare(
     systems: Mapping[str, Predictions],
     labels: LabelsLike | Dataset,
@@ -89,13 +85,19 @@ def compare(
     *,
     metrics: Sequence[str] | None = None,
     estimators: Sequence[str] | None = None,
-    draws: int = propensity_uncertainty.DRAWS,
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    information: ArrayLike | None = None,
+    complete: bool = False,
+    draws: int = 100,
     audit: Judgements | None = None,
     covariates: CovariatesLike | None = None,
     hierarchy: Hierarchy | None = None,
-    **options: Unpack[SharedOptions],
 ) -> Tables:
-    """How much better every system is than the first one, on the same rows.
+    """Compare every system with the first one on the same rows.
 
     Parameters
     ----------
@@ -112,6 +114,13 @@ def compare(
     estimators : sequence of str, optional
         By default those of `evaluate`: vanilla and, with propensities, unbiased. Not `filtered`:
         each system would leave out rows of its own.
+    confidence, seed, tau, clip, information
+        As in `Evaluator`.
+    replicates : int, default 2000
+        Bootstrap replicates and random signs.
+    complete : bool, default False
+        Whether no label is missing. Without propensities or an audit, a difference else says which
+        system scores higher on recorded labels, and not which one is better.
     draws : int, default 100
         How many vectors are drawn from an estimate.
     audit : Judgements, optional
@@ -122,8 +131,6 @@ def compare(
     hierarchy : Hierarchy, optional
         Labels and the predictions of all systems (sets or scores) are compared with all their
         ancestors, as in `evaluate`; corrected differences are then doubtful.
-    **options : SharedOptions
-        confidence (0.95), replicates (2000), seed (0), tau, clip and information.
 
     Returns
     -------
@@ -148,48 +155,45 @@ def compare(
     """
     if len(systems) < 2:
         raise ValueError(f"give at least two systems to compare; got {len(systems)}.")
-    if metrics is None:
-        metrics = default_metrics(next(iter(systems.values())))
-    estimators = estimators or default_estimators(propensity)
+    request = Request(
+        default_metrics(next(iter(systems.values()))) if metrics is None else metrics,
+        estimators or default_estimators(propensity),
+        confidence=confidence, seed=seed, tau=tau, clip=clip, information=information,
+        complete=complete, draws=draws, audit=audit, covariates=covariates, hierarchy=hierarchy,
+    ).checked(propensity)  # fmt: skip
+    drawn = replace(request, interval="percentile", replicates=replicates)
+    return differences(drawn, systems, labels, propensity)
+
+
+def differences(
+    request: Request,
+    systems: Mapping[str, Predictions],
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | PropensityEstimate | None,
+) -> Tables:
+    """Answer a checked request about the differences of systems to the first."""
     refuse_slope(tuple(systems), propensity)
-    if hierarchy is not None:
-        closure.refuse_audit(audit)
-        return closure.doubted(
-            compare(
-                *closure.closed_systems(hierarchy, systems, labels, propensity), metrics=metrics,
-                estimators=estimators, draws=draws, **options,
-            )
-        )  # fmt: skip
+    if request.hierarchy is not None:
+        closed = closure.closed_systems(request.hierarchy, systems, labels, propensity)
+        return closure.doubted(differences(replace(request, hierarchy=None), *closed))
     if (pairs := judged_pairs(labels)) is not None:
-        refuse_ignored(metrics, pairs.pairs.ignored.nnz)
+        refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         tops = {name: pairs.predictions(top) for name, top in systems.items()}
-        return compare(
-            tops, pairs.labels, pairs.propensity(propensity), metrics=metrics,
-            estimators=estimators, draws=draws, audit=audit, covariates=covariates, **options,
-        )  # fmt: skip
-    if audit is not None:
-        confidence = options.get("confidence", 0.95)
-        measured = _measured(systems, labels, audit, metrics, covariates, confidence)
-        names = list(metrics)
-        others = [each for each in estimators if each != MEASURED]
-        if not names or not others:
-            run = run_of_audit(_validation.labels(labels), confidence)
+        return differences(request, tops, pairs.labels, pairs.propensity(propensity))
+    if request.audit is not None:
+        measured = _measured(request, systems, labels, request.audit)
+        others = tuple(each for each in request.estimators if each != MEASURED)
+        if not others:
+            run = run_of_audit(_validation.labels(labels), request.confidence)
             tables = {name: Table(rows, run) for name, rows in measured.items()}
             return Tables("system", tables, run=run)
-        stated = compare(
-            systems, labels, propensity, metrics=names, estimators=others, draws=draws, **options
-        )
-        return _beside(measured, stated)
+        asked = replace(request, estimators=others, audit=None)
+        return _beside(measured, differences(asked, systems, labels, propensity))
     if sp.issparse(propensity):
         propensity = _validation.matrix(propensity, name="propensities", column="label")
-    question = _Question(
-        {name: _prepared(top, metrics) for name, top in systems.items()},
-        labels,
-        metrics,
-        estimators,
-        {"replicates": 2000, **cast(EvaluatorOptions, options), "interval": "percentile"},
-    )
-    quick = replace(question, options={**question.options, "replicates": 2})
+    prepared = {name: _prepared(top, request.metrics) for name, top in systems.items()}
+    question = _Question(request, prepared, labels)
+    quick = question.with_(replicates=2)
 
     def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
         yield _differences(question, p, _Twentieths(question, p))
@@ -199,10 +203,10 @@ def compare(
     tables = propensity_uncertainty.with_uncertainty(
         evaluation,
         propensity,
-        draws=draws,
-        seed=options.get("seed", 0),
-        confidence=options.get("confidence", 0.95),
-        interval="percentile",
+        draws=request.draws,
+        seed=request.seed,
+        confidence=request.confidence,
+        interval=request.interval,
         bounded=False,
     )
     again = {
@@ -222,16 +226,12 @@ def _prepared(top: Predictions, metrics: Sequence[str]) -> Predictions:
 
 
 def _measured(
-    systems: Mapping[str, Predictions],
-    labels: LabelsLike,
-    audit: Judgements,
-    metrics: Sequence[str],
-    covariates: CovariatesLike | None,
-    confidence: float,
+    request: Request, systems: Mapping[str, Predictions], labels: LabelsLike, audit: Judgements
 ) -> dict[str, list[Estimate]]:
     """Measured differences to the first system, each with its outcome."""
     first, *others = systems
     observed = _validation.labels(labels)
+    metrics, confidence, covariates = request.metrics, request.confidence, request.covariates
     by_rows = [name for name in metrics if adds_rows_up(name)]
     measured: dict[str, list[Estimate]] = {name: [] for name in others}
     if by_rows:
@@ -299,9 +299,9 @@ def _difference_again(
     asked: _Question, systems: tuple[TopK, TopK], cell: Cell, propensity: PropensityLike
 ) -> float:
     """The difference of two systems under other propensities, by one metric."""
-    quick: EvaluatorOptions = {**asked.options, "interval": "normal"}
+    one = asked.with_(interval="normal", metrics=(cell.name,), estimators=(cell.estimator,)).request
     new, old = (
-        evaluate_once(top, asked.labels, propensity, [cell.name], [cell.estimator], quick)
+        evaluate_once(one, top, asked.labels, propensity)
         .unjudged()[cell.name, cell.estimator]
         .value
         for top in systems
@@ -313,18 +313,19 @@ def _difference_again(
 class _Question:
     """What is compared, without the propensities."""
 
+    request: Request
     systems: Mapping[str, Predictions]
     labels: LabelsLike
-    metrics: Sequence[str]
-    estimators: Sequence[str]
-    options: EvaluatorOptions
+
+    def with_(self, **changes: Any) -> _Question:
+        """The question with other options."""
+        return replace(self, request=replace(self.request, **changes))
 
     def summary(
         self, top: Predictions, labels: LabelsLike, p: PropensityLike | None
     ) -> estimates.Summary:
         """The sums of one system over some rows."""
-        evaluator = evaluate_once(top, labels, p, self.metrics, self.estimators, self.options)
-        return evaluator.summary()
+        return evaluate_once(self.request, top, labels, p).summary()
 
 
 def _differences(
@@ -338,7 +339,9 @@ def _differences(
     }
     for name in others:
         _refuse_incomparable(summaries[name], summaries[first], (name, first))
-    run = None if twentieths is None else _run(summaries.values(), source_of(propensity))
+    run = None
+    if twentieths is not None:
+        run = _run(summaries.values(), source_of(propensity), question.request)
     return {
         name: Table(
             tuple(
@@ -357,11 +360,11 @@ def _differences(
     }
 
 
-def _run(summaries: Iterable[estimates.Summary], source: Source) -> Run:
+def _run(summaries: Iterable[estimates.Summary], source: Source, request: Request) -> Run:
     """What speaks against the assumptions in the numbers of any of the systems."""
     runs = []
     for summary in summaries:
-        run = run_of(summary.state, source, summary.confidence)
+        run = run_of(summary.state, source, request)
         plain = replace(summary, interval="normal")
         numbers = [estimates.estimate(cell, plain) for cell in summary.plan.cells]
         runs.append(replace(run, evidence=tuple(collect(numbers, run))))
@@ -628,7 +631,7 @@ class _Twentieths:
     """Deconvolved values without each twentieth of the rows, made when first asked for."""
 
     def __init__(self, question: _Question, propensity: PropensityLike | None) -> None:
-        self._question = replace(question, options={**question.options, "interval": "normal"})
+        self._question = question.with_(interval="normal")
         self._propensity = propensity
         self._summaries: dict[str, list[estimates.Summary]] = {}
 
@@ -640,7 +643,7 @@ class _Twentieths:
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
         observed = _validation.labels(self._question.labels)
-        top = as_top(self._question.systems[name], self._question.metrics)
+        top = as_top(self._question.systems[name], self._question.request.metrics)
         folds = min(TWENTIETHS, observed.shape[0])
         summaries = [
             self._question.summary(

@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask import propensity as models
-from unmask._settings import function
+from unmask._settings import function, named_options
 from unmask._text import visible
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.evaluation import evaluate
-from unmask.metrics.options import CompareOptions, EvaluateOptions
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Tables
 from unmask.metrics.verdict import Level
@@ -38,13 +37,25 @@ SHOWN = 3
 """Turning points that a sentence names."""
 
 
+@named_options
 def sensitivity(
     top: TopK | ScoresLike,
     labels: LabelsLike,
     propensities: Models,
-    **options: Unpack[EvaluateOptions],
+    *,
+    metrics: Sequence[str] | None = None,
+    estimators: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    interval: str = "normal",
+    replicates: int = 1000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
+    draws: int = 100,
 ) -> Tables:
-    """The same estimates under each of several propensity models, by name.
+    """Evaluate under each of several propensity models, by name.
 
     Parameters
     ----------
@@ -53,7 +64,9 @@ def sensitivity(
         The observed labels.
     propensities : mapping of str to PropensityModel or propensities, or sequence of PropensityModel
         Make models with `powers`, `jain_grid` or `jain_around`, or give any vectors.
-    **options : EvaluateOptions
+    metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction
+        As in `evaluate`.
+    information, draws
         As in `evaluate`.
 
     Returns
@@ -75,13 +88,22 @@ def sensitivity(
     [0.5, 1.0]
     """
     stated = _stated(propensities)
+    tables = {
+        name: evaluate(
+            top, labels, p, metrics=metrics, estimators=estimators, confidence=confidence,
+            interval=interval, replicates=replicates, seed=seed, tau=tau, clip=clip,
+            fraction=fraction, information=information, draws=draws,
+        )
+        for name, (p, _) in stated.items()
+    }  # fmt: skip
     return Tables(
         "propensity",
-        {name: evaluate(top, labels, p, **options) for name, (p, _) in stated.items()},
+        tables,
         {name: parameters for name, (_, parameters) in stated.items()},
     )
 
 
+@named_options
 def ranking(
     systems: Mapping[str, TopK | ScoresLike],
     labels: LabelsLike,
@@ -89,9 +111,15 @@ def ranking(
     *,
     metric: str,
     estimator: str = "unbiased",
-    **options: Unpack[CompareOptions],
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    information: ArrayLike | None = None,
+    draws: int = 100,
 ) -> Ranking:
-    """Does the order of systems survive another propensity model? Paired, under each of them.
+    """Compare systems under each of several propensity models: does their order survive?
 
     Parameters
     ----------
@@ -104,7 +132,7 @@ def ranking(
     metric : str
         Such as "R@5".
     estimator : str, default "unbiased"
-    **options : CompareOptions
+    confidence, replicates, seed, tau, clip, information, draws
         As in `compare`.
 
     Returns
@@ -130,7 +158,11 @@ excludes 0 under 0 of 3.
     """
     rows = []
     for model, (p, parameters) in _stated(propensities).items():
-        tables = compare(systems, labels, p, metrics=[metric], estimators=[estimator], **options)
+        tables = compare(
+            systems, labels, p, metrics=[metric], estimators=[estimator], confidence=confidence,
+            replicates=replicates, seed=seed, tau=tau, clip=clip, information=information,
+            draws=draws,
+        )  # fmt: skip
         for name in tables:
             each = tables[name][metric, estimator]
             numbers = (each.value, *each.interval, *each.details["values"])
@@ -298,6 +330,7 @@ def _parameters(row: dict[str, Any]) -> Mapping[str, float]:
     return parameters
 
 
+@named_options
 def powers(propensity: ArrayLike, gammas: Iterable[float] = GAMMAS) -> dict[str, PropensityModel]:
     """Propensities p^γ: γ = 0 says that nothing is missing, γ = 1 is the model, γ = 2 its square.
 
@@ -338,6 +371,7 @@ def _power(p: Floats, gamma: float) -> Floats:
     return raised
 
 
+@named_options
 def jain_grid(
     train_labels: LabelsLike, constants: Iterable[tuple[float, float]] | None = None
 ) -> dict[str, PropensityModel]:
@@ -371,6 +405,7 @@ def jain_grid(
     )
 
 
+@named_options
 def jain_around(
     train_labels: LabelsLike, *, a: float = 0.55, b: float = 1.5, spread: float = 0.5
 ) -> dict[str, PropensityModel]:

@@ -199,7 +199,7 @@ def taken(predictions: Predictions, rows: Ints) -> Predictions:
 
 def _added(predictions: Predictions, labels: sp.csr_array, name: str) -> Floats:
     """What every row adds; 0 where the labels tell nothing of the metric."""
-    added = contributions(predictions, labels, metrics=[name])[name, "vanilla"]
+    added: Floats = contributions(predictions, labels, metrics=[name])[name, "vanilla"]
     return np.nan_to_num(added)
 
 
