@@ -136,12 +136,12 @@ def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
     if isinstance(predictions, TopK):
         return place_weights(predictions, rows, labels, predictions.k, "P")
     matrix = predictions.indicator if isinstance(predictions, LabelSets) else predictions
-    found, listed = np.zeros(labels.size), labels < matrix.shape[1]
-    rows, labels = rows[listed], labels[listed]
-    if isinstance(predictions, LabelSets) or _validation.is_sparse(predictions):
+    listed = labels < _validation.width(matrix, "scores")
+    rows, labels, found = rows[listed], labels[listed], np.zeros(labels.size)
+    if _validation.is_sparse(matrix):
         scores = values_at(sp.csr_array(matrix), rows, labels)
     else:
-        scores = _validation.dense(predictions, "scores", "label")[rows, labels]
+        scores = _validation.dense(matrix, "scores", "label")[rows, labels]
     if isinstance(predictions, LabelSets):
         found[listed] = scores > 0
     elif scores.size:
