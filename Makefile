@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow test-bounds lint bench fuzz fuzz-api mutate golden docs browse tables pictures tutorials figures
+.PHONY: demo test test-slow test-all test-bounds lint bench fuzz fuzz-api mutate golden docs browse tables pictures tutorials figures
 
 demo:
 	unmask demo
@@ -8,6 +8,11 @@ test:
 
 test-slow:
 	pytest -n auto -m slow
+
+# For nights and releases: what is slow, kernels with bounds, the oldest dependencies, mutants.
+test-all: test-slow test-bounds mutate
+	pytest -m browser
+	python tools/oldest.py -- -n auto
 
 # All tests, the kernels compiled with bounds checks into a cache of their own.
 test-bounds:
@@ -27,7 +32,9 @@ fuzz-api:
 	python tools/fuzz_api.py --examples 50000
 
 mutate:
-	python tools/mutate.py
+	python tools/mutate.py census
+	python tools/mutate.py try --sample 300
+	python tools/mutate.py report
 
 # What tests compare with (tests/*/golden), measured and written anew: look at the difference.
 golden:
