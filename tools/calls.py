@@ -21,6 +21,14 @@ import scipy.sparse as sp
 
 TOLERANCE = 1e-12
 LONG = 24
+STORED = Path(__file__).with_name("calls.json")
+CHANGED = {
+    "audit/simple": "intervals of few judged rows hold near 0 and 1",
+    "audit/stratified": "intervals of few judged rows hold near 0 and 1",
+    "audit/pairs": "strata whose answers are all alike keep a variance",
+    "audit/two-phase": "intervals of few judged rows hold near 0 and 1",
+}
+"""Calls whose numbers moved since the set was first stored, and why."""
 
 Call = tuple[str, Callable[[], Any]]
 
@@ -291,7 +299,9 @@ def run_all() -> dict[str, list[float] | str]:
 def moved(before: list[float] | str, now: list[float] | str | None) -> str:
     """How a result differs, in a few words; empty if it does not."""
     if isinstance(before, str) or isinstance(now, str) or now is None:
-        return "" if before == now else f"{before!s:.90} -> {now!s:.90}"
+        same = isinstance(before, str) and isinstance(now, str)
+        same = same and before.split(":")[0] == now.split(":")[0]  # refused alike
+        return "" if same else f"{before!s:.90} -> {now!s:.90}"
     if len(before) != len(now):
         return f"{len(before)} numbers -> {len(now)}"
     one, other = np.array(before, dtype=float), np.array(now, dtype=float)
@@ -300,6 +310,12 @@ def moved(before: list[float] | str, now: list[float] | str | None) -> str:
     gap[one == other] = 0.0
     worst = int(np.argmax(np.nan_to_num(gap, nan=np.inf)))
     return "" if gap[worst] <= TOLERANCE else f"{one[worst]!r} -> {other[worst]!r}"
+
+
+def differences(stored: dict[str, Any], made: dict[str, Any]) -> dict[str, str]:
+    """Return how results differ, by name of the call."""
+    words = {name: moved(stored[name], made.get(name)) for name in stored}
+    return {name: text for name, text in words.items() if text}
 
 
 def main(what: str, file: str) -> int:
@@ -311,8 +327,7 @@ def main(what: str, file: str) -> int:
         print(f"{len(made)} calls, {len(failed)} of them refused", *failed, sep="\n")
         return 0
     stored = json.loads(Path(file).read_text(encoding="utf-8"))
-    changed = {name: moved(stored[name], made.get(name)) for name in stored}
-    changed = {name: words for name, words in changed.items() if words}
+    changed = differences(stored, made)
     print(f"{len(stored)} calls, {len(changed)} changed, {len(made.keys() - stored.keys())} new")
     for name, words in changed.items():
         print(f"  {name}: {words}")
