@@ -17,11 +17,15 @@ import calls
 def test_numbers_of_public_calls_do_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
     if not PINNED:
         pytest.skip("digits are those of the versions in constraints.txt")
-    monkeypatch.setattr(calls, "TOLERANCE", 1e-7)  # digits that depend on the processor
     stored = json.loads(calls.STORED.read_text(encoding="utf-8"))
     made = calls.run_all()
     assert made.keys() == stored.keys()
+    # The likelihood of a curve is flat along a ridge: how far a climb gets depends on the processor.
+    along_a_ridge = {"propensity/model": stored.pop("propensity/model")}
+    monkeypatch.setattr(calls, "TOLERANCE", 1e-7)
     assert calls.differences(stored, made) == {}
+    monkeypatch.setattr(calls, "TOLERANCE", 1e-4)
+    assert calls.differences(along_a_ridge, made) == {}
 
 
 def test_a_number_that_moves_is_named() -> None:
