@@ -20,7 +20,7 @@ def test_numbers_of_public_calls_do_not_move(monkeypatch: pytest.MonkeyPatch) ->
     stored = json.loads(calls.STORED.read_text(encoding="utf-8"))
     made = calls.run_all()
     assert made.keys() == stored.keys()
-    # The likelihood of a curve is flat along a ridge: how far a climb gets depends on the processor.
+    # A likelihood is flat along a ridge: how far a climb gets depends on the processor.
     along_a_ridge = {"propensity/model": stored.pop("propensity/model")}
     monkeypatch.setattr(calls, "TOLERANCE", 1e-7)
     assert calls.differences(stored, made) == {}
