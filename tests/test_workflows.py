@@ -46,7 +46,7 @@ def test_files_that_begin_first_exist() -> None:
     assert not [file for file in FIRST if not (ROOT / file).is_file()]
 
 
-@pytest.mark.parametrize("name", ["ci", "release"])
+@pytest.mark.parametrize("name", ["ci", "nightly", "release"])
 def test_scripts_and_targets_exist(name: str) -> None:
     text = "\n".join(commands(workflow(name)["jobs"]))
     for script in re.findall(r"python ([\w/]+\.py)", text):
