@@ -15,18 +15,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from unmask._text import csv_of, format_value, printable
-from unmask.pages.parts import (
-    LEVELS,
-    NOUNS,
-    Cell,
-    Chart,
-    Drawing,
-    Estimate,
-    Panels,
-    Position,
-    Table,
-    Verdict,
-)
+from unmask.pages import parts
 
 Row = dict[str, Any]
 NAMES = 6
@@ -43,13 +32,13 @@ class CellView(NamedTuple):
     sign: str = ""
 
 
-def cell_view(cell: Cell, spec: str = "") -> CellView:
+def cell_view(cell: parts.Cell, spec: str = "") -> CellView:
     """Return a cell as text; `spec` is the format of its numbers."""
-    if isinstance(cell, Verdict):
-        order = str(list(LEVELS).index(cell.level))
-        return CellView(cell.words, order, level=cell.level, sign=LEVELS[cell.level])
+    if isinstance(cell, parts.Verdict):
+        order = str(list(parts.LEVELS).index(cell.level))
+        return CellView(cell.words, order, level=cell.level, sign=parts.LEVELS[cell.level])
     spread = ""
-    if isinstance(cell, Estimate):
+    if isinstance(cell, parts.Estimate):
         if cell.error is not None:
             spread = f"± {format_value(cell.error, spec)}"
         elif cell.low is not None:
@@ -62,17 +51,17 @@ def cell_view(cell: Cell, spec: str = "") -> CellView:
     return CellView(format_value(cell, spec), sort, spread)
 
 
-def is_numeric(cells: Iterable[Cell]) -> bool:
+def is_numeric(cells: Iterable[parts.Cell]) -> bool:
     """Return whether a column has numbers and nothing else."""
     present = [cell for cell in cells if cell is not None]
-    kinds = (Real, Estimate)
+    kinds = (Real, parts.Estimate)
     return bool(present) and all(isinstance(c, kinds) and not isinstance(c, bool) for c in present)
 
 
 # -------------------------------------------------------------------------------- plain rows
 
 
-def rows(part: Drawing | Table) -> list[Row]:
+def rows(part: parts.Drawing | parts.Table) -> list[Row]:
     """Return the numbers of a chart, of panels or of a table, one dict per point or row.
 
     Parameters
@@ -91,14 +80,14 @@ def rows(part: Drawing | Table) -> list[Row]:
 
     Examples
     --------
-    >>> from unmask.pages import Series
+    >>> from unmask.pages import Chart, Series
     >>> rows(Chart("lines", [Series("vanilla", [1, 2], [0.5, None])]))
     [{'series': 'vanilla', 'x': 1.0, 'y': 0.5}, {'series': 'vanilla', 'x': 2.0, 'y': None}]
     """
-    if isinstance(part, Table):
+    if isinstance(part, parts.Table):
         return list(_table_rows(part))
     points = [
-        {"panel": chart.title if isinstance(part, Panels) else None, **row}
+        {"panel": chart.title if isinstance(part, parts.Panels) else None, **row}
         for chart in part.charts
         for row in _points(chart)
     ]
@@ -107,7 +96,7 @@ def rows(part: Drawing | Table) -> list[Row]:
     return [{name: row.get(name) for name in used} for row in points]
 
 
-def _points(chart: Chart) -> Iterator[Row]:
+def _points(chart: parts.Chart) -> Iterator[Row]:
     for series in chart.series:
         n = len(series.y)
         ends = [right for _, right in pairwise(series.x)] if chart.kind == "steps" else [None] * n
@@ -118,14 +107,16 @@ def _points(chart: Chart) -> Iterator[Row]:
         yield {"series": rule.name, rule.axis: rule.value}
 
 
-def _table_rows(table: Table) -> Iterator[Row]:
+def _table_rows(table: parts.Table) -> Iterator[Row]:
     """Yield the rows of a table; an estimate has columns of its own for its uncertainty."""
     columns: dict[str, list[Any]] = {}
     for position, column in enumerate(table.heads):
         cells = [row[position] for row in table.rows]
         own: dict[str, list[Any]] = {column.name: [_value(cell) for cell in cells]}
         for end in ("low", "high", "error"):
-            spread = [getattr(cell, end) if isinstance(cell, Estimate) else None for cell in cells]
+            spread = [
+                getattr(cell, end) if isinstance(cell, parts.Estimate) else None for cell in cells
+            ]
             if any(value is not None for value in spread):
                 own[f"{column.name} {end}"] = spread
         if repeated := columns.keys() & own.keys():
@@ -135,10 +126,10 @@ def _table_rows(table: Table) -> Iterator[Row]:
         yield dict(zip(columns, map(_plain, values), strict=True))
 
 
-def _value(cell: Cell) -> object:
-    if isinstance(cell, Estimate):
+def _value(cell: parts.Cell) -> object:
+    if isinstance(cell, parts.Estimate):
         return cell.value
-    return cell.words if isinstance(cell, Verdict) else cell
+    return cell.words if isinstance(cell, parts.Verdict) else cell
 
 
 def _plain(value: object) -> str | float | None:
@@ -152,14 +143,14 @@ def _plain(value: object) -> str | float | None:
     return printable(value)
 
 
-def as_csv(part: Drawing | Table) -> str:
+def as_csv(part: parts.Drawing | parts.Table) -> str:
     """Return the rows as CSV with a header; text that a spreadsheet would run gets a '.
 
-    >>> print(as_csv(Table(["name", "n"], [["=1+1", 2]])), end="")
+    >>> print(as_csv(parts.Table(["name", "n"], [["=1+1", 2]])), end="")
     name,n
     '=1+1,2
     """
-    header = [column.name for column in part.heads] if isinstance(part, Table) else []
+    header = [column.name for column in part.heads] if isinstance(part, parts.Table) else []
     return printable(csv_of(rows(part), header))
 
 
@@ -168,11 +159,11 @@ def as_csv(part: Drawing | Table) -> str:
 
 class _Point(NamedTuple):
     series: str
-    x: Position
+    x: parts.Position
     y: float
 
 
-def alt_text(drawing: Drawing) -> str:
+def alt_text(drawing: parts.Drawing) -> str:
     """Return at most two sentences, however much is drawn: what is shown, and the main finding.
 
     Parameters
@@ -185,13 +176,13 @@ def alt_text(drawing: Drawing) -> str:
 
     Examples
     --------
-    >>> from unmask.pages import Series
+    >>> from unmask.pages import Chart, Series
     >>> recall = Series("bound", [1, 2, 3], [0.5, 0.7, 0.6])
     >>> alt_text(Chart("lines", [recall], x="p", y="R"))
     'Line chart of R over p: bound. It goes from 0.5 at 1 to 0.6 at 3, between 0.5 and 0.7.'
     """
     charts = drawing.charts
-    noun = NOUNS[charts[0].kind] if len({chart.kind for chart in charts}) == 1 else "chart"
+    noun = parts.NOUNS[charts[0].kind] if len({chart.kind for chart in charts}) == 1 else "chart"
     subject = noun.capitalize() if len(charts) == 1 else f"{len(charts)} {noun}s"
     subject += f" of {_listed(c.axes[1].label or c.title or 'values' for c in charts)}"
     if over := _listed(chart.axes[0].label for chart in charts):
@@ -213,7 +204,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join([*different[:NAMES], *rest])
 
 
-def _finding(charts: Iterable[Chart]) -> str:
+def _finding(charts: Iterable[parts.Chart]) -> str:
     """Return the main finding of the first chart that has values."""
     several = [*charts]
     for chart in several:

@@ -26,25 +26,13 @@ import numpy as np
 
 from unmask._text import format_value, printable
 from unmask._typing import Floats
-from unmask.pages.parts import (
-    DASHES,
-    MARKERS,
-    PALETTE,
-    THEME,
-    Axis,
-    Chart,
-    Drawing,
-    Panels,
-    Series,
-    Style,
-    Styles,
-)
+from unmask.pages import parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, MUTED, LINE, PAPER = (THEME[name][0] for name in ("ink", "muted", "line", "paper"))
+INK, MUTED, LINE, PAPER = (parts.THEME[name][0] for name in ("ink", "muted", "line", "paper"))
 
 WIDTHS = {1: 5.6, 2: 3.5, 3: 2.5, 4: 2.1}
 """Inches of a chart by the number of columns."""
@@ -77,7 +65,7 @@ def _settings() -> Iterator[None]:
 # ------------------------------------------------------------------------------------- figures
 
 
-def pictures(drawing: Drawing, styles: Styles, width: float | None = None) -> list[str]:
+def pictures(drawing: parts.Drawing, styles: parts.Styles, width: float | None = None) -> list[str]:
     """Return every chart as an SVG document, without the title and legend that the page writes."""
     from matplotlib.figure import Figure
 
@@ -89,7 +77,7 @@ def pictures(drawing: Drawing, styles: Styles, width: float | None = None) -> li
         return [saved(figure, "svg").decode() for figure in figures]
 
 
-def figure_of(drawing: Drawing, styles: Styles, width: float | None = None) -> Figure:
+def figure_of(drawing: parts.Drawing, styles: parts.Styles, width: float | None = None) -> Figure:
     """Return the whole drawing with title and legend as a matplotlib figure."""
     from matplotlib.figure import Figure
 
@@ -103,7 +91,7 @@ def figure_of(drawing: Drawing, styles: Styles, width: float | None = None) -> F
         axes = [cell.subplots() for cell in cells[: len(drawing.charts)]]
         _draw(drawing, axes, styles)
         title: dict[str, Any] = {"x": 0.02, "ha": "left"}
-        if isinstance(drawing, Panels):
+        if isinstance(drawing, parts.Panels):
             for cell, chart in zip(cells, drawing.charts, strict=False):
                 cell.suptitle(_fit(axes[0], chart.title), fontsize=9, **title)
         whole = _fit(axes[0], drawing.title, 0.75 * columns)
@@ -121,7 +109,7 @@ def saved(figure: Figure, file_format: str) -> bytes:
     return file.getvalue()
 
 
-def _height(chart: Chart, width: float) -> float:
+def _height(chart: parts.Chart, width: float) -> float:
     """Return inches: by the width, but for one row of text per row of dots."""
     if chart.kind == "dots":
         rows = sum(sum(name in s.x for s in chart.series) for name in chart.names)
@@ -129,7 +117,7 @@ def _height(chart: Chart, width: float) -> float:
     return 1.5 + 0.28 * width
 
 
-def _draw(drawing: Drawing, axes: Sequence[Axes], styles: Styles) -> None:
+def _draw(drawing: parts.Drawing, axes: Sequence[Axes], styles: parts.Styles) -> None:
     for ax, chart in zip(axes, drawing.charts, strict=True):
         DRAW[chart.kind](ax, chart, styles)
     for side in ("x", "y"):
@@ -144,14 +132,14 @@ def _draw(drawing: Drawing, axes: Sequence[Axes], styles: Styles) -> None:
 # -------------------------------------------------------------------------------------- legend
 
 
-def legend_of(drawing: Drawing, styles: Styles) -> dict[str, Style]:
+def legend_of(drawing: parts.Drawing, styles: parts.Styles) -> dict[str, parts.Style]:
     """Return the names that nothing in the drawing shows already, with the style of their symbol.
 
     A row of dots is named at its side, and a series that stands alone needs no name. A name that
     only rules have is dashed, and only lines and dots have markers.
 
-    >>> a, b = (Series(name, [name], [1.0]) for name in "ab")
-    >>> legend_of(Chart("dots", [a, b]), {})
+    >>> a, b = (parts.Series(name, [name], [1.0]) for name in "ab")
+    >>> legend_of(parts.Chart("dots", [a, b]), {})
     {}
     """
     kinds: dict[str, set[str]] = {}
@@ -168,7 +156,7 @@ def legend_of(drawing: Drawing, styles: Styles) -> dict[str, Style]:
     if len(kinds) == 1 and not has_rules:
         return {}
     return {
-        name: Style(
+        name: parts.Style(
             styles[name].color,
             styles[name].marker if shown & {"lines", "dots"} else "none",
             styles[name].dash if shown else "dashed",
@@ -177,7 +165,7 @@ def legend_of(drawing: Drawing, styles: Styles) -> dict[str, Style]:
     }
 
 
-def _add_legend(figure: Figure, drawing: Drawing, styles: Styles) -> None:
+def _add_legend(figure: Figure, drawing: parts.Drawing, styles: parts.Styles) -> None:
     from matplotlib.lines import Line2D
 
     if entries := legend_of(drawing, styles):
@@ -192,7 +180,7 @@ def _add_legend(figure: Figure, drawing: Drawing, styles: Styles) -> None:
 # ------------------------------------------------------------------------- the kinds of chart
 
 
-def _lines(ax: Axes, chart: Chart, styles: Styles) -> None:
+def _lines(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
     """Draw curves with bands, with about a dozen markers each, however many points there are."""
     x_axis, y_axis = chart.axes
     for index, series in enumerate(chart.series):
@@ -211,7 +199,7 @@ def _lines(ax: Axes, chart: Chart, styles: Styles) -> None:
     _finish(ax, chart, styles)
 
 
-def _steps(ax: Axes, chart: Chart, styles: Styles) -> None:
+def _steps(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
     """Draw outlines over a light fill, with the intervals side by side within a bin."""
     for index, series in enumerate(chart.series, start=1):
         style, heights = styles[series.name], _floats(series.y)
@@ -228,7 +216,7 @@ def _steps(ax: Axes, chart: Chart, styles: Styles) -> None:
     _finish(ax, chart, styles)
 
 
-def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
+def _dots(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
     """Draw rows of dots with intervals; an arrow at the edge where something lies beyond it."""
     names, axis = chart.names, chart.axes[1]
     rows = {name: [s.name for s in chart.series if name in s.x] for name in names}
@@ -268,7 +256,7 @@ def _dots(ax: Axes, chart: Chart, styles: Styles) -> None:
     ax.set_xlim(left, right)
 
 
-def _offset(series: Series, beside: list[str]) -> float:
+def _offset(series: parts.Series, beside: list[str]) -> float:
     """Return the place of a series among those of a row, in steps from their middle."""
     return beside.index(series.name) - (len(beside) - 1) / 2
 
@@ -280,11 +268,11 @@ DRAW = {"lines": _lines, "dots": _dots, "steps": _steps}
 # ------------------------------------------------------------------------ what all kinds share
 
 
-def _line_options(style: Style) -> dict[str, Any]:
+def _line_options(style: parts.Style) -> dict[str, Any]:
     """Return matplotlib's options of a line."""
     return {
         "color": style.hex,
-        "marker": MARKERS[style.marker][0] or "none",
+        "marker": parts.MARKERS[style.marker][0] or "none",
         "linestyle": _dash(style.dash),
         "markeredgewidth": 0,
     }
@@ -292,7 +280,7 @@ def _line_options(style: Style) -> dict[str, Any]:
 
 def _dash(name: str) -> Any:
     """Return a line pattern as matplotlib takes it."""
-    return (0, tuple(map(float, DASHES[name].split()))) if DASHES[name] else "-"
+    return (0, tuple(map(float, parts.DASHES[name].split()))) if parts.DASHES[name] else "-"
 
 
 def _floats(values: Sequence[float | None]) -> Floats:
@@ -300,7 +288,7 @@ def _floats(values: Sequence[float | None]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def _clipped(values: Floats, axis: Axis) -> Floats:
+def _clipped(values: Floats, axis: parts.Axis) -> Floats:
     """Return the values, those beyond an end of the axis that was set at that end."""
     low = -math.inf if axis.low is None else axis.low
     return np.clip(values, low, math.inf if axis.high is None else axis.high)
@@ -316,7 +304,9 @@ def _cut(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
-def _finish(ax: Axes, chart: Chart, styles: Styles, *, horizontal: bool = False) -> None:
+def _finish(
+    ax: Axes, chart: parts.Chart, styles: parts.Styles, *, horizontal: bool = False
+) -> None:
     """Add labels, scales, ends, rules and notes; `horizontal` if y runs along the page."""
     x, y = chart.axes
     sides = {"x": y, "y": x} if horizontal else {"x": x, "y": y}
@@ -366,7 +356,10 @@ def log_tick(value: float, _: float) -> str:
 
 # ---------------------------------------------------------------------------- the SVG of a page
 
-_VARIABLES = {light: f"var(--{name}, {light})" for name, (light, _) in {**PALETTE, **THEME}.items()}
+_VARIABLES = {
+    light: f"var(--{name}, {light})"
+    for name, (light, _) in {**parts.PALETTE, **parts.THEME}.items()
+}
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 _FONT = re.compile(r"(?:; *|^)font-family:[^;]*")
 _NUMBER = re.compile(r"-?\d+\.\d+(?![\de])")
@@ -376,7 +369,9 @@ _ZOOM = 1.65  # CSS pixels per point: text of 8.5 points reads like the page's
 
 def variables(theme: int) -> str:
     """Return the CSS variables of the light (0) or the dark (1) theme."""
-    return "".join(f"--{name}:{pair[theme]};" for name, pair in {**THEME, **PALETTE}.items())
+    return "".join(
+        f"--{name}:{pair[theme]};" for name, pair in {**parts.THEME, **parts.PALETTE}.items()
+    )
 
 
 def svg_element(

@@ -22,20 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from unmask._text import format_value, json_of, printable
 from unmask._typing import PathLike
-from unmask.pages import drawing
+from unmask.pages import drawing, parts
 from unmask.pages.describe import alt_text, as_csv, cell_view, is_numeric, rows
-from unmask.pages.parts import (
-    DASHES,
-    LEVELS,
-    MARKERS,
-    Drawing,
-    Page,
-    Panels,
-    Part,
-    Styles,
-    Table,
-    styles_of,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +38,7 @@ _SHOWN_ROWS = 300  # nor this as a table below a chart
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
-def render(page: Page) -> str:
+def render(page: parts.Page) -> str:
     """Return the page as HTML; the same page gives the same text.
 
     Parameters
@@ -69,10 +57,10 @@ def render(page: Page) -> str:
 
     Examples
     --------
-    >>> "<h1>Is 1 &lt; 2?</h1>" in render(Page("Is 1 < 2?"))
+    >>> "<h1>Is 1 &lt; 2?</h1>" in render(parts.Page("Is 1 < 2?"))
     True
     """
-    styles = styles_of(*page.drawings)
+    styles = parts.styles_of(*page.drawings)
     sections, number = [], 0
     for position, section in enumerate(page.sections, 1):
         views = []
@@ -111,7 +99,7 @@ def document(name: str, title: str, **values: object) -> str:
     )  # fmt: skip
 
 
-def write(page: Page, path: PathLike) -> Path:
+def write(page: parts.Page, path: PathLike) -> Path:
     """Write the page as one HTML file that needs no other.
 
     Parameters
@@ -134,13 +122,13 @@ def write(page: Page, path: PathLike) -> Path:
     Examples
     --------
     >>> import tempfile
-    >>> write(Page("Study"), Path(tempfile.mkdtemp()) / "study.html").name
+    >>> write(parts.Page("Study"), Path(tempfile.mkdtemp()) / "study.html").name
     'study.html'
     """
     return write_bytes(path, render(page).encode())
 
 
-def write_markdown(page: Page, path: PathLike) -> Path:
+def write_markdown(page: parts.Page, path: PathLike) -> Path:
     """Write the page as Markdown, and its drawings in a folder beside it.
 
     Parameters
@@ -163,9 +151,9 @@ def write_markdown(page: Page, path: PathLike) -> Path:
     Examples
     --------
     >>> import tempfile
-    >>> path = write_markdown(Page("Study", ["It holds."]), tempfile.mkdtemp() + "/study.md")
+    >>> path = write_markdown(parts.Page("S", ["It holds."]), tempfile.mkdtemp() + "/s.md")
     >>> path.read_text()
-    '# Study\\n\\nIt holds.\\n'
+    '# S\\n\\nIt holds.\\n'
     """
     path = Path(path)
     if page.drawings:
@@ -182,13 +170,13 @@ def write_markdown(page: Page, path: PathLike) -> Path:
     return write_bytes(path, render_markdown(page, path.stem).encode())
 
 
-def render_markdown(page: Page, folder: str) -> str:
+def render_markdown(page: parts.Page, folder: str) -> str:
     """Return the page as Markdown whose drawings are in a folder of this name."""
     template = environment().get_template("page.md.jinja")
     return template.render(page=page, drawings=page.drawings, folder=folder).strip() + "\n"
 
 
-def save(part: Drawing | Table, path: PathLike, *, width: float | None = None) -> Path:
+def save(part: parts.Drawing | parts.Table, path: PathLike, *, width: float | None = None) -> Path:
     """Save a drawing or a table in the format that the suffix says.
 
     Parameters
@@ -215,19 +203,21 @@ def save(part: Drawing | Table, path: PathLike, *, width: float | None = None) -
     Examples
     --------
     >>> import tempfile
-    >>> save(Table(["name"], [["a"]]), Path(tempfile.mkdtemp()) / "names.csv").read_text()
+    >>> save(parts.Table(["name"], [["a"]]), Path(tempfile.mkdtemp()) / "names.csv").read_text()
     'name\\na\\n'
     """
     suffix = Path(path).suffix.lower()
-    formats = (".csv", ".json") if isinstance(part, Table) else (".csv", ".json", ".png", ".svg")
+    formats = (
+        (".csv", ".json") if isinstance(part, parts.Table) else (".csv", ".json", ".png", ".svg")
+    )
     if suffix not in formats:
         kind = type(part).__name__.lower()
         raise ValueError(f"a {kind} is saved as {', '.join(formats)}; got the file name {path}.")
     if suffix == ".csv":
         return write_bytes(path, as_csv(part).encode())
-    if isinstance(part, Table) or suffix == ".json":
+    if isinstance(part, parts.Table) or suffix == ".json":
         return write_bytes(path, printable(json_of(rows(part))).encode())
-    whole = drawing.figure_of(part, styles_of(part), width)
+    whole = drawing.figure_of(part, parts.styles_of(part), width)
     data = drawing.saved(whole, suffix[1:])
     if suffix == ".svg":
         words = alt_text(part)
@@ -236,7 +226,7 @@ def save(part: Drawing | Table, path: PathLike, *, width: float | None = None) -
     return write_bytes(path, data)
 
 
-def figure(part: Drawing) -> Figure:
+def figure(part: parts.Drawing) -> Figure:
     """Return a drawing as a matplotlib figure, which notebooks show.
 
     Parameters
@@ -259,7 +249,7 @@ def figure(part: Drawing) -> Figure:
     >>> type(figure(chart)).__name__
     'Figure'
     """
-    return drawing.figure_of(part, styles_of(part))
+    return drawing.figure_of(part, parts.styles_of(part))
 
 
 def write_bytes(path: PathLike, contents: bytes) -> Path:
@@ -296,7 +286,7 @@ def environment() -> Environment:
         "number": format_value,
     }
     made.filters |= {"prose": _prose, "plain": _plain, "marked": _marked}
-    made.globals |= {"levels": LEVELS, "dashes": DASHES, "markers": MARKERS}
+    made.globals |= {"levels": parts.LEVELS, "dashes": parts.DASHES, "markers": parts.MARKERS}
     return made
 
 
@@ -336,7 +326,7 @@ def _marked(text: str) -> str:
     return "`".join(p if i % 2 else _MARKUP.sub(r"\\\1", p) for i, p in enumerate(pieces))
 
 
-def _kind(part: Part) -> str:
+def _kind(part: parts.Part) -> str:
     return type(part).__name__.lower()
 
 
@@ -350,21 +340,21 @@ def slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60] or "part"
 
 
-def _view(part: Part, name: str, styles: Styles) -> Mapping[str, Any]:
+def _view(part: parts.Part, name: str, styles: parts.Styles) -> Mapping[str, Any]:
     """Return a part with what its template cannot work out."""
     view: dict[str, Any] = {"kind": _kind(part), "part": part}
-    if isinstance(part, Table):
+    if isinstance(part, parts.Table):
         columns = [[row[i] for row in part.rows] for i in range(len(part.heads))]
         view |= {"numeric": [is_numeric(column) for column in columns]}
         view |= {"csv": _csv_link(part, len(part.rows))}
-    if isinstance(part, Drawing):
+    if isinstance(part, parts.Drawing):
         points = rows(part)
         few = 0 < len(points) <= _SHOWN_ROWS
         single = part.columns == 1
         wide = _pictures(part, name, styles)
         phones = _pictures(part, f"{name}-phone", styles, drawing.NARROW) if single else []
         phones += [""] * (len(wide) - len(phones))
-        several = isinstance(part, Panels)
+        several = isinstance(part, parts.Panels)
         view |= {
             "panels": [
                 {"title": chart.title if several else "", "svg": svg, "phone": phone}
@@ -372,7 +362,7 @@ def _view(part: Part, name: str, styles: Styles) -> Mapping[str, Any]:
             ],
             "legend": drawing.legend_of(part, styles),
             "numbers": few and _view(
-                Table([*points[0]], [[*row.values()] for row in points]), f"{name}-n", {}
+                parts.Table([*points[0]], [[*row.values()] for row in points]), f"{name}-n", {}
             ),
             "csv": _csv_link(part, len(points)),
         }  # fmt: skip
@@ -380,7 +370,7 @@ def _view(part: Part, name: str, styles: Styles) -> Mapping[str, Any]:
 
 
 def _pictures(
-    part: Drawing, name: str, styles: Styles, width: float | None = None
+    part: parts.Drawing, name: str, styles: parts.Styles, width: float | None = None
 ) -> list[str]:  # fmt: skip
     """Return every chart as a drawing in the colours of the page, with what it shows in words."""
     drawn = zip(part.charts, drawing.pictures(part, styles, width), strict=True)
@@ -390,7 +380,7 @@ def _pictures(
     ]
 
 
-def _csv_link(part: Drawing | Table, count: int) -> Mapping[str, str] | None:
+def _csv_link(part: parts.Drawing | parts.Table, count: int) -> Mapping[str, str] | None:
     """Return a link that holds the rows as a CSV file, if they are not too many."""
     if count > _EMBEDDED_ROWS:
         return None
