@@ -102,7 +102,7 @@ def test_what_cells_print_and_draw_stands_below_them(tmp_path: Path) -> None:
     assert made.text.startswith('# Small\n\n<details markdown="1"><summary>')
     assert made.drawings.keys() == {"small/1.svg"}
     assert isinstance(made.drawings["small/1.svg"], pages.Chart)
-    assert "\n```text\n3\n```\n\n![Bar chart" in made.text
+    assert "\n```text\n3\n```\n\n![Dot plot" in made.text
     assert "](small/1.svg)\n\n```bash\nunmask --version\n```\n\n```text\n" in made.text
     assert f"{unmask.__version__}\n```\n\n*The whole script" in made.text
     assert not list(tmp_path.glob("*.md"))

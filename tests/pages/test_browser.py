@@ -38,32 +38,20 @@ def test_nothing_is_complained_of_loaded_or_cut_off(
     assert_quiet_and_alone(view, file)
 
 
-@pytest.mark.parametrize(
-    ("html", "complaint"),
-    [
+def test_what_a_page_loads_and_complains_of_is_noticed(show: Show, tmp_path: Path) -> None:
+    file, other = tmp_path / "bad.html", tmp_path / "other.js"
+    other.write_text("")
+    policy = "<meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><img src=a.png>"
+    for html, complaint in (
         ("<script>console.warn('careful')</script>", "careful"),
         ("<script>throw new Error('broken')</script>", "broken"),
-        (
-            "<meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><img src=a.png>",
-            "Content Security Policy",
-        ),
-    ],
-)
-def test_what_a_page_complains_of_is_noticed(
-    show: Show, tmp_path: Path, html: str, complaint: str
-) -> None:
-    file = tmp_path / "bad.html"
-    file.write_text(html)
-    view = show(file)
-    assert len(view.complaints) == 1
-    assert complaint in view.complaints[0]
-
-
-def test_what_a_page_loads_is_noticed(show: Show, tmp_path: Path) -> None:
-    file = tmp_path / "bad.html"
+        (policy, "Content Security Policy"),
+    ):
+        file.write_text(html)
+        (heard,) = show(file).complaints
+        assert complaint in heard
     file.write_text("<script src=other.js></script>")
-    (tmp_path / "other.js").write_text("")
-    assert show(file).requests == [file.as_uri(), (tmp_path / "other.js").as_uri()]
+    assert show(file).requests == [file.as_uri(), other.as_uri()]
 
 
 @pytest.mark.parametrize("width", [1200, 390])

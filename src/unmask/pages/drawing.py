@@ -17,6 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import as_file, files
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from unmask._typing import Floats
 from unmask.pages import parts
 
 if TYPE_CHECKING:
+    from matplotlib import RcParams
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -47,7 +49,7 @@ _lock = RLock()
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """Put our settings over matplotlib's, whatever the user configured; one thread at a time."""
     import matplotlib
 
@@ -55,11 +57,17 @@ def _settings() -> Iterator[None]:
         for message in _EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message=message)
         matplotlib.rcdefaults()
-        with as_file(files("unmask.pages") / "charts.mplstyle") as style:
-            matplotlib.rcParams.update(
-                matplotlib.rc_params_from_file(style, use_default_template=False)
-            )
+        matplotlib.rcParams.update(_looks())
         yield
+
+
+@cache
+def _looks() -> RcParams:
+    """Return our settings from their file."""
+    import matplotlib
+
+    with as_file(files("unmask.pages") / "charts.mplstyle") as style:
+        return matplotlib.rc_params_from_file(style, use_default_template=False)
 
 
 # ------------------------------------------------------------------------------------- figures
@@ -70,7 +78,7 @@ def pictures(drawing: parts.Drawing, styles: parts.Styles, width: float | None =
     from matplotlib.figure import Figure
 
     inches = width or WIDTHS[drawing.columns]
-    with _settings():
+    with settings():
         figures = [Figure((inches, _height(c, inches)), layout="constrained")
                    for c in drawing.charts]  # fmt: skip
         _draw(drawing, [figure.subplots() for figure in figures], styles)
@@ -85,7 +93,7 @@ def figure_of(drawing: parts.Drawing, styles: parts.Styles, width: float | None 
     rows = math.ceil(len(drawing.charts) / columns)
     inches = width or WIDTHS[columns]
     height = 0.25 * (columns > 1) + max(_height(chart, inches) for chart in drawing.charts)
-    with _settings():
+    with settings():
         figure = Figure((columns * inches, rows * height + 0.7), layout="constrained")
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
         axes = [cell.subplots() for cell in cells[: len(drawing.charts)]]
@@ -104,8 +112,7 @@ def saved(figure: Figure, file_format: str) -> bytes:
     """Return the bytes of a file "svg" or "png", without the date and version that change them."""
     file = io.BytesIO()
     metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-    with _settings():
-        figure.savefig(file, format=file_format, metadata=metadata[file_format])
+    figure.savefig(file, format=file_format, metadata=metadata[file_format])
     return file.getvalue()
 
 

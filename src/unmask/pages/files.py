@@ -217,8 +217,9 @@ def save(part: parts.Drawing | parts.Table, path: PathLike, *, width: float | No
         return write_bytes(path, as_csv(part).encode())
     if isinstance(part, parts.Table) or suffix == ".json":
         return write_bytes(path, printable(json_of(rows(part))).encode())
-    whole = drawing.figure_of(part, parts.styles_of(part), width)
-    data = drawing.saved(whole, suffix[1:])
+    with drawing.settings():
+        whole = drawing.figure_of(part, parts.styles_of(part), width)
+        data = drawing.saved(whole, suffix[1:])
     if suffix == ".svg":
         words = alt_text(part)
         svg = drawing.svg_element(data.decode(), "c", part.title or "Chart", words, alone=True)
