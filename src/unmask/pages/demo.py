@@ -47,13 +47,13 @@ class Demo:
     tuned_C: float
     """The C that suits the tuned model best."""
     estimates: Table
-    """Of the unbiased model, from hidden test labels."""
+    """Estimates for the unbiased model, from hidden test labels."""
     sensitivity: Tables
-    """The same under other propensities than those by which labels were hidden."""
+    """Its estimates under other propensities than those by which labels were hidden."""
     audited: Table
     """Where rows differ in effort: measured on judged rows, beside the other estimates."""
     judged: int
-    """How many rows were judged."""
+    """The number of judged rows."""
     histogram: NDArray[np.int64]
     """Training rows by number of observed labels."""
     fitted: Floats
@@ -172,6 +172,7 @@ def _answers(demo: Demo, caption: str) -> parts.Chart:
 
 
 def _bands(demo: Demo) -> parts.Table:
+    """Return what was hidden, by frequency of the labels."""
     bands = (*demo.bands, demo.total)
     return parts.Table(
         ["labels by frequency", "labels", parts.Column("mean p", ".3f"), "true entries",

@@ -19,7 +19,7 @@ from unmask.pages import parts
 
 Row = dict[str, Any]
 NAMES = 6
-"""How many series an alt text names; the rest are counted."""
+"""Series that an alt text names; the rest are counted."""
 
 
 class CellView(NamedTuple):
@@ -112,7 +112,7 @@ def _table_rows(table: parts.Table) -> Iterator[Row]:
     columns: dict[str, list[Any]] = {}
     for position, column in enumerate(table.heads):
         cells = [row[position] for row in table.rows]
-        own: dict[str, list[Any]] = {column.name: [_value(cell) for cell in cells]}
+        own: dict[str, list[Any]] = {column.name: cells}
         for end in ("low", "high", "error"):
             spread = [
                 getattr(cell, end) if isinstance(cell, parts.Estimate) else None for cell in cells
@@ -126,14 +126,10 @@ def _table_rows(table: parts.Table) -> Iterator[Row]:
         yield dict(zip(columns, map(_plain, values), strict=True))
 
 
-def _value(cell: parts.Cell) -> object:
-    if isinstance(cell, parts.Estimate):
-        return cell.value
-    return cell.words if isinstance(cell, parts.Verdict) else cell
-
-
 def _plain(value: object) -> str | float | None:
-    """Return None, bool, int, float or str; what is not finite is missing."""
+    """Return None, bool, int, float or str; a number that is not finite is missing."""
+    if isinstance(value, parts.Estimate | parts.Verdict):
+        value = value.value if isinstance(value, parts.Estimate) else value.words
     if value is None or isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return None if value is None else bool(value)
     if isinstance(value, Integral):

@@ -195,8 +195,7 @@ def _lines(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
         every = -(-len(y) // 12)
         markers = (index % every, every) if every > 1 else None
         order = 4 if options["color"] == INK else 3 - 0.01 * index
-        beyond = y != _clipped(y, y_axis)
-        beyond &= ~np.isnan(y)
+        beyond = _beyond(y, y_axis)
         clip = x_axis.log or y_axis.log or bool(beyond.any())  # else a marker at the end is whole
         ax.plot(series.x, y, zorder=order, markevery=markers, clip_on=clip, **options)
         if series.low:  # the band does not reach towards a neighbour beyond the axis
@@ -227,11 +226,11 @@ def _dots(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
     """Draw rows of dots with intervals; an arrow at the edge where something lies beyond it."""
     names, axis = chart.names, chart.axes[1]
     rows = {name: [s.name for s in chart.series if name in s.x] for name in names}
-    placed = []
+    marks = []
     for series in chart.series:
         width = 0.8 / max(len(rows[name]) for name in series.x)
-        places = np.array([names.index(name) + width * _offset(series, rows[name])
-                           for name in series.x])  # fmt: skip
+        steps = [rows[x].index(series.name) - (len(rows[x]) - 1) / 2 for x in series.x]
+        places = np.array([names.index(x) for x in series.x]) + width * np.array(steps)
         y = _floats(series.y)
         low, high = (_floats(end) if end else y for end in (series.low, series.high))
         options = _line_options(styles[series.name]) | {"linestyle": "none"}
@@ -239,9 +238,9 @@ def _dots(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
             options["marker"] = "o"
         if series.low:
             ax.hlines(places, low, high, color=options["color"], linewidth=1.5, zorder=3)
-        clip = axis.log or bool((y[~np.isnan(y)] != _clipped(y, axis)[~np.isnan(y)]).any())
+        clip = axis.log or bool(_beyond(y, axis).any())
         ax.plot(y, places, zorder=4, markersize=6, clip_on=clip, **options)
-        placed.append((places, y, low, high, options["color"]))
+        marks.append((places, y, low, high, options["color"]))
     ax.set_yticks(range(len(names)), [_fit(ax, format_value(name), 0.48) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(False)
@@ -251,7 +250,7 @@ def _dots(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
         ax.axhline(border - 0.5, color=LINE, linewidth=0.6, zorder=0)
     _finish(ax, chart, styles, horizontal=True)
     left, right = ax.get_xlim()
-    for places, y, low, high, color in placed:  # arrows; a hollow one if the dot itself is beyond
+    for places, y, low, high, color in marks:  # arrows; a hollow one if the dot itself is beyond
         for side, end, beyond, lost in (
             ("<", left, np.minimum(y, low) < left, y < left),
             (">", right, np.maximum(y, high) > right, y > right),
@@ -263,13 +262,8 @@ def _dots(ax: Axes, chart: parts.Chart, styles: parts.Styles) -> None:
     ax.set_xlim(left, right)
 
 
-def _offset(series: parts.Series, beside: list[str]) -> float:
-    """Return the place of a series among those of a row, in steps from their middle."""
-    return beside.index(series.name) - (len(beside) - 1) / 2
-
-
 DRAW = {"lines": _lines, "dots": _dots, "steps": _steps}
-"""How each kind of chart is drawn on matplotlib axes."""
+"""The function that draws each kind of chart on matplotlib axes."""
 
 
 # ------------------------------------------------------------------------ what all kinds share
@@ -299,6 +293,11 @@ def _clipped(values: Floats, axis: parts.Axis) -> Floats:
     """Return the values, those beyond an end of the axis that was set at that end."""
     low = -math.inf if axis.low is None else axis.low
     return np.clip(values, low, math.inf if axis.high is None else axis.high)
+
+
+def _beyond(values: Floats, axis: parts.Axis) -> Any:
+    """Return which values lie beyond an end of the axis that was set."""
+    return ~np.isnan(values) & (values != _clipped(values, axis))
 
 
 def _fit(ax: Axes, text: str, share: float = 1.0) -> str:

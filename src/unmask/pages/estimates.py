@@ -38,7 +38,7 @@ LEVELS: Mapping[str, str] = {
     Level.DOUBTFUL: "warning",
     Level.UNUSABLE: "error",
 }
-"""What a number may claim, most first, with the level that pages show it as."""
+"""Everything that a number may claim, most first, with the level that pages show it as."""
 
 PARAMETERS = {"γ": "γ: propensities p^γ"}
 """The parameters of propensity models, as axes call them."""
@@ -115,7 +115,7 @@ def estimates(rows: Iterable[Row], *, rules: Mapping[str, float] | None = None) 
     shown = {metric: group for metric, group in groups.items() if len(group) > 1} or groups
     charts = []
     for metric, group in shown.items():
-        series = [_series(row["estimator"], [row["estimator"]], [row]) for row in group]
+        series = [series_of(row["estimator"], [row["estimator"]], [row]) for row in group]
         values, truth = [row["value"] for row in group], _truth(metric, rules)
         charts.append(_chart("dots", series, metric, values, rules=truth))
     title = "Estimates and their intervals" + ("; dashed: the truth" if rules else "")
@@ -166,7 +166,7 @@ def along(
         series = []
         for name, own in by(group, "estimator").items():
             places = [row["parameters"][parameter] if parameter else row[axis] for row in own]
-            series.append(_series(name, places, own))
+            series.append(series_of(name, places, own))
         truth = _truth(metric, rules)
         if parameter is None:
             charts.append(parts.Chart("dots", series, title=metric, rules=truth))
@@ -209,9 +209,13 @@ def _ends(row: Row) -> Iterator[tuple[str, float, float]]:
         yield "lost together", min(values), max(values)
 
 
-def _series(name: str, x: list[Any], rows: list[Row]) -> parts.Series:
-    value, low, high = ([row[key] for row in rows] for key in ("value", "low", "high"))
-    return parts.Series(name, x, value, low, high, style=STYLES.get(name))
+def series_of(
+    name: str, x: list[Any], rows: Sequence[Row],
+    *, keys: Sequence[str] = ("value", "low", "high"), style: parts.Style | None = None,
+) -> parts.Series:  # fmt: skip
+    """Return a series of the values and intervals of rows, in the style of its estimator."""
+    columns = ([row[key] for row in rows] for key in keys)
+    return parts.Series(name, x, *columns, style=style or STYLES.get(name))
 
 
 def _chart(
@@ -262,17 +266,12 @@ def at_a_glance(rows: Sequence[Row], preferred: Sequence[str]) -> parts.Chart | 
             shown["measured" if measured else "corrected"][metric] = own[usable[0]]
     if not shown["as recorded"]:
         return None
-    styles = zip(shown, ("vanilla", "deconvolved", "measured"), strict=True)
-    series = []
-    for name, estimator in styles:
-        cells = [estimate_cell(row) for row in shown[name].values()]
-        ends = [[cell.value if end is None else end for cell, end in zip(cells, side, strict=True)]
-                for side in ([c.low for c in cells], [c.high for c in cells])]  # fmt: skip
-        values = [cell.value for cell in cells]
-        if cells:
-            series.append(
-                parts.Series(name, [*shown[name]], values, *ends, style=STYLES[estimator])
-            )
+    styles = {"as recorded": "vanilla", "corrected": "deconvolved", "measured": "measured"}
+    series = [
+        series_of(name, [*rows], [*rows.values()], style=STYLES[styles[name]])
+        for name, rows in shown.items()
+        if rows
+    ]
     values = [row["value"] for chosen in shown.values() for row in chosen.values()]
     return _chart("dots", series, "As recorded, and what is claimed instead", values)
 
@@ -330,7 +329,7 @@ def _against(system: str, first: str, rows: Iterable[Row]) -> list[parts.Chart]:
     usable = [row for row in rows if level_of(row) < Level.UNUSABLE]
     usable = [row for row in usable if estimate_cell(row).low is not None]
     series = [
-        _series(estimator, [row["metric"] for row in own], own)
+        series_of(estimator, [row["metric"] for row in own], own)
         for estimator, own in by(usable, "estimator").items()
     ]
     title = f"{system} − {first}: above 0 {system} is better"

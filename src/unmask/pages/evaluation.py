@@ -219,8 +219,11 @@ def curves_section(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> parts.S
     by_recall, by_threshold, best = [], [], []
     for name, rows in curves.items():
         rising = sorted(rows, key=lambda row: row["recall"])
-        by_recall.append(_curve(name, rising, "recall", "precision"))
-        by_threshold.append(_curve(name, rows, "threshold", "f1"))
+        precision = ("precision", "precision_low", "precision_high")
+        recall, threshold = ([r["recall"] for r in rising], [r["threshold"] for r in rows])
+        by_recall.append(estimates.series_of(name, recall, rising, keys=precision))
+        f1 = ("f1", "f1_low", "f1_high")
+        by_threshold.append(estimates.series_of(name, threshold, rows, keys=f1))
         top = max(rows, key=lambda row: row["f1"])
         best.append(f"by the {name} estimate F1 is best at {top['threshold']:.3g}: {top['f1']:.3f}")
     text = parts.Text(
@@ -228,17 +231,9 @@ def curves_section(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> parts.S
         + "; ".join(best)
         + ". The best of many is optimistic by chance: choose on other rows (`unmask threshold`)."
     )
-    recall, precision, f1 = (
-        parts.Axis(name, low=0.0, high=1.0) for name in ("recall", "precision", "F1")
-    )
-    titles = ("precision over recall", "F1 over thresholds")
+    x, y, best_f1 = (parts.Axis(name, low=0, high=1) for name in ("recall", "precision", "F1"))
     charts = [
-        parts.Chart("lines", by_recall, titles[0], recall, precision),
-        parts.Chart("lines", by_threshold, titles[1], "threshold", f1),
+        parts.Chart("lines", by_recall, "precision over recall", x, y),
+        parts.Chart("lines", by_threshold, "F1 over thresholds", "threshold", best_f1),
     ]
     return parts.Section("Over thresholds", [text, parts.Panels(charts)])
-
-
-def _curve(name: str, rows: Sequence[Mapping[str, Any]], x: str, y: str) -> parts.Series:
-    columns = ([row[key] for row in rows] for key in (x, y, f"{y}_low", f"{y}_high"))
-    return parts.Series(name, *columns, style=estimates.STYLES.get(name))

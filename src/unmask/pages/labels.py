@@ -90,12 +90,12 @@ def curves(rank: ArrayLike, count: ArrayLike, propensity: ArrayLike, *, of: str)
     """
     ranks, x = np.asarray(rank).tolist(), parts.Axis("rank of the label", log=True)
     often = parts.Series(of, ranks, np.asarray(count).tolist())
-    seen = parts.Series("propensity", ranks, np.asarray(propensity).tolist())
+    probability = parts.Series("propensity", ranks, np.asarray(propensity).tolist())
     title, p = f"How often labels occur ({of})", parts.Axis("p", low=0, high=1)
     return parts.Panels(
         [
             parts.Chart("lines", [often], title=title, x=x, y=parts.Axis("rows", log=True)),
-            parts.Chart("lines", [seen], title="How often a true label is seen", x=x, y=p),
+            parts.Chart("lines", [probability], title="How often a true label is seen", x=x, y=p),
         ]
     )
 

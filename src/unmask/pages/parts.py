@@ -26,7 +26,7 @@ T = TypeVar("T")
 Position = str | float
 
 LEVELS = {"good": "✓", "info": "i", "warning": "!", "error": "✕"}
-"""How serious a verdict is, with the sign that stands before its words."""
+"""Levels of seriousness, with the sign that stands before the words of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Verdict:
 
 
 Cell = str | SupportsFloat | Estimate | Verdict | None
-"""What a cell of a table or a fact holds; truth values and numpy numbers are `SupportsFloat`."""
+"""A cell of a table or a fact; truth values and numpy numbers are `SupportsFloat`."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ DASHES = {"solid": "", "dashed": "5 2", "dotted": "1.2 1.6", "dashdot": "5 1.6 1
 
 @dataclass(frozen=True)
 class Style:
-    """How a series is drawn.
+    """A colour, a marker and a line pattern.
 
     Parameters
     ----------

@@ -330,7 +330,7 @@ def recognise_evaluation(path: Path, content: object) -> list[Record]:
 
 
 DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError)
-"""What is raised when a record has not the form of its kind."""
+"""Errors that are raised when a record has not the form of its kind."""
 
 KINDS: dict[str, PageKind] = {
     "evaluation": PageKind(
