@@ -119,9 +119,25 @@ def test_below_a_headline_the_summary_only_adds_what_was_recorded() -> None:
         "As recorded → measured: R@5 0.400 → 0.700.",
         "1 of 7 estimates cannot be used (R@5 deconvolved); the verdicts say why.",
     ]
-    refused = [row("R@5", "vanilla"), row("R@5", "deconvolved", 0.6, DOUBT), row("R@5", "unbiased")]
-    assert summary(record(*refused)) == []  # the preferred number may not be claimed
+    doubted = [row("R@5", "vanilla"), row("R@5", "deconvolved", 0.6, DOUBT), row("R@5", "unbiased")]
+    assert summary(record(*doubted, headline="So.")) == ["So."]  # the preferred may not be claimed
     assert summary(record(row("P@1", "vanilla"), row("nDCG@1", "unbiased"))) == []
+
+
+def test_without_a_headline_the_summary_says_values_at_face_value_and_why_one_was_refused() -> None:
+    first, second = summary(record(
+        row("P@1", "vanilla"), row("P@1", "unbiased", 0.6), row("R@5", "vanilla"),
+        row("R@5", "deconvolved", 0.9, BAD), row("R@5", "unbiased", 0.7),
+    ))[:2]  # fmt: skip
+    assert first == (
+        "Taken at face value P@1 is 0.500; the unbiased estimate is 0.600, interval 0.500 to "
+        "0.700: conditional: if the propensities are right."
+    )
+    assert second.startswith("Taken at face value R@5 is 0.500; the unbiased estimate is 0.700")
+    refused, unusable = summary(record(row("R@5", "vanilla"), row("R@5", "deconvolved", None, BAD)))
+    assert refused.endswith("the deconvolved estimate was refused: unusable: 3 of 200 rows carry "
+                            "60%; use deconvolved.")  # fmt: skip
+    assert unusable.startswith("1 of 2 estimates cannot be used")
 
 
 def test_long_lists_of_unusable_estimates_are_cut() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from unmask._typing import Record
@@ -45,7 +45,7 @@ def summary(record: Record) -> list[str]:
             f"propensities that is {recorded['seen']:.0%} of the true ones."
         )
     if not compared:
-        sentences += _beside_recorded(rows)
+        sentences += (_beside_recorded if record.get("headline") else _at_face_value)(rows)
     if unusable := [row for row in rows if level_of(row) is Level.UNUSABLE]:
         some = ", ".join(f"{row['metric']} {row['estimator']}" for row in unusable[:4])
         more = " …" if len(unusable) > 4 else ""
@@ -61,22 +61,40 @@ def _refuted(record: Record) -> bool:
     return (record.get("run") or {}).get("standing") == Standing.REFUTED
 
 
-def _beside_recorded(rows: Sequence[Row]) -> list[str]:
-    """Say P and R at their last k as recorded, beside the best number that may be claimed."""
+def _recorded_and_best(rows: Sequence[Row]) -> Iterator[tuple[str, Row, Row]]:
+    """Yield P and R at their last k: as recorded, and the best of their other estimates."""
     cells = {(row["metric"], row["estimator"]): row for row in rows}
-    kinds = {split(row["metric"])[0]: row["metric"] for row in rows}  # the last of each kind
-    moved: dict[str, list[str]] = {}
-    for kind, metric in kinds.items():
+    last = {split(row["metric"])[0]: row["metric"] for row in rows}
+    for kind, metric in last.items():
         recorded = cells.get((metric, "vanilla"))
         others = [cells[metric, e] for e in PREFERRED.get(kind, ()) if (metric, e) in cells]
-        best = next((row for row in others if level_of(row) is not Level.UNUSABLE), None)
-        if best is None or level_of(best) >= Level.DOUBTFUL:
-            continue
-        if recorded is not None and recorded["value"] is not None:
+        usable = [row for row in others if level_of(row) is not Level.UNUSABLE]
+        if others and recorded is not None and recorded["value"] is not None:
+            yield metric, recorded, (usable or others)[0]
+
+
+def _beside_recorded(rows: Sequence[Row]) -> list[str]:
+    """Say the values as recorded beside those that may be claimed."""
+    moved: dict[str, list[str]] = {}
+    for metric, recorded, best in _recorded_and_best(rows):
+        if level_of(best) < Level.DOUBTFUL:
             word = "measured" if best["estimator"] == "measured" else "corrected"
             numbers = f"{metric} {recorded['value']:.3f} → {best['value']:.3f}"
             moved.setdefault(word, []).append(numbers)
     return [f"As recorded → {word}: {', '.join(numbers)}." for word, numbers in moved.items()]
+
+
+def _at_face_value(rows: Sequence[Row]) -> list[str]:
+    """Say, where there is no headline, values as recorded beside others with their verdicts."""
+    sentences = []
+    for metric, recorded, best in _recorded_and_best(rows):
+        number, said = f"the {best['estimator']} estimate was refused", best["verdict"]["text"]
+        if best["value"] is not None and best["value"] == best["value"]:
+            ends = f"interval {best['low']:.3f} to {best['high']:.3f}"
+            number = f"the {best['estimator']} estimate is {best['value']:.3f}, {ends}"
+        value = f"Taken at face value {metric} is {recorded['value']:.3f}"
+        sentences.append(f"{value}; {number}: {said}.")
+    return sentences
 
 
 def sections(record: Record) -> list[parts.Section]:
