@@ -57,6 +57,14 @@ def test_judged_rows_stand_beside_the_truth_and_the_other_estimates(result: demo
     assert truth == result.truth
 
 
+def test_propensities_that_are_wrong_are_drawn_beside_the_truth(result: demo.Demo) -> None:
+    (section,) = (s for s in demo.page(result).sections if "propensities were wrong" in s.title)
+    charts = section.parts[1].charts
+    assert {chart.title: chart.rules[0].value for chart in charts} == {
+        metric: result.truth[metric] for metric in ("P@1", "R@5")
+    }
+
+
 def test_bands_add_up_and_one_without_entries_has_lost_nothing(result: demo.Demo) -> None:
     total, bands = result.total, result.bands
     assert total.labels == sum(band.labels for band in bands)

@@ -218,8 +218,9 @@ def test_numbers_stand_right_and_verdicts_have_words_and_signs(rich: str) -> Non
     number = r'<td class="number" data-sort="0.42"[^>]*>0.420 <span class="spread">\['
     assert re.search(number, rich)
     assert '<span class="verdict error"><span aria-hidden="true">✕</span> do not use</span>' in rich
-    empty = pages.render(page_of(Table(["a", "b"], [])))
-    assert empty.count('<th scope="col">') == 2
+    words = pages.render(page_of(Table(["a", "b"], [[True, "x"], [None, 1]])))
+    assert words.count('<th scope="col">') == 2, "truth values and mixed columns stand left"
+    assert pages.render(page_of(Table(["a", "b"], []))).count('<th scope="col">') == 2
 
 
 def test_the_evidence_of_a_claim_with_an_effect_is_folded() -> None:
@@ -239,6 +240,7 @@ def test_anchors_are_short_and_only_panels_have_titles_of_their_own() -> None:
         source = pages.render(page)
         assert re.findall(r'<h2 id="([^"]*)"', source) == ["s1-" + "b" * 60]
         assert re.findall(r'class="panel-title">(.*?)<', source) == titles
+        assert ('class="phone"' in source) == (part is chart), "drawn once more where it is wide"
 
 
 # ------------------------------------------------------------------------------- saved drawings

@@ -63,6 +63,7 @@ def test_two_thousand_names_give_two_short_tables() -> None:
     assert len(frequent.rows) == len(missed.rows) == labels.SHOWN
     counts = [line[1] for line in frequent.rows]
     assert counts == sorted(counts, reverse=True)
+    assert all(line[1] >= labels.FEW for line in missed.rows)
     recalls = [line[5].value for line in missed.rows]
     assert recalls == sorted(recalls)
     assert all(len(line[0]) <= 80 for line in (*frequent.rows, *missed.rows))

@@ -14,7 +14,7 @@ from unmask import pages
 from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, evaluate, powers, sensitivity
 from unmask.pages import KINDS, STYLES, Chart, Estimate, Panels, Verdicts, audit, labels
-from unmask.pages.evaluation import sections, summary, title
+from unmask.pages.evaluation import groups_section, sections, summary, title
 from unmask.pages.records import tuning_chart, tuning_table
 
 GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",
@@ -214,6 +214,39 @@ def test_how_far_numbers_move_is_drawn_once_for_all_metrics() -> None:
     assert [rule.value for rule in chart.rules] == [1.0]  # the axis goes beyond what can be
     assert table.rows == (("R@5 deconvolved", "0.5 to 0.7"),)
     assert pages.render(pages.page([moved]))
+
+
+def test_moves_of_a_comparison_stand_with_it_and_those_of_the_system_apart() -> None:
+    moves = [
+        {"system": system, "metric": "P@1", "estimator": "unbiased", "value": 0.2, "gammas": [],
+         "efforts": [{"correlation": 0.5, "value": 0.3}], "text": f"so {system}"}
+        for system in ("", "new")
+    ]  # fmt: skip
+    difference = row("P@1", "unbiased") | {"system": "new", "details": {"p_value": 0.1}}
+    compared, _, moved, _ = sections(
+        record(row("P@1", "vanilla"), differences=[difference], moves=moves)
+    )
+    assert compared.parts[-1].rows == (("new, P@1 unbiased", "so new"),)
+    assert moved.parts[-1].rows == (("P@1 unbiased", "so "),)
+
+
+def test_groups_that_differ_are_marked_and_small_ones_are_not() -> None:
+    details = {
+        "old": {"rows": 9, "small": True, "differs": True},
+        "new": {"rows": 900, "small": False, "differs": True},
+        "same": {"rows": 800, "small": False, "differs": False},
+    }
+    rows = [row("P@1", "vanilla") | {"group": name, "details": d} for name, d in details.items()]
+    text, drawn, table = groups_section(rows).parts
+    assert text.text.startswith("3 groups of rows, each evaluated as if its rows were all")
+    assert "2 of them differ from all other rows in some number: old and new." in text.text
+    assert text.text.endswith("Too few rows to say much: old.")
+    assert drawn.charts[0].series[0].x == ("old", "new", "same")
+    assert [(line[1], line[-1]) for line in table.rows] == [
+        (9, "too few to say"), (900, "differs"), (800, ""),
+    ]  # fmt: skip
+    none = groups_section(rows[2:]).parts[0]
+    assert "None differs from all other rows beyond chance. Of such marks 5 %" in none.text
 
 
 # --------------------------------------------------------------------- diagnosis, tuning, audits
