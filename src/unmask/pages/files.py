@@ -93,7 +93,7 @@ def document(name: str, title: str, **values: object) -> str:
         title=title,
         script=script,
         script_hash=base64.b64encode(digest).decode(),
-        style=_source(f"{name}.css"),
+        style=_source("base.css") + _source(f"{name}.css"),
         light=drawing.variables(0),
         dark=drawing.variables(1),
     )  # fmt: skip
