@@ -294,8 +294,8 @@ def test_a_search_has_a_panel_for_every_rung_and_a_line_for_every_training() -> 
     assert second == {"corrected": [(0.5, 0.40), (1.0, 0.45)]}
     assert panels.columns == 2
     assert all(chart.x.log and chart.y.label == "R@5 (unbiased)" for chart in panels.charts)
-    page = pages.page([search("R@5")])
-    assert page.summary == ("Chosen: so.", "Why.")
+    page = pages.page([search("R@5") | {"source": {"kind": "none", "name": ""}}])
+    assert (page.title, page.summary) == ("Tuning of tuning", ("Chosen: so.", "Why."))
     assert pages.render(page)
 
 

@@ -213,7 +213,8 @@ def read(path: Path, *, kinds: Kinds | None = None) -> list[Record]:
 
 def name(record: Record) -> str:
     """Return the name of a record among others on its page: that of its source."""
-    return Path(str(record.get("source") or record["kind"])).name
+    source = record.get("source")
+    return Path(source if source and isinstance(source, str) else record["kind"]).name
 
 
 def heading(record: Record) -> str:
