@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from unmask import losses, report
+from unmask import losses, pages
 from unmask.losses import describe
 from unmask.metrics import ESTIMATORS, METRICS
 from unmask.propensity import MODELS, PRESETS
@@ -431,25 +431,19 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def draw() -> None:
     """The pictures of the README and of the pages, from one run of the demo."""
-    from unmask.metrics import charts
-    from unmask.pages import label_figures
+    from unmask.pages import demo as demo_page
+    from unmask.pages import estimates
     from unmask_studies import demo, runs
     from unmask_studies.reality import drawing as reality
 
     found = demo.run()
-    rows = found.histogram.sum()
-    shares = (found.histogram / rows, found.true_histogram / rows, found.fitted)
     pictures = {
         "overview": _overview(found),
-        "curves": label_figures.curves(
-            range(1, len(found.curve) + 1), *found.curve.T, of="true entries"
-        ),
-        "counts": label_figures.counts(
-            **dict(zip(("observed", "truth", "deconvolved"), shares, strict=True))
-        ),
-        "sensitivity": charts.along(
+        "curves": demo_page.curves(found),
+        "counts": demo_page.counts(found),
+        "sensitivity": estimates.along(
             found.sensitivity.to_dicts(),
-            rules={m: found.scores["unbiased"][m, "vanilla"].value for m in ("P@1", "R@5")},
+            rules={metric: found.truth[metric] for metric in ("P@1", "R@5")},
         ),
     }
     rows = runs.read_rows(runs.rows_file(DOCS / "results" / "rows", "reality", "paper"))
@@ -458,9 +452,9 @@ def draw() -> None:
     (DOCS / "pictures").mkdir(exist_ok=True)
     (DOCS / "pictures" / "masks.svg").write_text(_masks(), encoding="utf-8")
     for name, picture in pictures.items():
-        report.save(picture, DOCS / "pictures" / f"{name}.svg")
-    report.save(narrow, DOCS / "pictures" / "reality-narrow.svg", width=PHONE)
-    report.save(pictures["reality"], DOCS / "pictures" / "card.png")  # what messengers show
+        pages.save(picture, DOCS / "pictures" / f"{name}.svg")
+    pages.save(narrow, DOCS / "pictures" / "reality-narrow.svg", width=PHONE)
+    pages.save(pictures["reality"], DOCS / "pictures" / "card.png")  # what messengers show
 
 
 PHONE = 3.4
@@ -476,7 +470,7 @@ SHORT = {
 """What the picture of the start page says where there is little room."""
 
 
-def _for_phones(chart: report.Chart) -> report.Chart:
+def _for_phones(chart: pages.Chart) -> pages.Chart:
     """The picture of the start page with short names."""
     series = [
         replace(each, name=SHORT.get(each.name, each.name), x=[SHORT.get(x, x) for x in each.x])
@@ -485,7 +479,7 @@ def _for_phones(chart: report.Chart) -> report.Chart:
     return replace(chart, series=series, title="Recall at 3")
 
 
-def _overview(found: Demo) -> report.Panels:
+def _overview(found: Demo) -> pages.Panels:
     """Recall of four models on true labels; estimates of one of them from hidden labels."""
     share = f"{1 - found.total.lost:.0%}".replace("%", " %")
     seen = f"{share} of them"
@@ -496,19 +490,19 @@ def _overview(found: Demo) -> report.Panels:
         "vanilla, tuned": "the same, C tuned",
         "unbiased": f"{seen}, weighted",
     }
-    trained = [report.Series(name, [words[name]], [value]) for name, value in recall.items()]
+    trained = [pages.Series(name, [words[name]], [value]) for name, value in recall.items()]
     shown = [found.estimates["R@5", name] for name in ("vanilla", "bound", "deconvolved")]
     estimates = [
-        report.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
+        pages.Series(e.estimator, [e.estimator], [e.value], [e.interval[0]], [e.interval[1]])
         for e in shown
     ]
-    return report.Panels(
+    return pages.Panels(
         [
-            report.Chart("dots", trained, title="Trained on …: true recall@5",
-                         y=report.Axis("", low=0.5, high=1)),
-            report.Chart("dots", estimates, title=f"Recall@5, estimated from {share} of the labels",
-                         y=report.Axis("", low=0, high=1.8),
-                         rules=[report.Rule("truth", recall["unbiased"])]),
+            pages.Chart("dots", trained, title="Trained on …: true recall@5",
+                         y=pages.Axis("", low=0.5, high=1)),
+            pages.Chart("dots", estimates, title=f"Recall@5, estimated from {share} of the labels",
+                         y=pages.Axis("", low=0, high=1.8),
+                         rules=[pages.Rule("truth", recall["unbiased"])]),
         ]
     )  # fmt: skip
 

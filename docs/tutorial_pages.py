@@ -26,9 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from unmask import report
-from unmask.report import Chart, Panels
-from unmask.report.charts import alt_text
+from unmask import pages
+from unmask.pages import Chart, Panels, alt_text
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
 PROSE, PYTHON, DATA, COMMANDS = "[markdown]", "", 'tags=["data"]', 'language="bash"'
@@ -50,7 +49,7 @@ class Page:
     """A tutorial as Markdown, and its drawings by the name of their file."""
 
     text: str
-    drawings: dict[str, report.Drawing]
+    drawings: dict[str, pages.Drawing]
 
 
 def cells(source: str) -> list[Cell]:
@@ -76,7 +75,7 @@ def cells(source: str) -> list[Cell]:
 def page(script: Path) -> Page:
     """Run a script, cell by cell, and write down what happens."""
     namespace: dict[str, object] = {"__name__": "__main__"}
-    blocks, drawings = [], dict[str, report.Drawing]()
+    blocks, drawings = [], dict[str, pages.Drawing]()
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         for cell in cells(script.read_text(encoding="utf-8")):
             if cell.kind == PROSE:
@@ -100,7 +99,7 @@ def write(script: Path) -> Path:
     made = page(script)
     for name, drawing in made.drawings.items():
         (FOLDER / name).parent.mkdir(exist_ok=True)
-        report.save(drawing, FOLDER / name)
+        pages.save(drawing, FOLDER / name)
     target = script.with_suffix(".md")
     target.write_text(made.text, encoding="utf-8")
     return target

@@ -31,8 +31,8 @@ from tests.helpers.docstrings import can_refuse
 from tests.helpers.paths import ROOT
 from tests.helpers.scripts import script
 from tests.helpers.studies import largest_stored
-from unmask import TopK, data, predictions, report
-from unmask.report import markdown
+from unmask import TopK, data, pages, predictions
+from unmask.pages import files
 from unmask_studies import runs
 
 DOCS = ROOT / "docs"
@@ -435,8 +435,8 @@ def test_result_pages_say_what_the_packed_rows_say(
         raise AssertionError("measured again")
 
     monkeypatch.setattr(runs, "_measure", refuse)
-    monkeypatch.setattr(markdown, "PICTURES", ())
-    monkeypatch.setattr(report, "write", lambda page, path: path)
+    monkeypatch.setattr(files, "save", lambda part, path: path)
+    monkeypatch.setattr(pages, "write", lambda page, path: path)
     results = DOCS / "results"
     (tmp_path / "rows").mkdir()
     path = largest_stored(study)

@@ -21,7 +21,7 @@ import unmask
 from tests.helpers.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-KINDS = {".py", ".css", ".js", ".jinja", ".typed"}
+KINDS = {".py", ".css", ".js", ".jinja", ".mplstyle", ".typed"}
 TOPS = {
     "src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "PKG-INFO",
     ".gitignore",
@@ -68,8 +68,9 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
         if path.is_file() and path.suffix in KINDS and "__pycache__" not in path.parts
     }
     assert expected == {name for name in wheel.namelist() if name.startswith(PACKAGES)}
-    assert {"unmask/py.typed", "unmask/report/page.css", "unmask/report/page.js",
-            "unmask/report/page.html.jinja"} <= expected  # fmt: skip
+    assert {"unmask/py.typed", "unmask/pages/charts.mplstyle",
+            "unmask/pages/templates/page.css", "unmask/pages/templates/page.html.jinja",
+            "unmask/pages/templates/judging.js"} <= expected  # fmt: skip
 
 
 def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:

@@ -13,7 +13,7 @@ import pytest
 import unmask
 from tests.helpers.paths import ROOT
 from tests.helpers.versions import PINNED
-from unmask import report
+from unmask import pages
 
 FOLDER = ROOT / "docs" / "tutorials"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -94,15 +94,15 @@ def test_what_cells_print_and_draw_stands_below_them(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(
         "# %% [markdown]\n# # Small\n\n"
-        '# %% tags=["data"]\nfrom unmask import report\n\nx = 2\n\n'
-        '# %%\nprint(x + 1)\nreport.Chart("bars", [report.Series("a", ["b"], [1.0])])\n\n'
+        '# %% tags=["data"]\nfrom unmask import pages\n\nx = 2\n\n'
+        '# %%\nprint(x + 1)\npages.Chart("dots", [pages.Series("a", ["b"], [1.0])])\n\n'
         '# %% language="bash"\n# unmask --version\n'
     )
     made = PAGES.page(script)
     assert made.text.startswith('# Small\n\n<details markdown="1"><summary>')
     assert made.drawings.keys() == {"small/1.svg"}
-    assert isinstance(made.drawings["small/1.svg"], report.Chart)
-    assert "\n```text\n3\n```\n\n![Bar chart" in made.text
+    assert isinstance(made.drawings["small/1.svg"], pages.Chart)
+    assert "\n```text\n3\n```\n\n![Dot plot" in made.text
     assert "](small/1.svg)\n\n```bash\nunmask --version\n```\n\n```text\n" in made.text
     assert f"{unmask.__version__}\n```\n\n*The whole script" in made.text
     assert not list(tmp_path.glob("*.md"))

@@ -482,7 +482,9 @@ def _no_markup(stored: Path) -> None:
 
     kinds = unmask_studies.KINDS
     with tempfile.TemporaryDirectory() as folder:
-        pages.write(pages.read(stored, kinds=kinds), Path(folder) / "page.html", kinds=kinds)
+        pages.write_records(
+            pages.read(stored, kinds=kinds), Path(folder) / "page.html", kinds=kinds
+        )
         if "<script>alert" in (Path(folder) / "page.html").read_text(encoding="utf-8"):
             raise AssertionError("a name came through as markup")
 

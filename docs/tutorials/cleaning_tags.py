@@ -224,13 +224,13 @@ for name, model in models.items():
 assert f1["as tagged"] < f1["repaired"] < f1["completed"]
 
 # %%
-from unmask import report
+from unmask import pages
 
-report.Chart(
+pages.Chart(
     "dots",
-    [report.Series(name, [name], [value]) for name, value in f1.items()],
+    [pages.Series(name, [name], [value]) for name, value in f1.items()],
     title="F1 on true tags of new recipes",
-    y=report.Axis("", low=0, high=1),
+    y=pages.Axis("", low=0, high=1),
 )
 
 # %% [markdown]

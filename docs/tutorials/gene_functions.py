@@ -210,12 +210,12 @@ for name, curve in (
     print(f"{name:12} Fmax {curve.best.f1:.2f} at {curve.best.threshold:.2f}")
 
 # %%
-from unmask import report
+from unmask import pages
 
-report.Chart(
+pages.Chart(
     "lines",
     [
-        report.Series(name, curve.recall[::4], curve.precision[::4])
+        pages.Series(name, curve.recall[::4], curve.precision[::4])
         for name, curve in (
             ("as annotated", plain),
             ("corrected", better),
@@ -223,8 +223,8 @@ report.Chart(
         )
     ],
     title="Precision and recall of leaf terms",
-    x=report.Axis("recall", low=0, high=1),
-    y=report.Axis("precision", low=0, high=1),
+    x=pages.Axis("recall", low=0, high=1),
+    y=pages.Axis("precision", low=0, high=1),
 )
 
 # %% [markdown]

@@ -162,16 +162,16 @@ assert recall["unbiased"]["true"] > recall["vanilla"]["true"]
 assert found["unbiased"] > 2 * found["vanilla"]
 
 # %%
-from unmask import report
+from unmask import pages
 
-report.Chart(
+pages.Chart(
     "dots",
     [
-        report.Series(f"trained {name}", list(values), list(values.values()))
+        pages.Series(f"trained {name}", list(values), list(values.values()))
         for name, values in recall.items()
     ],
     title="R@5 of two trainings",
-    y=report.Axis("", low=0, high=1),
+    y=pages.Axis("", low=0, high=1),
 )
 
 # %% [markdown]

@@ -68,7 +68,7 @@ with open("likes.csv", "w", newline="") as file:
 # ## Likes, with the exposure of each
 
 # %%
-from unmask import TopK, compare, data, evaluate, propensity, report
+from unmask import TopK, compare, data, evaluate, pages, propensity
 
 log = data.read("likes.csv", id="user_id", labels="film", layout="long")
 print(
@@ -140,7 +140,7 @@ estimates = {
     for name, top in systems.items()
 }
 series = [
-    report.Series(
+    pages.Series(
         words,
         list(systems),
         [estimates[name]["P@5", kind].value for name in systems],
@@ -153,13 +153,13 @@ series = [
     )
 ]
 series.append(
-    report.Series("truth", list(systems), [truth[name] for name in systems])
+    pages.Series("truth", list(systems), [truth[name] for name in systems])
 )
-report.Chart(
+pages.Chart(
     "dots",
     series,
     title="P@5 of two systems",
-    y=report.Axis("", low=0, high=0.7),
+    y=pages.Axis("", low=0, high=0.7),
 )
 
 # %% [markdown]

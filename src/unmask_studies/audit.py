@@ -27,7 +27,8 @@ from scipy.special import expit, logit
 from scipy.stats import norm, rankdata
 from scipy.stats import t as student
 
-from unmask import audit, data, propensity, report
+from unmask import audit, data, propensity
+from unmask import pages as report
 from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints
 from unmask.audit import frames

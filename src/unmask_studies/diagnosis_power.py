@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
-from unmask import data, propensity, report
+from unmask import data, propensity
+from unmask import pages as report
 from unmask._typing import Floats, PropensityLike
 from unmask.diagnosis import Test, TestKind, diagnose
 from unmask.diagnosis.diagnose import holm

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import propensity, report
+from unmask import pages as report
+from unmask import propensity
 from unmask._typing import Floats, Ints
 from unmask.metrics import Table, evaluate
 from unmask.metrics.run import Standing

@@ -28,7 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import data as data_sets
-from unmask import propensity, report
+from unmask import pages as report
+from unmask import propensity
 from unmask._typing import Floats
 from unmask.metrics import Estimate, evaluate
 from unmask_studies.populations import population_of, rows_of

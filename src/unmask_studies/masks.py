@@ -25,7 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import audit as audits
-from unmask import data, propensity, report
+from unmask import data, propensity
+from unmask import pages as report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.diagnosis.diagnose import holm

@@ -29,7 +29,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import data, linear, missing, report
+from unmask import data, linear, missing
+from unmask import pages as report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
 from unmask.linear.completed import STRONGER

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
-from unmask import pages, report
+from unmask import pages
+from unmask import pages as report
 from unmask_studies.openings import OPENINGS
 from unmask_studies.registry import STUDIES
 from unmask_studies.runs import SIZES, Row, read_rows, rows_files
@@ -98,11 +99,11 @@ def arranged(sections: list[report.Section]) -> list[report.Section]:
 
     Examples
     --------
-    >>> chart = report.Chart("bars", [report.Series("a", ["x"], [1.0])])
+    >>> chart = report.Chart("dots", [report.Series("a", ["x"], [1.0])])
     >>> drawn = report.Section("Errors", [report.Text("Few."), chart])
     >>> [section.title for section in arranged([drawn])]
     ['In one picture', 'Errors']
-    >>> titled = report.Chart("bars", chart.series, title="Errors by size")
+    >>> titled = report.Chart("dots", chart.series, title="Errors by size")
     >>> [section.title for section in arranged([report.Section("Errors", [titled])])]
     ['Errors by size']
     """

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from unmask import audit, evaluate, report
+from unmask import audit, evaluate
+from unmask import pages as report
 from unmask._typing import Floats
 from unmask.metrics import contributions
 from unmask.metrics.verdict import Level

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import data, propensity, report
+from unmask import data, propensity
+from unmask import pages as report
 from unmask._typing import Array, Floats, Ints
 from unmask.metrics import Estimate, evaluate
 from unmask.predictions import TopK

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unmask import propensity, report
+from unmask import pages as report
+from unmask import propensity
 from unmask.metrics import contributions
 from unmask_studies import models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unmask import propensity, report
+from unmask import pages as report
+from unmask import propensity
 from unmask.metrics import Level, evaluate
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement

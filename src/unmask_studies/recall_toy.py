@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask.metrics import contributions
 from unmask.predictions import TopK
 from unmask_studies.runs import Row, Study, Unit, statement

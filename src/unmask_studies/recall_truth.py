@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import data, propensity, report
+from unmask import data, propensity
+from unmask import pages as report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask_studies import models

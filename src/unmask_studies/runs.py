@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unmask import __version__, _io, _validation, parallel, report
+from unmask import __version__, _io, _validation, parallel
+from unmask import pages as report
 from unmask._typing import Progress, Record
-from unmask.metrics import charts
-from unmask.report import Style, Styles
+from unmask.pages import Style, Styles
+from unmask.pages import estimates as charts
 
 if TYPE_CHECKING:
     from unmask.parallel import Backend

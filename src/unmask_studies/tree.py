@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import data, linear, propensity, report, tree
+from unmask import data, linear, propensity, tree
+from unmask import pages as report
 from unmask._typing import Floats, Indices
 from unmask.linear import LinearModel
 from unmask.metrics import evaluate

@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import linear, propensity, report
+from unmask import linear, propensity
+from unmask import pages as report
 from unmask._typing import Floats
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask.weights import normalized_weights
 from unmask_studies.runs import STYLES, Row, Study, Unit, group_rows, statement
 

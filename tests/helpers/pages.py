@@ -1,16 +1,11 @@
-"""Report pages with one of everything, and pages as a few lines of text."""
+"""Pages with one of everything."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, fields, is_dataclass
-from typing import Any
-
 import numpy as np
 
-from tests.helpers import golden
-from unmask import report
-from unmask.report import (
+from unmask import pages
+from unmask.pages import (
     Axis,
     Chart,
     Column,
@@ -32,7 +27,7 @@ EVIL = "<script>alert('x')</script><img src=//x onerror=alert(1)> & \"quoted\" $
 """Text that would be markup if it were not escaped."""
 
 
-def rich_page() -> report.Page:
+def rich_page() -> pages.Page:
     """One of everything, as a study would compose it."""
     p = np.linspace(0.1, 1, 19)
     names = ["vanilla", "unbiased", "bound", "deconvolved", "tempered", "clipped"]
@@ -60,7 +55,7 @@ def rich_page() -> report.Page:
         title="Loss over regularisation",
         x=Axis("L2 penalty", log=True),
         y=Axis("loss", log=True),
-        notes=[Note(1e-5, 0.023, "noise pattern", to=0.062)],
+        notes=[Note(1e-5, 0.023, to=0.062)],
     )
     dots = Panels(
         [
@@ -103,7 +98,7 @@ def rich_page() -> report.Page:
     )
     level = ["good", "error", "warning", "good", "info", "good"]
     words = ["usable", "do not use", "wide", "usable", "not tested", "usable"]
-    table = report.Table(
+    table = pages.Table(
         [
             "estimator",
             Column("R@1", ".3f", help="recall at 1"),
@@ -124,7 +119,7 @@ def rich_page() -> report.Page:
         title="Recall, by estimator",
         caption="Intervals hold with 95 % probability.",
     )
-    return report.Page(
+    return pages.Page(
         "What missing labels do to these numbers",
         summary=[
             "Vanilla recall at 5 is 62.0 %; correcting for missing labels gives 78.3 % ± 0.9.",
@@ -132,10 +127,10 @@ def rich_page() -> report.Page:
             "The ranking of both systems survives every propensity curve that the data admit.",
         ],
         sections=[
-            report.Section(
+            pages.Section(
                 "Data",
                 [
-                    report.Facts(
+                    pages.Facts(
                         {
                             "rows": 2515,
                             "labels": 159,
@@ -144,15 +139,15 @@ def rich_page() -> report.Page:
                             "masks": Verdict("warning", "dependent"),
                         }
                     ),
-                    report.Text("Labels were read from `test.txt`.\n\nPropensities are Jain's."),
+                    pages.Text("Labels were read from `test.txt`.\n\nPropensities are Jain's."),
                 ],
             ),
-            report.Section("Estimates", [table, over_p, dots]),
-            report.Section("Training", [gaps, histogram]),
-            report.Section(
+            pages.Section("Estimates", [table, over_p, dots]),
+            pages.Section("Training", [gaps, histogram]),
+            pages.Section(
                 "Verdicts",
                 [
-                    report.Verdicts(
+                    pages.Verdicts(
                         [
                             Verdict(
                                 "good",
@@ -176,10 +171,10 @@ def rich_page() -> report.Page:
                     )
                 ],
             ),
-            report.Section(
+            pages.Section(
                 "Reproduce",
                 [
-                    report.Commands(
+                    pages.Commands(
                         [
                             "unmask evaluate pred.txt test.txt --html report.html",
                             "unmask diagnose test.txt --seed 0",
@@ -201,7 +196,7 @@ def everything_named(text: str) -> Page:
         y=text,
         caption=text,
         rules=[Rule(text, 3)],
-        notes=[Note(1, 3, text)],
+        notes=[Note(1, 3, to=4)],
     )
     parts = [
         chart,
@@ -209,9 +204,9 @@ def everything_named(text: str) -> Page:
         Chart("dots", [Series(text, [text], [1.0])]),
         Table([Column(text, help=text)], [[text], [Verdict("info", text)]], text, text),
         Text(text),
-        report.Facts({text: text}),
-        report.Verdicts([Verdict("good", text, text, text)]),
-        report.Commands([text]),
+        pages.Facts({text: text}),
+        pages.Verdicts([Verdict("good", text, text, text)]),
+        pages.Commands([text]),
     ]
     more = Section(text, [Text(text)])
     return Page(text, summary=[text], sections=[Section(text, parts), more, more], footer=text)
@@ -223,40 +218,3 @@ ONE_OF_EACH = {
     "steps": Chart("steps", [Series("a", [0, 0.1, 1], [5, 7])], rules=[Rule("a", 0.3, "x")]),
 }
 """One chart of every kind."""
-
-
-def outline(part: Any, depth: int = 0, *, without: Collection[str] = ()) -> Iterator[str]:
-    """A page or a part of it, a record a line: what is not as by default, lists by their sums.
-
-    `without` names fields that are left out, such as `Series.x`.
-    """
-    kind = type(part).__name__
-    own = {
-        each.name: getattr(part, each.name)
-        for each in fields(part)
-        if f"{kind}.{each.name}" not in without
-        and repr(getattr(part, each.name)) != repr(each.default)
-    }
-    inner = [name for name, value in own.items() if _holds_records(value)]
-    words = [f"{name}={golden.cell(_plain(own[name]))}" for name in own if name not in inner]
-    yield f"{' ' * depth}{kind} {', '.join(words)}".rstrip().replace("\n", " ")
-    for name in inner:
-        for each in own[name] if isinstance(own[name], tuple | list) else [own[name]]:
-            yield from outline(each, depth + 1, without=without)
-
-
-def _holds_records(value: Any) -> bool:
-    return is_dataclass(value) or (
-        isinstance(value, tuple | list) and any(is_dataclass(each) for each in value)
-    )
-
-
-def _plain(value: Any) -> Any:
-    """Cells that are records, such as estimates, as what they hold; a few words as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, tuple | list):
-        if all(isinstance(each, str) for each in value) and len(value) < 8:
-            return " | ".join(value)
-        return [_plain(each) for each in value]
-    return value

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.command import run
-from unmask import TopK, audit, data, pages, predictions, report
+from unmask import TopK, audit, data, pages, predictions
 
 N, L = 240, 12
 NUMBER, TEXT, FLAG = (float, int, type(None)), str, bool
@@ -96,33 +96,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[report.Page]:
+def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[pages.Page]:
     """Keep the pages that commands make in that folder."""
     monkeypatch.chdir(folder)
-    made: list[report.Page] = []
-    write = report.write
+    made: list[pages.Page] = []
+    write = pages.write
 
-    def kept(page: report.Page, path: Path) -> Path:
+    def kept(page: pages.Page, path: Path) -> Path:
         made.append(page)
         return write(page, path)
 
-    monkeypatch.setattr(report, "write", kept)
+    monkeypatch.setattr(pages, "write", kept)
     return made
 
 
-def shown(page: report.Page) -> list[float]:
+def shown(page: pages.Page) -> list[float]:
     """List every number in the tables of a page."""
     cells = [
         cell
         for section in page.sections
-        for part in section.parts if isinstance(part, report.Table)
+        for part in section.parts if isinstance(part, pages.Table)
         for row in part.rows for cell in row
     ]  # fmt: skip
-    values = [cell.value if isinstance(cell, report.Estimate) else cell for cell in cells]
+    values = [cell.value if isinstance(cell, pages.Estimate) else cell for cell in cells]
     return [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
 
 
-def test_records_have_their_form_and_pages_show_their_numbers(written: list[report.Page]) -> None:
+def test_records_have_their_form_and_pages_show_their_numbers(written: list[pages.Page]) -> None:
     for name, (command, titles) in COMMANDS.items():
         result = run(*command, "--json", "--quiet")
         assert result.returncode == 0, f"{name}: {result.stderr}"
@@ -140,7 +140,26 @@ def test_records_have_their_form_and_pages_show_their_numbers(written: list[repo
         assert pages.page([record]).title, name
 
 
-def test_a_measured_number_stands_on_its_page(written: list[report.Page]) -> None:
+@pytest.mark.parametrize(("kind", "model"), [("powers", "γ = 0.5"), ("jain", "a = 0.6, b = 2.6")])
+def test_the_command_varies_propensities(kind: str, model: str, written: list[pages.Page]) -> None:
+    asked = (*TOP, "--train", "observed.txt", "--estimators", "vanilla,unbiased", "--sensitivity")
+    record = json.loads(run(*asked, kind, "--json").stdout)
+    rows = [row for row in record["sensitivity"] if row["propensity"] == model]
+    assert {row["estimator"] for row in rows} == {"vanilla", "unbiased"}
+    values = {
+        name: {r["value"] for r in record["sensitivity"]
+               if (r["metric"], r["estimator"]) == ("R@5", name)}
+        for name in ("vanilla", "unbiased")
+    }  # fmt: skip
+    assert len(values["vanilla"]) == 1 < len(values["unbiased"])
+    assert "Sensitivity to the propensities" in {section.title for section in written[-1].sections}
+    assert model in run(*asked, kind).stdout
+    refused = run(*asked, "seeds")
+    assert refused.returncode == 2
+    assert "unknown sensitivity 'seeds'; use one of: jain, powers" in refused.stderr
+
+
+def test_a_measured_number_stands_on_its_page(written: list[pages.Page]) -> None:
     made = run("audit", "plan", "--labels", "observed.txt", "--predictions", "ours.txt",
                "--budget", 40, "--metrics", "P@5,R@5", "-o", "audit", "--quiet")  # fmt: skip
     assert made.returncode == 0, made.stderr

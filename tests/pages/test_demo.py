@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unmask import report
-from unmask.metrics import charts
-from unmask.pages import demo
+from unmask.pages import STYLES, Table, Text, demo
 from unmask_studies.demo import run
 
 
@@ -16,12 +14,15 @@ def result() -> demo.Demo:
 
 
 def test_the_first_sentences_say_what_is_lost_and_what_comes_back(result: demo.Demo) -> None:
-    summary = demo.page(result).summary
-    assert len(summary) == 3
-    assert summary[0].startswith(f"{result.total.lost:.0%} of all labels were hidden")
+    measuring, training, auditing = demo.page(result).summary
+    assert measuring.startswith(f"{result.total.lost:.0%} of all labels were hidden")
     truth = result.scores["unbiased"]["R@5", "vanilla"].value
-    assert f"The true R@5 of a model is {truth:.3f}" in summary[0]
-    assert f"{result.scores['complete']['R@5', 'vanilla'].value:.1%}" in summary[1]
+    assert f"The true R@5 of a model is {truth:.3f}" in measuring
+    assert f"{result.scores['complete']['R@5', 'vanilla'].value:.1%}" in training
+    measured = result.audited["R@5", "measured"]
+    low, high = measured.interval
+    assert (f"{result.judged} rows judged at random measure {measured.value:.3f} ({low:.3f} to "
+            f"{high:.3f}), whatever hid the labels.") in auditing  # fmt: skip
 
 
 def test_corrected_training_is_set_against_a_tuned_baseline(result: demo.Demo) -> None:
@@ -31,7 +32,7 @@ def test_corrected_training_is_set_against_a_tuned_baseline(result: demo.Demo) -
     lost, back = (recall[name] - recall["vanilla, tuned"] for name in ("complete", "unbiased"))
     assert result.recovered("R@5") == pytest.approx(back / lost)
     (section,) = (s for s in demo.page(result).sections if s.title == "Training")
-    (sentence,) = (part.text for part in section.parts if isinstance(part, report.Text))
+    (sentence,) = (part.text for part in section.parts if isinstance(part, Text))
     assert f"C = {result.tuned_C:g}" in sentence
     assert f"finds {recall['vanilla, tuned']:.1%}; " in sentence
 
@@ -39,22 +40,29 @@ def test_corrected_training_is_set_against_a_tuned_baseline(result: demo.Demo) -
 def test_a_name_has_the_same_style_in_every_drawing(result: demo.Demo) -> None:
     named = {}
     for drawing in demo.page(result).drawings:
-        for chart in drawing.charts if isinstance(drawing, report.Panels) else [drawing]:
+        for chart in drawing.charts:
             for each in (*chart.series, *chart.rules):
                 named.setdefault(each.name, set()).add(each.style)
     assert {"truth", "vanilla", "unbiased", "deconvolved", "complete"} <= named.keys()
     for name, styles in named.items():
         assert len(styles) == 1
-        assert name not in charts.STYLES or styles == {charts.STYLES[name]}
+        assert name not in STYLES or styles == {STYLES[name]}
 
 
 def test_judged_rows_stand_beside_the_truth_and_the_other_estimates(result: demo.Demo) -> None:
-    measured = result.audited["R@5", "measured"]
-    sentence = demo.summary(result)[2]
-    assert f"{result.judged} rows judged at random measure {measured.value:.3f}" in sentence
     section = next(s for s in demo.page(result).sections if "judged rows" in s.title)
-    tables = [part for part in section.parts if isinstance(part, report.Table)]
-    assert {row[1] for row in tables[0].rows} >= {"measured", "vanilla", "deconvolved"}
+    (table,) = (part for part in section.parts if isinstance(part, Table))
+    assert {row[1] for row in table.rows} >= {"measured", "vanilla", "deconvolved"}
+    truth = {row[0]: row[3] for row in table.rows}
+    assert truth == result.truth
+
+
+def test_propensities_that_are_wrong_are_drawn_beside_the_truth(result: demo.Demo) -> None:
+    (section,) = (s for s in demo.page(result).sections if "propensities were wrong" in s.title)
+    charts = section.parts[1].charts
+    assert {chart.title: chart.rules[0].value for chart in charts} == {
+        metric: result.truth[metric] for metric in ("P@1", "R@5")
+    }
 
 
 def test_bands_add_up_and_one_without_entries_has_lost_nothing(result: demo.Demo) -> None:

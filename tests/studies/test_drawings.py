@@ -1,4 +1,4 @@
-"""What every study draws of the stored rows: titles, axes, columns and names, as stored."""
+"""Every study draws its stored rows as the documentation shows them."""
 
 from __future__ import annotations
 
@@ -12,41 +12,12 @@ from typing import Any
 import pytest
 
 import unmask_studies
-from tests.helpers import golden
-from tests.helpers.pages import outline
 from tests.helpers.paths import ROOT
-from unmask.report import markdown
-from unmask.report.charts import Chart, Panels
-from unmask.report.tables import as_csv
+from unmask.pages.describe import as_csv
+from unmask.pages.files import render_markdown
 from unmask_studies import pages, runs
 
-LONG = (
-    *(f"Series.{name}" for name in ("x", "y", "low", "high", "style")),
-    *("Panels.caption", "Chart.caption", "Chart.description", "Rule.value", "Rule.style"),
-    *(f"Note.{name}" for name in ("x", "y", "to")),
-)
-"""Numbers are stored as CSV, texts are compared with the pages of the documentation."""
-
 ROWS = ROOT / "docs" / "results" / "rows"
-MEASURED = [
-    name
-    for name in unmask_studies.STUDIES
-    if name != "training" and runs.rows_file(ROWS, name, "paper").exists()
-]
-
-
-@pytest.mark.parametrize("name", MEASURED)
-def test_drawings(name: str) -> None:
-    rows = runs.read_rows(runs.rows_file(ROWS, name, "paper"))
-    sections = unmask_studies.STUDIES[name].draw(rows)
-    lines = [f"{name}: {len(sections)} sections"]
-    for section in sections:
-        for part in section.parts:
-            if isinstance(part, Chart | Panels):
-                lines += outline(part, without=LONG)
-    golden.check(golden.file_name("drawings", "studies"), "\n".join(lines), name)
-
-
 STORED = [name for name in unmask_studies.STUDIES if runs.rows_file(ROWS, name, "paper").exists()]
 
 
@@ -80,10 +51,9 @@ def test_stored_rows_give_the_page_of_the_documents(name: str, tmp_path: Path) -
     study = unmask_studies.STUDIES[name]
     rows = runs.run(study, tmp_path, size="paper")
     page = pages.study_page(name, rows, study.draw(rows), "paper", 0)
-    text = "\n\n".join(markdown._blocks(page, name)) + "\n"
-    assert text == ROWS.with_name(f"{name}.md").read_text(encoding="utf-8")
+    assert render_markdown(page, name) == ROWS.with_name(f"{name}.md").read_text(encoding="utf-8")
     if page.drawings:
-        with zipfile.ZipFile(ROWS.with_name(name) / markdown.NUMBERS) as numbers:
+        with zipfile.ZipFile(ROWS.with_name(name) / "numbers.zip") as numbers:
             for place, drawing in enumerate(page.drawings, start=1):
                 stored = numbers.read(f"{place}.csv").decode()
                 assert cells(as_csv(drawing)) == close_to(cells(stored))

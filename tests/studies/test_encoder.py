@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import report
+from unmask import pages
 from unmask_studies.encoder import study
 from unmask_studies.encoder.study import ALL, COMPLETE, RATIO, SHORTLIST, VANILLA, Cell
 
@@ -36,7 +36,7 @@ def rows(gain: tuple[float, ...], cost: float = 0.0) -> list[dict[str, Any]]:
 
 def claims(measured: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
     (first, *_) = study.draw(measured)
-    (verdicts,) = (part for part in first.parts if isinstance(part, report.Verdicts))
+    (verdicts,) = (part for part in first.parts if isinstance(part, pages.Verdicts))
     return {each.words: (each.badge, each.evidence) for each in verdicts.verdicts}
 
 

@@ -19,9 +19,10 @@ import scipy.sparse as sp
 import unmask_studies
 from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
-from unmask import propensity, report
+from unmask import pages as report
+from unmask import propensity
 from unmask._io import atomic_write
-from unmask.report.charts import charts_of, styles_of
+from unmask.pages.parts import styles_of
 from unmask_studies import recall_table, recall_toy, runs, tuning
 from unmask_studies.openings import OPENINGS
 from unmask_studies.pages import arranged
@@ -82,7 +83,7 @@ def test_a_name_has_the_same_style_in_every_study(
     study = unmask_studies.STUDIES[name]
     sections = study.draw(runs.run(study, reproduced(name) / "rows", size="tiny"))
     for drawing in report.Page(name, sections=sections).drawings:
-        for chart in charts_of(drawing):
+        for chart in drawing.charts:
             for series in chart.series:
                 shared = STYLES.get(series.name)
                 own = series.name not in STYLES and series.style in STYLES.values()
@@ -377,7 +378,7 @@ def test_every_study_has_a_title_that_is_not_its_command_and_a_question() -> Non
 
 
 def test_a_page_opens_with_the_first_drawing_and_the_claims_and_keeps_every_part() -> None:
-    chart = report.Chart("bars", [report.Series("s", ["x"], [1.0])])
+    chart = report.Chart("dots", [report.Series("s", ["x"], [1.0])])
     text, table = report.Text("a"), report.Table(["x"], [["1"]])
     claim = runs.statement("c", True, "e")
     sections = [

@@ -15,7 +15,8 @@ import torch
 from scipy.sparse import csr_array
 
 from tests.helpers.command import run as command
-from unmask import _io, losses, report
+from unmask import _io, losses
+from unmask import pages as report
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.torch import MissingLabelLoss

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _io
-from unmask._text import visible
+from unmask._text import harmless, printable, visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
-from unmask.report import harmless, printable
 
 
 def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:

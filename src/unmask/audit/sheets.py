@@ -37,10 +37,10 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import fields
+from unmask._text import harmless, printable
 from unmask._typing import LabelsLike, PathLike, Record
 from unmask.audit.planning import AuditPlan
 from unmask.predictions import TopK
-from unmask.report import harmless, printable
 
 FORMAT, VERSION = "unmask-audit-sheet", 1
 SEPARATOR = "|"

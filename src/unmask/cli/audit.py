@@ -446,11 +446,10 @@ def page(
 
     [dim]unmask audit page audit/ -o judge.html[/]
     """
-    from unmask import audit, report
-    from unmask.pages import judging
+    from unmask import audit, pages
 
     asked = audit.read_folder(folder).sheet
-    report.write_questionnaire(judging.questionnaire(asked, title=title), output)
+    pages.write_judging(asked, output, title=title)
     facts = {
         "questions": len(asked.questions), "bytes": output.stat().st_size, "page": str(output)
     }  # fmt: skip
@@ -619,10 +618,10 @@ def estimate(
             "comparison": {"title": differences.title, "headline": differences.headline},
         }
     if html is not None:
-        from unmask import pages, report
+        from unmask import pages
 
         with progress_console.status("drawing"):
-            report.write(pages.page(list(records)), html)
+            pages.write(pages.page(list(records)), html)
     if as_json:
         show_json(records[0] if len(records) == 1 else records)
         return

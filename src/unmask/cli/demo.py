@@ -24,7 +24,7 @@ def demo(
 
     [dim]unmask demo[/]
     """
-    from unmask import report
+    from unmask import pages
     from unmask.pages import demo as demo_page
     from unmask_studies import demo as study
 
@@ -32,7 +32,7 @@ def demo(
         result = study.run(seed=seed, progress=step)
     output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
-    report.write(demo_page.page(result), page)
+    pages.write(demo_page.page(result), page)
     if as_json:
         scores = {name: table.to_dicts() for name, table in result.scores.items()}
         show_json(

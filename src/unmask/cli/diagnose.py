@@ -106,7 +106,7 @@ def _record(
     source: Path, result: Diagnosis, labels: sp.csr_array, p: PropensityLike
 ) -> dict[str, object]:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.pages.label_figures import label_facts
+    from unmask.pages.labels import label_facts
 
     return {
         "kind": "diagnosis",
@@ -118,7 +118,7 @@ def _record(
 
 
 def _write_page(path: Path, record: dict[str, object]) -> None:
-    from unmask import pages, report
+    from unmask import pages
 
     with progress_console.status("drawing"):
-        report.write(pages.page([record]), path)
+        pages.write(pages.page([record]), path)

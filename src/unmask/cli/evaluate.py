@@ -386,7 +386,7 @@ def _record(
     predictions: Path, evaluation: Evaluation, observed: sp.csr_array, p: Propensities
 ) -> Record:
     """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.pages.label_figures import label_facts
+    from unmask.pages.labels import label_facts
 
     return {
         "kind": "evaluation",
@@ -418,10 +418,10 @@ def _record(
 
 
 def _write_page(path: Path, record: Record) -> None:
-    from unmask import pages, report
+    from unmask import pages
 
     with progress_console.status("drawing"):
-        report.write(pages.page([record]), path)
+        pages.write(pages.page([record]), path)
 
 
 def refuse_without_training(train: Path | None, described: str) -> None:
@@ -524,8 +524,8 @@ def _cell(estimate: Estimate | None) -> str:
 
 def _show_moves(moves: Sequence[Move]) -> None:
     """One line per metric: over propensities within a factor, and over row effort."""
+    from unmask._text import format_value
     from unmask.metrics.robustness import GAMMAS, between
-    from unmask.report import format_value
 
     for title, own in _by_title(moves).items():
         turning = any(each.sensitivity.turning for each in own)

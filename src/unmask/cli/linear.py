@@ -168,12 +168,12 @@ def _written(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
 
     from unmask import _io, pages
     from unmask import propensity as models
-    from unmask.report.tables import finite
+    from unmask._text import finite
 
     record = {**best.to_dict(), "source": str(source), "command": command()}
     with _io.atomic_write(folder / RECORD) as file:
         file.write(json.dumps(finite(record), indent=1).encode())
-    pages.write([record], folder / PAGE)
+    pages.write_records([record], folder / PAGE)
     if best.rank_by != "score" and best.propensity is not None:
         models.write(folder / RANKED_BY, best.propensity)
     return record

@@ -92,10 +92,9 @@ def missing(
     [dim]unmask missing model train.txt.gz -o findings.csv --page judge.html[/]
     [dim]unmask missing model new.txt.gz -o findings.csv --rounds 0 --suspicious[/]
     """
-    from unmask import audit, linear, report, tree
+    from unmask import audit, linear, pages, tree
     from unmask import missing as room
     from unmask import propensity as models
-    from unmask.pages import judging
 
     loaded = tree.load(model) if tree.files.is_tree(model) else linear.load(model)
     columns = table_columns(table, text=text, labels=label_column, id=id)
@@ -130,7 +129,7 @@ def missing(
             if path is not None:
                 written += map(str, audit.write_sheet(asked.sheet, path, format=name))
         if page is not None:
-            report.write_questionnaire(judging.questionnaire(asked.sheet), page)
+            pages.write_judging(asked.sheet, page)
             written.append(str(page))
     if as_json:
         checked = {} if quality is None else {"check": quality.to_dict()}

@@ -3,7 +3,7 @@
 Results go to standard output (`results`); errors and warnings (`messages`) and progress
 (`progress_console`: bars and "reading …") to standard error. `--quiet` silences only progress.
 What is printed is data: names of files, labels and systems are no markup, and control characters
-in them are shown, not obeyed. Numbers are written by `report.format_value`.
+in them are shown, not obeyed. Numbers are written by `_text.format_value`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def command() -> str:
 
 def show_json(record: object) -> None:
     """`record` as JSON on standard output; numbers that are not finite become null."""
-    from unmask.report.tables import finite
+    from unmask._text import finite
 
     text = json.dumps(finite(record), indent=2, allow_nan=False)  # ASCII; all but DEL is escaped
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
@@ -156,7 +156,7 @@ def _show(title: str, table: Table) -> None:
 
 def _cell(value: object) -> str:
     """A value in a table for people: text as it is, numbers with thousands separated."""
-    from unmask.report import format_value
+    from unmask._text import format_value
 
     return value if isinstance(value, str) else format_value(value, ",")
 

@@ -51,8 +51,7 @@ def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
     """
     from unmask._tables import ending
     from unmask._tables.writing import Cell, write_columns
-    from unmask._text import visible
-    from unmask.report import harmless
+    from unmask._text import harmless, visible
 
     form = ending(path)
     if form is None:

@@ -37,7 +37,7 @@ def report(
 
     records = [record for path in stored for record in pages.read(path, kinds=unmask_studies.KINDS)]
     with progress_console.status("drawing"):
-        page = pages.write(
+        page = pages.write_records(
             records, output, title=title, commands=[command()], kinds=unmask_studies.KINDS
         )
     facts = {

@@ -66,7 +66,7 @@ def reproduce(
     [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
     """
     import unmask_studies
-    from unmask import _io, _validation, parallel, report
+    from unmask import _io, _validation, pages, parallel
 
     _validation.one_of(name, ["all", *unmask_studies.STUDIES], "study")
     studies = _studies(name, losses)
@@ -85,8 +85,8 @@ def reproduce(
     sections = {each: study.draw(rows[each]) for each, study in studies.items()}
     for each, drawn in sections.items():
         page = unmask_studies.study_page(each, rows[each], drawn, size, seed)
-        report.write_markdown(page, output / f"{each}.md")
-        report.write(page, output / f"{each}.html")
+        pages.write_markdown(page, output / f"{each}.md")
+        pages.write(page, output / f"{each}.html")
     if as_json:
         show_json(rows)
         return

@@ -9,7 +9,7 @@ every metric and estimator is a formula in it. Read on in `registry` (what there
 interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
 propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
 `by_label` (a line per label), `curves` (over thresholds), `verdict` (what a number may claim),
-`table` (the result), `charts` (the result as a picture).
+`table` (the result; `pages.estimates` draws it).
 """
 
 from unmask.metrics.by_label import LabelCounts, label_counts

@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation, report
+from unmask import _validation
 from unmask._settings import named_options
-from unmask._text import html_table
+from unmask._text import html_table, text_of
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics import scored
 from unmask.metrics.intervals import z_quantile
@@ -123,7 +123,7 @@ class Curve:
 
     def __str__(self) -> str:
         """Some thresholds, the best among them, with the ends of the bands."""
-        return report.text_of([["threshold", *NUMBERS], *self._shown(banded=True)])
+        return text_of([["threshold", *NUMBERS], *self._shown(banded=True)])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: some thresholds, the best among them."""

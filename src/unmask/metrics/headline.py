@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unmask._settings import setting
+from unmask._text import format_value
 from unmask.metrics.run import Run, Standing
 from unmask.metrics.verdict import Advice, Level, Outcome, Reason
-from unmask.report.format import format_value
 
 if TYPE_CHECKING:
     from unmask.metrics.table import Estimate

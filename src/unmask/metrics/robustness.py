@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from unmask.report.format import format_value
+from unmask._text import format_value
 
 GAMMAS = (1.5, 2.0)
 """Factors by which propensities are taken to be off. On six real pairs of incomplete and complete

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from unmask._text import format_value
 from unmask.metrics.verdict import contradiction
 from unmask.propensity.models import Source, SourceKind
-from unmask.report.format import format_value
 
 LEFT_OUT = 0.02
 """The share of rows that may lose all labels from which on their absence matters."""

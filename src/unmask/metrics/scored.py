@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation, report
+from unmask import _validation
 from unmask._kernels import columns, even_bounds, in_chunks
-from unmask._text import html_table
+from unmask._text import html_table, text_of
 from unmask._typing import Array, Floats, Ints, ScoresLike
 from unmask.weights import normalized_weights
 
@@ -562,7 +562,7 @@ class Reliability:
 
     def __str__(self) -> str:
         """A line for every bin, then the calibration error."""
-        return f"{report.text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
+        return f"{text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

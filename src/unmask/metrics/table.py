@@ -11,15 +11,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unmask import _validation, report
-from unmask._text import html_table, visible
-from unmask.metrics import charts, headline, notes
+from unmask import _validation
+from unmask._text import (
+    csv_of,
+    format_value,
+    html_table,
+    json_of,
+    latex_of,
+    markdown_of,
+    text_of,
+    visible,
+)
+from unmask.metrics import headline, notes
 from unmask.metrics.registry import METRICS
 from unmask.metrics.robustness import Basis, Sensitivity
 from unmask.metrics.run import Run
 from unmask.metrics.verdict import Level, Verdict
+
+if TYPE_CHECKING:
+    from unmask.pages import Panels
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,7 @@ class Estimate:
     def short(self) -> str:
         """The value alone, with three decimals."""
         written = self._written(self.value)
-        return written if abs(self.value) > 1e3 else report.format_value(self.value, ".3f")
+        return written if abs(self.value) > 1e3 else format_value(self.value, ".3f")
 
     def _written(self, x: float) -> str:
         """Four decimals; of a metric that is at most 1, anything beyond 1000 is just that."""
@@ -107,7 +119,7 @@ class Estimate:
         limited = about is None or about.at_most is not None
         if limited and 1e3 < abs(x) < math.inf:
             return "> 1e3" if x > 0 else "< −1e3"
-        return report.format_value(x, ".4f" if abs(x) < 1e4 else "")
+        return format_value(x, ".4f" if abs(x) < 1e4 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """A flat dict; the interval is `low` and `high`, the verdict that of `Verdict.to_dict`."""
@@ -202,9 +214,11 @@ class Table:
         levels = (Level.CONDITIONAL, Level.WIDE)
         return [each for each in self.estimates if each.verdict.level in levels]
 
-    def chart(self) -> report.Panels:
-        """Every metric's estimates with their intervals, for a page of `unmask.report`."""
-        return charts.estimates(self.to_dicts())
+    def chart(self) -> Panels:
+        """Return every metric's estimates with their intervals, for a page of `unmask.pages`."""
+        from unmask.pages.estimates import estimates
+
+        return estimates(self.to_dicts())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the chart: a matplotlib figure, or a file .png, .svg, .csv or .json by its ending.
@@ -217,7 +231,9 @@ class Table:
         >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
         'estimates.svg'
         """
-        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+        from unmask import pages
+
+        return pages.figure(self.chart()) if path is None else pages.save(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         """Header and rows of cells; a metric that an estimator does not support stays blank."""
@@ -352,13 +368,17 @@ class Tables:
             for key, row in rows
         ]
 
-    def chart(self) -> report.Panels:
+    def chart(self) -> Panels:
         """How every estimate moves from table to table, a panel per metric."""
-        return charts.along(self.to_dicts(), self.axis)
+        from unmask.pages.estimates import along
+
+        return along(self.to_dicts(), self.axis)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the chart: a matplotlib figure, or with `path` a file, as `Table.plot` does."""
-        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+        from unmask import pages
+
+        return pages.figure(self.chart()) if path is None else pages.save(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {
@@ -401,7 +421,7 @@ def _text(grid: list[list[str]], below: list[str]) -> str:
     """Cells in columns, and below them sentences, a line each, whatever names hold."""
     cells = [[visible(cell) for cell in line] for line in grid]
     lines = [visible(sentence) for sentence in below]
-    return "\n".join([report.text_of(cells), *([""] if below else []), *lines])
+    return "\n".join([text_of(cells), *([""] if below else []), *lines])
 
 
 _PLUS_MINUS = attrgetter("plus_minus")
@@ -410,17 +430,17 @@ _PLUS_MINUS = attrgetter("plus_minus")
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
     grid = table._grid(_PLUS_MINUS)
-    return report.markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
+    return markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
 
 
 def _to_latex(table: Table | Tables) -> str:
     """The same as a `tabular`."""
-    return report.latex_of(table._grid(_PLUS_MINUS), table._number_columns)
+    return latex_of(table._grid(_PLUS_MINUS), table._number_columns)
 
 
 def _to_csv(table: Table | Tables) -> str:
     """One line per estimate, under a header; a verdict has a column for each of its parts."""
-    return report.csv_of([_with_flat_verdict(row) for row in table.to_dicts()])
+    return csv_of([_with_flat_verdict(row) for row in table.to_dicts()])
 
 
 def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
@@ -430,7 +450,7 @@ def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
 
 def _to_json(table: Table | Tables) -> str:
     """A list of `to_dicts`; numbers that are not finite become null."""
-    return report.json_of(table.to_dicts())
+    return json_of(table.to_dicts())
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {

@@ -20,10 +20,10 @@ from enum import StrEnum
 from typing import Any
 
 from unmask._settings import function, setting
+from unmask._text import format_value
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.robustness import between
 from unmask.propensity.models import Source
-from unmask.report.format import format_value
 
 Interval = tuple[float, float]
 Details = Mapping[str, Any]

@@ -1,75 +1,104 @@
-"""The judging page: the questions of an audit's sheet, in words."""
+"""The judging page: the questions of an audit's sheet, answered by a person in a browser.
+
+The answers stay in the reader's browser (local storage, by the key of the sheet) until they are
+saved as a JSON file; the page loads nothing and sends nothing, and a content security policy holds
+it to that. Everything from data is put into one JSON block, from which the script writes text
+nodes only. `audit.read` says what the saved file holds.
+"""
 
 from __future__ import annotations
 
-from unmask import report
+import json
+from pathlib import Path
+
+from unmask._text import printable
+from unmask._typing import PathLike
 from unmask.audit import Sheet
+from unmask.pages import files
 
-NOUNS = ("row", "label", "labels")
-"""What the saved file calls rows and labels; `audit.read` reads these fields."""
-
-_NOTES = {
-    "pairs": (
-        "Judge whether the label is right for the row, whoever may have said so before: the page "
-        "does not show what is recorded or predicted.",
-        "`Unsure` is an answer: such pairs are left out, and counted. `Skip` asks again later.",
-        "Questions stand in random order, so you may stop at any time; what is judged counts.",
-    ),
-    "rows": (
-        "Enter every label that is right for the row: from the list, or in your own words if the "
-        "list does not have it. A row is complete when exactly the labels you entered apply; only "
-        "complete rows count.",
-        "`Unsure` leaves the row out, and is counted. `Skip` asks again later.",
-        "Rows stand in random order, so you may stop at any time; what is complete counts.",
-    ),
-}
+LIMIT = 20_000_000
+"""Bytes that a judging page may have."""
 
 
-def questionnaire(sheet: Sheet, *, title: str | None = None) -> report.Questionnaire:
-    """The questions of a sheet as a page on which a person answers.
+def render_judging(sheet: Sheet, *, title: str | None = None) -> str:
+    """Return the questions of a sheet as HTML; the same sheet gives the same text.
 
     Parameters
     ----------
     sheet : Sheet
-        What is asked.
+        Pairs of a row and a label to be judged, or rows whose labels are asked for.
     title : str, optional
         By default it says what is judged.
 
     Returns
     -------
-    report.Questionnaire
+    str
+        One HTML document.
+
+    Raises
+    ------
+    ValueError
+        If it would be larger than 20 MB.
 
     Examples
     --------
     >>> from unmask.audit import Question
     >>> asked = Sheet("k", "pairs", (Question(12, 1, "doc 12"),), ("cat", "dog"))
-    >>> questionnaire(asked).options
-    ('dog',)
+    >>> "<h1>Is 1 &lt; 2?</h1>" in render_judging(asked, title="Is 1 < 2?")
+    True
     """
-    positions: dict[int, int] = {}
-    passages: list[report.Passage] = []
-    for question in sheet.questions:
-        if question.row not in positions:
-            positions[question.row] = len(passages)
-            passages.append(report.Passage(question.row_name, question.text))
-    labels = sorted({q.label for q in sheet.questions if q.label is not None})
-    place = {label: position for position, label in enumerate(labels)}
     pairs = sheet.unit == "pairs"
-    return report.Questionnaire(
-        title or ("Does the label apply?" if pairs else "Which labels apply?"),
-        sheet.key,
-        passages,
-        tuple(sheet.label_names[label] for label in labels) if pairs else sheet.label_names,
-        [
-            report.Question(
-                question.id,
-                positions[question.row],
-                None if question.label is None else place[question.label],
-                question.hint,
-            )
-            for question in sheet.questions
+    title = title or ("Does the label apply?" if pairs else "Which labels apply?")
+    passages = {question.row: question for question in sheet.questions}
+    rows = {row: position for position, row in enumerate(passages)}
+    used = sorted({question.label for question in sheet.questions if question.label is not None})
+    labels = {label: position for position, label in enumerate(used)}
+    names = [sheet.label_names[label] for label in used] if pairs else sheet.label_names
+    record = {
+        "kind": "answers",
+        "key": sheet.key,
+        "passages": [[printable(q.row_name), printable(q.text)] for q in passages.values()],
+        "options": [printable(name) for name in names],
+        "questions": [
+            [q.id, rows[q.row], None if q.label is None else labels[q.label], printable(q.hint)]
+            for q in sheet.questions
         ],
-        "Does this label apply to the row?" if pairs else "Which labels apply to this row?",
-        NOUNS,
-        _NOTES[sheet.unit],
-    )
+    }
+    data = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":  # nothing in it can end the element that holds it
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    text = files.document("judging", title, sheet=sheet, pairs=pairs, data=data)
+    return files.within(text, LIMIT, title, "ask fewer questions on one page, or shorten the texts")
+
+
+def write_judging(sheet: Sheet, path: PathLike, *, title: str | None = None) -> Path:
+    """Write the questions of a sheet as one HTML file that needs no other.
+
+    Parameters
+    ----------
+    sheet : Sheet
+    path : str or path
+    title : str, optional
+        By default it says what is judged.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        If the page would be larger than 20 MB.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unmask.audit import Question
+    >>> asked = Sheet("k", "pairs", (Question(12, 1, "doc 12"),), ("cat", "dog"))
+    >>> write_judging(asked, Path(tempfile.mkdtemp()) / "judge.html").name
+    'judge.html'
+    """
+    return files.write_bytes(path, render_judging(sheet, title=title).encode())

@@ -1,6 +1,7 @@
 """Stored records: read from files, recognised by kind, and put on one page in their order.
 
-A page made at once and one made later from the stored record are the same.
+A page made at once and one made later from the stored record are the same. What an evaluation
+shows stands in `evaluation`; a diagnosis and a search for the best training are shown here.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import __version__, _io, report
-from unmask._typing import Record
-from unmask.pages import diagnosis, evaluation, tuning
+from unmask import __version__, _io
+from unmask._typing import PathLike, Record
+from unmask.diagnosis.wording import VERDICTS
+from unmask.pages import estimates, evaluation, files, labels, parts
+from unmask.tuning.result import best_of_families
 
 
 @dataclass(frozen=True)
 class PageKind:
-    """What a page shows of one kind of record.
+    """A kind of record, and what pages show of it.
 
     Parameters
     ----------
@@ -25,7 +28,7 @@ class PageKind:
         Returns the sentences at the top of the page.
     sections : function of a record
         Returns the sections below.
-    recognise : function of a path and what its JSON holds
+    recognise : function of a path and the content of its JSON
         Returns the records of this kind in it, or none.
     read : function of a path, optional
         Returns the records in a folder, or in a file that is no JSON, or none.
@@ -40,10 +43,13 @@ class PageKind:
     """
 
     summary: Callable[[Any], list[str]]
-    sections: Callable[[Any], list[report.Section]]
+    sections: Callable[[Any], list[parts.Section]]
     recognise: Callable[[Path, object], Sequence[Mapping[str, object]]]
     read: Callable[[Path], Sequence[Mapping[str, object]]] | None = None
     title: Callable[[Any], str | None] | None = None
+
+
+Kinds = Mapping[str, PageKind]
 
 
 def page(
@@ -51,9 +57,9 @@ def page(
     *,
     title: str | None = None,
     commands: Iterable[str] = (),
-    kinds: Mapping[str, PageKind] | None = None,
-) -> report.Page:
-    """One page of all records, in their order.
+    kinds: Kinds | None = None,
+) -> parts.Page:
+    """Return one page of all records, in their order.
 
     Parameters
     ----------
@@ -84,55 +90,42 @@ def page(
     >>> made.title, made.summary
     ('Note of note', ('It holds.',))
     """
-    kinds = kinds or KINDS
+    shown = [((kinds or KINDS)[record["kind"]], record) for record in records]
     several = len(records) > 1
-    sections = [
-        _prefixed(section, name(record)) if several else section
-        for record in records
-        for section in kinds[record["kind"]].sections(record)
-    ]
-    evaluations = [record for record in records if record["kind"] == "evaluation"]
-    if len(evaluations) > 1:
-        columns = {
-            f"{number}. {name(record)}": record for number, record in enumerate(evaluations, 1)
-        }
-        sections.insert(0, evaluation.side_by_side(columns))
-    lines = [*(record["command"] for record in records if "command" in record), *commands]
-    if lines:
-        all_commands = report.Commands(list(dict.fromkeys(lines)))
-        sections.append(report.Section("How this page was made", [all_commands]))
-    summary = [
-        f"{name(record)}: {sentence}" if several else sentence
-        for record in records
-        for sentence in kinds[record["kind"]].summary(record)
-    ]
-    page_title = title or _own_title(records, kinds) or " · ".join(map(heading, records))
-    return report.Page(page_title, summary, sections, footer=f"Made by unmask {__version__}.")
+    sections, summary = [], []
+    for kind, record in shown:
+        prefix = f"{name(record)}: " if several else ""
+        summary += [f"{prefix}{sentence}" for sentence in kind.summary(record)]
+        own = kind.sections(record)
+        sections += [parts.Section(prefix + s.title, s.parts, s.folded) for s in own]
+    systems = [record for record in records if record["kind"] == "evaluation"]
+    if len(systems) > 1:
+        columns = {f"{number}. {name(record)}": record for number, record in enumerate(systems, 1)}
+        sections.insert(0, estimates.side_by_side(columns))
+    if lines := [*(record["command"] for record in records if "command" in record), *commands]:
+        made = parts.Commands(list(dict.fromkeys(lines)))
+        sections.append(parts.Section("How this page was made", [made]))
+    if not title and not several and shown[0][0].title:
+        title = shown[0][0].title(records[0])
+    title = title or " · ".join(map(heading, records))
+    return parts.Page(title, summary, sections, footer=f"Made by unmask {__version__}.")
 
 
-def _own_title(records: list[Record], kinds: Mapping[str, PageKind]) -> str | None:
-    """The title that a single record gives its page."""
-    if len(records) != 1:
-        return None
-    of_kind = kinds[records[0]["kind"]].title
-    return of_kind(records[0]) if of_kind else None
-
-
-def write(
+def write_records(
     records: list[Record],
-    path: Path,
+    path: PathLike,
     *,
     title: str | None = None,
     commands: Iterable[str] = (),
-    kinds: Mapping[str, PageKind] | None = None,
-) -> report.Page:
+    kinds: Kinds | None = None,
+) -> parts.Page:
     """Write the page of stored records and return it.
 
     Parameters
     ----------
     records : list of dict
         As `read` returns them.
-    path : Path
+    path : str or path
         The HTML file.
     title, commands, kinds
         As in `page`.
@@ -151,30 +144,27 @@ def write(
     >>> import tempfile
     >>> kind = PageKind(lambda r: [r["text"]], lambda r: [], lambda path, content: [content])
     >>> path = Path(tempfile.mkdtemp()) / "note.html"
-    >>> made = write([{"kind": "note", "text": "It holds."}], path, kinds={"note": kind})
+    >>> made = write_records([{"kind": "note", "text": "It holds."}], path, kinds={"note": kind})
     >>> "It holds." in path.read_text()
     True
     """
     try:
         result = page(records, title=title, commands=commands, kinds=kinds)
-        report.write(result, path)
-    except DAMAGE as error:
+        files.write(result, path)
+    except DAMAGE:
         for record in records:
-            _refuse_damaged(record, kinds)
-        raise error
+            try:
+                files.render(page([record], kinds=kinds))
+            except DAMAGE as error:
+                reason = f"{type(error).__name__}: {error}"
+                message = f"{record['file']}: the stored result is damaged ({reason})."
+                raise ValueError(message) from error
+        raise
     return result
 
 
-def _refuse_damaged(record: Record, kinds: Mapping[str, PageKind] | None) -> None:
-    try:
-        report.render(page([record], kinds=kinds))
-    except DAMAGE as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{record['file']}: the stored result is damaged ({reason}).") from error
-
-
-def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Record]:
-    """The records in a file or folder.
+def read(path: Path, *, kinds: Kinds | None = None) -> list[Record]:
+    """Return the records in a file or folder.
 
     Parameters
     ----------
@@ -208,7 +198,10 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
             return [{**record, "file": str(path)} for record in records]
     if path.is_dir():
         raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
-    content = _read_json(path)
+    try:
+        content = _io.read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Store results with --json.") from None
     for kind in page_kinds:
         if records := kind.recognise(path, content):
             return [{**record, "file": str(path)} for record in records]
@@ -218,20 +211,14 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
     )
 
 
-def _read_json(path: Path) -> object:
-    try:
-        return _io.read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{error} Store results with --json.") from None
-
-
 def name(record: Record) -> str:
-    """The name of a record among others on its page: that of its source."""
-    return Path(str(record.get("source") or record["kind"])).name
+    """Return the name of a record among others on its page: that of its source."""
+    source = record.get("source")
+    return Path(source if source and isinstance(source, str) else record["kind"]).name
 
 
 def heading(record: Record) -> str:
-    """The title of a page of one record alone.
+    """Return the title of a page of one record alone.
 
     Parameters
     ----------
@@ -250,18 +237,111 @@ def heading(record: Record) -> str:
     return f"{record['kind'].capitalize()} of {name(record)}"
 
 
-def _prefixed(section: report.Section, prefix: str) -> report.Section:
-    return report.Section(f"{prefix}: {section.title}", section.parts)
+# ------------------------------------------------------------------------------------- diagnosis
+
+
+def diagnosis_summary(record: Record) -> list[str]:
+    """Return the verdict, and the evidence of every finding that is more than information."""
+    serious = [f["evidence"] for f in record["findings"] if f["severity"] != "info"]
+    verdict = VERDICTS[record["severity"]]
+    return [verdict[0].upper() + verdict[1:], *serious]
+
+
+def diagnosis_sections(record: Record) -> list[parts.Section]:
+    """Return the findings, all tests and the labels of a diagnosis."""
+    findings = [
+        parts.Verdict(f["severity"], f["title"], f["evidence"], f["advice"])
+        for f in record["findings"]
+    ]
+    sections = [parts.Section("Findings", [parts.Verdicts(findings)])]
+    if record["tests"]:
+        columns: parts.Columns = {
+            "test": "name",
+            "effect": "effect",
+            parts.Column("p", ".2g"): "p_value",
+            parts.Column("p, corrected", ".2g"): "adjusted",
+        }
+        sections.append(parts.Section("All tests", [parts.Table.of(record["tests"], columns)]))
+    if facts := record.get("labels"):
+        sections.append(labels.section(facts))
+    return sections
+
+
+# ---------------------------------------------------------------------------------------- tuning
+
+
+def tuning_sections(record: Record) -> list[parts.Section]:
+    """Return the value of every training over C, and the best of each."""
+    return [parts.Section("What was tried", [tuning_chart(record), tuning_table(record)])]
+
+
+def tuning_table(record: Record) -> parts.Table:
+    """Return the best C of every training on the last rung that it reached, best ones first."""
+    chosen = record["chosen"]["family"]
+    columns: parts.Columns = {
+        "chosen": lambda each: "→" if each["family"] == chosen else "",
+        "training": "family",
+        parts.Column("C", "g"): "C",
+        parts.Column(record["judged_by"], ".4f"): "value",
+        "rows": "rows",
+        "rung": lambda each: each["rung"] + 1,
+    }
+    return parts.Table.of(
+        best_of_families(record),
+        columns,
+        title="The best of every training",
+        caption="The best C of every training, on the largest sample that it reached: training "
+        "rows, and the value on rows that training had not seen.",
+    )
+
+
+def tuning_chart(record: Record) -> parts.Panels:
+    """Draw the value over C of all that was tried, a line per training and a panel per rung."""
+    charts = []
+    for _, mine in sorted(estimates.by(record["tried"], "rung").items()):
+        series = []
+        for family, tried in estimates.by(mine, "family").items():
+            points = sorted((each["C"], each["value"]) for each in tried)
+            series.append(parts.Series(family, *zip(*points, strict=True)))
+        x, y = parts.Axis("C", log=True), f"{record['judged_by']} ({record['estimator']})"
+        charts.append(parts.Chart("lines", series, f"trained on {mine[0]['rows']:,} rows", x, y))
+    title = f"{record['judged_by']} by C; the higher C, the less regularisation"
+    return parts.Panels(charts, columns=3, title=title)
+
+
+# ----------------------------------------------------------------------------------------- kinds
+
+
+def _of_kind(kind: str) -> Callable[[Path, object], list[Record]]:
+    """Return a function that recognises a stored record by its kind."""
+
+    def recognise(path: Path, content: object) -> list[Record]:
+        return [content] if isinstance(content, dict) and content.get("kind") == kind else []
+
+    return recognise
+
+
+def recognise_evaluation(path: Path, content: object) -> list[Record]:
+    """Return the record in the content of a file: an evaluation, or a bare list of estimates."""
+    if not isinstance(content, list) or not content or not isinstance(content[0], dict):
+        return _of_kind("evaluation")(path, content)
+    if {"metric", "estimator", "value", "low", "high", "verdict"} <= content[0].keys():
+        return [{"kind": "evaluation", "source": path.stem, "estimates": content}]
+    return []
 
 
 DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError)
-"""What is raised when a record has not the form of its kind."""
+"""Errors that are raised when a record has not the form of its kind."""
 
 KINDS: dict[str, PageKind] = {
     "evaluation": PageKind(
-        evaluation.summary, evaluation.sections, evaluation.recognise, title=evaluation.title
+        evaluation.summary, evaluation.sections, recognise_evaluation, title=evaluation.title
     ),
-    "diagnosis": PageKind(diagnosis.summary, diagnosis.sections, diagnosis.recognise),
-    "tuning": PageKind(tuning.summary, tuning.sections, tuning.recognise),
+    "diagnosis": PageKind(diagnosis_summary, diagnosis_sections, _of_kind("diagnosis")),
+    "tuning": PageKind(
+        lambda record: [f"Chosen: {record['headline']}.", record["reason"]],
+        tuning_sections,
+        _of_kind("tuning"),
+    ),
 }
-"""The kinds of record that the library stores; `unmask_studies.KINDS` has those of studies too."""
+"""The kinds of record that the library stores; studies add theirs."""

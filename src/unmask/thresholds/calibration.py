@@ -31,9 +31,9 @@ import scipy.sparse as sp
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
-from unmask import _validation, report
+from unmask import _validation
 from unmask._sparse import entry_rows
-from unmask._text import html_table
+from unmask._text import html_table, text_of
 from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.metrics.scored import scores_of
 from unmask.propensity.models import reciprocal
@@ -71,7 +71,7 @@ class Calibration:
 
     def __str__(self) -> str:
         """The curve at a few scores."""
-        return report.text_of([["score", "probability of a true label"], *self._points()])
+        return text_of([["score", "probability of a true label"], *self._points()])
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -30,10 +30,10 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation, report
+from unmask import _io, _validation
 from unmask._kernels import even_bounds
 from unmask._sparse import entry_rows
-from unmask._text import html_table
+from unmask._text import html_table, text_of
 from unmask._typing import (
     Array,
     Floats,
@@ -134,7 +134,7 @@ class Thresholds:
 
     def __str__(self) -> str:
         """A line for every fact."""
-        return report.text_of([[name, text] for name, text in self.facts.items()])
+        return text_of([[name, text] for name, text in self.facts.items()])
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unmask import linear, report
-from unmask._text import html_table
+from unmask import linear
+from unmask._text import format_value, html_table, text_of
 from unmask._typing import FeaturesLike, Floats, Record
 from unmask.linear import LinearModel, Recipe
 from unmask.predictions import TopK
 from unmask.propensity.models import Source
-from unmask.report import format_value
 from unmask.tuning.judging import OF_COUNTS, Trust
 from unmask.tuning.search import Tried, worth
+
+if TYPE_CHECKING:
+    from unmask.pages import Panels
 
 
 class Because(StrEnum):
@@ -131,15 +132,17 @@ class Tuned:
 
     def __str__(self) -> str:
         """The choice, its reason, and the best of every family."""
-        return f"{self.headline}\n{self.reason}\n\n{report.text_of(self._grid())}"
+        return f"{self.headline}\n{self.reason}\n\n{text_of(self._grid())}"
 
     def _grid(self) -> list[list[str]]:
         """The header and the rows of what a terminal and a notebook show."""
-        table = summary_table(self.to_dict())
-        formats = [getattr(column, "format", "") for column in table.columns]
-        body = [[format_value(v, f) for v, f in zip(row, formats, strict=True)]
-                for row in table.rows]  # fmt: skip
-        return [[getattr(column, "name", "") for column in table.columns], *body]
+        chosen = self.chosen.family.name
+        body = [
+            ["→" if each["family"] == chosen else "", each["family"], format_value(each["C"], "g"),
+             format_value(each["value"], ".4f"), format_value(each["rows"]), str(each["rung"] + 1)]
+            for each in best_of_families(self.to_dict())
+        ]  # fmt: skip
+        return [["", "training", "C", self.judged_by, "rows", "rung"], *body]
 
     @property
     def headline(self) -> str:
@@ -163,13 +166,17 @@ class Tuned:
         header, *body = self._grid()
         return html_table(self.headline, header, body, [self.reason])
 
-    def chart(self) -> report.Panels:
-        """The value over C, a line per family, a panel per rung."""
-        return chart(self.to_dict())
+    def chart(self) -> Panels:
+        """Return the value over C, a line per family, a panel per rung."""
+        from unmask.pages.records import tuning_chart
+
+        return tuning_chart(self.to_dict())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the chart: a matplotlib figure, or with `path` a file, by its ending."""
-        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+        from unmask import pages
+
+        return pages.figure(self.chart()) if path is None else pages.save(self.chart(), path)
 
     def to_dict(self) -> Record:
         """Plain values, for JSON: what a page is made of."""
@@ -202,54 +209,18 @@ def named(tried: Tried) -> Record:
     return {"family": tried.family.name, **plain, "value": value}
 
 
-def summary_table(record: Record) -> report.Table:
-    """The best C of every family on the last rung that it reached, best families first."""
-    last: dict[str, list[Record]] = {}
-    for each in record["tried"]:
-        group = last.setdefault(each["family"], [])
-        if group and group[0]["rung"] < each["rung"]:
-            group.clear()
-        group.append(each)
+def best_of_families(record: Record) -> list[Record]:
+    """Return the best C of every family on the last rung that it reached, best families first."""
     sign = _sign(record)
-    best = [max(group, key=lambda each: sign * _number(each, sign)) for group in last.values()]
-    best.sort(key=lambda each: (-each["rung"], -sign * _number(each, sign)))
-    chosen = record["chosen"]["family"]
-    rows = [
-        ["→" if each["family"] == chosen else "", each["family"], each["C"], each["value"],
-         each["rows"], each["rung"] + 1]
-        for each in best
-    ]  # fmt: skip
-    return report.Table(
-        ["", "training", report.Column("C", "g"), report.Column(record["judged_by"], ".4f"),
-         "rows", "rung"],
-        rows,
-        title="What was tried",
-        caption="The best C of every training, on the largest sample that it reached: training "
-        "rows, and the value on rows that training had not seen.",
-    )  # fmt: skip
 
+    def goodness(each: Record) -> tuple[int, float]:
+        return each["rung"], sign * _number(each, sign)
 
-def chart(record: Record) -> report.Panels:
-    """The value over C of all that was tried, from plain values."""
-    rungs = sorted({each["rung"] for each in record["tried"]})
-    charts = []
-    for rung in rungs:
-        mine = [each for each in record["tried"] if each["rung"] == rung]
-        names = list(dict.fromkeys(each["family"] for each in mine))
-        series = [
-            report.Series(name, *zip(*sorted(_points(mine, name)), strict=True)) for name in names
-        ]
-        title = f"trained on {mine[0]['rows']:,} rows"
-        x, y = (
-            report.Axis("C", log=True),
-            report.Axis(f"{record['judged_by']} ({record['estimator']})"),
-        )
-        charts.append(report.Chart("lines", series, title=title, x=x, y=y))
-    return report.Panels(charts, columns=min(3, len(charts)), title="What was tried")
-
-
-def _points(tried: Iterable[Record], family: str) -> list[tuple[float, float]]:
-    return [(each["C"], each["value"]) for each in tried if each["family"] == family]
+    families: dict[str, list[Record]] = {}
+    for each in record["tried"]:
+        families.setdefault(each["family"], []).append(each)
+    best = [max(tried, key=goodness) for tried in families.values()]
+    return sorted(best, key=goodness, reverse=True)
 
 
 def _sign(record: Record) -> float:
@@ -315,4 +286,4 @@ def _refutation(trust: Trust) -> list[str]:
     return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]
 
 
-__all__ = ["Because", "Tuned", "chart", "named", "summary_table", "worth"]
+__all__ = ["Because", "Tuned", "best_of_families", "named", "worth"]

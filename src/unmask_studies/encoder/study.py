@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask import data, propensity, report
+from unmask import data, propensity
+from unmask import pages as report
 from unmask._typing import Floats
 from unmask.metrics import evaluate
 from unmask_studies import models

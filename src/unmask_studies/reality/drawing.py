@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask.metrics.verdict import Level, too_wide
 from unmask_studies.reality.estimates import CELL
 from unmask_studies.reality.pairs import PAIRS, PLANTED, About

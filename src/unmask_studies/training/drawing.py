@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unmask import report
+from unmask import pages as report
 from unmask_studies.runs import Row, rows_file
 from unmask_studies.training import figures, statements, tables
 from unmask_studies.training.protocol import BATCH, METRICS, PAPER_STEPS, PROBLEMS, rate_for

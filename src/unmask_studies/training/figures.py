@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask_studies.runs import STYLES
 from unmask_studies.training.protocol import PROBLEMS
 from unmask_studies.training.results import Results, mean, over_repetitions

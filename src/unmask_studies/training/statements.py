@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask_studies.runs import Row, statement
 from unmask_studies.training.protocol import METRICS, PROBLEMS, RANKED
 from unmask_studies.training.results import (

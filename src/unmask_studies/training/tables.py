@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from unmask import report
+from unmask import pages as report
 from unmask_studies.runs import Row, Unit, group_rows
 from unmask_studies.training.protocol import METHODS, METRICS, PROBLEMS, RANKED, SETTINGS
 from unmask_studies.training.results import Path, Results, mean
