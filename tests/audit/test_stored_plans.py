@@ -152,3 +152,27 @@ def test_further_waves_can_be_stored_and_read() -> None:
         both = audit.extend(plan, TOP, OBSERVED, budget=9, seed=5)
         again = audit.AuditPlan.from_dict(json.loads(json.dumps(both.to_dict())))
         assert again.to_dict() == both.to_dict()
+
+
+def test_plans_of_odd_sizes_can_be_stored_and_read() -> None:
+    """Few rows or labels, nothing or everything observed: what was planned is no damage."""
+    rng = np.random.default_rng(0)
+    made = 0
+    for n in (1, 2, 3, 9):
+        for width in (1, 2, 4):
+            top = TopK.from_scores(rng.random((n, width)), min(width, 3))
+            for observed in (np.zeros((n, width)), np.eye(n, width), np.ones((n, width))):
+                for design in PLANS:
+                    metrics = ["P@3", "micro-R@3"] if width < 4 else ["P@1", "micro-R@1"]
+                    unit = "rows" if design in ("simple", "stratified") else "pairs"
+                    try:
+                        plan = audit.plan(
+                            top, observed, budget=4, unit=unit, design=design, metrics=metrics
+                        )  # fmt: skip
+                    except ValueError as error:
+                        assert "no pair to judge" in str(error) or "fewer than two" in str(error)
+                        continue
+                    stored = json.loads(json.dumps(plan.to_dict()))
+                    assert audit.AuditPlan.from_dict(stored).to_dict() == plan.to_dict()
+                    made += 1
+    assert made > 90
