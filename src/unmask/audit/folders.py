@@ -213,8 +213,7 @@ def _refuse_other_questions(plan: AuditPlan, sheet: Sheet) -> None:
     """Raise unless the sheet asks about exactly the units of the plan, in their order."""
     if len(sheet.label_names) != plan.sample.shape[1]:
         raise ValueError(
-            f"questions about {len(sheet.label_names)} labels; the plan has "
-            f"{plan.sample.shape[1]}."
+            f"questions about {len(sheet.label_names)} labels; the plan has {plan.sample.shape[1]}."
         )
     labels = [None] * len(plan) if plan.labels is None else plan.labels.tolist()
     units = list(zip(plan.rows.tolist(), labels, strict=True))
