@@ -141,7 +141,7 @@ def test_the_expected_interval_is_about_the_one_that_comes_out(design: str) -> N
 
 
 def test_four_of_five_plans_keep_what_they_promise() -> None:
-    """Also where far more is missing than rare labels would have, and most predictions are right."""
+    """Also where more is missing than the guess says, and most predictions are right."""
     kept = {}
     rng = np.random.default_rng(0)
     for design, options in DESIGNS.items():

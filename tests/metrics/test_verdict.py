@@ -150,7 +150,8 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "estimator": "bound", "other": "deconvolved", "other_value": 0.4, "lost": 0.1,
         "judged": 200, "unit": "rows", "spurious": 0.1, "low": 0.1, "high": 0.2,
         "gamma": 1.5, "slope": 1.0, "observed_free": True, "unanswered": 3, "design": "rows",
-        "labels_judged": 12, "labels_observed": 90,
+        "labels_judged": 12, "labels_observed": 90, "parts": "stratum 2 of 4", "unjudged": 30,
+        "undecided": 4, "undecided_low": 0.3, "undecided_high": 0.4, "unlisted": 0, "vocabulary": "seen",
         "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
     said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}
