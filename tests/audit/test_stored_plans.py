@@ -143,7 +143,8 @@ def test_damaged_files_of_a_folder_are_refused_by_name(tmp_path: Path) -> None:
         for name in ("plan.json", "answers.json"):
             file = folder / name
             whole = file.read_text()
-            for path, new, bad in damaged(json.loads(whole)):
+            whole_records: list[Any] = [((), new, new) for new in (*DAMAGE, [3], "x", {})]
+            for path, new, bad in [*damaged(json.loads(whole)), *whole_records]:
                 file.write_text(json.dumps(bad))
                 count += 1
                 where = f"{unit} {name} {path} = {new!r}"

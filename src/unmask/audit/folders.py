@@ -275,8 +275,9 @@ def _stored_answers(folder: Path, sheet: Sheet) -> Answers:
     file = folder / ANSWERS
     if not file.exists():
         return Answers(sheet, {})
+    stored = _io.read_json(file)
     try:
-        return Answers.from_dict(sheet, _io.read_json(file))
+        return Answers.from_dict(sheet, stored)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -201,6 +201,8 @@ class AuditPlan:
         ValueError
             If it is not one, or of a later version.
         """
+        if not isinstance(stored, Mapping):
+            raise ValueError("this is no audit plan.")
         if stored.get("format") != FORMAT or stored.get("version") != VERSION:
             raise ValueError(
                 f"this is no audit plan of version {VERSION}: it says format "
@@ -309,8 +311,6 @@ def read_plan(path: PathLike) -> AuditPlan:
     """
     stored = _io.read_json(path)
     try:
-        if not isinstance(stored, dict):
-            raise ValueError("this is no audit plan.")
         return AuditPlan.from_dict(stored)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

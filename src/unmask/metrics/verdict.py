@@ -355,7 +355,9 @@ def judge(
         carried = {"count": count, "rows": rows, "of": of, "share": share}
         return Verdict(Level.UNUSABLE, Reason.FEW_ROWS, advice, carried)
     if at_most is not None and not -BEYOND <= value <= at_most + BEYOND:
-        return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, {"value": value})
+        by_chance = interval[0] <= at_most and interval[1] >= 0
+        details = {"value": value, "by_chance": by_chance}
+        return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, details)
     if at_most is not None and not half < at_most / 2:
         return Verdict(Level.UNUSABLE, Reason.AS_WIDE_AS_RANGE, advice, {"half_width": half})
     if too_wide(half, value, at_most):
@@ -496,6 +498,8 @@ def _outside(details: Details) -> str:
     number = format_value(details["value"], ".4f")
     if details["value"] < 0:
         return f"{number} is less than the metric can be"
+    if details.get("by_chance"):
+        return f"{number} is more than the metric can be, perhaps by chance"
     carried = (
         f", and not by chance: {format_value(round(details['effective']), ',')} rows carry it"
         if "effective" in details
