@@ -170,6 +170,15 @@ def _audit_plan(rows: list[Row]) -> str:
     return f"Up to {max(ratios):.1f} times smaller an error for the same cost." if ratios else ""
 
 
+def _pair_coverage(rows: list[Row]) -> str:
+    least = min(rows, key=lambda row: row["coverage"])
+    return (
+        f"In {len(rows)} cells 95 % intervals hold the truth in at least {least['coverage']:.1%} "
+        f"of the audits, fewest for {least['metric']} of {least['truth']:.2f} from "
+        f"{least['judged']} judged {'rows' if least['strata'] == 'rows' else 'pairs'}."
+    )
+
+
 def _audit(rows: list[Row]) -> str:
     own = [r for r in rows if r["part"] == "rows" and r["judged"] == 200 and r["metric"] == "R@5"
            and r["estimator"] == "controlled"]  # fmt: skip
@@ -327,6 +336,12 @@ OPENINGS: dict[str, Opening] = {
         "A planned audit against a blind one",
         "What is gained by choosing the rows whose labels are checked?",
         _audit_plan,
+    ),
+    "pair-coverage": Opening(
+        "Audits of pairs near 0 and 1",
+        "Do intervals of few judged pairs or rows hold the truth where nearly all answers are "
+        "alike?",
+        _pair_coverage,
     ),
     "audit": Opening(
         "Measured by an audit",

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from unmask import audit, evaluate
+from unmask import audit
 from unmask import pages as report
 from unmask._typing import Floats
-from unmask.metrics import contributions
+from unmask.metrics import contributions, evaluate
 from unmask.metrics.verdict import Level
 from unmask.predictions import TopK
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from tests.helpers.audits import IDS, NAMES, universe
 from unmask import audit, data, evaluate
+from unmask.metrics import Estimate
 from unmask.predictions import TopK
 
 N, L = 40, 5
@@ -108,6 +109,19 @@ def read_or_refused(folder: Path, where: str) -> audit.AuditFolder | None:
     return None
 
 
+def evaluated(
+    top: TopK, observed: sp.csr_array, judged: audit.Judgements, where: str
+) -> Iterable[Estimate]:
+    """What is measured; nothing if the judgements do not belong to the labels."""
+    message = ""
+    try:
+        return evaluate(top, observed, metrics=["P@5"], estimators=["measured"], audit=judged)
+    except ValueError as error:
+        message = str(error)
+    assert "the plan is damaged" in message or "belong to data of shape" in message, where
+    return ()
+
+
 def test_damaged_files_of_a_folder_are_refused_by_name(tmp_path: Path) -> None:
     top, observed, truth = universe()
     dense = truth.toarray()
@@ -117,6 +131,8 @@ def test_damaged_files_of_a_folder_are_refused_by_name(tmp_path: Path) -> None:
         sheet = audit.sheet(plan, ids=IDS, label_names=NAMES)
         folder = tmp_path / unit
         files = {"labels": tmp_path / "labels.txt", "predictions": [tmp_path / "top.txt"]}
+        for file in (files["labels"], *files["predictions"]):
+            file.touch()
         made = audit.write_folder(folder, plan, sheet, **files)
         answers = {
             i: audit.Answer("complete", labels=tuple(np.flatnonzero(dense[q.row]).tolist()))
@@ -124,10 +140,11 @@ def test_damaged_files_of_a_folder_are_refused_by_name(tmp_path: Path) -> None:
             for i, q in enumerate(sheet.questions)
         }  # fmt: skip
         audit.add_answers(made, audit.Answers(sheet, {"ann": answers}))
-        for name in ("sheet.json", "answers.json", "data.json"):
+        for name in ("plan.json", "answers.json"):
             file = folder / name
             whole = file.read_text()
-            for path, new, bad in damaged(json.loads(whole)):
+            whole_records: list[Any] = [((), new, new) for new in (*DAMAGE, [3], "x", {})]
+            for path, new, bad in [*damaged(json.loads(whole)), *whole_records]:
                 file.write_text(json.dumps(bad))
                 count += 1
                 where = f"{unit} {name} {path} = {new!r}"
@@ -136,10 +153,9 @@ def test_damaged_files_of_a_folder_are_refused_by_name(tmp_path: Path) -> None:
                     continue
                 accepted += 1
                 judged = current.answers.judgements(current.plan)
-                (each,) = evaluate(
-                    top, observed, metrics=["P@5"], estimators=["measured"], audit=judged
-                )
-                assert 0 <= each.interval[0] <= each.value <= each.interval[1] <= 1, where
+                for each in evaluated(top, observed, judged, where):
+                    if each.verdict.usable:
+                        assert 0 <= each.interval[0] <= each.value <= each.interval[1] <= 1, where
             file.write_text(whole)
     assert count > 700
     assert accepted < count / 5
@@ -152,3 +168,36 @@ def test_further_waves_can_be_stored_and_read() -> None:
         both = audit.extend(plan, TOP, OBSERVED, budget=9, seed=5)
         again = audit.AuditPlan.from_dict(json.loads(json.dumps(both.to_dict())))
         assert again.to_dict() == both.to_dict()
+
+
+def planned(
+    top: TopK, observed: np.ndarray[Any, Any], options: dict[str, Any]
+) -> audit.AuditPlan | None:
+    """A plan, or None where there is nothing to judge."""
+    message = ""
+    try:
+        return audit.plan(top, observed, budget=4, **options)
+    except ValueError as error:
+        message = str(error)
+    assert "no pair to judge" in message or "fewer than two" in message
+    return None
+
+
+def test_plans_of_odd_sizes_can_be_stored_and_read() -> None:
+    """Few rows or labels, nothing or everything observed: what was planned is no damage."""
+    rng = np.random.default_rng(0)
+    made = 0
+    for n in (1, 2, 3, 9):
+        for width in (1, 2, 4):
+            top = TopK.from_scores(rng.random((n, width)), min(width, 3))
+            for observed in (np.zeros((n, width)), np.eye(n, width), np.ones((n, width))):
+                for design in PLANS:
+                    metrics = ["P@3", "micro-R@3"] if width < 4 else ["P@1", "micro-R@1"]
+                    unit = "rows" if design in ("simple", "stratified") else "pairs"
+                    options: dict[str, Any] = {"unit": unit, "design": design, "metrics": metrics}
+                    plan = planned(top, observed, options)
+                    if plan is not None:
+                        stored = json.loads(json.dumps(plan.to_dict()))
+                        assert audit.AuditPlan.from_dict(stored).to_dict() == plan.to_dict()
+                        made += 1
+    assert made > 90

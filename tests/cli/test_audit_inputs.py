@@ -124,6 +124,26 @@ def test_recall_is_measured_only_of_labels_that_judges_were_offered(truth: list[
     assert "--vocabulary" in refused("estimate", "seen", "--until-width", 0.1)
 
 
+def test_a_data_set_says_whether_its_labels_are_all_there_are() -> None:
+    rows = data.read("test.csv")
+    top = TopK.from_scores(np.random.default_rng(0).random(rows.labels.shape), 5)
+    whole = rows.with_label_names([*rows.label_names, "label that nobody recorded"])
+    wide = TopK.from_scores(np.random.default_rng(0).random(whole.labels.shape), 5)
+    data.write("test.npz", whole)
+    for labels, lists, vocabulary in (
+        (rows, top, "seen"), (rows.labels, top, "stated"), (whole, wide, "stated"),
+        (data.read("test.npz"), wide, "stated"), (data.Dataset(None, rows.labels), top, "stated"),
+    ):  # fmt: skip
+        made = audit.plan(lists, labels, budget=40, metrics=["R@5"], expect=False)
+        assert made.sample.vocabulary == vocabulary
+        more = audit.extend(made, lists, labels, budget=10, seed=1)
+        assert (len(more), more.sample.vocabulary) == (50, vocabulary)
+    stated = audit.plan(top, rows, budget=40, vocabulary="stated", expect=False)
+    assert stated.sample.vocabulary == "stated"
+    with pytest.raises(ValueError, match="has no labels"):
+        audit.plan(top, data.Dataset(np.ones((N, 1)), None), budget=40)
+
+
 def test_a_file_that_says_how_many_labels_there_are_has_its_vocabulary() -> None:
     top = TopK.from_scores(np.random.default_rng(0).random((12, 6)), 3)
     predictions.write("p.txt", top)

@@ -25,6 +25,7 @@ from unmask.metrics.verdict import (
     judge,
     too_wide,
 )
+from unmask.predictions import TopK
 
 
 def judged(value: float, low: float, high: float, **changes: Any) -> str:
@@ -42,11 +43,12 @@ def test_verdicts_change_where_they_say() -> None:
     assert judged(0.5, 0.4501, 0.55) == "conditional"
     assert judged(0.5, 0.4499, 0.55) == "wide"
     assert judged(0.0625, 0.03125, 0.09375) == "conditional"
-    assert judged(0.0625, 0.0312, 0.0938) == judged(-0.0625, -0.0938, 0.0) == "wide"
+    assert judged(0.0625, 0.0312, 0.0938) == "wide"
     assert judged(0.0, 0.0, 0.0) == "conditional"
     assert judged(0.5, 0.001, 1.0) == "wide"
     assert judged(0.5, 0.0, 1.0) == "unusable"
-    assert (judged(1.05, 1.0, 1.09), judged(-0.05, -0.1, 0.0)) == ("conditional", "wide")
+    assert judged(1.0, 0.96, 1.04) == judged(1 + 1e-12, 0.96, 1.04) == "conditional"
+    assert judged(1.001, 0.96, 1.04) == judged(-0.001, -0.04, 0.04) == "unusable"
     assert judged(1.1, 1.001, 1.19) == judged(-0.05, -0.1, -0.001) == "unusable"
     assert judged(math.nan, math.nan, math.nan) == "unusable"
 
@@ -150,7 +152,9 @@ def test_every_reason_and_advice_has_a_sentence() -> None:
         "estimator": "bound", "other": "deconvolved", "other_value": 0.4, "lost": 0.1,
         "judged": 200, "unit": "rows", "spurious": 0.1, "low": 0.1, "high": 0.2,
         "gamma": 1.5, "slope": 1.0, "observed_free": True, "unanswered": 3, "design": "rows",
-        "labels_judged": 12, "labels_observed": 90,
+        "labels_judged": 12, "labels_observed": 90, "parts": "stratum 2 of 4", "unjudged": 30,
+        "undecided": 4, "undecided_low": 0.3, "undecided_high": 0.4, "unlisted": 0,
+        "vocabulary": "seen",
         "evidence": Evidence(EvidenceKind.MISFIT, False, {"misfit": 0.2}),
     }  # fmt: skip
     said = {Verdict(Level.DOUBTFUL, reason, details=details).sentence for reason in Reason}
@@ -192,3 +196,22 @@ def test_a_difference_is_clear_if_both_ends_are_on_one_side_of_zero() -> None:
                 "b",
                 0.5,
             ]
+
+
+def test_no_number_beyond_its_range_or_interval_is_usable() -> None:
+    """Unbiased estimates leave the range of their metric; then there is no number to use."""
+    beyond = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        true = rng.random((30, 10)) < 0.3
+        observed = (true & (rng.random(true.shape) < 0.5)).astype(float)
+        top = TopK.from_scores(rng.random(true.shape) + true, 5)
+        metrics = ["P@5", "R@5", "nDCG@5", "hit@5", "MRR@5", "micro-P@5"]
+        for interval in ("normal", "percentile", "bca"):
+            table = evaluate(top, observed, np.full(10, 0.3), metrics=metrics, interval=interval)
+            for each in table:
+                low, high = each.interval
+                if not low - 1e-9 <= each.value <= high + 1e-9:
+                    beyond += 1
+                    assert not each.verdict.usable, (each.metric, each.estimator, each.value)
+    assert beyond > 20

@@ -320,7 +320,7 @@ class Answers:
         ValueError
             If they belong to other questions.
         """
-        if stored.get("key") != sheet.key:
+        if not isinstance(stored, Mapping) or stored.get("key") != sheet.key:
             raise ValueError("these answers belong to other questions.")
         places = {question.id: position for position, question in enumerate(sheet.questions)}
         people = fields.record(stored, "annotators")

@@ -123,6 +123,8 @@ def question_of(
     if k > width and width < observed.shape[1]:
         raise ValueError(f"metrics at {k} need the first {k} predictions; there are {width}.")
     chosen = checked_options(options, unit, None if asked is None else [name for name, _ in asked])
+    if chosen["design"] == "stratified" and min(chosen["strata"], observed.shape[0] // 2) <= 1:
+        chosen["design"], chosen["strata"] = "simple", 1  # one stratum is no strata
     if unit == "pairs" and metrics is None and "design" not in options:
         rows = budget / _row_cost(systems, observed, chosen)
         chosen["design"] = "two-phase" if rows >= LEAST_ROWS else "pairs"
@@ -317,7 +319,7 @@ def allocation(question: Question, frame: frames.PairFrame, budget: int) -> Ints
 def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     """√(Σ over metrics of c² q (1 − q)) per stratum, c what one pair moves the metric by."""
     n = frame.shape[0]
-    in_top = np.array([kind in IN_TOP for kind in frame.kinds])
+    in_top = np.array([kind in IN_TOP for kind in frame.kinds], dtype=bool)
     expected = frame.sizes * frame.rates
     labels_shown = question.labels.nnz
     observed = labels_shown if question.options["observed"] == "free" else 0
@@ -326,7 +328,7 @@ def _importance(question: Question, frame: frames.PairFrame) -> Floats:
     hits = frames.contains(np.sort(np.concatenate(tops)), shown).sum() if observed else 0
     total = max(float(expected.sum() + observed), 1.0)
     recall = float(np.clip((expected[in_top].sum() + hits) / total, 0.05, 0.95))
-    shown_strata = np.array([kind in OBSERVED for kind in frame.kinds])
+    shown_strata = np.array([kind in OBSERVED for kind in frame.kinds], dtype=bool)
     square = np.where(shown_strata, SPURIOUS_WORTH / max(labels_shown, 1), 0.0) ** 2
     for name, k in map(split_measured, question.metrics):
         if name in ("micro-R", "micro-F1"):

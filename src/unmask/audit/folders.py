@@ -211,6 +211,10 @@ def _stored(path: Path, folder: Path) -> Record:
 
 def _refuse_other_questions(plan: AuditPlan, sheet: Sheet) -> None:
     """Raise unless the sheet asks about exactly the units of the plan, in their order."""
+    if len(sheet.label_names) != plan.sample.shape[1]:
+        raise ValueError(
+            f"questions about {len(sheet.label_names)} labels; the plan has {plan.sample.shape[1]}."
+        )
     labels = [None] * len(plan) if plan.labels is None else plan.labels.tolist()
     units = list(zip(plan.rows.tolist(), labels, strict=True))
     if sheet.key != plan_key(plan) or [(q.row, q.label) for q in sheet.questions] != units:
@@ -271,8 +275,9 @@ def _stored_answers(folder: Path, sheet: Sheet) -> Answers:
     file = folder / ANSWERS
     if not file.exists():
         return Answers(sheet, {})
+    stored = _io.read_json(file)
     try:
-        return Answers.from_dict(sheet, _io.read_json(file))
+        return Answers.from_dict(sheet, stored)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -43,10 +43,13 @@ from unmask.audit.designs import (
     question_of,
 )
 from unmask.audit.expectation import Expected
+from unmask.data import Dataset
 from unmask.data.judgements import Sample, Vocabulary
 from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
+WITH_LENGTH = ("xc", "xc-pair", "labels", "npz")
+"""Formats of data that say how many labels there are, also those that no row has."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +201,8 @@ class AuditPlan:
         ValueError
             If it is not one, or of a later version.
         """
+        if not isinstance(stored, Mapping):
+            raise ValueError("this is no audit plan.")
         if stored.get("format") != FORMAT or stored.get("version") != VERSION:
             raise ValueError(
                 f"this is no audit plan of version {VERSION}: it says format "
@@ -306,8 +311,6 @@ def read_plan(path: PathLike) -> AuditPlan:
     """
     stored = _io.read_json(path)
     try:
-        if not isinstance(stored, dict):
-            raise ValueError("this is no audit plan.")
         return AuditPlan.from_dict(stored)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -315,14 +318,14 @@ def read_plan(path: PathLike) -> AuditPlan:
 
 def plan(
     predictions: Predictions,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike | None = None,
     *,
     budget: int,
     unit: Literal["rows", "pairs"] = "rows",
     metrics: Sequence[str] | None = None,
     seed: int = 0,
-    vocabulary: Vocabulary = "stated",
+    vocabulary: Vocabulary | None = None,
     **options: Unpack[PlanOptions],
 ) -> AuditPlan:
     """Choose rows or pairs to judge, with known inclusion probabilities.
@@ -331,7 +334,7 @@ def plan(
     ----------
     predictions : TopK, LabelSets, (n, L) scores, or mapping of str to any of them
         One system, or several; of several, the union of their lists is judged.
-    labels : (n, L) matrix of 0 and 1
+    labels : (n, L) matrix of 0 and 1, or Dataset
         The observed labels.
     propensity : (L,) floats in (0, 1], optional
         A guess, which only serves the allocation of pairs and the intervals to expect; it cannot
@@ -347,11 +350,12 @@ def plan(
         micro metrics for pairs.
     seed : int, default 0
         Decides the sample.
-    vocabulary : {"stated", "seen"}, default "stated"
+    vocabulary : {"stated", "seen"}, optional
         Whether the L columns are all labels that a row can have, or only those that somebody
         recorded or predicted. Then R@k and all else that divides by the number of true labels
-        stays doubtful: judges are never offered the other labels. `Dataset.with_label_names` puts
-        labels under the names of a whole vocabulary.
+        stays doubtful: judges are never offered the other labels. By default "stated", but "seen"
+        for a data set whose file names no label beyond those of its rows, such as a table;
+        `Dataset.with_label_names` puts labels under the names of a whole vocabulary.
     **options : PlanOptions
         design, observed, head, tail, strata and expect.
 
@@ -378,7 +382,11 @@ def plan(
     >>> sorted(zip(pairs.rows.tolist(), pairs.labels.tolist()))
     [(1, 1), (2, 0)]
     """
-    question = question_of(predictions, labels, propensity, metrics, unit, budget, options)
+    if vocabulary is None:
+        vocabulary = "seen" if isinstance(labels, Dataset) and _as_read(labels) else "stated"
+    question = question_of(
+        predictions, _observed(labels), propensity, metrics, unit, budget, options
+    )
     drawn = replace(draw(question, budget, None, seed), vocabulary=vocabulary)
     if not len(drawn.rows):
         raise ValueError(_nothing_left(question))
@@ -392,7 +400,7 @@ def plan(
 def extend(
     plan: AuditPlan,
     predictions: Predictions,
-    labels: LabelsLike,
+    labels: LabelsLike | Dataset,
     propensity: PropensityLike | None = None,
     *,
     budget: int,
@@ -435,7 +443,7 @@ def extend(
     (True, 5, 0.5555555555555556)
     """
     question = question_of(
-        predictions, labels, propensity, plan.metrics, plan.unit, budget, plan.options
+        predictions, _observed(labels), propensity, plan.metrics, plan.unit, budget, plan.options
     )
     if question.fingerprint != plan.fingerprint:
         raise ValueError(
@@ -456,6 +464,22 @@ def extend(
         plan, sample=drawn, budget=plan.budget + int(budget), waves=(*plan.waves, wave),
         expected=(),
     )  # fmt: skip
+
+
+def _observed(labels: LabelsLike | Dataset) -> LabelsLike:
+    if not isinstance(labels, Dataset):
+        return labels
+    if labels.labels is None:
+        raise ValueError("the data set has no labels.")
+    return labels.labels
+
+
+def _as_read(rows: Dataset) -> bool:
+    """Whether the labels are only those that the rows of a file have."""
+    if rows.labels is None or rows.source.format in WITH_LENGTH:
+        return False
+    every_label_has_a_row = np.unique(rows.labels.indices).size == rows.labels.shape[1]
+    return rows.source.format != "memory" and every_label_has_a_row
 
 
 def _nothing_left(question: Question) -> str:

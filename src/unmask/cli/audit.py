@@ -271,10 +271,6 @@ def _data(
     )
 
 
-WITH_LENGTH = ("xc", "xc-pair", "labels", "npz")
-"""Formats that say how many labels there are, also those that no row has."""
-
-
 def _with_vocabulary(
     rows: EvaluatedRows, names: list[str] | None, vocabulary: Path | None, train: Path | None
 ) -> tuple[Dataset, bool, list[str] | None]:
@@ -283,6 +279,7 @@ def _with_vocabulary(
     Returns also whether somebody stated these labels, and the names that are left to show.
     """
     from unmask._names import some
+    from unmask.audit.planning import WITH_LENGTH
 
     test = rows.test
     offered = [] if vocabulary is None else _vocabulary(vocabulary)
@@ -342,6 +339,8 @@ def _widened(test: Dataset, width: int) -> Dataset:
     from dataclasses import replace
 
     from scipy.sparse import csr_array
+
+    from unmask.audit.planning import WITH_LENGTH
 
     if test.source.format in WITH_LENGTH or test.labels is None or width <= test.labels.shape[1]:
         return test

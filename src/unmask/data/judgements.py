@@ -480,7 +480,7 @@ def _refuse_contradictions(sample: Sample) -> None:
             raise ValueError("a pair is of a row that was not chosen, or of another stratum.")
     if sample.design is Design.SIMPLE and len(strata) != 1:
         raise ValueError(f"simple rows have one stratum, not {len(strata)}.")
-    if pairs and not (1 <= sample.k <= width and sample.systems):
+    if pairs and not (sample.k >= 1 and sample.systems):
         raise ValueError("pairs are drawn from the first k ≥ 1 places of at least one system.")
     if pairs and sample.observed_free and any(each.kind in OBSERVED for each in strata):
         raise ValueError("observed pairs are free, and yet there are strata of them.")

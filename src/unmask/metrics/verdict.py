@@ -262,6 +262,8 @@ WIDE = 0.05
 error of that size misleads, so an interval has to exclude it (decision 14)."""
 WIDE_OF_VALUE = 0.1
 """The same of a metric without a largest value, relative to the number itself."""
+BEYOND = 1e-9
+"""Rounding, by which a number may leave the range of its metric."""
 MEASURED = Verdict(Level.MEASURED, Reason.OBSERVED_LABELS)
 CONDITIONAL = Verdict(Level.CONDITIONAL, Reason.STATED_PROPENSITIES)
 
@@ -312,7 +314,7 @@ def judge(
     """Whether a number can be used, by its interval and by the rows that carry it.
 
     Unusable: a handful of rows (at most 16, and fewer than one in 50) carry half of it, or the
-    interval is as wide as the range of the metric or lies outside it. Wide: the interval's
+    number lies outside the range of the metric or its interval is as wide. Wide: the interval's
     half-width exceeds a twentieth of that range (a tenth of the value where there is none) or half
     of the value.
 
@@ -352,8 +354,10 @@ def judge(
     if count * 50 < rows and share >= 0.5:
         carried = {"count": count, "rows": rows, "of": of, "share": share}
         return Verdict(Level.UNUSABLE, Reason.FEW_ROWS, advice, carried)
-    if at_most is not None and (interval[0] > at_most or interval[1] < 0):
-        return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, {"value": value})
+    if at_most is not None and not -BEYOND <= value <= at_most + BEYOND:
+        by_chance = interval[0] <= at_most and interval[1] >= 0
+        details = {"value": value, "by_chance": by_chance}
+        return Verdict(Level.UNUSABLE, Reason.OUTSIDE_RANGE, advice, details)
     if at_most is not None and not half < at_most / 2:
         return Verdict(Level.UNUSABLE, Reason.AS_WIDE_AS_RANGE, advice, {"half_width": half})
     if too_wide(half, value, at_most):
@@ -494,6 +498,8 @@ def _outside(details: Details) -> str:
     number = format_value(details["value"], ".4f")
     if details["value"] < 0:
         return f"{number} is less than the metric can be"
+    if details.get("by_chance"):
+        return f"{number} is more than the metric can be, perhaps by chance"
     carried = (
         f", and not by chance: {format_value(round(details['effective']), ',')} rows carry it"
         if "effective" in details

@@ -114,4 +114,16 @@ def test_controlled_means_are_means_over_folds(sizes: list[int], folds: int) -> 
             if mine.size:
                 total += (size - (stratum[known] == h).sum()) * residuals.mean()
         means.append(total / len(x))
-    assert made.means[0] == pytest.approx(np.mean(means), rel=1e-12)
+    shares = np.bincount(fold) / fold.size
+    assert made.means[0] == pytest.approx(shares @ means, rel=1e-12)
+
+
+def test_without_anything_to_go_by_every_judged_row_counts_alike() -> None:
+    """15 rows in 10 folds: a covariate that says nothing leaves the plain mean, and its ends."""
+    rng = np.random.default_rng(0)
+    for m in (11, 15, 19, 23):
+        values = np.zeros((m, 1))
+        values[rng.permutation(m)[: m // 3]] = 1.0
+        sample = RowSample(np.arange(m), np.zeros(m, dtype=np.int64), np.array([10**6]), values)
+        made = controlled(sample, np.ones((10**6, 1)), (0, 1))
+        assert made.means[0] == pytest.approx(values.mean(), abs=1e-5)

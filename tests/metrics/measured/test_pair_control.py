@@ -58,15 +58,16 @@ def test_fractions_take_out_what_covariates_foresee_and_add_it_as_known() -> Non
     sums, slopes, residuals = np.zeros(2), np.zeros(2), np.zeros(7)
     for each in range(3):
         inside = fold != each
+        part = 1 - inside.mean()
         slope = _slope(JUDGED, X, weights, inside, DRAWN, SIZES)
-        slopes += slope / 3
+        slopes += part * slope
         left = JUDGED.answers - X @ slope
         residuals[~inside] = left[~inside]
         for h in (0, 1):
             here = SAMPLE.stratum == h
             count = (inside & here).sum()
             mean = left[~inside & here].mean()
-            sums[h] += (left[inside & here].sum() + (SIZES[h] - count) * mean) / 3
+            sums[h] += part * (left[inside & here].sum() + (SIZES[h] - count) * mean)
     assert made.above == pytest.approx(2 + known.above @ slopes, rel=1e-12)
     assert made.below == pytest.approx(5 + known.below @ slopes, rel=1e-12)
     assert made.limits == (0.0, 1.0)

@@ -11,7 +11,8 @@ random part of the rows that are *not* in the other folds T, and exactly unbiase
 
     θ̂ = mean over folds of (1/n) [ Σ_T u + Σ_{not T} f + (n − |T|) mean over the fold (u − f) ]
 
-which differs from the above by O(1/n). In a stratified sample the last mean is taken by stratum.
+where folds count by their sizes, so that every judged row does as much. It differs from the above
+by O(1/n). In a stratified sample the last mean is taken by stratum.
 With s² the variance of the cross-fitted residuals, drawn as if by one more row of each of the two
 extreme values (of differences by one towards ¼),
 
@@ -133,7 +134,7 @@ def controlled(
         left = sample.sizes - np.bincount(sample.stratum[others], minlength=sample.sizes.size)
         total = sample.values[others].sum(axis=0) + rest
         total += left @ _by_stratum(residuals[out], sample.stratum[out], sample.sizes.size)
-        means += total / (n * folds)
+        means += total / n * (out.sum() / out.size)
     return Controlled(means, residuals)
 
 

@@ -12,8 +12,9 @@ exactly unbiased is, as for rows (`control`),
 
     mean over folds of  β Σ_all x + Σ_T (y − β x) + Σ_h (N_h − |T_h|) mean over the fold (y − β x)
 
-x may say more among the predictions than elsewhere, so that every covariate has a slope of its own
-for pairs among the first k, for those further down a list, and for the others.
+where folds count by their sizes. x may say more among the predictions than elsewhere, so that every
+covariate has a slope of its own for pairs among the first k, for those further down a list, and for
+the others.
 
 Variances are those of the plain totals, scaled by what is left of their spread in all strata of one
 kind; one more relevant pair that x does not foresee is added to both, so that few relevant pairs
@@ -197,10 +198,11 @@ def controlled(
         residuals[out] = left[out]
         inside = np.bincount(sample.stratum[~out], minlength=drawn.size)
         mean = kinds.summed(left * out) / (drawn - inside)[kinds.stratum]
-        total += kinds.summed(left * ~out) + (sizes - inside)[kinds.stratum] * mean
-        slopes += slope / folds
+        share = out.sum() / out.size
+        total += share * (kinds.summed(left * ~out) + (sizes - inside)[kinds.stratum] * mean)
+        slopes += share * slope
     return Fraction(
-        _narrowed(plain.totals, kinds, judged, residuals, kinds.largest * total / folds),
+        _narrowed(plain.totals, kinds, judged, residuals, kinds.largest * total),
         plain.above + float(covariates.above @ slopes),
         plain.below + float(covariates.below @ slopes),
         plain.limits,
