@@ -30,7 +30,7 @@ import numpy as np
 
 from unmask import _io
 from unmask._io import fields
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
@@ -313,6 +313,7 @@ def read_plan(path: PathLike) -> AuditPlan:
         raise ValueError(f"{path}: {error}") from None
 
 
+@named_options
 def plan(
     predictions: Predictions,
     labels: LabelsLike,
@@ -432,6 +433,7 @@ def _refuse_without_effect(options: PlanOptions, design: Design) -> None:
             )
 
 
+@named_options
 def extend(
     plan: AuditPlan,
     predictions: Predictions,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _io
+from unmask._settings import named_options
 from unmask._text import visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
@@ -26,6 +27,7 @@ from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
 from unmask.report import harmless, printable
 
 
+@named_options
 def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:
     """Answers from files.
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
@@ -26,6 +26,7 @@ from unmask.data.subjects import is_corpus, read_corpus
 from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
 
 
+@named_options
 def read(
     path: PathLike | Iterable[object],
     labels: PathLike | None = None,

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.diagnosis import wording
 from unmask.diagnosis.evidence import (
@@ -45,6 +46,7 @@ FEW = 4
 """Below as many observed positives a label's frequency is known to worse than ±50 %."""
 
 
+@named_options
 def diagnose(
     labels: LabelsLike,
     propensity: PropensityLike,

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Floats, LabelsLike
 from unmask.propensity.audit import Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
@@ -128,6 +129,7 @@ def chao(*lists: LabelsLike) -> tuple[Floats, Floats]:
     return size, np.where(twice > 0, spread, np.maximum(alone, 0.0))
 
 
+@named_options
 def snapshots(
     earlier: LabelsLike,
     later: LabelsLike,
@@ -180,6 +182,7 @@ def snapshots(
     return replace(estimate, method="snapshots", notes=(note, *estimate.notes))
 
 
+@named_options
 def recapture(
     first: LabelsLike,
     second: LabelsLike,

@@ -32,6 +32,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation, report
 from unmask._kernels import even_bounds
+from unmask._settings import named_options
 from unmask._sparse import entry_rows
 from unmask._text import html_table
 from unmask._typing import (
@@ -250,6 +251,7 @@ def _number(stored: object) -> float:
     return float(stored)
 
 
+@named_options
 def fit(
     scores: ScoresLike,
     labels: LabelsLike,

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation, linear, parallel
+from unmask._settings import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -91,6 +92,7 @@ KEPT, KEPT_BY_FORMULA = 0.75, 0.25
 label frequencies alone."""
 
 
+@named_options
 def tune(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py
 
 from unmask import _mixture, _validation
-from unmask._settings import function
+from unmask._settings import function, named_options
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
 from unmask.weights.formulas import StoredEntries, stored_entries
 
@@ -74,6 +74,7 @@ class CountDistribution:
     without_empty: bool
 
 
+@named_options
 def count_distribution(
     labels: LabelsLike,
     propensity: PropensityLike,
