@@ -1,7 +1,7 @@
 """Numbers that are conventions: constants, and defaults of functions and records.
 
-No theorem says that a search tries fifty rounds or that a chart has eight colours. `conventions.json`
-keeps a checksum of such values for every module, so that they change on purpose:
+No theorem says that a search tries fifty rounds or that a chart has eight colours. A checksum of
+such values is kept for every module (`conventions.json`), so that they change on purpose:
 `UNMASK_GOLDEN=write pytest tests/test_conventions.py` writes it anew, and git shows which modules
 changed.
 """

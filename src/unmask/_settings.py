@@ -10,6 +10,8 @@ refused with the nearest name by `named_options`.
 from __future__ import annotations
 
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -101,6 +103,14 @@ def worded(words: Words) -> Iterator[None]:
         yield
     finally:
         _words.remove(words)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line outside this package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unmask."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def named_options(function: Callable[P, R]) -> Callable[P, R]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 
 FREE = 64 << 20
 """Bytes that any file may grow to."""
@@ -36,6 +36,7 @@ def current_limits() -> Limits:
     return _current.get()
 
 
+@named_options
 @contextmanager
 def limits(
     *, expansion: float | None = None, columns: int | None = None, json: int | None = None

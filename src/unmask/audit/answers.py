@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import _validation
-from unmask._settings import function
+from unmask._settings import function, named_options
 from unmask._typing import Bools, LabelsLike
 from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import Judgements
 
 
+@named_options
 def from_rows(
     plan: AuditPlan,
     true_labels: LabelsLike,
@@ -103,6 +104,7 @@ def from_rows(
     )  # fmt: skip
 
 
+@named_options
 def from_pairs(
     plan: AuditPlan,
     answers: ArrayLike | Sequence[float | None],

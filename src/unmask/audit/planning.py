@@ -24,27 +24,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from unmask import _io
 from unmask._io import fields
-from unmask._settings import setting
+from unmask._settings import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import (
     PlanOptions,
     Predictions,
-    Question,
     checked_options,
     draw,
+    nothing_left,
     question_of,
 )
 from unmask.audit.expectation import Expected
 from unmask.data import Dataset
-from unmask.data.judgements import Sample, Vocabulary
+from unmask.data.judgements import Design, Sample, Vocabulary
 from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
@@ -316,6 +316,7 @@ def read_plan(path: PathLike) -> AuditPlan:
         raise ValueError(f"{path}: {error}") from None
 
 
+@named_options
 def plan(
     predictions: Predictions,
     labels: LabelsLike | Dataset,
@@ -326,7 +327,12 @@ def plan(
     metrics: Sequence[str] | None = None,
     seed: int = 0,
     vocabulary: Vocabulary | None = None,
-    **options: Unpack[PlanOptions],
+    design: Literal["simple", "stratified", "pairs", "two-phase"] | None = None,
+    observed: Literal["free", "sampled"] | None = None,
+    head: int | None = None,
+    tail: float | None = None,
+    strata: int | None = None,
+    expect: bool = True,
 ) -> AuditPlan:
     """Choose rows or pairs to judge, with known inclusion probabilities.
 
@@ -356,8 +362,18 @@ def plan(
         stays doubtful: judges are never offered the other labels. By default "stated", but "seen"
         for a data set whose file names no label beyond those of its rows, such as a table;
         `Dataset.with_label_names` puts labels under the names of a whole vocabulary.
-    **options : PlanOptions
-        design, observed, head, tail, strata and expect.
+    design : {"simple", "stratified", "pairs", "two-phase"}, optional
+        By default simple rows; for pairs what the metrics need.
+    observed : {"free", "sampled"}, optional
+        Pairs: take observed ones as true ("free", the default), or judge a part of them, too.
+    head : int, optional
+        Two-phase: places of every list that are surely judged; 50 by default.
+    tail : float, optional
+        Two-phase: the probability of all other pairs of a chosen row, at least 0.2; by default 0.3.
+    strata : int, optional
+        Strata of rows: by default 4 for the stratified design, else 1.
+    expect : bool, default True
+        Whether to say which intervals to expect, which takes a moment on much data.
 
     Returns
     -------
@@ -384,12 +400,16 @@ def plan(
     """
     if vocabulary is None:
         vocabulary = "seen" if isinstance(labels, Dataset) and _as_read(labels) else "stated"
+    options = _stated(
+        design=design, observed=observed, head=head, tail=tail, strata=strata, expect=expect
+    )
     question = question_of(
         predictions, _observed(labels), propensity, metrics, unit, budget, options
     )
+    _refuse_without_effect(options, question.design)
     drawn = replace(draw(question, budget, None, seed), vocabulary=vocabulary)
     if not len(drawn.rows):
-        raise ValueError(_nothing_left(question))
+        raise ValueError(nothing_left(question))
     wave = Wave(int(seed), int(budget), len(drawn.rows))
     return AuditPlan(
         drawn, int(budget), question.metrics, (wave,), question.options, question.fingerprint,
@@ -397,6 +417,31 @@ def plan(
     )  # fmt: skip
 
 
+def _stated(**options: object) -> PlanOptions:
+    """The options that were stated."""
+    return cast("PlanOptions", {name: each for name, each in options.items() if each is not None})
+
+
+ONLY_FOR = {
+    "observed": (Design.PAIRS, Design.TWO_PHASE),
+    "head": (Design.TWO_PHASE,),
+    "tail": (Design.TWO_PHASE,),
+    "strata": (Design.SIMPLE, Design.STRATIFIED),
+}
+"""The designs that an option has an effect on."""
+
+
+def _refuse_without_effect(options: PlanOptions, design: Design) -> None:
+    """Raise if an option that was stated has no effect on the design."""
+    for name, designs in ONLY_FOR.items():
+        if name in options and design not in designs:
+            meant = " and ".join(each.value for each in designs)
+            raise ValueError(
+                f"{name} has no effect on the {design.value} design, only on {meant}; leave it out."
+            )
+
+
+@named_options
 def extend(
     plan: AuditPlan,
     predictions: Predictions,
@@ -480,17 +525,6 @@ def _as_read(rows: Dataset) -> bool:
         return False
     every_label_has_a_row = np.unique(rows.labels.indices).size == rows.labels.shape[1]
     return rows.source.format != "memory" and every_label_has_a_row
-
-
-def _nothing_left(question: Question) -> str:
-    """Why a plan of pairs would be empty."""
-    metrics = ", ".join(question.metrics)
-    return (
-        f"there is no pair to judge for {metrics}: no label is predicted that is not recorded, and "
-        "recorded labels are taken as right. Judge a part of them, too, with "
-        f"{setting('observed', 'sampled', of='audit.plan')}, or measure what nobody recorded or "
-        f"predicted with {setting('metrics', ['micro-R@k'], of='audit.plan')}."
-    )
 
 
 def _stored_options(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unmask._settings import named_options
 from unmask._typing import LabelsLike
 from unmask.audit.annotators import Answers
 from unmask.audit.planning import AuditPlan
@@ -52,6 +53,7 @@ class Reached:
     high: float
 
 
+@named_options
 def reached(
     plan: AuditPlan,
     answers: Answers,

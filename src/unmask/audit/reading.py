@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _io
+from unmask._settings import named_options
 from unmask._text import harmless, printable, visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
 
 
+@named_options
 def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:
     """Answers from files.
 

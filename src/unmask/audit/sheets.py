@@ -37,6 +37,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import fields
+from unmask._settings import named_options
 from unmask._text import harmless, printable
 from unmask._typing import LabelsLike, PathLike, Record
 from unmask.audit.planning import AuditPlan
@@ -167,6 +168,7 @@ def _entries(stored: Mapping[str, Any], name: str) -> list[Any]:
     return fields.list_of(stored, name, lambda held, place: held[place], length=3)
 
 
+@named_options
 def sheet(
     plan: AuditPlan,
     *,
@@ -287,6 +289,7 @@ def _hints(
     return words
 
 
+@named_options
 def write_sheet(sheet: Sheet, path: PathLike, *, format: str | None = None) -> tuple[Path, ...]:
     """Write the questions for a spreadsheet or an annotation tool.
 

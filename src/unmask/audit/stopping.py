@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import _validation
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
@@ -114,6 +114,7 @@ class ConfidenceSequence:
         return int(reached[0]) + 1 if reached.size else None
 
 
+@named_options
 def sequence(
     top: TopK,
     labels: LabelsLike,
@@ -240,6 +241,8 @@ def betting(
     (True, True)
     """
     _validation.confidence(confidence)
+    if planned is not None:
+        _validation.positive_int(planned, "planned")
     alpha, aim = 1 - confidence, planned or values.size
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
@@ -331,6 +334,7 @@ class Elusion:
         )
 
 
+@named_options
 def elusion(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> Elusion:

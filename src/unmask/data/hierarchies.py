@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from unmask import _validation
 from unmask._names import Strings, some, unique_index
+from unmask._settings import named_options
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
 from unmask.data.subjects import SKOS, statements, text_of
 
@@ -278,6 +279,7 @@ def _rows(closed: sp.csc_array, label: int) -> Ints:
     return np.asarray(closed.indices[closed.indptr[label] : closed.indptr[label + 1]])
 
 
+@named_options
 def hierarchy(
     parents: Mapping[str, Iterable[str]], *, names: Sequence[str] | None = None
 ) -> Hierarchy:

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
 from unmask._names import Strings, unique_index
+from unmask._settings import named_options
 from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
 
@@ -195,6 +196,7 @@ def pair_keys(matrix: sp.csr_array) -> Ints:
     return np.asarray(rows * matrix.shape[1] + matrix.indices)
 
 
+@named_options
 def read_judgements(
     path: PathLike,
     shape: tuple[int, int],

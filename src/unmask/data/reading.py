@@ -7,16 +7,16 @@ Which files those are is decided in `folder`, what one of them means in `formats
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._typing import Ints, PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
@@ -26,6 +26,7 @@ from unmask.data.subjects import is_corpus, read_corpus
 from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
 
 
+@named_options
 def read(
     path: PathLike | Iterable[object],
     labels: PathLike | None = None,
@@ -38,7 +39,16 @@ def read(
     base: int | tuple[int, int] | None = None,
     like: Dataset | None = None,
     names: bool = True,
-    **table: Unpack[TableOptions],
+    text: str | Sequence[str] | None = None,
+    id: str | None = None,
+    layout: str | None = None,
+    delimiter: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    nulls: str = "refuse",
+    repeated: str = "refuse",
+    negative: str | None = None,
+    ignored: str | None = None,
 ) -> Dataset:
     """Read a data set; `dataset.source` says how its files were understood.
 
@@ -83,17 +93,26 @@ def read(
     names : bool, default True
         Whether `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data are taken,
         when they have exactly one line per column.
-    **table
-        For tables alone. `text`: the column or columns (a list, or names between commas) that
-        become `dataset.texts`. `id`: the column of ids, by default the one called id, doc_id or
-        the like. `layout`: "wide" (a row per document) or "long" (a row per label). `delimiter`:
-        what stands between the labels in a cell, one character, "list" or "none". `separator`:
-        what stands between fields. `encoding`: by default UTF-8, or what a byte-order mark says.
-        `nulls`: what a label cell such as NaN means: "refuse", "empty" or "name". `repeated`: what
-        a label twice in a row means: "refuse" or "merge". `negative`, `ignored`: columns of a wide
-        table with labels that somebody rejected, and with labels that do not count; they become
-        `dataset.judgements`. By default everything else is found from the content, and
-        `dataset.source.details` says what was found.
+    text : str or list of str, optional
+        For tables, as all that follow: the column or columns (a list, or names between commas) that
+        become `dataset.texts`.
+    id : str, optional
+        The column of ids, by default the one called id, doc_id or the like.
+    layout : {"wide", "long"}, optional
+        A row per document, or a row per label. By default this and the next are found from the
+        content, and `dataset.source.details` says what was found.
+    delimiter, separator : str, optional
+        What stands between the labels in a cell (one character, "list" or "none"), and what between
+        fields.
+    encoding : str, optional
+        By default UTF-8, or what a byte-order mark says.
+    nulls : {"refuse", "empty", "name"}, default "refuse"
+        What a label cell such as NaN means.
+    repeated : {"refuse", "merge"}, default "refuse"
+        What a label twice in a row means.
+    negative, ignored : str, optional
+        Columns of a wide table with labels that somebody rejected, and with labels that do not
+        count; they become `dataset.judgements`.
 
     Returns
     -------
@@ -117,12 +136,25 @@ def read(
     >>> tiny.source.format, tiny.source.compression
     ('xc', ('none',))
     """
+    given = {
+        "text": text, "id": id, "layout": layout, "delimiter": delimiter, "separator": separator,
+        "encoding": encoding, "negative": negative, "ignored": ignored,
+        "nulls": None if nulls == "refuse" else nulls,
+        "repeated": None if repeated == "refuse" else repeated,
+    }  # fmt: skip
+    table = cast("TableOptions", {name: each for name, each in given.items() if each is not None})
+    of_files = {
+        "part": part, "split": split, "column": column, "filter_labels": filter_labels,
+        "format": format, "base": base,
+    }  # fmt: skip
     if is_tag_lists(path):
+        _refuse_settings("a list of names", {"labels": labels, **of_files, **table})
         matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
         return Dataset(None, matrix, label_names=label_names)
     if format is not None:
         _validation.one_of(format, FORMATS, "format")
     if _tables.is_frame(path):
+        _refuse_settings("a table in memory", of_files, "no file")
         return read_table(path, None, _column(labels), like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]
     folder = path if part is None else path / part
@@ -151,10 +183,14 @@ def read(
     return dataset
 
 
-def _refuse_settings(path: Path, table: TableOptions) -> None:
-    if table:
+def _refuse_settings(
+    source: object, settings: Mapping[str, object], kind: str = "no table"
+) -> None:
+    """Raise if settings were given that mean nothing for such a source."""
+    given = [name for name, each in settings.items() if each is not None]
+    if given:
         raise ValueError(
-            f"{path} is no table, so that {', '.join(table)} mean nothing for it; leave them out."
+            f"{source} is {kind}, so that {', '.join(given)} mean nothing for it; leave them out."
         )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from unmask import _io, _tables
 from unmask._names import Strings, some
+from unmask._settings import named_options
 from unmask._typing import PathLike
 from unmask.data.dataset import Dataset, Source
 from unmask.data.tables import label_matrix
@@ -99,6 +100,7 @@ def text_of(path: Path) -> str:
         raise ValueError(f"{path}, line {line}: not UTF-8 text, at {token}.") from None
 
 
+@named_options
 def subject_labels(path: PathLike, language: str = "en") -> dict[str, str]:
     """The labels of a vocabulary by URI, for `Dataset.renamed`.
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables, _validation
 from unmask._names import Index, Strings, joined, some, sorted_names
-from unmask._settings import function, setting
+from unmask._settings import function, named_options, setting
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
 from unmask._tables.roles import LABEL_LISTS, LABELS
@@ -414,6 +414,7 @@ def _values(column: _tables.Column, source: _tables.Source) -> Indices:
     return made
 
 
+@named_options
 def label_matrix(
     rows: Iterable[object], names: Sequence[str] | None = None
 ) -> tuple[sp.csr_array, tuple[str, ...]]:

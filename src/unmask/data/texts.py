@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Json
 
 _UNSPACED = (
@@ -99,6 +100,7 @@ class Vocabulary:
         return cls(tuple(words), pairs)  # type: ignore[arg-type]
 
 
+@named_options
 def vocabulary(
     texts: Iterable[str], *, min_rows: int = 2, max_words: int = 1_000_000, pairs: bool = True
 ) -> Vocabulary:

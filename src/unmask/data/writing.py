@@ -19,13 +19,14 @@ import scipy.sparse as sp
 from unmask import _io, _tables, _validation
 from unmask._io import archive
 from unmask._names import Strings
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._tables.tags import DELIMITERS, NULLS, sniffed_delimiter
 from unmask._tables.writing import Cell, write_columns
 from unmask._typing import PathLike
 from unmask.data.dataset import Dataset
 
 
+@named_options
 def write(
     path: PathLike,
     dataset: Dataset,

@@ -40,6 +40,7 @@ from numpy.typing import ArrayLike
 
 from unmask import _validation
 from unmask._kernels.weights import gauss_legendre
+from unmask._settings import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -116,6 +117,7 @@ class Completion:
     row_weights: Floats | None = None
 
 
+@named_options
 def completion(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

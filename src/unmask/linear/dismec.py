@@ -20,9 +20,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import _io, _validation
+from unmask._settings import named_options
 from unmask.linear.model import LinearModel, Shard
 
 
+@named_options
 def read_dismec(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, loss: str = "squared_hinge"
 ) -> LinearModel:
@@ -112,6 +114,7 @@ def _dense_text(file: IO[str]) -> NDArray[np.float32]:
     return np.loadtxt(io.StringIO(text), dtype=np.float32, ndmin=2, comments=None)
 
 
+@named_options
 def read_dismecpp(
     path: str | os.PathLike[str], *, bias: bool, loss: str = "squared_hinge"
 ) -> LinearModel:

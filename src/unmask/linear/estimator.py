@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -123,6 +124,7 @@ class LinearClassifier(MultilabelClassifier):
 
     model_: models.LinearModel
 
+    @named_options
     def __init__(  # noqa: D107 - the class says it
         self,
         loss: str = _DEFAULT.loss,

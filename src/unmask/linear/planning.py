@@ -18,6 +18,7 @@ import numpy as np
 from unmask import _validation, parallel
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._kernels.linear_state import Entries
+from unmask._settings import named_options
 from unmask._typing import BackendLike, FeaturesLike, Ints, LabelsLike, PropensityLike
 from unmask.linear import softmax
 from unmask.linear.blocks import Block, Common, block_labels, train_block
@@ -83,6 +84,7 @@ class Plan:
         return asdict(self)
 
 
+@named_options
 def plan(
     features: FeaturesLike,
     labels: LabelsLike,

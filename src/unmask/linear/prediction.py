@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation, parallel
+from unmask._settings import named_options
 from unmask._typing import BackendLike, FeaturesLike, Floats, PathLike, PropensityLike
 from unmask.linear import files
 from unmask.linear.model import LinearModel, Shard, best_labels, checked, checked_features
@@ -40,6 +41,7 @@ class Ranking(NamedTuple):
     propensity: Floats | None
 
 
+@named_options
 def predict_top(
     model: LinearModel | PathLike | Estimator,
     features: FeaturesLike,

@@ -36,6 +36,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Floats
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights._arrays import Array, add_at, namespace, take, times
@@ -342,6 +343,7 @@ class Description:
         return self.words
 
 
+@named_options
 def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> Description:
     """Convexity, lower bound, largest weight and consistency of `loss` under `weights`.
 

@@ -42,7 +42,7 @@ from scipy.special import ndtri
 from unmask import _validation
 from unmask._kernels import even_bounds
 from unmask._names import Strings
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._tables.writing import write_columns
 from unmask._text import html_table
 from unmask._typing import (
@@ -225,6 +225,7 @@ class Findings:
         return html_table(caption, list(columns), cells)
 
 
+@named_options
 def find(
     probabilities: TopK | ScoresLike,
     labels: LabelsLike | Dataset,
@@ -285,6 +286,7 @@ def find(
     return replace(findings, variance=findings.variance + float(np.var(totals, ddof=1)))
 
 
+@named_options
 def suspicious(
     probabilities: TopK | ScoresLike,
     labels: LabelsLike | Dataset,
@@ -550,6 +552,7 @@ def _interval(value: float, variance: float) -> tuple[float, float]:
     return max(0.0, value - reach), value + reach
 
 
+@named_options
 def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLike = 0.0) -> Floats:
     """P(true | not observed) of labels that are true with these probabilities.
 

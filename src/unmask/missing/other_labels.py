@@ -32,6 +32,7 @@ from scipy.special import expit
 from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import other_labels as kernels
+from unmask._settings import named_options
 from unmask._sparse import entry_rows
 from unmask._typing import (
     Array,
@@ -89,6 +90,7 @@ class JoinedProbabilities:
     surprise: dict[str, float]
 
 
+@named_options
 def join(
     scores: TopK | ScoresLike,
     labels: LabelsLike,

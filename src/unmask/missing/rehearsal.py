@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.data.judgements import Judgements
@@ -127,6 +128,7 @@ class Quality:
         return html_table(caption, ["findings", "stated", "right"], rows)
 
 
+@named_options
 def rehearse(
     fit: Fit,
     labels: LabelsLike,

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation
+from unmask._settings import named_options
 from unmask._tables.writing import write_columns
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.audit.annotators import Answers
@@ -133,6 +134,7 @@ class Repaired:
         return target, beside
 
 
+@named_options
 def complete(
     dataset: Dataset,
     reviewed: Reviewed | None = None,
@@ -474,6 +476,7 @@ class Reviewed:
         return share, float(low), float(high)
 
 
+@named_options
 def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int = 0) -> Review:
     """Findings as questions to people, in random order, without their probabilities.
 

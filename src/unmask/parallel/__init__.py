@@ -21,6 +21,7 @@ happened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -76,11 +77,20 @@ def connect(backend: Backend = None, *, patience: float = PATIENCE) -> Iterator[
             yield DaskRunner(client, patience)
 
 
+MOST_PROCESSES = 64
+"""Processes that `local:N` starts at most on a machine of few cores."""
+
+
 def _processes(backend: str) -> int:
     """N of `local:N`."""
     count = backend.removeprefix("local:")
-    if not count.isdecimal() or int(count) == 0:
+    if not count.isdecimal() or not count.strip("0"):
         raise ValueError(f"{backend!r} names no number of processes; give local:2 for two.")
+    most = max(MOST_PROCESSES, 4 * (os.cpu_count() or 1))
+    if len(count) > 9 or int(count) > most:
+        raise ValueError(
+            f"{backend!r} is more processes than this machine runs well; at most {most}."
+        )
     return int(count)
 
 

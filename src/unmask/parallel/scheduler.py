@@ -83,7 +83,7 @@ class Scheduler:
         protocol, slashes, place = self.address.rpartition("://")
         host, _, port = place.rpartition(":")
         known = protocol in PROTOCOLS or not slashes
-        if known and host and port.isdecimal():
+        if known and host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 1 << 16:
             return
         near = difflib.get_close_matches(protocol, PROTOCOLS, n=1, cutoff=0)
         meant = (

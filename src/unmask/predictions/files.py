@@ -29,12 +29,13 @@ import scipy.sparse as sp
 from unmask import _io, _tables
 from unmask._io import archive
 from unmask._names import Index, sorted_names
-from unmask._settings import function, setting
+from unmask._settings import function, named_options, setting
 from unmask._tables import long_form
 from unmask._typing import Indices, Ints, PathLike
 from unmask.predictions.top import TopK, Triples, from_triples
 
 
+@named_options
 def read(
     path: Any,
     *,

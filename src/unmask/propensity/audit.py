@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, chi2
 
 from unmask import _validation
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
 from unmask.data.judgements import Design, Judgements
@@ -124,6 +124,7 @@ def audit(
 ) -> MaskModel: ...
 
 
+@named_options
 def audit(
     observed: LabelsLike,
     complete: LabelsLike | Judgements,
@@ -335,6 +336,7 @@ def _judged(
     return complete_rows(observed, complete)
 
 
+@named_options
 def from_counts(
     kept: ArrayLike,
     of: ArrayLike,

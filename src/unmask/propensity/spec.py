@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from unmask import _io, _validation
-from unmask._settings import function
+from unmask._settings import function, named_options
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import CurveFit, PropensityEstimate
@@ -106,6 +106,7 @@ def _constants(model: str, text: str) -> dict[str, float]:
     return arguments
 
 
+@named_options
 def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | PropensityEstimate:
     """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
 

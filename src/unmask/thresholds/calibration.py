@@ -32,6 +32,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._sparse import entry_rows
 from unmask._text import html_table, text_of
 from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
@@ -105,6 +106,7 @@ class Calibration:
         return np.asarray(np.interp(values, self.scores, self.probabilities))
 
 
+@named_options
 def calibrate(
     scores: ScoresLike,
     labels: LabelsLike,

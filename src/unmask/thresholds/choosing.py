@@ -32,6 +32,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._kernels import even_bounds
+from unmask._settings import named_options
 from unmask._sparse import entry_rows
 from unmask._text import html_table, text_of
 from unmask._typing import (
@@ -250,6 +251,7 @@ def _number(stored: object) -> float:
     return float(stored)
 
 
+@named_options
 def fit(
     scores: ScoresLike,
     labels: LabelsLike,
@@ -315,6 +317,8 @@ def fit(
     if not observed.nnz:
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
     _validation.in_range(prior, "prior", 0, np.inf)
+    if metric != "cost" and tuple(cost) != (1.0, 1.0):
+        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose metric='cost'.")
     inverse = inverse_of(propensity, observed)
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)
@@ -323,6 +327,8 @@ def fit(
         fitted = calibration.fit(matrix, observed, inverse, of_labels)
         tried = _drawn(fitted, matrix, observed, inverse, prior)
     group = _groups(metric, per, bands, matrix.shape[1])
+    if least and group.max(initial=0) == 0 and per != "label" and bands is None:
+        raise ValueError("least has no effect on one threshold for all labels; leave it out.")
     own = np.zeros(matrix.shape[1], dtype=bool)
     values = _by_group(matrix, tried, np.zeros(matrix.shape[1], dtype=np.int64), goal)
     if group.max() > 0:

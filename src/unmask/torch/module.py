@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unmask import _validation, losses
 from unmask._kernels import batches, even_bounds, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
+from unmask._settings import named_options, warn
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask._validation import is_tensor
 from unmask.losses import Loss, Observed, _loss
@@ -108,6 +109,7 @@ class MissingLabelLoss(nn.Module):
     inverse_propensity: Tensor
     share: Tensor
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike,
@@ -129,6 +131,8 @@ class MissingLabelLoss(nn.Module):
             reduction_over_batch, _OVER_BATCH, "reduction_over_batch"
         )
         self.tau = _validation.in_range(tau, "tau", 0, 1)
+        if tau != 0.5 and correction != "tempered":
+            raise ValueError(f"tau has no effect on {correction}; leave it out, or say 'tempered'.")
         _refuse(self.loss, correction, normalized, labels)
         refuse_for_weights(propensity, normalized=normalized)
         values = _validation.propensity(propensity)
@@ -140,7 +144,9 @@ class MissingLabelLoss(nn.Module):
         self.register_buffer("share", _share(correction, labels, values))
         self._exact = {name: buffer.detach() for name, buffer in self.named_buffers()}
         if (values < 1).any():
-            losses.warn_if_unbounded(self.loss, correction, normalized=normalized)
+            description = losses.describe(self.loss, correction, normalized=normalized)
+            if not description.bounded_below:
+                warn(str(description), losses.UnboundedLossWarning)
 
     def forward(
         self,

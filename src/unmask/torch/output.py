@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import Ints, PropensityLike
 from unmask.losses import Loss, Observed, _loss
 from unmask.torch.module import MissingLabelLoss, divisor, is_compiled, logistic
@@ -63,6 +64,7 @@ class CorrectedOutput(nn.Module):
     True
     """
 
+    @named_options
     def __init__(
         self,
         in_features: int,

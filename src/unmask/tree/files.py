@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 
 from unmask import _io, _validation
+from unmask._settings import named_options
 from unmask._typing import Array, PathLike
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, FileEntry, Format, Piece
@@ -177,6 +178,7 @@ def is_tree(path: PathLike) -> bool:
     return False
 
 
+@named_options
 def load(path: PathLike, *, verify: bool = True) -> TreeModel:
     """The model in a folder, its weights mapped from the files.
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from unmask import _kernels, _validation
 from unmask._kernels.linear_state import BLOCK as LANES
+from unmask._settings import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
 from unmask.data import Dataset
 from unmask.linear.planning import PROCESS, spread_labels
@@ -76,6 +77,7 @@ class TreePlan:
         return asdict(self)
 
 
+@named_options
 def plan(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

@@ -21,6 +21,7 @@ from unmask._kernels import in_chunks
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import Rows
+from unmask._settings import named_options
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, PropensityLike, Singles
 from unmask.linear.model import RANKINGS, checked_features, ranking_propensity
 from unmask.predictions import TopK
@@ -39,6 +40,7 @@ SPARE = 4  # labels that are candidates for all trees, for every one that is ask
 TABLE = 1 << 21  # weights that are written out at once, at most
 
 
+@named_options
 def predict_top(
     model: TreeModel,
     features: FeaturesLike,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
 from unmask.predictions import TopK
 from unmask.tree.model import TreeModel
@@ -15,6 +16,7 @@ from unmask.tree.recipe import TreeRecipe
 from unmask.tree.training import train
 
 
+@named_options
 def predict_unseen(
     model: TreeModel,
     features: FeaturesLike,

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _io, _validation, linear, parallel
+from unmask._settings import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -91,6 +92,7 @@ KEPT, KEPT_BY_FORMULA = 0.75, 0.25
 label frequencies alone."""
 
 
+@named_options
 def tune(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,
@@ -184,6 +186,9 @@ def tune(
     _validation.same_rows(x, matrix_of(y), "features", "labels")
     if x.shape[0] < 4:
         raise ValueError(f"tuning needs at least 4 rows to hold some out; got {x.shape[0]}.")
+    for name, given, usual in (("tau", tau, TAUS), ("rank_by", rank_by, RANKINGS)):
+        if propensity is None and tuple(given) != tuple(usual):
+            raise ValueError(f"{name} has no effect without propensities; leave it out.")
     judged_by = None if propensity is None else tempered(propensity, 1.0)
     p = None if judged_by is None else _validation.propensity(judged_by, matrix_of(y).shape[1])
     for loss in losses:

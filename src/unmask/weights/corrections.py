@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation
 from unmask._io import archive
-from unmask._settings import setting
+from unmask._settings import named_options, setting
 from unmask._sparse import entry_rows, values_at
 from unmask._text import html_table
 from unmask._typing import (
@@ -275,6 +275,7 @@ class Form(TypedDict, total=False):
     reduction: str
 
 
+@named_options
 @obeying
 def vanilla(
     labels: LabelsLike | Dataset,
@@ -317,6 +318,7 @@ def vanilla(
     return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
+@named_options
 @obeying
 def unbiased(
     labels: LabelsLike | Dataset,
@@ -369,6 +371,7 @@ def unbiased(
     return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
+@named_options
 @obeying
 def bound(
     labels: LabelsLike | Dataset,
@@ -428,6 +431,7 @@ def bound(
     return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
+@named_options
 @obeying
 def empirical_bayes(
     labels: LabelsLike | Dataset,
@@ -484,6 +488,7 @@ def empirical_bayes(
     return _weights("empirical_bayes", matrix, entries, form, share)
 
 
+@named_options
 @obeying
 def tempered(
     labels: LabelsLike | Dataset,

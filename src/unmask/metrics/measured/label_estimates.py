@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._sparse import values_at
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.data.judgements import Design, Judgements
@@ -54,6 +55,7 @@ class LabelEstimates:
     judged: Floats
 
 
+@named_options
 def label_estimates(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> dict[str, LabelEstimates]:

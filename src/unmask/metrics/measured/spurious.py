@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import _validation
+from unmask._settings import named_options
 from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, LabelsLike
 from unmask.data.judgements import Judgements
@@ -50,6 +51,7 @@ class SpuriousRate:
     wrong: int
 
 
+@named_options
 def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95) -> SpuriousRate:
     """How many observed labels are wrong, where some of them were judged.
 
