@@ -62,7 +62,7 @@ def test_thresholds_are_reached_by_equal_scores() -> None:
 
 def test_blocks_of_scores_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(1).random((23, 4))
-    monkeypatch.setattr("unmask.predictions.label_sets.BLOCK", 20)
+    monkeypatch.setattr("unmask.arrays.top.BLOCK", 20)
     assert same(LabelSets.from_scores(scores, 0.4), scores >= 0.4)
     assert len(LabelSets.from_scores(scores[:0], 0.4)) == 0
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import strategies
-from unmask import _kernels, _validation
+from unmask import _kernels
+from unmask.arrays import checks
 
 
 def unsorted(matrix: sp.csr_array) -> sp.csr_array:
@@ -36,7 +37,7 @@ def test_labels_of_every_kind_become_the_same_matrix(labels: sp.csr_array, kind)
     given_labels = kind(labels)
     if not sp.issparse(given_labels) and labels.shape[0] == 0:
         return  # a list of no rows does not know its width
-    found = _validation.labels(given_labels)
+    found = checks.labels(given_labels)
     np.testing.assert_array_equal(found.toarray(), labels.toarray())
     assert isinstance(found, sp.csr_array)
     assert found.has_canonical_format
@@ -50,7 +51,7 @@ def test_the_callers_matrix_is_left_alone() -> None:
     for array in (labels.data, labels.indices, labels.indptr):
         array.setflags(write=False)
     before = labels.indices.copy()
-    found = _validation.labels(labels)
+    found = checks.labels(labels)
     np.testing.assert_array_equal(labels.indices, before)
     np.testing.assert_array_equal(found.toarray(), [[1, 1, 0], [0, 1, 1]])
 
@@ -69,7 +70,7 @@ def test_the_callers_matrix_is_left_alone() -> None:
 )
 def test_bad_labels_are_refused_in_words(labels, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _validation.labels(labels)
+        checks.labels(labels)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +86,12 @@ def test_bad_labels_are_refused_in_words(labels, message: str) -> None:
 )
 def test_bad_propensities_are_refused_in_words(propensity, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _validation.propensity(propensity, 2)
+        checks.propensity(propensity, 2)
 
 
 def test_propensities_are_a_copy() -> None:
     mine = np.array([0.5, 1.0])
-    found = _validation.propensity(mine)
+    found = checks.propensity(mine)
     found[0] = 0.1
     assert mine[0] == 0.5
 
@@ -98,29 +99,29 @@ def test_propensities_are_a_copy() -> None:
 @given(strategies.label_matrices(), st.data())
 def test_entry_propensities_follow_the_storage_order(labels: sp.csr_array, draw) -> None:
     p = draw.draw(strategies.propensity_vectors(labels.shape[1]))
-    by_label = _validation.entry_propensity(p, labels)
+    by_label = checks.entry_propensity(p, labels)
     as_matrix = sp.csr_array((p[labels.indices], labels.indices, labels.indptr), shape=labels.shape)
-    np.testing.assert_array_equal(by_label, _validation.entry_propensity(as_matrix, labels))
+    np.testing.assert_array_equal(by_label, checks.entry_propensity(as_matrix, labels))
     rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
     np.testing.assert_array_equal(by_label, (labels.toarray() * p)[rows, labels.indices])
 
 
 def test_entry_propensities_of_another_pattern_are_refused() -> None:
-    labels = _validation.labels([[1, 0], [1, 1]])
+    labels = checks.labels([[1, 0], [1, 1]])
     with pytest.raises(ValueError, match="exactly the entries that the labels store; got 1"):
-        _validation.entry_propensity(sp.csr_array([[0.5, 0], [0, 0]]), labels)
+        checks.entry_propensity(sp.csr_array([[0.5, 0], [0, 0]]), labels)
     with pytest.raises(ValueError, match=r"got 1\.5 in row 1, label 0"):
-        _validation.entry_propensity(sp.csr_array([[0.5, 0], [1.5, 0.5]]), labels)
+        checks.entry_propensity(sp.csr_array([[0.5, 0], [1.5, 0.5]]), labels)
 
 
 def test_infinite_scores_are_located() -> None:
     with pytest.raises(ValueError, match=r"scores must be finite; got inf at position \(1, 0\)"):
-        _validation.finite(np.array([[0.0, 1.0], [np.inf, 0.0]]), "scores")
+        checks.finite(np.array([[0.0, 1.0], [np.inf, 0.0]]), "scores")
 
 
 def test_rows_must_match() -> None:
     with pytest.raises(ValueError, match="top and labels must have the same rows; got 2 and 3"):
-        _validation.same_rows(np.ones((2, 1)), np.ones((3, 1)), "top", "labels")
+        checks.same_rows(np.ones((2, 1)), np.ones((3, 1)), "top", "labels")
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 12))
@@ -173,9 +174,9 @@ def test_an_entry_that_is_there_twice_is_named(
     """Not its neighbours, which share its row or its column."""
     matrix = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(3, 4))
     with pytest.raises(ValueError, match=words):
-        _validation.labels(matrix)
+        checks.labels(matrix)
     once = sp.coo_array((np.ones(len(rows) - 1), (rows[:-1], columns[:-1])), shape=(3, 4))
-    assert _validation.labels(once).nnz == len(rows) - 1
+    assert checks.labels(once).nnz == len(rows) - 1
 
 
 def pair(both: int, outside: int, reverse: int) -> tuple[sp.csr_array, sp.csr_array]:
@@ -192,7 +193,7 @@ def pair(both: int, outside: int, reverse: int) -> tuple[sp.csr_array, sp.csr_ar
     [(10, 0, 90), (10, 10, 10), (10, 10, 90), (80, 20, 20), (95, 5, 0), (0, 0, 5), (0, 0, 0)],
 )
 def test_pairs_that_may_be(both: int, outside: int, reverse: int) -> None:
-    _validation.audited_pair(*pair(both, outside, reverse))
+    checks.audited_pair(*pair(both, outside, reverse))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_pairs_that_may_be(both: int, outside: int, reverse: int) -> None:
 )
 def test_pairs_that_cannot_be(both: int, outside: int, reverse: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _validation.audited_pair(*pair(both, outside, reverse))
+        checks.audited_pair(*pair(both, outside, reverse))
 
 
 @pytest.mark.parametrize(
@@ -224,11 +225,11 @@ def test_coordinates_beyond_the_shape_are_named(axis: str, wrong: int, noun: str
         damaged = matrix.copy()
         getattr(damaged, axis)[entry] = wrong
         with pytest.raises(ValueError, match=f"entry {entry} names {noun} {said}"):
-            _validation.labels(damaged)
+            checks.labels(damaged)
 
 
 @pytest.mark.parametrize("value", [0.49, 1.0, 1.5, 95, -0.9, np.nan, np.inf])
 def test_a_confidence_is_a_share_that_leaves_some_doubt(value: float) -> None:
     with pytest.raises(ValueError, match=r"confidence must be at least 0\.5 and less than 1; got"):
-        _validation.confidence(value)
-    assert [_validation.confidence(x) for x in (0.5, 0.95, 0.999999)] == [0.5, 0.95, 0.999999]
+        checks.confidence(value)
+    assert [checks.confidence(x) for x in (0.5, 0.95, 0.999999)] == [0.5, 0.95, 0.999999]

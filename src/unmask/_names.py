@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask._kernels import tables as kernels
-from unmask._settings import setting
-from unmask._text import visible
+from unmask._messages import setting, visible
 from unmask._typing import Indices, Ints
 
 Bytes: TypeAlias = NDArray[np.uint8]

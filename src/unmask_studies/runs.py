@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unmask import __version__, _io, _validation, parallel, report
+from unmask import __version__, _io, parallel, report
 from unmask._typing import Progress, Record
+from unmask.arrays import checks
 from unmask.metrics import charts
 from unmask.report import Style, Styles
 
@@ -154,7 +155,7 @@ def run(
     >>> from unmask_studies import STUDIES
     >>> rows = run(STUDIES["recall_truth"], Path(tempfile.mkdtemp()), size="tiny")  # doctest: +SKIP
     """
-    _validation.one_of(size, SIZES, "size")
+    checks.one_of(size, SIZES, "size")
     context = {"study": study.name, "size": size, "seed": seed}
     path = rows_file(folder, study.name, size)
     kept = _read(path)

@@ -24,9 +24,9 @@ import scipy.sparse as sp
 from unmask import data as data_sets
 from unmask import linear, propensity, report, thresholds
 from unmask._typing import Array, Floats
+from unmask.arrays import LabelSets
 from unmask.metrics import Estimate, charts, evaluate
 from unmask.metrics.scored import FORMS, AllRows, Scored
-from unmask.predictions import LabelSets
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 

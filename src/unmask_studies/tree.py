@@ -24,9 +24,9 @@ import scipy.sparse as sp
 
 from unmask import data, linear, propensity, report, tree
 from unmask._typing import Floats, Indices
+from unmask.arrays import TopK
 from unmask.linear import LinearModel
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.tree import TreeModel
 from unmask_studies import models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement

@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib.npyio import NpzFile
 
-from unmask import _validation
 from unmask._io.file_limits import current_limits, refuse_columns, refuse_expansion
 from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
 from unmask._names import Strings
 from unmask._typing import Array, PathLike
+from unmask.arrays import checks
 
 Parts = dict[str, sp.csr_array | tuple[str, ...] | Strings | None]
 """Matrices, names and texts of a data set; None: the file has none."""
@@ -154,7 +154,7 @@ def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
     rows, columns, data = stored["row"], stored["col"], stored["data"]
     require_numbers(data, rows, columns)
     matrix = sp.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
-    return _validation.matrix(matrix, name="values")
+    return checks.matrix(matrix, name="values")
 
 
 def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> sp.csr_array:
@@ -166,7 +166,7 @@ def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> 
     """
     require_numbers(data, indices, indptr)
     rows, columns = (int(size) for size in shape)
-    matrix = _validation.compressed(
+    matrix = checks.compressed(
         data, indices, indptr, (rows, columns), name="values", axes=("row", "column")
     )
     if matrix.nnz != indices.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from unmask._settings import setting
+from unmask._messages import setting
 
 
 class Rules(NamedTuple):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from unmask._settings import setting
+from unmask._messages import setting
 
 FREE = 64 << 20
 """Bytes that any file may grow to."""

@@ -24,11 +24,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _validation
 from unmask._io.errors import Fault, Rules, message, token_at
 from unmask._io.streams import blocks, compression
 from unmask._kernels import in_chunks
 from unmask._typing import Array, Integers, Ints, PathLike, Singles
+from unmask.arrays import checks
 
 INT32 = int(np.iinfo(np.int32).max)
 _CHUNK = 1 << 20
@@ -116,7 +116,7 @@ def _csr(
 ) -> sp.csr_array:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
-    index = _validation.index_type(n_columns, int(indptr[-1]))
+    index = checks.index_type(n_columns, int(indptr[-1]))
     arrays = (values, indices.astype(index, copy=False), indptr.astype(index, copy=False))
     return sp.csr_array(arrays, shape=(len(counts), n_columns))
 
@@ -160,9 +160,9 @@ def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Blo
     most = (stop - start) // 2 + 1  # no entry is shorter than a digit and a separator
     space = Block(
         np.empty(stop - start + 1, dtype=np.int32),
-        np.empty(most, dtype=_validation.index_type(rules.n_labels)),
+        np.empty(most, dtype=checks.index_type(rules.n_labels)),
         np.empty(stop - start + 1, dtype=np.int32),
-        np.empty(most, dtype=_validation.index_type(rules.n_columns)),
+        np.empty(most, dtype=checks.index_type(rules.n_columns)),
         np.empty(most, dtype=np.float32),
     )
     slow = np.empty((most, 3), dtype=np.int64)

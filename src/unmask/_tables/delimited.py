@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unmask import _io
+from unmask._messages import setting
 from unmask._names import Bytes, Strings
-from unmask._settings import setting
 from unmask._tables.columns import Source
 from unmask._typing import Ints, PathLike
 

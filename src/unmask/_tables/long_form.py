@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from unmask._io import archive
+from unmask._messages import setting
 from unmask._names import Strings
-from unmask._settings import setting
 from unmask._tables import delimited, writing
 from unmask._tables.columns import Lists, Source
 from unmask._tables.frames import is_frame

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from unmask import _validation
+from unmask._messages import setting
 from unmask._names import some
-from unmask._settings import setting
 from unmask._tables.columns import Source
+from unmask.arrays import checks
 
 Layout = Literal["wide", "long"]
 
@@ -109,7 +109,7 @@ def _layout(
     source: Source, layout: str | None, id: str | None, labels: str | None, texts: Sequence[str]
 ) -> Layout:
     if layout is not None:
-        _validation.one_of(layout, ("wide", "long"), "layout")
+        checks.one_of(layout, ("wide", "long"), "layout")
         if layout == "long" and id is None:
             raise ValueError(
                 f"{source.name}: a long table needs a column of ids; name it with {setting('id')}."

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask import _io, _validation
+from unmask import _io
+from unmask._messages import setting
 from unmask._names import Index, Strings
-from unmask._settings import setting
 from unmask._tables.columns import Column, Lists
 from unmask._typing import Indices, Ints
+from unmask.arrays import checks
 
 DELIMITERS = (";", "|", ",")
 LIST = "list"
@@ -65,8 +66,8 @@ class Rules(NamedTuple):
 
     def checked(self) -> Rules:
         """Itself; ValueError if a choice is unknown."""
-        _validation.one_of(self.nulls, ("refuse", "empty", "name"), "nulls")
-        _validation.one_of(self.repeated, ("refuse", "merge"), "repeated")
+        checks.one_of(self.nulls, ("refuse", "empty", "name"), "nulls")
+        checks.one_of(self.repeated, ("refuse", "merge"), "repeated")
         if self.delimiter not in (None, LIST, URIS, "none") and len(self.delimiter.encode()) != 1:
             raise ValueError(
                 f"a delimiter of labels is one ASCII character, 'list', 'uris' or 'none'; got "

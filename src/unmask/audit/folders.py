@@ -26,7 +26,7 @@ from typing import Any
 
 from unmask import _io, _tables
 from unmask._io import fields
-from unmask._settings import function
+from unmask._messages import function
 from unmask._typing import PathLike, Record
 from unmask.audit.annotators import Answers
 from unmask.audit.planning import AuditPlan

@@ -30,8 +30,7 @@ import numpy as np
 
 from unmask import _io
 from unmask._io import fields
-from unmask._settings import setting
-from unmask._text import html_table
+from unmask._messages import html_table, setting
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import (

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _io
-from unmask._text import visible
+from unmask._messages import visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet

@@ -20,8 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from unmask._settings import worded
-from unmask._text import visible
+from unmask._messages import visible, worded
 from unmask.cli import (
     audit,
     data,

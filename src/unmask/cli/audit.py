@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats, Record
+    from unmask.arrays import TopK
     from unmask.audit import AuditFolder, AuditPlan
     from unmask.data import Dataset
     from unmask.data.judgements import Vocabulary
     from unmask.metrics import Table, Tables
-    from unmask.predictions import TopK
 
 app = typer.Typer(
     help="Measure metrics by judging a random sample, whatever hid the labels.",
@@ -203,7 +203,7 @@ def plan(
 
 
 def _unit(unit: str) -> Any:
-    from unmask._validation import one_of
+    from unmask.arrays.checks import one_of
 
     return one_of(unit, ("rows", "pairs"), "value of --unit")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
 
 import typer
 
-from unmask._text import visible
+from unmask._messages import visible
 from unmask.cli import options
 from unmask.cli.inputs import obey, read_systems, read_test, table_columns, with_ancestors
 from unmask.cli.output import (
@@ -445,11 +445,11 @@ def propensities_of(
 
 def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:
     """Propensity models by name, as asked for by --sensitivity; None if it was not."""
-    from unmask import _validation
+    from unmask.arrays import checks
 
     if kind is None:
         return None
-    return MODELS[_validation.one_of(kind, MODELS, "sensitivity")](p, trained)
+    return MODELS[checks.one_of(kind, MODELS, "sensitivity")](p, trained)
 
 
 def _powers(p: Propensities, trained: sp.csr_array | None) -> Models:

@@ -34,7 +34,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from unmask._text import visible
+from unmask._messages import visible
 
 
 class PlainConsole(Console):

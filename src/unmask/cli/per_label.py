@@ -49,9 +49,9 @@ def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
 
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
+    from unmask._messages import visible
     from unmask._tables import ending
     from unmask._tables.writing import Cell, write_columns
-    from unmask._text import visible
     from unmask.report import harmless
 
     form = ending(path)

@@ -10,8 +10,8 @@ from unmask.cli.output import warn
 
 if TYPE_CHECKING:
     from unmask._typing import Array, Floats
+    from unmask.arrays import LabelSets, TopK
     from unmask.cli.inputs import EvaluatedRows
-    from unmask.predictions import LabelSets, TopK
 
 Predicted: TypeAlias = "TopK | LabelSets | Array"
 
@@ -31,8 +31,8 @@ def as_asked(
     """
     import numpy as np
 
+    from unmask.arrays import LabelSets
     from unmask.metrics.inputs import of_scores
-    from unmask.predictions import LabelSets
 
     scored = of_scores(metrics)
     if threshold is not None and scored:

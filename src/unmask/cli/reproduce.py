@@ -66,9 +66,10 @@ def reproduce(
     [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
     """
     import unmask_studies
-    from unmask import _io, _validation, parallel, report
+    from unmask import _io, parallel, report
+    from unmask.arrays import checks
 
-    _validation.one_of(name, ["all", *unmask_studies.STUDIES], "study")
+    checks.one_of(name, ["all", *unmask_studies.STUDIES], "study")
     studies = _studies(name, losses)
     if not resume:
         for each in studies:

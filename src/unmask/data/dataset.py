@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
+from unmask._messages import html_table
 from unmask._names import Strings, refuse_repeated, some, unique_index
-from unmask._text import html_table
 from unmask._typing import Indices
+from unmask.arrays import checks
 from unmask.data import pairs
 
 
@@ -55,8 +55,8 @@ class Source:
 
 
 _MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
-    "features": _validation.columns,
-    "labels": _validation.labels,
+    "features": checks.columns,
+    "labels": checks.labels,
     "judgements": pairs.checked,
 }
 
@@ -117,14 +117,14 @@ class Dataset:
             raise ValueError("a data set needs features, labels or texts; got none of them.")
         for name, check in _MATRICES.items():
             if getattr(self, name) is not None:
-                checked = _validation.narrow(check(getattr(self, name), name=name))
+                checked = checks.narrow(check(getattr(self, name), name=name))
                 object.__setattr__(self, name, checked)
         if self.features is not None and self.labels is not None:
-            _validation.same_rows(self.features, self.labels, "features", "labels")
+            checks.same_rows(self.features, self.labels, "features", "labels")
         if self.judgements is not None:
             if self.labels is None:
                 raise ValueError("judgements belong to labels, and there are none.")
-            _validation.same_shape(self.judgements, self.labels, "judgements", "labels")
+            checks.same_shape(self.judgements, self.labels, "judgements", "labels")
         _one_name_per_column(self.feature_names, self.features, "feature")
         _one_name_per_column(self.label_names, self.labels, "label")
         for name in ("ids", "texts"):

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
 from unmask._typing import FeaturesLike, Floats
+from unmask.arrays import checks
 
 
 def idf(counts: FeaturesLike) -> Floats:
@@ -37,7 +37,7 @@ def idf(counts: FeaturesLike) -> Floats:
     >>> idf(sp.csr_array([[1, 2, 0], [3, 0, 0]])).round(3)
     array([0.   , 0.693, 0.   ])
     """
-    matrix = _validation.columns(counts, name="word counts")
+    matrix = checks.columns(counts, name="word counts")
     df = np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
     return np.where(df > 0, np.log(matrix.shape[0] / np.maximum(df, 1)), 0.0)
 
@@ -68,18 +68,18 @@ def tfidf(counts: FeaturesLike, weights: ArrayLike) -> sp.csr_array:
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    matrix = _validation.columns(counts, name="word counts").astype(np.float64)
+    matrix = checks.columns(counts, name="word counts").astype(np.float64)
     matrix.eliminate_zeros()  # of our own copy: a word that occurs 0 times does not occur
     if matrix.data.size and not matrix.data.min() > 0:
         raise ValueError(f"word counts must be positive; got {matrix.data.min():g}.")
-    numbers = _validation.numbers(weights, "idf weights")
+    numbers = checks.numbers(weights, "idf weights")
     if numbers.shape != (matrix.shape[1],):
         raise ValueError(
             f"{len(numbers) if numbers.ndim else 1} idf weights for {matrix.shape[1]} features; "
             "give one per feature."
         )
     transformer = TfidfTransformer(sublinear_tf=True)
-    transformer.idf_ = _validation.finite(numbers.astype(np.float64), "idf weights")
+    transformer.idf_ = checks.finite(numbers.astype(np.float64), "idf weights")
     features = sp.csr_array(transformer.transform(matrix), dtype=np.float32)
     features.eliminate_zeros()
     return features

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unmask import _validation
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import PathLike
+from unmask.arrays import checks
 
 PARTS = {
     "train": ("train", "trn"),
@@ -101,7 +101,7 @@ def _in_folder(folder: Path, part: str | None, column: int | None) -> Files:
             f"{setting('part', 'train')} (parts found: {present})."
         )
     name = next((name for name, starts in PARTS.items() if part in (name, *starts)), part)
-    _validation.one_of(name, PARTS, "part")
+    checks.one_of(name, PARTS, "part")
     for files in _of_part(folder, name, column is not None):
         return files
     raise ValueError(

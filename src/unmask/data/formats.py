@@ -24,9 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _io, _tables, _validation
+from unmask import _io, _tables
 from unmask._io import archive
-from unmask._settings import setting
+from unmask._messages import setting
+from unmask.arrays import checks
 from unmask.data.dataset import Dataset, Source
 
 Bases: TypeAlias = tuple[int | None, int | None]
@@ -57,7 +58,7 @@ def read_pair(
     if len(halves) == 1:
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
-    _validation.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
+    checks.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
     return Dataset(left.features, right.labels, source=_merged_source(left.source, right.source))
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._names import Strings, some, unique_index
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
+from unmask.arrays import checks
 from unmask.data.subjects import SKOS, statements, text_of
 
 RELATIONS = ("is_a", "part_of")
@@ -65,7 +65,7 @@ class Hierarchy:
 
     def __post_init__(self) -> None:
         """Refuse what is no hierarchy; parents are a copy that cannot be changed."""
-        parents = _validation.labels(self.parents, name="parents").copy()
+        parents = checks.labels(self.parents, name="parents").copy()
         if parents.shape != (len(self.names), len(self.names)):
             raise ValueError(f"{len(self.names)} names for parents of shape {parents.shape}.")
         for array in (parents.data, parents.indices, parents.indptr):
@@ -139,7 +139,7 @@ class Hierarchy:
         -------
         csr_array of shape (n, L)
         """
-        observed = _validation.labels(labels)
+        observed = checks.labels(labels)
         self._refuse_other_width(observed.shape[1], "labels")
         closed = sp.csr_array(observed @ self.ancestors)
         closed.data = np.ones_like(closed.data, dtype=np.float32)
@@ -158,7 +158,7 @@ class Hierarchy:
         -------
         (n, L) floats
         """
-        closed = np.array(_validation.dense(scores, "scores", "label"))
+        closed = np.array(checks.dense(scores, "scores", "label"))
         self._refuse_other_width(closed.shape[1], "scores")
         if np.isnan(closed).any():
             raise ValueError("scores must be numbers; got NaN.")
@@ -212,9 +212,9 @@ class Hierarchy:
             is true: Σ 1 − Π (1 − 1/p) over the observed labels that imply it. 1 where that is none,
             or fewer than are observed.
         """
-        observed = _validation.labels(labels)
+        observed = checks.labels(labels)
         self._refuse_other_width(observed.shape[1], "labels")
-        q = 1 / np.maximum(_validation.propensity(propensity, len(self.names)), _LEAST)
+        q = 1 / np.maximum(checks.propensity(propensity, len(self.names)), _LEAST)
         recorded = np.bincount(self.close_labels(observed).indices, minlength=q.size)
         true = np.zeros(q.size)
         sizes, above = np.diff(observed.indptr), self.ancestors

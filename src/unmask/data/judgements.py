@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._io import fields
 from unmask._typing import Bools, Floats, Ints, Record
+from unmask.arrays import checks
 
 Vocabulary: TypeAlias = Literal["stated", "seen"]
 """Whether the L labels are all that a row can have, or only those recorded or predicted."""
@@ -193,7 +193,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
-        _validation.one_of(self.vocabulary, ("stated", "seen"), "vocabulary")
+        checks.one_of(self.vocabulary, ("stated", "seen"), "vocabulary")
         for name in ("rows", "labels", "stratum"):
             if getattr(self, name) is not None:
                 checked = np.asarray(getattr(self, name), dtype=np.int64)
@@ -207,7 +207,7 @@ class Sample:
             limits["chosen rows"] = (self.within.chosen, self.shape[0])
             limits["strata of chosen rows"] = (self.within.stratum, len(self.strata))
         for name, (values, size) in limits.items():
-            _validation.indices(values, size, name)
+            checks.indices(values, size, name)
         if (self.labels is None) != (self.design.unit == "rows"):
             raise ValueError(f"a sample of {self.design.unit} has labels exactly if it is pairs.")
         if (self.within is None) == (self.design is Design.TWO_PHASE):
@@ -314,11 +314,11 @@ class Sample:
         n, width = fields.list_of(stored, "shape", fields.whole, low=1, length=2)
         count = len(fields.records(stored, "strata"))
         sample = cls(
-            Design(_validation.one_of(fields.text(stored, "design"), list(Design), "design")),
+            Design(checks.one_of(fields.text(stored, "design"), list(Design), "design")),
             (n, width),
             tuple(
                 Stratum(
-                    _validation.one_of(fields.text(each, "kind"), list(StratumKind), "kind"),
+                    checks.one_of(fields.text(each, "kind"), list(StratumKind), "kind"),
                     fields.whole(each, "size", high=n * width),
                     fields.whole(each, "drawn", high=n * width),
                     fields.number(each, "rate", high=1.0, missing=True),
@@ -440,7 +440,7 @@ def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:
 def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
     """Return the stored kind of vocabulary; of older records nobody said that it was whole."""
     kind = fields.text(stored, "vocabulary") if "vocabulary" in stored else "seen"
-    _validation.one_of(kind, ("stated", "seen"), "vocabulary")
+    checks.one_of(kind, ("stated", "seen"), "vocabulary")
     return "stated" if kind == "stated" else "seen"
 
 

@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import LabelsLike, PropensityLike
+from unmask.arrays import checks
 
 
 @runtime_checkable
@@ -56,10 +56,10 @@ def hide(true_labels: LabelsLike, propensity: PropensityLike | Mask, *, seed: in
     array([[1., 0., 0.],
            [0., 1., 1.]], dtype=float32)
     """
-    labels = _validation.labels(true_labels, name="true_labels")
+    labels = checks.labels(true_labels, name="true_labels")
     if isinstance(propensity, Mask):
         return propensity.observe(labels, np.random.default_rng(seed))
-    chance = _validation.entry_propensity(propensity, labels)
+    chance = checks.entry_propensity(propensity, labels)
     kept = np.random.default_rng(seed).random(labels.nnz) < chance
     kept_before = np.r_[0, np.cumsum(kept)].astype(labels.indptr.dtype)
     parts = labels.data[kept], labels.indices[kept], kept_before[labels.indptr]

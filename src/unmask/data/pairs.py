@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables, _validation
+from unmask import _io, _tables
 from unmask._names import Strings, unique_index
-from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Ints, MatrixLike, PathLike, PropensityLike
+from unmask.arrays import checks, entry_rows, values_at
 
 
 class Judgement(IntEnum):
@@ -67,7 +67,7 @@ def checked(values: MatrixLike, *, name: str = "judgements") -> sp.csr_array:
     -------
     csr_array of shape (n, L), float32
     """
-    matrix = _validation.columns(values, name=name, column="label")
+    matrix = checks.columns(values, name=name, column="label")
     if not matrix.data.all():
         matrix = matrix.copy()
         matrix.eliminate_zeros()
@@ -76,7 +76,7 @@ def checked(values: MatrixLike, *, name: str = "judgements") -> sp.csr_array:
         entry = int(wrong[0])
         raise ValueError(
             f"{name} must be 1 (positive), -1 (negative) or 2 (ignored); got "
-            f"{matrix.data[entry]:g} in row {_validation.row_of(matrix, entry)}, label "
+            f"{matrix.data[entry]:g} in row {checks.row_of(matrix, entry)}, label "
             f"{matrix.indices[entry]}."
         )
     return matrix
@@ -146,13 +146,13 @@ class Obeyed:
         ValueError
             If they do not fit the labels.
         """
-        if _validation.is_sparse(stated):
-            matrix = _validation.matrix(stated, name="propensities", column="label")
-            _validation.same_shape(matrix, self.labels, "propensities", "labels")
+        if checks.is_sparse(stated):
+            matrix = checks.matrix(stated, name="propensities", column="label")
+            checks.same_shape(matrix, self.labels, "propensities", "labels")
             rows = entry_rows(self.labels)
             values = values_at(matrix, rows, self.labels.indices)
         else:
-            values = _validation.propensity(stated, self.labels.shape[1])[self.labels.indices]
+            values = checks.propensity(stated, self.labels.shape[1])[self.labels.indices]
         parts = np.where(self.certain, 1.0, values), self.labels.indices, self.labels.indptr
         return sp.csr_array(parts, shape=self.labels.shape)
 

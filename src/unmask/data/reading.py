@@ -15,9 +15,10 @@ from typing import Any, Unpack
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables, _validation
-from unmask._settings import setting
+from unmask import _io, _tables
+from unmask._messages import setting
 from unmask._typing import Ints, PathLike
+from unmask.arrays import checks
 from unmask.data.dataset import Dataset, Source
 from unmask.data.folder import Files, locate, names_beside
 from unmask.data.formats import FORMATS, Bases, read_one, read_pair
@@ -121,7 +122,7 @@ def read(
         matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
         return Dataset(None, matrix, label_names=label_names)
     if format is not None:
-        _validation.one_of(format, FORMATS, "format")
+        checks.one_of(format, FORMATS, "format")
     if _tables.is_frame(path):
         return read_table(path, None, _column(labels), like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]

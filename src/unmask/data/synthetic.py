@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask.data.dataset import Dataset
 
 Ints = NDArray[np.integer]
@@ -53,7 +53,7 @@ def independent(
     >>> float(independent(1000, seed=0).sum(axis=1).mean().round())
     10.0
     """
-    _validation.in_range(probability, "probability", 0, 1)
+    checks.in_range(probability, "probability", 0, 1)
     drawn = np.random.default_rng(seed).random((n, n_labels)) < probability
     return sp.csr_array(drawn.astype(np.float32))
 
@@ -112,7 +112,7 @@ def planted(
     least_one = {"n": n, "n_features": n_features, "n_labels": n_labels,
                  "labels_per_row": labels_per_row, "words_per_label": words_per_label}  # fmt: skip
     for name, value in least_one.items():
-        _validation.in_range(value, name, 1, np.inf)
+        checks.in_range(value, name, 1, np.inf)
     rng = np.random.default_rng(seed)
     per_row = np.minimum(rng.geometric(1 / labels_per_row, n), n_labels)
     labels = _csr_of(_rows(per_row), _power_law(n_labels, skew, per_row.sum(), rng), (n, n_labels))

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables, _validation
+from unmask import _io, _tables
+from unmask._messages import function, setting
 from unmask._names import Index, Strings, joined, some, sorted_names
-from unmask._settings import function, setting
 from unmask._tables import tags
 from unmask._tables.columns import Lists, column_of
 from unmask._tables.roles import LABEL_LISTS, LABELS
 from unmask._typing import Bools, Indices, Ints
+from unmask.arrays import checks
 from unmask.data.dataset import Dataset, Source
 from unmask.data.pairs import WORDS, Judgement
 
@@ -316,7 +317,7 @@ def _numbered(index: Index, names: tuple[str, ...] | None) -> tuple[tuple[str, .
 
 
 def _csr(indptr: Ints, codes: Indices, n_labels: int) -> sp.csr_array:
-    index = _validation.index_type(n_labels, len(codes))
+    index = checks.index_type(n_labels, len(codes))
     ones = np.ones(len(codes), dtype=np.float32)
     arrays = ones, codes.astype(index, copy=False), indptr.astype(index, copy=False)
     return sp.csr_array(arrays, shape=(len(indptr) - 1, n_labels))

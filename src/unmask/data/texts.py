@@ -19,8 +19,8 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import Json
+from unmask.arrays import checks
 
 _UNSPACED = (
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF), (0x3400, 0x4DBF),
@@ -132,10 +132,10 @@ def vocabulary(
     from sklearn.feature_extraction.text import CountVectorizer
 
     documents = list(texts)
-    least = _validation.positive_int(min_rows, "min_rows") if len(documents) >= 20 else 1
+    least = checks.positive_int(min_rows, "min_rows") if len(documents) >= 20 else 1
     counter = CountVectorizer(
         analyzer=lambda text: terms(text, pairs), min_df=least,
-        max_features=_validation.positive_int(max_words, "max_words"),
+        max_features=checks.positive_int(max_words, "max_words"),
     )  # fmt: skip
     try:
         counter.fit(documents)

@@ -16,13 +16,14 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables, _validation
+from unmask import _io, _tables
 from unmask._io import archive
+from unmask._messages import setting
 from unmask._names import Strings
-from unmask._settings import setting
 from unmask._tables.tags import DELIMITERS, NULLS, sniffed_delimiter
 from unmask._tables.writing import Cell, write_columns
 from unmask._typing import PathLike
+from unmask.arrays import checks
 from unmask.data.dataset import Dataset
 
 
@@ -97,7 +98,7 @@ def _format(path: Path, dataset: Dataset, format: str | None) -> str:
     """The format asked for, or the one that the ending stands for; one of `WRITERS`."""
     meant = _of_ending(path)
     if format is not None:
-        _validation.one_of(format, WRITERS, "format")
+        checks.one_of(format, WRITERS, "format")
         if format not in meant and meant != _TEXTS:
             raise ValueError(
                 f"{path}: a file of this name should be {' or '.join(meant)}, not {format}; "

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unmask._settings import function
-from unmask._text import visible
+from unmask._messages import function, visible
 from unmask.diagnosis.findings import FindingKind, LabelGroup, TestKind, Values
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _io, _validation
+from unmask import _io
+from unmask.arrays import checks
 from unmask.linear.model import LinearModel, Shard
 
 
@@ -153,7 +154,7 @@ def read_dismecpp(
         files = sorted(meta["files"], key=lambda entry: entry["first"])
         spans = [(int(f["first"]), int(f["count"])) for f in files]
         wrong = [f["file"] for f in files if not _io.is_inside(meta_path.parent, f["file"])]
-        kinds = [_validation.one_of(f["weight-format"], _READERS, "weight format") for f in files]
+        kinds = [checks.one_of(f["weight-format"], _READERS, "weight format") for f in files]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{meta_path} is no DiSMEC++ model file: {error!r}.") from None
     ends = np.cumsum([0, *(count for _, count in spans)])
@@ -226,7 +227,7 @@ def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
     with np.errstate(over="ignore"):
         weights = np.array(values, np.float32)
     arrays = (weights, np.array(columns, np.int64), np.array(counts, np.int64))
-    return _validation.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
+    return checks.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
 
 
 _READERS = {"DenseTXT": _text, "SparseTXT": _sparse_text, "DenseNPY": _npy}

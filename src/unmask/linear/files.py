@@ -13,9 +13,10 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io
 from unmask._io import archive
 from unmask._typing import Array, PathLike
+from unmask.arrays import checks
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, Beside, FileEntry, Format, Piece, intact
 from unmask.linear.model import LOSSES, LinearModel, Shard, checked
@@ -212,8 +213,8 @@ def _refuse_infinite(part: Shard) -> None:
     """Raise unless weights are finite and, if sparse, stored once each."""
     weights = part.weights
     if not isinstance(weights, np.ndarray):
-        _validation.matrix(weights, name="model weights")
+        checks.matrix(weights, name="model weights")
     values = weights if isinstance(weights, np.ndarray) else weights.data
     for numbers, name in ((values, "weights"), (part.bias, "biases")):
         for start in range(0, len(numbers), _ROWS):
-            _validation.finite(numbers[start : start + _ROWS], name)
+            checks.finite(numbers[start : start + _ROWS], name)

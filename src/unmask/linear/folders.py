@@ -32,9 +32,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from safetensors.numpy import save as to_safetensors
 
-from unmask import __version__, _io, _validation
-from unmask._settings import setting
+from unmask import __version__, _io
+from unmask._messages import setting
 from unmask._typing import Array, Floats, Record
+from unmask.arrays import checks
 from unmask.data.texts import Vocabulary
 from unmask.linear.model import Parameter
 
@@ -260,7 +261,7 @@ def word_weights(idf: ArrayLike | None, n_features: int) -> Floats | None:
         raise ValueError(
             f"expected {n_features} word weights, one per feature; got shape {values.shape}."
         )
-    _validation.finite(values, "word weights")
+    checks.finite(values, "word weights")
     return values
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import __version__, _io, parallel
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,

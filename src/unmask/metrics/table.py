@@ -13,8 +13,9 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from unmask import _validation, report
-from unmask._text import html_table, visible
+from unmask import report
+from unmask._messages import html_table, visible
+from unmask.arrays import checks
 from unmask.metrics import charts, headline, notes
 from unmask.metrics.registry import METRICS
 from unmask.metrics.robustness import Basis, Sensitivity
@@ -191,7 +192,7 @@ class Table:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[checks.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
@@ -340,7 +341,7 @@ class Tables:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[checks.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate of every table, with the model's `parameters` if any has."""

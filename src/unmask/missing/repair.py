@@ -29,13 +29,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io
 from unmask._tables.writing import write_columns
 from unmask._typing import Floats, Ints, PathLike, Record
+from unmask.arrays import checks, pair_keys
 from unmask.audit.annotators import Answers
 from unmask.audit.sheets import Question, Sheet
 from unmask.data import Dataset
-from unmask.data.pairs import Judgement, pair_keys
+from unmask.data.pairs import Judgement
 from unmask.data.writing import write
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.missing.findings import Findings
@@ -229,7 +230,7 @@ def _filled(
     """Pairs that are filled in, and their probabilities."""
     if threshold is None:
         return np.zeros(0, np.int64), np.zeros(0)
-    _validation.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
+    checks.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
     if findings is None or findings.kind != "missing":
         raise ValueError("a threshold needs findings of missing labels to fill in.")
     keys = findings.rows * width + findings.labels
@@ -302,11 +303,11 @@ class Review:
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
-        _validation.one_of(self.kind, KINDS, "kind of findings")
+        checks.one_of(self.kind, KINDS, "kind of findings")
         if any(question.label is None for question in self.sheet.questions):
             raise ValueError("the questions of a review are about pairs, each with a label.")
-        _validation.indices(self.rows, self.shape[0], "rows of questions")
-        _validation.indices(self.labels, self.shape[1], "labels of questions")
+        checks.indices(self.rows, self.shape[0], "rows of questions")
+        checks.indices(self.labels, self.shape[1], "labels of questions")
         chances = np.asarray(self.probability)
         if chances.shape != (len(self.sheet.questions),):
             raise ValueError(
@@ -420,10 +421,10 @@ class Reviewed:
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
         for name, size in (("rows", self.shape[0]), ("labels", self.shape[1])):
-            _validation.indices(getattr(self, name), size, name)
+            checks.indices(getattr(self, name), size, name)
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
         for name in ("answers", "probability"):
-            numbers = _validation.numbers(getattr(self, name), name).astype(np.float64)
+            numbers = checks.numbers(getattr(self, name), name).astype(np.float64)
             object.__setattr__(self, name, numbers)
         sizes = {len(each) for each in (self.rows, self.labels, self.answers, self.probability)}
         if len(sizes) != 1:

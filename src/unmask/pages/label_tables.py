@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unmask import report
-from unmask._text import visible
+from unmask._messages import visible
 from unmask._typing import Record
 
 SHOWN = 20

@@ -4,8 +4,7 @@ One order holds everywhere: **the higher score first; equal scores by label, sma
 are float32, and "equal" means equal as float32. A row names a label at most once.
 """
 
+from unmask.arrays.top import LabelSets, TopK, fingerprint, listed_keys
 from unmask.predictions.files import read, write
-from unmask.predictions.label_sets import LabelSets
-from unmask.predictions.top import TopK, fingerprint, listed_keys
 
 __all__ = ["LabelSets", "TopK", "fingerprint", "listed_keys", "read", "write"]

@@ -28,11 +28,11 @@ import scipy.sparse as sp
 
 from unmask import _io, _tables
 from unmask._io import archive
+from unmask._messages import function, setting
 from unmask._names import Index, sorted_names
-from unmask._settings import function, setting
 from unmask._tables import long_form
 from unmask._typing import Indices, Ints, PathLike
-from unmask.predictions.top import TopK, Triples, from_triples
+from unmask.arrays.top import TopK, best_of_rows
 
 
 def read(
@@ -138,9 +138,9 @@ def _read_long(
     names, rank = sorted_names(labels)
     columns = rank[codes] if len(rank) else codes
     _refuse_second(row_of[predicted], columns, predicted, names, table)
-    triples = Triples(row_of[predicted], columns, lines.scores[predicted], names)
+    triples = row_of[predicted], columns, lines.scores[predicted]
     try:
-        top = from_triples(triples, rows.count, k)
+        top = best_of_rows(*triples, n=rows.count, k=k, names=names)
     except ValueError as error:
         raise ValueError(f"{table.name}: {error}") from None
     return top if lines.by_position else top.named(ids=rows.names())

@@ -17,9 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from unmask import _io, _validation
-from unmask._settings import function
+from unmask import _io
+from unmask._messages import function
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
+from unmask.arrays import checks
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import CurveFit, PropensityEstimate
 from unmask.propensity.marginals import Ratio
@@ -70,7 +71,7 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
     array([0.3, 0.3])
     """
     model, _, constants = spec.partition(":")
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     if _is_preset(model, constants):
         published = preset(constants)
         p = jain(matrix, a=published.a, b=published.b)
@@ -79,7 +80,7 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
         return MODELS[model](matrix, **_constants(model, constants))
     if os.path.exists(spec):
         propensity = read(spec)
-        _validation.propensity(propensity, matrix.shape[1])
+        checks.propensity(propensity, matrix.shape[1])
         return propensity
     raise ValueError(
         f"{spec!r} is neither a file nor a propensity model; give a path or one of: "
@@ -148,7 +149,7 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     with np.errstate(divide="ignore", over="ignore"):
         propensity = 1 / values if inverted else values
     try:
-        checked = _validation.propensity(propensity)
+        checked = checks.propensity(propensity)
         return with_source(checked, Source(SourceKind.FILE, name=os.fspath(path)))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
@@ -193,7 +194,7 @@ def write(path: PathLike, propensity: PropensityLike) -> None:
         if isinstance(propensity, PropensityEstimate):
             file.write(json.dumps(to_record(propensity)).encode())
             return
-        file.writelines(b"%r\n" % value for value in _validation.propensity(propensity).tolist())
+        file.writelines(b"%r\n" % value for value in checks.propensity(propensity).tolist())
 
 
 MODELS: dict[str, Callable[..., Propensity]] = {
@@ -270,11 +271,11 @@ def from_record(record: object) -> PropensityEstimate:
 
 def _refuse_unsound(estimate: PropensityEstimate) -> None:
     """Raise unless every number is one, and `draw` draws."""
-    n_labels = _validation.propensity(estimate.value).size
+    n_labels = checks.propensity(estimate.value).size
     for name in ("low", "high", "evidence"):
-        _validation.per_label(getattr(estimate, name), n_labels, name)
-    _validation.in_range(estimate.confidence, "confidence", 0, 1)
-    _validation.in_range(estimate.effect, "effect", 0, float(np.finfo(float).max))
+        checks.per_label(getattr(estimate, name), n_labels, name)
+    checks.in_range(estimate.confidence, "confidence", 0, 1)
+    checks.in_range(estimate.effect, "effect", 0, float(np.finfo(float).max))
     texts = (estimate.method, *estimate.notes)
     if not isinstance(estimate.notes, tuple) or not all(isinstance(each, str) for each in texts):
         raise ValueError(f"method and notes must be text; got {texts!r:.200}")
@@ -288,7 +289,7 @@ def _refuse_unsound(estimate: PropensityEstimate) -> None:
         drawn = estimate.draw(seed=0, size=2)
     if drawn.shape != (2, n_labels):
         raise ValueError(f"draws have shape {drawn.shape} for {n_labels} labels")
-    _validation.finite(drawn, "draws")
+    checks.finite(drawn, "draws")
 
 
 def _refuse_unsound_curve(curve: CurveFit) -> None:
@@ -297,7 +298,7 @@ def _refuse_unsound_curve(curve: CurveFit) -> None:
     parameters = np.array([curve.a, curve.b, curve.concentration, curve.scale], dtype=float)
     if not ((curve.draws > 0).all() and (parameters > 0).all()):
         raise ValueError("parameters of a curve must be positive")
-    _validation.finite(curve.draws, "draws of a curve")
+    checks.finite(curve.draws, "draws of a curve")
 
 
 def _plain(value: object) -> object:

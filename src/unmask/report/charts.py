@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, TypeVar, cast
 
-from unmask._validation import one_of
+from unmask.arrays.checks import one_of
 from unmask.report.format import format_value, printable
 
 Position = str | float

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsFloat, cast
 
-from unmask._validation import one_of
+from unmask.arrays.checks import one_of
 from unmask.report.charts import Chart, Panels, set_field, tuple_of
 from unmask.report.format import printable
 

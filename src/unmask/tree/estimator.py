@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from unmask._typing import BackendLike, FeaturesLike, LabelsLike, PropensityLike, Singles
+from unmask.arrays import TopK
 from unmask.linear.multilabel import MultilabelClassifier, on_threads
-from unmask.predictions import TopK
 from unmask.tree.model import TreeModel
 from unmask.tree.prediction import BEAM, predict_top
 from unmask.tree.recipe import TreeRecipe

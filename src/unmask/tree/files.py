@@ -16,8 +16,9 @@ from typing import cast
 
 import numpy as np
 
-from unmask import _io, _validation
+from unmask import _io
 from unmask._typing import Array, PathLike
+from unmask.arrays import checks
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, FileEntry, Format, Piece
 from unmask.tree.checking import (
@@ -123,7 +124,7 @@ def prune(model: TreeModel, below: float) -> TreeModel:
     >>> [len(level.values) for level in tree.prune(model, 1e9).trees[0].parts[0]]
     [0]
     """
-    _validation.in_range(below, "below", 0, np.inf)
+    checks.in_range(below, "below", 0, np.inf)
     refuse_bad_model(model)
 
     def pruned(nodes: Nodes) -> Nodes:

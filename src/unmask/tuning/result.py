@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import Any
 
 from unmask import linear, report
-from unmask._text import html_table
+from unmask._messages import html_table
 from unmask._typing import FeaturesLike, Floats, Record
+from unmask.arrays import TopK
 from unmask.linear import LinearModel, Recipe
-from unmask.predictions import TopK
 from unmask.propensity.models import Source
 from unmask.report import format_value
 from unmask.tuning.judging import OF_COUNTS, Trust

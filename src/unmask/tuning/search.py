@@ -68,13 +68,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import __version__, _io, _validation, linear
+from unmask import __version__, _io, linear
 from unmask._typing import Floats, Ints, PathLike, Record
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset
 from unmask.linear import LinearModel, Recipe
 from unmask.linear.model import best_labels
 from unmask.parallel import Runner
-from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
 from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_jackknife
 
@@ -461,7 +461,7 @@ def _mark(rows: Rows) -> str:
 
 def _pieces(value: object) -> Iterator[bytes]:
     """All that a value consists of: arrays to the last number, records field by field."""
-    if _validation.is_sparse(value):
+    if checks.is_sparse(value):
         yield from _pieces((value.shape, value.data, value.indices, value.indptr))
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype.str}{value.shape}".encode()

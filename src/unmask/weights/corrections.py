@@ -21,11 +21,9 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
+from unmask import _io
 from unmask._io import archive
-from unmask._settings import setting
-from unmask._sparse import entry_rows, values_at
-from unmask._text import html_table
+from unmask._messages import html_table, setting
 from unmask._typing import (
     Array,
     Bools,
@@ -36,6 +34,7 @@ from unmask._typing import (
     PathLike,
     PropensityLike,
 )
+from unmask.arrays import checks, entry_rows, values_at
 from unmask.data import Dataset
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
@@ -92,7 +91,7 @@ class Weights:
         """
         pos = _matrix(self.pos)
         cut = pos if self.cut is self.pos else _matrix(self.cut)
-        if cut is not pos and not _validation.same_pattern(pos, cut):
+        if cut is not pos and not checks.same_pattern(pos, cut):
             raise ValueError(
                 f"pos and cut of label weights must store the same entries; got {pos.nnz} in "
                 f"{pos.shape} and {cut.nnz} in {cut.shape}."
@@ -197,12 +196,12 @@ def read(path: PathLike) -> Weights:
 def _numbers(values: Array) -> Array:
     """Stored weights as finite float64."""
     archive.require_numbers(values)
-    return _validation.finite(values.astype(np.float64, copy=False), "label weights")
+    return checks.finite(values.astype(np.float64, copy=False), "label weights")
 
 
 def _matrix(values: MatrixLike) -> sp.csr_array:
-    checked = _validation.matrix(values, name="label weights", column="label")
-    numbers = _validation.finite(checked.data.astype(np.float64, copy=False), "label weights")
+    checked = checks.matrix(values, name="label weights", column="label")
+    numbers = checks.finite(checked.data.astype(np.float64, copy=False), "label weights")
     return checked if numbers is checked.data else with_values(checked, numbers)
 
 
@@ -313,7 +312,7 @@ def vanilla(
            [0. , 0. , 1. ]])
     """
     form = _checked("vanilla", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
@@ -365,7 +364,7 @@ def unbiased(
            [ 0. ,  3. ]])
     """
     form = _checked("unbiased", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
@@ -424,7 +423,7 @@ def bound(
     array([[2., 4.]])
     """
     form = _checked("bound", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
@@ -478,7 +477,7 @@ def empirical_bayes(
            [0. , 0. , 0. ]])
     """
     form = _checked("empirical_bayes", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     entries = stored_entries(matrix, propensity)
     share = distribution_of(entries, matrix.shape[1], without_empty).share
     return _weights("empirical_bayes", matrix, entries, form, share)
@@ -527,18 +526,16 @@ def tempered(
     array([[1.5, 2.5]])
     """
     form = _checked("tempered", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     if sp.issparse(propensity):
-        propensity = with_values(
-            matrix, temper(_validation.entry_propensity(propensity, matrix), tau)
-        )
+        propensity = with_values(matrix, temper(checks.entry_propensity(propensity, matrix), tau))
     else:
-        propensity = temper(_validation.propensity(propensity, matrix.shape[1]), tau)
+        propensity = temper(checks.propensity(propensity, matrix.shape[1]), tau)
     return _weights("tempered", matrix, stored_entries(matrix, propensity), form)
 
 
 def _checked(correction: str, normalized: bool, reduction: str) -> Form:
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    checks.one_of(reduction, REDUCTIONS, "reduction")
     refuse_combination(correction, normalized, reduction)
     return {"normalized": normalized, "reduction": reduction}
 

@@ -1,7 +1,7 @@
-"""Validation: every array a user hands in is checked here, once, and nowhere else.
+"""Checked arrays: every array that a user hands in is validated here, once, and nowhere else.
 
 Each function returns what the rest of the package may rely on, in one canonical form, and never
-changes what it was given:
+changes its argument:
 
 - labels        `csr_array`, binary, indices sorted and unique, no stored zeros, float32 ones;
 - propensities  float64, finite, in (0, 1], one per label (or one per stored label entry);
@@ -14,6 +14,8 @@ the caller's object is neither read nor set.
 What is stored beyond the end of the last row belongs to no row and is left out, as scipy does.
 
 A message is a sentence with the offending value, where it stands, and what to do about it.
+At the end stands what scipy's matrices lack: the pairs (row, column) that a matrix stores, and the
+values at pairs.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask._kernels import pattern
-from unmask._settings import function
-from unmask._typing import Array, Floats, Integers
+from unmask._messages import function
+from unmask._typing import Array, Bools, Floats, Integers, Ints
 
 T = TypeVar("T")
 Reals = TypeVar("Reals", bound=np.floating)
@@ -38,31 +40,34 @@ _UNREADABLE = (ValueError, TypeError, IndexError, RuntimeError, OverflowError, A
 
 
 def labels(values: object, *, name: str = "labels") -> sp.csr_array:
-    """Binary label matrix (rows × labels) as a canonical `csr_array`.
+    """Return a binary label matrix (rows × labels) as a canonical `csr_array`.
 
     >>> labels([[0, 1], [1, 1]]).indices
     array([1, 0, 1], dtype=int32)
     """
     checked = matrix(values, name=name, column="label")
-    if (checked.data == 1).all():
-        return _as_ones(checked)
-    if not checked.data.all():  # a stored zero says what an absent entry says
-        checked = checked.copy()
-        checked.eliminate_zeros()
-    wrong = np.flatnonzero(checked.data != 1)
-    if wrong.size:
-        entry = int(wrong[0])
-        raise ValueError(
-            f"{name} must be 0 or 1; got {checked.data[entry]} in row {row_of(checked, entry)}, "
-            f"label {checked.indices[entry]}. Code a missing label as 0."
-        )
-    return _as_ones(checked)
-
-
-def _as_ones(checked: sp.csr_array) -> sp.csr_array:
+    if not (checked.data == 1).all():
+        checked = without_zeros(checked)
+        wrong = np.flatnonzero(checked.data != 1)
+        if wrong.size:
+            entry = int(wrong[0])
+            raise ValueError(
+                f"{name} must be 0 or 1; got {checked.data[entry]} in row "
+                f"{row_of(checked, entry)}, label {checked.indices[entry]}. Code a missing label "
+                "as 0."
+            )
     if checked.data.dtype == np.float32:
         return checked
     return _with_data(checked, np.ones(checked.nnz, dtype=np.float32))
+
+
+def without_zeros(checked: sp.csr_array) -> sp.csr_array:
+    """Return a matrix in which a stored zero says what an absent entry says: a copy, if need be."""
+    if checked.data.all():
+        return checked
+    checked = checked.copy()
+    checked.eliminate_zeros()
+    return checked
 
 
 def _with_data(pattern: sp.csr_array, data: Array) -> sp.csr_array:
@@ -72,7 +77,7 @@ def _with_data(pattern: sp.csr_array, data: Array) -> sp.csr_array:
 
 
 def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array:
-    """Any matrix of real numbers, dense or sparse, as CSR with sorted, unique indices.
+    """Return any matrix of real numbers, dense or sparse, as CSR with sorted, unique indices.
 
     The result may share memory with `values`; stored zeros are kept. `column` is what a column is
     called in messages.
@@ -85,7 +90,12 @@ def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array
     if not converted.has_canonical_format:  # of an object of ours, not what scipy remembers
         converted = converted.copy()
         converted.sort_indices()
-        _refuse_repetition(converted, name)
+        same_as_next = np.flatnonzero(np.diff(converted.indices) == 0)
+        within_a_row = same_as_next[~np.isin(same_as_next + 1, converted.indptr)]
+        if within_a_row.size:
+            entry = int(within_a_row[0])
+            row, repeated = row_of(converted, entry), int(converted.indices[entry])
+            raise ValueError(_twice(name, row, repeated))
         converted.has_canonical_format = True
     return narrow(converted)
 
@@ -93,7 +103,7 @@ def matrix(values: object, *, name: str, column: str = "column") -> sp.csr_array
 def compressed(
     data: object, indices: object, indptr: object, shape: Shape, *, name: str, axes: tuple[str, str]
 ) -> sp.csr_array:
-    """CSR from unchecked arrays: every index is in range, though not sorted and perhaps repeated.
+    """Return CSR of unchecked arrays: indices are in range, not sorted and perhaps repeated.
 
     `axes` are the words for a row and a column.
 
@@ -112,7 +122,7 @@ def compressed(
 def _pattern(
     indices: object, indptr: object, shape: Shape, stored: int, name: str, axes: tuple[str, str]
 ) -> tuple[Integers, Integers, bool]:
-    """The indices in use, the starts of rows, and whether the indices of every row rise.
+    """Return the indices in use, the starts of rows, and whether indices rise in every row.
 
     Both arrays are fit for a kernel, and int32 if that holds all their numbers.
     """
@@ -155,7 +165,7 @@ def _bad_starts(starts: Array, falling: NDArray[np.intp], stored: int, name: str
 
 
 def out_of_range(index: int, size: int, noun: str) -> str:
-    """The end of a sentence "row 3 names …" for an index that does not exist, and what to do.
+    """Return the end of a sentence "row 3 names …" for an index that does not exist.
 
     >>> out_of_range(3, 3, "label")
     'label 3, but the 3 labels are 0 … 2; are labels counted from 1? Count them from 0.'
@@ -172,14 +182,6 @@ def out_of_range(index: int, size: int, noun: str) -> str:
     return f"{noun} {index}, but {range_}; {advice}".replace(" -", " −")
 
 
-def _refuse_repetition(checked: sp.csr_array, name: str) -> None:
-    same_as_next = np.flatnonzero(np.diff(checked.indices) == 0)
-    within_a_row = same_as_next[~np.isin(same_as_next + 1, checked.indptr)]
-    if within_a_row.size:
-        entry = int(within_a_row[0])
-        raise ValueError(_twice(name, row_of(checked, entry), int(checked.indices[entry])))
-
-
 def _twice(name: str, row: int, column: int) -> str:
     return (
         f"{name} names column {column} twice in row {row}; "
@@ -187,19 +189,16 @@ def _twice(name: str, row: int, column: int) -> str:
     )
 
 
-def _of_csr(values: sp.sparray, name: str, column: str) -> sp.csr_array:
+def _of_compressed(values: sp.sparray, name: str, column: str) -> sp.csr_array:
     arrays = values.data, values.indices, values.indptr
-    return compressed(*arrays, values.shape, name=name, axes=("row", column))
-
-
-def _of_csc(values: sp.sparray, name: str, column: str) -> sp.csr_array:
-    arrays = values.data, values.indices, values.indptr
+    if values.format == "csr":
+        return compressed(*arrays, values.shape, name=name, axes=("row", column))
     turned = compressed(*arrays, values.shape[::-1], name=name, axes=(column, "row"))
     return sp.csr_array(turned.T.tocsr())
 
 
 def _of_coo(values: sp.sparray, name: str, column: str) -> sp.csr_array:
-    """A repeated entry is refused before scipy adds it up, which may overflow."""
+    """Refuse a repeated entry before scipy adds it up, which may overflow."""
     data = _vector(numbers(values.data, f"values of {name}"), f"values of {name}")
     rows = _coordinates(values.row, values.shape[0], "row", name)
     columns = _coordinates(values.col, values.shape[1], column, name)
@@ -232,7 +231,7 @@ def _of_lil(values: sp.sparray, name: str, column: str) -> sp.csr_array:
             raise ValueError("other numbers of values than of indices")
         return values.tocsr()
 
-    return _of_csr(_converted(convert, values, name), name, column)
+    return _of_compressed(_converted(convert, values, name), name, column)
 
 
 def _of_bsr(values: sp.sparray, name: str, column: str) -> sp.csr_array:
@@ -247,7 +246,7 @@ def _of_other(values: sp.sparray, name: str, column: str) -> sp.csr_array:
 
 
 def _converted(convert: Callable[[], sp.sparray], values: sp.sparray, name: str) -> sp.sparray:
-    """What scipy makes of a matrix; its complaints in our words."""
+    """Let scipy convert a matrix; word its complaints as ours."""
     try:
         return convert()
     except _UNREADABLE as error:
@@ -255,8 +254,8 @@ def _converted(convert: Callable[[], sp.sparray], values: sp.sparray, name: str)
 
 
 _CONVERTERS: dict[str, Callable[[sp.sparray, str, str], sp.csr_array]] = {
-    "csr": _of_csr,
-    "csc": _of_csc,
+    "csr": _of_compressed,
+    "csc": _of_compressed,
     "coo": _of_coo,
     "lil": _of_lil,
     "bsr": _of_bsr,
@@ -264,7 +263,7 @@ _CONVERTERS: dict[str, Callable[[sp.sparray, str, str], sp.csr_array]] = {
 
 
 def dense(values: object, name: str, column: str = "column") -> Array:
-    """A matrix of real numbers as an array, none of them checked; may share memory."""
+    """Return a matrix of real numbers as an array, values unchecked; it may share memory."""
     array = _plain(values, name)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(
@@ -275,7 +274,7 @@ def dense(values: object, name: str, column: str = "column") -> Array:
 
 
 def numbers(values: object, name: str) -> Array:
-    """`values` as an array of real numbers that scipy and kernels can read; may share memory.
+    """Return an array of real numbers that scipy and kernels can read; it may share memory.
 
     Tensors are detached and brought to the CPU; a masked array is taken if nothing is masked.
 
@@ -290,14 +289,14 @@ def numbers(values: object, name: str) -> Array:
 
 
 def _native(array: Array) -> Array:
-    """In the byte order of this machine, and no halves, of which scipy and numba have none."""
+    """Bring numbers to the byte order of this machine, and halves to float32: scipy has none."""
     if array.dtype == np.float16:
         return array.astype(np.float32)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _integers(values: object, name: str) -> Array:
-    """A vector of int32 or int64."""
+    """Return a vector of int32 or int64."""
     array = _vector(_plain(values, name), name)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{name} must be whole numbers; got {array.dtype} values.")
@@ -315,8 +314,14 @@ def _vector(array: Array, name: str) -> Array:
 
 
 def _plain(values: object, name: str) -> Array:
-    """`values` as a numpy array of whatever type, with nothing hidden in it."""
-    _refuse_mask(values, name)
+    """Return a numpy array of whatever type, with nothing hidden in it."""
+    parts: Iterable[object] = values if isinstance(values, list | tuple) else (values,)
+    for part in parts:
+        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
+            raise ValueError(
+                f"{name} have masked entries ({int(np.ma.getmaskarray(part).sum())}), which have "
+                "no value; fill them in with `filled`, or leave them out."
+            )
     try:
         array = _of_tensor(cast(_Tensor, values)) if is_tensor(values) else np.asarray(values)
     except _UNREADABLE as error:
@@ -326,7 +331,7 @@ def _plain(values: object, name: str) -> Array:
 
 
 def _of_objects(array: Array, name: str) -> Array:
-    """Numbers kept as objects, such as pandas' Int64 and categories, as numbers; others as is.
+    """Return numbers kept as objects (pandas' Int64, categories) as numbers; others as they are.
 
     >>> _of_objects(np.array([1, True], dtype=object), "labels")
     array([1, 1])
@@ -341,23 +346,13 @@ def _of_objects(array: Array, name: str) -> Array:
     return np.array(array.tolist()) if numeric and cells else array
 
 
-def _refuse_mask(values: object, name: str) -> None:
-    parts: Iterable[object] = values if isinstance(values, list | tuple) else (values,)
-    for part in parts:
-        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
-            raise ValueError(
-                f"{name} have masked entries ({int(np.ma.getmaskarray(part).sum())}), which have "
-                "no value; fill them in with `filled`, or leave them out."
-            )
-
-
 def is_sparse(values: object) -> TypeGuard[sp.sparray]:
-    """Whether this is a sparse matrix or array of scipy."""
+    """Return whether this is a sparse matrix or array of scipy."""
     return bool(sp.issparse(values))
 
 
 class _Tensor(Protocol):
-    """What is used of a torch tensor, which this room does not import."""
+    """The part of a torch tensor that is used; torch is not imported."""
 
     layout: object
 
@@ -367,7 +362,7 @@ class _Tensor(Protocol):
 
 
 def is_tensor(values: object) -> bool:
-    """Whether this is a torch tensor, asked without importing torch."""
+    """Return whether this is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
@@ -382,7 +377,7 @@ def _of_tensor(tensor: _Tensor) -> Array:
 
 
 def width(values: object, name: str) -> int:
-    """The columns of what may be a matrix; its contents are checked by whoever reads them."""
+    """Return the number of columns of a matrix; whoever reads its contents checks them."""
     shape = values.shape if is_sparse(values) else _plain(values, name).shape
     if len(shape) != 2:
         raise ValueError(f"{name} must be a matrix of numbers, rows × columns; got shape {shape}.")
@@ -390,12 +385,12 @@ def width(values: object, name: str) -> int:
 
 
 def row_of(checked: sp.csr_array, entry: int) -> int:
-    """The row in which an entry of a checked matrix stands."""
+    """Return the row in which a stored entry of a checked matrix stands."""
     return int(np.searchsorted(checked.indptr, entry, side="right")) - 1
 
 
 def propensity(values: object, n_labels: int | None = None) -> Floats:
-    """One propensity per label, float64 in (0, 1].
+    """Return one propensity per label, float64 in (0, 1].
 
     >>> propensity([0.5, 1.7])
     Traceback (most recent call last):
@@ -411,11 +406,11 @@ def propensity(values: object, n_labels: int | None = None) -> Floats:
 
 
 LEAST_PROPENSITY = 1e-30
-"""Of what is weighed in float32, which ends at 3e38."""
+"""The smallest propensity of anything weighed in float32, which ends at 3e38."""
 
 
 def singles_propensity(values: Floats, of: str) -> Floats:
-    """`values` unchanged (one propensity per label), if float32 holds their inverse with room.
+    """Return propensities unchanged, if float32 holds their inverse with room to spare.
 
     >>> singles_propensity(np.array([0.5, 1e-45]), "this loss")
     Traceback (most recent call last):
@@ -432,7 +427,7 @@ with `propensity.clip`.
 
 
 def entry_propensity(values: object, of_labels: sp.csr_array) -> Floats:
-    """The propensity of every stored entry of `of_labels` (already checked), in storage order.
+    """Return the propensity of every stored entry of checked labels, in storage order.
 
     `values` is one number per label, or a sparse matrix with the pattern of the labels (p_ij).
     """
@@ -453,7 +448,7 @@ def entry_propensity(values: object, of_labels: sp.csr_array) -> Floats:
 
 
 def inverse_by_entry(indptr: object, values: object) -> tuple[Array, Floats]:
-    """Row starts, and 1/p of every entry: finite numbers of at least 1."""
+    """Return row starts, and 1/p of every entry: finite numbers of at least 1."""
     name = "inverse propensities"
     inverse = _vector(numbers(values, name), name).astype(np.float64, copy=False)
     starts = _integers(indptr, "row starts (indptr)")
@@ -470,7 +465,7 @@ def inverse_by_entry(indptr: object, values: object) -> tuple[Array, Floats]:
 
 
 def same_pattern(left: sp.csr_array, right: sp.csr_array) -> bool:
-    """Whether two checked matrices store the same entries."""
+    """Return whether two checked matrices store the same entries."""
     return (
         left.shape == right.shape
         and np.array_equal(left.indptr, right.indptr)
@@ -505,7 +500,7 @@ def indices(values: object, size: int, name: str) -> None:
 
 
 def finite(values: NDArray[Reals], name: str) -> NDArray[Reals]:
-    """`values` unchanged, if every number in it is finite."""
+    """Return `values` unchanged, if every number in it is finite."""
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         entry = np.unravel_index(int(bad[0]), values.shape)
@@ -515,7 +510,7 @@ def finite(values: NDArray[Reals], name: str) -> NDArray[Reals]:
 
 
 def in_range(value: float, name: str, low: float, high: float) -> float:
-    """`value`, if it lies in [low, high].
+    """Return `value`, if it lies in [low, high].
 
     >>> in_range(1.5, "tau", 0, 1)
     Traceback (most recent call last):
@@ -527,7 +522,7 @@ def in_range(value: float, name: str, low: float, high: float) -> float:
 
 
 def confidence(value: float) -> float:
-    """The confidence of an interval, at least one half and less than 1.
+    """Return the confidence of an interval: at least one half and less than 1.
 
     >>> confidence(1)
     Traceback (most recent call last):
@@ -539,7 +534,7 @@ def confidence(value: float) -> float:
 
 
 def one_of(choice: str, choices: Mapping[str, T] | Iterable[str], name: str) -> str:
-    """`choice`, if it is one of the `choices`; the message lists them.
+    """Return `choice`, if it is one of the `choices`; the message lists them.
 
     >>> one_of("hing", ["hinge", "logistic"], "loss")
     Traceback (most recent call last):
@@ -551,7 +546,7 @@ def one_of(choice: str, choices: Mapping[str, T] | Iterable[str], name: str) -> 
 
 
 def same_rows(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
-    """Both matrices describe the same instances."""
+    """Refuse two matrices of different numbers of rows."""
     if left.shape[0] != right.shape[0]:
         raise ValueError(
             f"{left_name} and {right_name} must have the same rows; "
@@ -559,8 +554,17 @@ def same_rows(left: Matrix, right: Matrix, left_name: str, right_name: str) -> N
         )
 
 
+def same_shape(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
+    """Refuse two matrices of different shapes."""
+    if left.shape != right.shape:
+        raise ValueError(
+            f"{left_name} and {right_name} must have the same rows and labels; "
+            f"got {left.shape} and {right.shape}."
+        )
+
+
 def columns(values: object, *, name: str = "features", column: str = "feature") -> sp.csr_array:
-    """A sparse matrix of finite float32 values, indices sorted and unique, stored zeros kept.
+    """Return a sparse matrix of finite float32 values, indices sorted, stored zeros kept.
 
     Features and scores come through here: a stored zero is a statement there ("scored 0").
 
@@ -581,7 +585,7 @@ def columns(values: object, *, name: str = "features", column: str = "feature") 
 
 
 def index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
-    """What holds the indices and the starts of rows of a matrix; scipy wants one type for both.
+    """Return the type for indices and row starts of a matrix; scipy wants one for both.
 
     >>> index_type(10, 3_000_000_000).__name__
     'int64'
@@ -590,7 +594,7 @@ def index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
 
 
 def narrow(checked: sp.csr_array) -> sp.csr_array:
-    """The same matrix with int32 indices, if they fit.
+    """Return the matrix with int32 indices, if they fit.
 
     >>> narrow(sp.csr_array(([1.0], np.array([3]), np.array([0, 1])), shape=(1, 4))).indices.dtype
     dtype('int32')
@@ -603,7 +607,7 @@ def narrow(checked: sp.csr_array) -> sp.csr_array:
 
 
 def positive_int(value: object, name: str) -> int:
-    """`value` as an int, if it is a whole number of at least 1.
+    """Return `value` as an int, if it is a whole number of at least 1.
 
     >>> positive_int(0, "k")
     Traceback (most recent call last):
@@ -626,7 +630,7 @@ def training_rows(n: float) -> None:
 
 
 def per_label(values: object, n_labels: int, name: str) -> Floats:
-    """One finite number ≥ 0 per label, as float64.
+    """Return one finite number ≥ 0 per label, as float64.
 
     >>> per_label([3, -1], 2, "label counts")
     Traceback (most recent call last):
@@ -643,11 +647,11 @@ def per_label(values: object, n_labels: int, name: str) -> Floats:
 
 
 MOST_OUTSIDE = 0.05
-"""Share of observed labels of an audit that may be spurious before a swap is suspected."""
+"""The share of observed labels of an audit that may be spurious before a swap is suspected."""
 
 
 def audited_pair(observed: sp.csr_array, complete: sp.csr_array) -> None:
-    """Observed and complete labels of the same audited rows, not swapped.
+    """Refuse observed and complete labels of audited rows that are swapped, or of other rows.
 
     More than `MOST_OUTSIDE` of the observed labels outside the complete ones are an error if there
     were fewer the other way round, and more than half of them always.
@@ -675,10 +679,46 @@ round: are the two swapped? Give the observed labels first, then the complete on
     raise ValueError(f"{counted}; are these the same rows, in the same order?")
 
 
-def same_shape(left: Matrix, right: Matrix, left_name: str, right_name: str) -> None:
-    """Both matrices describe the same instances and the same labels."""
-    if left.shape != right.shape:
-        raise ValueError(
-            f"{left_name} and {right_name} must have the same rows and labels; "
-            f"got {left.shape} and {right.shape}."
-        )
+def entry_rows(matrix: sp.csr_array) -> Ints:
+    """Return the row of every stored entry; its column is in `indices`.
+
+    >>> entry_rows(sp.csr_array([[0, 1, 1], [0, 0, 0], [1, 0, 0]]))
+    array([0, 0, 2])
+    """
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def pair_keys(matrix: sp.csr_array) -> Ints:
+    """Return row · L + label of every stored pair of a checked matrix, rising.
+
+    >>> pair_keys(sp.csr_array([[0, 1, 1], [0, 0, 0], [1, 0, 0]]))
+    array([1, 2, 6])
+    """
+    return np.asarray(entry_rows(matrix) * matrix.shape[1] + matrix.indices)
+
+
+def values_at(matrix: sp.csr_array, rows: Integers, columns: Integers) -> Floats:
+    """Return the values at pairs of row and column, 0 where nothing is stored; (m,) floats.
+
+    For no pairs at all, scipy answers with a sparse array, which NumPy takes for one object.
+
+    >>> matrix = sp.csr_array([[0.0, 5.0], [7.0, 0.0]])
+    >>> values_at(matrix, np.array([0, 1, 1]), np.array([1, 1, 0]))
+    array([5., 0., 7.])
+    >>> values_at(matrix, np.array([], int), np.array([], int))
+    array([], dtype=float64)
+    """
+    if not len(rows):
+        return np.zeros(0)
+    return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
+
+
+def chosen_entries(matrix: sp.csr_array, chosen: Bools) -> sp.csr_array:
+    """Return the matrix with some of its stored entries, zeros among them; `chosen` has (nnz,).
+
+    >>> chosen_entries(sp.csr_array([[5.0, 7.0], [0.0, 1.0]]), np.array([False, True, True])).data
+    array([7., 1.])
+    """
+    before = np.r_[0, np.cumsum(chosen)].astype(matrix.indptr.dtype)
+    parts = matrix.data[chosen], matrix.indices[chosen], before[matrix.indptr]
+    return sp.csr_array(parts, shape=matrix.shape)

@@ -1,0 +1,165 @@
+"""Words of messages: settings in the language of the caller, and foreign names made harmless.
+
+A message that says "pass format='features'" helps who wrote Python, not who typed a command. So a
+message asks for the words here: `setting("format", "features")` is worded as Python, unless the
+command line has put its own words in place (`worded`), for the whole process, because work may be
+spread over threads. `named_options` refuses a misspelt argument with the nearest name. Names from
+outside are shown as text on one line, without anything that a terminal would obey (`visible`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from html import escape
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Setting(NamedTuple):
+    """An argument, the value it should get (None: any), and the function that takes it."""
+
+    name: str
+    value: object = None
+    of: str = "data.read"
+
+
+class Words(Protocol):
+    """The language of a caller."""
+
+    def setting(self, setting: Setting) -> str:
+        """Word the way in which the caller gives a setting its value."""
+        ...
+
+    def function(self, name: str) -> str:
+        """Word the way in which the caller gets at a function of the library."""
+        ...
+
+
+class Python:
+    """The words of Python."""
+
+    def setting(self, setting: Setting) -> str:
+        """Return `name=value`, or the name alone, with its function if not `data.read`."""
+        if setting.value is not None:
+            return f"{setting.name}={setting.value!r}"
+        short = setting.of == "data.read"
+        return f"`{setting.name}`" if short else f"`{setting.of}({setting.name}=…)`"
+
+    def function(self, name: str) -> str:
+        """Return its name."""
+        return f"`{name}`"
+
+
+_words: list[Words] = [Python()]
+
+
+def setting(name: str, value: object = None, *, of: str = "data.read") -> str:
+    """Return a setting in the words of the caller: `name` of the function `of`, worth `value`.
+
+    >>> setting("format", "features"), setting("labels")
+    ("format='features'", '`labels`')
+    """
+    return _words[-1].setting(Setting(name, value, of))
+
+
+def function(name: str) -> str:
+    """Return a function of the library in the words of the caller.
+
+    >>> function("propensity.clip")
+    '`propensity.clip`'
+    """
+    return _words[-1].function(name)
+
+
+@contextmanager
+def worded(words: Words) -> Iterator[None]:
+    """Word messages differently inside the block."""
+    _words.append(words)
+    try:
+        yield
+    finally:
+        _words.remove(words)
+
+
+def named_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse options that are not in the signature of a function, and propose one that is.
+
+    >>> @named_options
+    ... def study(rows, *, confidence=0.95):
+    ...     return confidence
+    >>> study([], confidnce=0.5)
+    Traceback (most recent call last):
+    TypeError: study() has no option 'confidnce'; did you mean 'confidence'?
+    """
+    options = frozenset(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not options.issuperset(kwargs):
+            from difflib import get_close_matches
+
+            unknown = sorted(kwargs.keys() - options)[0]
+            names = [name for name in inspect.signature(function).parameters if name != "self"]
+            near = get_close_matches(unknown, names, n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
+            name = function.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"{name}() has no option {unknown!r}; {advice}")
+        return function(*args, **kwargs)
+
+    return called
+
+
+_KEPT = "\u200c\u200d"  # joiners, which scripts and emoji need
+
+
+def visible(text: str) -> str:
+    r"""Return `text` with escapes for line ends, control characters and what reorders text.
+
+    Bytes of a file name that are not UTF-8 (surrogates in Python) are shown as bytes.
+
+    >>> print(visible("a\x1b[31mb\nc \u202e \udcff"))
+    a\x1b[31mb\nc \u202e \xff
+    """
+    if text.isprintable():  # which excludes all that follows
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character == " " or character in _KEPT:
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
+
+
+def html_table(
+    caption: str,
+    header: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    notes: Iterable[str] = (),
+) -> str:
+    """Return a small table for notebooks; everything in it is escaped.
+
+    >>> html_table("a < b", ["x"], [[1]])
+    '<table><caption>a &lt; b</caption><tr><th>x</th></tr><tr><td>1</td></tr></table>'
+    """
+    lines = [
+        f"<tr>{''.join(f'<th>{_escaped(cell)}</th>' for cell in header)}</tr>" if header else "",
+        *(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows),
+    ]
+    below = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
+    return f"<table><caption>{_escaped(caption)}</caption>{''.join(lines)}</table>{below}"
+
+
+def _escaped(value: object) -> str:
+    return escape(visible(str(value)))
