@@ -32,7 +32,7 @@ DRAWN = {
     "unmask._kernels.block._COMPILED",
     "unmask._kernels.compiling.KERNELS",
     "unmask._names._SEED",
-    "unmask.parallel.shared._HELD",
+    "unmask.parallel._HELD",
 }
 """Other values in every process: drawn at random, or filled while it runs."""
 PLAIN = (bool, int, float, str, type(None), np.generic)

@@ -16,8 +16,8 @@ FLOORS = (
     {"_kernels"},
     {"_names"},
     {"arrays"},
-    {"_io", "_mixture"},
-    {"_tables", "report", "parallel"},
+    {"files", "_mixture"},
+    {"report", "parallel"},
     {"data", "predictions"},
     {"propensity"},
     {"weights"},
@@ -34,7 +34,7 @@ FLOORS = (
 OWNERS = {
     "numba": {"_kernels"},
     "llvmlite": {"_kernels"},
-    "zstandard": {"_io"},
+    "zstandard": {"files"},
     "torch": {"torch", "unmask_studies"},
     "torchmetrics": {"torch"},
     "transformers": set(),  # their trainers call us; nobody imports them
@@ -49,7 +49,7 @@ OWNERS = {
     "typer": {"cli"},
     "rich": {"cli"},
     "sklearn": {"data", "linear", "tree"},
-    "pyarrow": {"_tables"},
+    "pyarrow": {"files"},
     "cleanlab": {"unmask_studies"},
 }
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.helpers.command import run as command
 from unmask import data, predictions
-from unmask._io import file_limits
+from unmask.files import streams
 
 zstandard = pytest.importorskip("zstandard")
 
@@ -27,7 +27,7 @@ POOLS: list[Any] = []
 @pytest.fixture(autouse=True)
 def little_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs small enough to be made in a test."""
-    monkeypatch.setattr(file_limits, "FREE", 1 << 20)
+    monkeypatch.setattr(streams, "FREE", 1 << 20)
 
 
 def gzip_bomb(path: Path) -> None:
@@ -77,7 +77,7 @@ def peak_of(path: Path, expansion: float) -> int:
 def test_the_limit_of_expansion_can_be_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_limits, "FREE", 1000)
+    monkeypatch.setattr(streams, "FREE", 1000)
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"1000 2\n" + b"0:1\n" * 1000, 9))
     assert data.read(path, format="labels").labels.shape == (1000, 2)

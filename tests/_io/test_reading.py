@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.devices import terminal
-from unmask import _io, audit, data, linear, missing, predictions, propensity, thresholds, weights
+from unmask import audit, data, linear, missing, predictions, propensity, thresholds, weights
+from unmask.files import read_records
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -27,7 +28,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "vocabulary": data.subject_labels,
     "review": missing.read_review,
     "plan": audit.read_plan,
-    "records": _io.read_records,
+    "records": read_records,
 }
 
 

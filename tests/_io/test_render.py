@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import _kernels
-from unmask._io import render
+from unmask.files import text
 
 VALUES = np.array([1.5, -2.25, 1e-7, 3e9, 0.1, 7, 1e-5, 1e9, -1e-38, 0.0], dtype=np.float32)
 
@@ -33,12 +33,12 @@ def rows(count: int) -> tuple[sp.csr_array, sp.csr_array]:
 def test_rows_are_written_whole_in_chunks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: int, count: int, labelled: bool
 ) -> None:
-    monkeypatch.setattr(render, "_CHUNKS_HELD", held)
-    monkeypatch.setattr(render, "row_bounds", lambda starts: _kernels.row_bounds(starts, 3))
+    monkeypatch.setattr(text, "_CHUNKS_HELD", held)
+    monkeypatch.setattr(text, "row_bounds", lambda starts: _kernels.row_bounds(starts, 3))
     entries, labels = rows(count) if count else (sp.csr_array((0, 11)), sp.csr_array((0, 6)))
     header = (count, 11, 6) if labelled else ()
     path = tmp_path / "rows.txt"
-    render.write_rows(path, header, entries, labels if labelled else None)
+    text.write_rows(path, header, entries, labels if labelled else None)
     written = path.read_text().splitlines()
     if labelled:
         assert written.pop(0) == f"{count} 11 6"
@@ -55,7 +55,7 @@ def test_rows_are_written_whole_in_chunks_of_any_size(
 
 def test_the_shortest_decimals_are_written(tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
-    render.write_rows(path, (), sp.csr_array(np.array([[0.1, 2, -0.5, 1e-7]], np.float32)))
+    text.write_rows(path, (), sp.csr_array(np.array([[0.1, 2, -0.5, 1e-7]], np.float32)))
     assert path.read_text() == "0:0.1 1:2 2:-0.5 3:1e-07\n"
 
 
@@ -71,7 +71,7 @@ def test_the_shortest_decimals_are_written(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_very_small_or_large_is_left_to_python(value: float, left: bool) -> None:
-    made = render._by_python(np.array([value], np.float32))
-    text = bytes(made[0]).rstrip(b"\0").decode()
-    assert text == (str(np.float32(value)) if left else "")
+    made = text._by_python(np.array([value], np.float32))
+    shown = bytes(made[0]).rstrip(b"\0").decode()
+    assert shown == (str(np.float32(value)) if left else "")
     assert made.shape == (1, 24)

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from tests.helpers.devices import terminal
-from unmask import _io
+from unmask.files import atomic_write
 
 pytestmark = pytest.mark.usefixtures("patience")
 
 
 def put(path: Path, text: bytes = b"new") -> None:
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(text)
 
 
@@ -54,7 +54,7 @@ def test_writing_to_a_full_pipe_can_be_interrupted(tmp_path: Path, name: str) ->
     noise = np.random.default_rng(0).bytes(1 << 20)
 
     def interrupted() -> None:
-        with _io.atomic_write(tmp_path / name) as file:
+        with atomic_write(tmp_path / name) as file:
             signal.setitimer(signal.ITIMER_REAL, 0.3)
             while True:  # until the pipe is full
                 file.write(noise)
@@ -73,7 +73,7 @@ def test_a_reader_that_goes_away_is_noticed(tmp_path: Path) -> None:
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
 
     def left_alone() -> None:
-        with _io.atomic_write(tmp_path / "pipe") as file:
+        with atomic_write(tmp_path / "pipe") as file:
             os.close(reader)
             file.write(b"hello")
 
@@ -177,7 +177,7 @@ def test_the_mode_of_a_file_is_kept(tmp_path: Path, mode: int) -> None:
     path.write_bytes(b"old")
     path.chmod(mode)
     during: list[int] = []
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(b"new")
         during = [p.stat().st_mode & 0o777 & ~mode for p in tmp_path.iterdir()]
     assert during == [0, 0]  # nobody may read the unfinished file who may not read the old one

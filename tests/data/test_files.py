@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unmask import _io, data, set_threads
-from unmask._io import rows, streams
+from unmask import data, set_threads
 from unmask.data import Dataset, reading
+from unmask.files import atomic_write, contents, streams, text
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"
 LABELS = [[1, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0]]
@@ -311,7 +311,7 @@ def test_damaged_compression_is_refused(tmp_path: Path, pack) -> None:
 
 
 def test_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_CHUNK", 64)
+    monkeypatch.setattr(text, "_CHUNK", 64)
     lines = [b"1 %d:1 # note" % (j % 7) for j in range(500)]
     for at in (0, 13, 255, 499):
         broken = [*lines[:at], b"1 x:1", *lines[at + 1 :]]
@@ -321,7 +321,7 @@ def test_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_result_does_not_depend_on_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_CHUNK", 256)
+    monkeypatch.setattr(text, "_CHUNK", 256)
     path = put(tmp_path / "f", b"".join(b"%d %d:0.%d\n" % (j % 9, j % 11, j) for j in range(999)))
     found = []
     for count in (1, 3):
@@ -532,7 +532,7 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
     path = put(tmp_path / "f.txt.gz", b"old")
 
     def interrupted() -> None:
-        with _io.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(b"half of the ne")
             raise KeyboardInterrupt
 
@@ -540,7 +540,7 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
         interrupted()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f.txt.gz"]
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert gzip.decompress(path.read_bytes()) == b"new"
@@ -564,10 +564,10 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
         fsync(file)
 
     monkeypatch.setattr(os, "fsync", noted)
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(bytes(range(256)) * 1000)
     assert synced == [path.stat().st_size]
-    assert _io.contents(path) == bytes(range(256)) * 1000
+    assert contents(path) == bytes(range(256)) * 1000
 
 
 def test_equal_contents_give_equal_compressed_files(tmp_path: Path) -> None:
@@ -698,7 +698,7 @@ def test_writing_names_the_argument_that_is_no_data_set(tmp_path: Path) -> None:
 def test_a_header_is_a_short_line(length: int, header: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"1 2 3".ljust(length) + b"\n0 1:1\n")
-    assert rows.open_text(path).header == ((1, 2, 3) if header else ())
+    assert text.open_text(path).header == ((1, 2, 3) if header else ())
 
 
 @pytest.mark.parametrize(
@@ -715,7 +715,7 @@ def test_names_beside_a_file_are_as_many_as_its_labels(
     content: bytes, lines: tuple[str, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file with more lines is not read to its end."""
-    path, blocks, read = tmp_path / "names.txt", reading._io.blocks, []
+    path, blocks, read = tmp_path / "names.txt", reading.blocks, []
     path.write_bytes(content)
 
     def counted(path: Path) -> Iterator[bytes]:
@@ -723,6 +723,6 @@ def test_names_beside_a_file_are_as_many_as_its_labels(
             read.append(len(block))
             yield block
 
-    monkeypatch.setattr(reading._io, "blocks", counted)
+    monkeypatch.setattr(reading, "blocks", counted)
     assert reading._lines(path, 3) == lines
     assert sum(read) <= 2 << 10

@@ -8,7 +8,6 @@ import json
 import random
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import _io, _tables, data
-from unmask._io import streams
-from unmask._tables import delimited
+from unmask import data
 from unmask.data import Dataset
+from unmask.files import delimited, streams
+from unmask.files.streams import blocks
+from unmask.files.tables import recognised
 
 NAME = (
     st.text(
@@ -348,7 +348,7 @@ def test_the_form_of_a_table_is_in_its_first_bytes(
 ) -> None:
     path = tmp_path / "table.txt"
     path.write_bytes(content)
-    assert _tables.recognised(path) == form
+    assert recognised(path) == form
 
 
 def test_a_wide_table_has_columns_of_judged_labels() -> None:
@@ -437,7 +437,7 @@ class Counted(bytes):
 
 @pytest.mark.parametrize(
     ("form", "module"),
-    [("csv", "unmask._tables.delimited"), ("jsonl", "unmask._tables.json_lines")],
+    [("csv", "unmask.files.delimited"), ("jsonl", "unmask.files.json_lines")],
 )
 def test_one_long_line_is_not_copied_with_every_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, module: str
@@ -447,10 +447,9 @@ def test_one_long_line_is_not_copied_with_every_block(
              "jsonl": json.dumps({"id": "a", "text": long, "labels": ["x"]}) + "\n"}  # fmt: skip
     path = tmp_path / f"a.{form}"
     path.write_text(texts[form])
-    usual = _io.blocks
-    small = SimpleNamespace(**vars(_io))
-    small.blocks = lambda path, size=1 << 10: map(Counted, usual(path, 1 << 10))
-    monkeypatch.setattr(import_module(module), "_io", small)
+    monkeypatch.setattr(
+        import_module(module), "blocks", lambda path: map(Counted, blocks(path, 1 << 10))
+    )
     monkeypatch.setattr(Counted, "copied", 0)
     assert data.read(path, format=form, text="text").texts[0] == long
     assert Counted.copied < 4 * len(long)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.paths import ROOT
 from unmask import data
-from unmask._io import rows, streams
+from unmask.files import streams, text
 
 INDEX = re.compile(rb"[0-9]+")
 VALUE = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -161,8 +161,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the text nearly everywhere."""
-    monkeypatch.setattr(rows, "blocks", partial(streams.blocks, size=23))
-    monkeypatch.setattr(rows, "_CHUNK", 5)
+    monkeypatch.setattr(text, "blocks", partial(streams.blocks, size=23))
+    monkeypatch.setattr(text, "_CHUNK", 5)
 
 
 SPECIAL = """1 0 -0.0 0.5 1e-3 .5 7. +2 3.4028235e38 1e-46 9223372036854775808 9999999999999999999

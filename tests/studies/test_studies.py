@@ -20,7 +20,7 @@ import unmask_studies
 from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
 from unmask import propensity, report
-from unmask._io import atomic_write
+from unmask.files import atomic_write
 from unmask.report.charts import charts_of, styles_of
 from unmask_studies import recall_table, recall_toy, runs, tuning
 from unmask_studies.openings import OPENINGS

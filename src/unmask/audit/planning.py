@@ -28,8 +28,6 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from unmask import _io
-from unmask._io import fields
 from unmask._messages import html_table, setting
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
@@ -43,6 +41,7 @@ from unmask.audit.designs import (
 )
 from unmask.audit.expectation import Expected
 from unmask.data.judgements import Sample, Vocabulary
+from unmask.files import atomic_write, fields, read_json
 from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
@@ -273,7 +272,7 @@ def write_plan(path: PathLike, plan: AuditPlan) -> None:
     >>> bool((read_plan(name).rows == made.rows).all())
     True
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(plan.to_dict(), indent=1).encode())
 
 
@@ -303,7 +302,7 @@ def read_plan(path: PathLike) -> AuditPlan:
     >>> read_plan(path).budget
     2
     """
-    stored = _io.read_json(path)
+    stored = read_json(path)
     try:
         if not isinstance(stored, dict):
             raise ValueError("this is no audit plan.")

@@ -35,11 +35,10 @@ from xml.etree import ElementTree
 
 import scipy.sparse as sp
 
-from unmask import _io
-from unmask._io import fields
 from unmask._typing import LabelsLike, PathLike, Record
 from unmask.arrays import TopK, checks
 from unmask.audit.planning import AuditPlan
+from unmask.files import atomic_write, fields
 from unmask.report import harmless, printable
 
 FORMAT, VERSION = "unmask-audit-sheet", 1
@@ -329,7 +328,7 @@ def write_sheet(sheet: Sheet, path: PathLike, *, format: str | None = None) -> t
     contents = FORMATS[checks.one_of(format, FORMATS, "format")](sheet)
     written = [target, *(_beside(target, end) for end in list(contents)[1:])]
     for file, text in zip(written, contents.values(), strict=True):
-        with _io.atomic_write(file) as out:
+        with atomic_write(file) as out:
             out.write(text.encode())
     return tuple(written)
 

@@ -352,11 +352,11 @@ def _widened(test: Dataset, width: int) -> Dataset:
 
 
 def _lines(path: Path | None) -> list[str] | None:
-    from unmask import _io
+    from unmask.files import contents
 
     if path is None:
         return None
-    lines = _io.contents(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
+    lines = contents(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
 
 

@@ -50,8 +50,7 @@ def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
     from unmask._messages import visible
-    from unmask._tables import ending
-    from unmask._tables.writing import Cell, write_columns
+    from unmask.files.tables import Cell, ending, write_columns
     from unmask.report import harmless
 
     form = ending(path)

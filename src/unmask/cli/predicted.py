@@ -104,7 +104,7 @@ def dense_scores(top: TopK, n_labels: int, path: str) -> Array:
 
 def read_groups(path: Path, rows: EvaluatedRows) -> list[str]:
     """The group of every row: a line each, or lines `id tab group` in any order."""
-    from unmask.data.subjects import text_of
+    from unmask.files.streams import text_of
 
     n = rows.observed.shape[0]
     lines = [line for line in text_of(path).splitlines() if line.strip()]

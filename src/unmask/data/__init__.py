@@ -9,23 +9,26 @@ data sets under the same names, `unseen` says what one of them lacks; `subject_l
 names of a vocabulary.
 """
 
-from unmask._io import limits
 from unmask.data import synthetic
-from unmask.data.alignment import Unseen, same_labels, unseen
-from unmask.data.dataset import Dataset, Source
-from unmask.data.features import idf, tfidf
-from unmask.data.folder import parts
-from unmask.data.formats import FORMATS
-from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy
+from unmask.data.dataset import (
+    TAIL,
+    Dataset,
+    Description,
+    Judgement,
+    Source,
+    Unseen,
+    describe,
+    same_labels,
+    unseen,
+)
+from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy, subject_labels
 from unmask.data.judgements import Judgements
-from unmask.data.masking import hide
-from unmask.data.pairs import Judgement, read_judgements
-from unmask.data.reading import read
-from unmask.data.subjects import subject_labels
-from unmask.data.summary import TAIL, Description, describe
+from unmask.data.reading import FORMATS, parts, read, read_judgements
+from unmask.data.synthetic import hide
 from unmask.data.tables import label_matrix
-from unmask.data.texts import Vocabulary, vocabulary
+from unmask.data.texts import Vocabulary, idf, tfidf, vocabulary
 from unmask.data.writing import write
+from unmask.files import limits
 
 __all__ = [
     "FORMATS",

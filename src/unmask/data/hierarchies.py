@@ -1,18 +1,21 @@
-"""Hierarchies of labels: which label implies which, read from a file, and what follows from it.
+"""Vocabularies of labels: their hierarchies, and the names of their URIs.
 
 A label implies its parents: a row about *optics* is about *physics*. *Closing* labels adds all
 ancestors, closing scores gives an ancestor at least the score of every descendant. The information
 content of a label (Clark & Radivojac 2013) is what it says beyond its parents,
 −log2 of its rows among the rows that have all its parents.
 
-A file is OBO (`id:`, `is_a:`, `relationship: part_of`; obsolete terms are left out), Turtle with
-`skos:broader` or `skos:narrower`, or lines `child tab parent`.
+A file of a hierarchy is OBO (`id:`, `is_a:`, `relationship: part_of`; obsolete terms are left out),
+Turtle with `skos:broader` or `skos:narrower`, or lines `child tab parent`. A file of names is CSV
+with the columns `uri` and `label_en`, `label_fi` …, lines `<URI> tab label`, or the SKOS preferred
+labels (`skos:prefLabel`) of a Turtle file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +26,23 @@ import scipy.sparse as sp
 from unmask._names import Strings, some, unique_index
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
 from unmask.arrays import checks
-from unmask.data.subjects import SKOS, statements, text_of
+from unmask.files.streams import plain_name, text_of
+from unmask.files.tables import open_table
 
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+PREFERRED = SKOS + "prefLabel"
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|\#[^\n]*)
+    | <(?P<iri>[^<>"{}|^`\\\x00-\x20]*)>
+    | (?:\"{3}(?P<long>(?:[^"\\]|\\.|\"{1,2}(?!\"))*)\"{3} | "(?P<text>(?:[^"\\\n\r]|\\.)*)"
+      | '(?P<single>(?:[^'\\\n\r]|\\.)*)')(?:@(?P<language>[a-zA-Z]+(?:-[a-zA-Z0-9]+)*))?
+    | (?P<mark>\^\^|@prefix|@base|[;,.\[\]()](?!\w))
+    | (?P<name>[^\s<>"'\[\](){},;]*[^\s<>"'\[\](){},;.])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[tbnrf\"'\\])")
+_PLAIN = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 RELATIONS = ("is_a", "part_of")
 """Of OBO: what makes a term a parent."""
 BROADER, NARROWER = SKOS + "broader", SKOS + "narrower"
@@ -75,7 +93,7 @@ class Hierarchy:
 
     @cached_property
     def _order(self) -> list[int]:
-        """Labels such that children stand before their parents."""
+        """The labels, children before their parents."""
         waiting = np.bincount(self.parents.indices, minlength=len(self.names))
         ready = np.flatnonzero(waiting == 0).tolist()
         order = []
@@ -95,7 +113,7 @@ class Hierarchy:
         return np.asarray(self.parents.indices[start:stop])
 
     def _cycle(self, waiting: Ints) -> str:
-        """A way around: every label that is left has a child that is left."""
+        """Return a way around: every label that is left has a child that is left."""
         children = sp.csr_array(self.parents.T)
         left = waiting > 0
         label, way = int(np.argmax(left)), list[int]()
@@ -121,7 +139,7 @@ class Hierarchy:
 
     @property
     def levels(self) -> Ints:
-        """How far every label is below the tops, by its longest way up; (L,) integers."""
+        """The levels of labels below the tops, by the longest way up; (L,) integers."""
         levels = np.zeros(len(self.names), dtype=np.int64)
         for label in reversed(self._order):
             parents = self._parents_of(label)
@@ -129,7 +147,7 @@ class Hierarchy:
         return levels
 
     def close_labels(self, labels: LabelsLike) -> sp.csr_array:
-        """Labels with all their ancestors.
+        """Return labels with all their ancestors.
 
         Parameters
         ----------
@@ -147,7 +165,7 @@ class Hierarchy:
         return closed
 
     def close_scores(self, scores: ScoresLike) -> Array:
-        """Every label with the largest score of itself and its descendants.
+        """Return every label with the largest score of itself and its descendants.
 
         Parameters
         ----------
@@ -168,7 +186,7 @@ class Hierarchy:
         return closed
 
     def information_content(self, labels: LabelsLike) -> Floats:
-        """−log2 of the share of rows with a label among those with all its parents.
+        """Return −log2 of the share of rows with a label among those with all its parents.
 
         Parameters
         ----------
@@ -196,7 +214,7 @@ class Hierarchy:
         return content
 
     def propensity(self, labels: LabelsLike, propensity: Floats) -> Floats:
-        """How likely a closed label is observed, if labels go missing before they are closed.
+        """Return propensities of closed labels, where labels go missing before they are closed.
 
         Parameters
         ----------
@@ -231,7 +249,7 @@ class Hierarchy:
         return np.where(true > recorded, recorded / np.where(true > recorded, true, 1.0), 1.0)
 
     def aligned(self, names: Sequence[str]) -> Hierarchy:
-        """The same hierarchy over the labels of a data set, in their order.
+        """Return the hierarchy over the labels of a data set, in their order.
 
         Parameters
         ----------
@@ -281,7 +299,7 @@ def _rows(closed: sp.csc_array, label: int) -> Ints:
 def hierarchy(
     parents: Mapping[str, Iterable[str]], *, names: Sequence[str] | None = None
 ) -> Hierarchy:
-    """A hierarchy from the parents of every label.
+    """Make a hierarchy of the parents of every label.
 
     Parameters
     ----------
@@ -327,7 +345,7 @@ def hierarchy(
 
 
 def read_hierarchy(path: PathLike) -> Hierarchy:
-    """A hierarchy of labels from a file.
+    """Read a hierarchy of labels from a file.
 
     Parameters
     ----------
@@ -355,7 +373,7 @@ def read_hierarchy(path: PathLike) -> Hierarchy:
     array([2, 1, 0])
     """
     file = Path(os.fspath(path))
-    plain = file.name.removesuffix(".gz").removesuffix(".zst")
+    plain = plain_name(file)
     if plain.endswith(".obo"):
         parents = _obo(file)
     elif plain.endswith((".ttl", ".nt")):
@@ -386,8 +404,8 @@ def _pairs(path: Path) -> dict[str, list[str]]:
 
 def _skos(path: Path) -> dict[str, list[str]]:
     parents: dict[str, list[str]] = {}
-    for subject, predicate, target, is_text in statements(path):
-        if is_text or predicate not in (BROADER, NARROWER):
+    for subject, predicate, target, language in _statements(path):
+        if language is not None or predicate not in (BROADER, NARROWER):
             continue
         child, parent = (subject, target) if predicate == BROADER else (target, subject)
         parents.setdefault(child, []).append(parent)
@@ -395,7 +413,7 @@ def _skos(path: Path) -> dict[str, list[str]]:
 
 
 def _obo(path: Path) -> dict[str, list[str]]:
-    """`[Term]` stanzas; parents that are no term of the file are refused."""
+    """Read `[Term]` stanzas; refuse parents that are no term of the file."""
     parents: dict[str, list[str]] = {}
     obsolete: set[str] = set()
     lines_of: dict[tuple[str, str], int] = {}
@@ -430,3 +448,137 @@ def _obo(path: Path) -> dict[str, list[str]]:
                     "which is no term of this file (or obsolete)."
                 )
     return kept
+
+
+def subject_labels(path: PathLike, language: str = "en") -> dict[str, str]:
+    """Read the labels of a vocabulary by URI, for `Dataset.renamed`.
+
+    Parameters
+    ----------
+    path : str or path
+        CSV with the columns `uri` and `label_en` (or another language; `label` without one), TSV
+        with lines `<URI> tab label`, or Turtle with SKOS preferred labels; plain or compressed.
+    language : str, default "en"
+        Which labels to take. Where a vocabulary has one language only, that is taken.
+
+    Returns
+    -------
+    dict of str to str
+        A label by URI; URIs without a label in the language are not in it.
+
+    Raises
+    ------
+    ValueError
+        If the file is no vocabulary, or has several languages but not this one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "vocabulary.csv"
+    >>> _ = file.write_text("uri,label_en,label_fi\\nhttp://e.org/1,law,laki\\n")
+    >>> subject_labels(file), subject_labels(file, "fi")
+    ({'http://e.org/1': 'law'}, {'http://e.org/1': 'laki'})
+    """
+    path = Path(os.fspath(path))
+    plain = plain_name(path)
+    if plain.endswith((".ttl", ".nt")):
+        by_language = _turtle(path)
+    elif text_of(path).lstrip()[:1] == "<":
+        lines = (line.partition("\t") for line in text_of(path).splitlines() if line.strip())
+        by_language = {"": {uri.strip(" <>"): label.strip() for uri, _, label in lines}}
+    else:
+        by_language = _columns(path)
+    if language not in by_language and len(by_language) != 1:
+        raise ValueError(
+            f"{path} has no labels in {language!r}; it has "
+            f"{some(sorted(by_language), len(by_language)) or 'none at all'}."
+        )
+    chosen = by_language.get(language) or next(iter(by_language.values()))
+    return {uri: label for uri, label in chosen.items() if uri and label}
+
+
+def _columns(path: Path) -> dict[str, dict[str, str]]:
+    table = open_table(path)
+    languages = {
+        name: name.removeprefix("label").removeprefix("_")
+        for name in table.names
+        if name == "label" or name.startswith("label_")
+    }
+    if "uri" not in table.names or not languages:
+        raise ValueError(
+            f"{path}: a vocabulary has the columns uri and label_en (or another language); this "
+            f"one has {some(table.names, len(table.names))}."
+        )
+    columns = {name: list(cells) for name, cells in table.read(["uri", *languages]).items()}
+    uris = [str(uri).strip("<>") for uri in columns["uri"]]
+    return {
+        language: dict(zip(uris, map(str, columns[name]), strict=True))
+        for name, language in languages.items()
+    }
+
+
+def _turtle(path: Path) -> dict[str, dict[str, str]]:
+    """Return preferred labels by language and subject."""
+    labels: dict[str, dict[str, str]] = {}
+    for subject, predicate, value, language in _statements(path):
+        if predicate == PREFERRED and language is not None:
+            labels.setdefault(language, {})[subject] = value
+    return labels
+
+
+def _statements(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield subject, predicate, object and its language; None of an object that is no text."""
+    prefixes: dict[str, str] = {}
+    place, depth, subject, predicate = 0, 0, "", ""
+    for kind, value, language in _tokens(path):
+        if kind == "mark":
+            depth += (value in "[(") - (value in "])")
+            if depth == 0 and value in (".", ";", "@prefix", "@base"):
+                place = 1 if value == ";" else 0
+                subject = "" if value == "@prefix" else subject
+                if value in ("@prefix", "@base"):
+                    place = -2
+            continue
+        if depth:
+            continue
+        if place == -2:
+            predicate, place = value, -1
+        elif place == -1:
+            prefixes[predicate.removesuffix(":")] = value
+            place = 0
+        elif kind == "text":
+            if place == 2:
+                yield subject, predicate, value, language
+        else:
+            name = value if kind == "iri" else _expanded(value, prefixes)
+            if place == 2:
+                yield subject, predicate, name, None
+            else:
+                subject, predicate = (name, predicate) if place == 0 else (subject, name)
+                place += 1
+
+
+def _expanded(name: str, prefixes: dict[str, str]) -> str:
+    prefix, colon, rest = name.partition(":")
+    return prefixes.get(prefix, prefix + colon) + rest if colon else name
+
+
+def _tokens(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield kind (iri, text, mark or name), value and language of every token of Turtle."""
+    text, end = text_of(path), 0
+    while end < len(text):
+        match = _TOKEN.match(text, end)
+        if match is None or match.end() == end:
+            line = text.count("\n", 0, end) + 1
+            raise ValueError(f"{path}, line {line}: not Turtle, at {text[end : end + 20]!r}.")
+        end = match.end()
+        kind = next((k for k, v in match.groupdict().items() if v is not None), "skip")
+        if kind in ("long", "text", "single"):
+            yield "text", _ESCAPE.sub(_unescaped, match[kind]), match["language"] or ""
+        elif kind != "skip":
+            yield kind, match[kind], ""
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return _PLAIN[code] if code in _PLAIN else chr(min(int(code[1:], 16), 0x10FFFF))

@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._io import fields
 from unmask._typing import Bools, Floats, Ints, Record
 from unmask.arrays import checks
+from unmask.files import fields
 
 Vocabulary: TypeAlias = Literal["stated", "seen"]
 """Whether the L labels are all that a row can have, or only those recorded or predicted."""

@@ -4,35 +4,42 @@ Wide: a row per document, its labels in one cell (a list, or names between delim
 columns of their own. Long: a row per label of a document (`id, label`, perhaps `value` 0 or 1); a
 document without labels has one row with an empty label. Rows stand in the order in which their ids
 first come, labels in the order of their names, so that two tables with the same contents in any
-order give the same columns. What cells and quotes may hold is said in `unmask._tables`.
+order give the same columns. What fields and quotes may hold is said in `unmask.files.delimited`.
 
-Judgements (`pairs`) come with a table: a wide one has columns of labels that somebody rejected or
-that do not count, in a long one a value that is neither 0 nor 1 says that the pair is ignored.
+A delimiter of labels is `;`, `|` or `,`: the one that stands in most of the first cells, unless it
+is given. A cell that begins with a bracket is a list, as JSON or Python write it. Blanks around a
+name do not belong to it; a cell without names is a row without labels. Every distinct name gets a
+number. Refused, with file, line and token: an empty name, a name twice in one row, and a whole cell
+such as `NaN` or `null`, which some programs write for "no value" and which might be a name.
+
+Judgements come with a table: a wide one has columns of labels that somebody rejected or that do not
+count, in a long one a value that is neither 0 nor 1 says that the pair is ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables
 from unmask._messages import function, setting
 from unmask._names import Index, Strings, joined, some, sorted_names
-from unmask._tables import tags
-from unmask._tables.columns import Lists, column_of
-from unmask._tables.roles import LABEL_LISTS, LABELS
 from unmask._typing import Bools, Indices, Ints
 from unmask.arrays import checks
-from unmask.data.dataset import Dataset, Source
-from unmask.data.pairs import WORDS, Judgement
+from unmask.data.dataset import WORDS, Dataset, Judgement, Source
+from unmask.files import tables as table_files
+from unmask.files.streams import compression, quoted
+from unmask.files.tables import LABEL_LISTS, LABELS, Column, Lists, column_of
 
 
 class TableOptions(TypedDict, total=False):
-    """How a table is read, where it should not be found out; see `read`."""
+    """The options of tables, where they should not be found out; see `read`."""
 
     text: str | Sequence[str] | None
     id: str | None
@@ -49,19 +56,19 @@ class TableOptions(TypedDict, total=False):
 def read_table(
     table: Any, form: str | None, labels: str | None, like: Dataset | None, options: TableOptions
 ) -> Dataset:
-    """The data set in a file or in a table in memory."""
-    source = _tables.open_table(
+    """Read the data set in a file or in a table in memory."""
+    source = table_files.open_table(
         table, form, separator=options.get("separator"), encoding=options.get("encoding")
     )
     several = _several(source, labels)
     layout = options.get("layout") or ("wide" if several else None)
-    chosen = _tables.roles(
+    chosen = table_files.roles(
         source, id=options.get("id"), labels=several[0] if several else labels,
         text=options.get("text"), layout=layout, negative=options.get("negative"),
         ignored=options.get("ignored"),
     )  # fmt: skip
     _refuse_twice(source, chosen, several)
-    rules = tags.Rules(
+    rules = Rules(
         options.get("delimiter"), options.get("nulls", "refuse"), options.get("repeated", "refuse")
     ).checked()
     if chosen.labels is None and not chosen.texts:
@@ -85,7 +92,7 @@ def read_table(
         **source.details,
     }
     in_memory = source.form == "memory"
-    packed = () if in_memory else (_io.compression(source.name),)
+    packed = () if in_memory else (compression(source.name),)
     paths = () if in_memory else (source.name,)
     return Dataset(
         None, made.labels, label_names=made.names, ids=made.ids, texts=made.texts,
@@ -94,14 +101,16 @@ def read_table(
     )  # fmt: skip
 
 
-def _several(source: _tables.Source, labels: str | None) -> tuple[str, ...]:
-    """The columns of 0 and 1 that are named between commas; none if one column is named."""
+def _several(source: table_files.Source, labels: str | None) -> tuple[str, ...]:
+    """Return the columns of 0 and 1 that are named between commas; none if one is named."""
     names = () if labels is None or labels in source.names else tuple(labels.split(","))
     return names if len(names) > 1 else ()
 
 
-def _refuse_twice(source: _tables.Source, chosen: _tables.Roles, several: tuple[str, ...]) -> None:
-    """ValueError if columns of 0 and 1 are missing, have another role, or are what is no table."""
+def _refuse_twice(
+    source: table_files.Source, chosen: table_files.Roles, several: tuple[str, ...]
+) -> None:
+    """Refuse columns of 0 and 1 that are missing or have another role, and those of long tables."""
     if not several:
         return
     missing = [name for name in several if name not in source.names]
@@ -118,7 +127,7 @@ def _refuse_twice(source: _tables.Source, chosen: _tables.Roles, several: tuple[
 
 
 class _Parts(NamedTuple):
-    """What a table gives: labels and their names, ids, texts; None where it has none."""
+    """The parts of a table: labels and their names, ids, texts; None where it has none."""
 
     labels: sp.csr_array | None
     names: tuple[str, ...] | None
@@ -129,19 +138,19 @@ class _Parts(NamedTuple):
 
 
 def _read_wide(
-    source: _tables.Source,
-    roles: _tables.Roles,
-    rules: tags.Rules,
+    source: table_files.Source,
+    roles: table_files.Roles,
+    rules: Rules,
     names: tuple[str, ...] | None,
     several: tuple[str, ...] = (),
 ) -> _Parts:
-    coder = tags.Coder(rules, _index_of(None if several else names), source.where)
-    coders = {column: tags.Coder(rules, coder.index, source.where) for _, column in roles.judged}
+    coder = Coder(rules, _index_of(None if several else names), source.where)
+    coders = {column: Coder(rules, coder.index, source.where) for _, column in roles.judged}
     if roles.labels is not None:
         coders[roles.labels] = coder
-    coders |= {column: tags.Coder(rules, Index(), source.where) for column in several[1:]}
+    coders |= {column: Coder(rules, Index(), source.where) for column in several[1:]}
     others = [name for name in (roles.id, *roles.texts) if name is not None]
-    parts: dict[str, list[_tables.Column]] = {name: [] for name in others}
+    parts: dict[str, list[table_files.Column]] = {name: [] for name in others}
     for block in source.ahead([*others, *coders]):
         for name, column in block.items():
             coders[name].add(column) if name in coders else parts[name].append(column)
@@ -180,11 +189,11 @@ def _read_wide(
 
 
 _NUMBERS = {"1": True, "0": False, "1.0": True, "0.0": False, "true": True, "false": False}
-"""How 0 and 1 are written, in small letters."""
+"""The ways to write 0 and 1, in small letters."""
 
 
-def _indicator(coder: tags.Coder, column: str, known: Sequence[str] = ()) -> Bools | None:
-    """Where a column of 0 and 1 has 1; None of a column of names.
+def _indicator(coder: Coder, column: str, known: Sequence[str] = ()) -> Bools | None:
+    """Return where a column of 0 and 1 has 1; None for a column of names.
 
     0 and 1 are names where they are among the `known` names, or a cell has several. (In a column
     that is called labels, tags or the like they always are.)
@@ -205,9 +214,11 @@ def _indicator(coder: tags.Coder, column: str, known: Sequence[str] = ()) -> Boo
 
 
 def _of_indicators(
-    indicators: Mapping[str, Bools | None], names: tuple[str, ...] | None, source: _tables.Source
+    indicators: Mapping[str, Bools | None],
+    names: tuple[str, ...] | None,
+    source: table_files.Source,
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Columns of 0 and 1 as a matrix; `names` are the columns that come first."""
+    """Return columns of 0 and 1 as a matrix; `names` are the columns that come first."""
     index = _index_of(names)
     codes = index.add(Strings.of(indicators))
     label_names, rank = _numbered(index, names)
@@ -228,9 +239,9 @@ def _of_indicators(
 def _judgements(
     judged: Sequence[tuple[Judgement, sp.csr_array]],
     names: tuple[str, ...] | None,
-    source: _tables.Source,
+    source: table_files.Source,
 ) -> sp.csr_array | None:
-    """The judgements that columns list; ValueError where two say different things of a pair."""
+    """Return the judgements that columns list; refuse two that contradict each other."""
     if not judged:
         return None
     twice = sp.csr_array(sum(pairs for _, pairs in judged) > 1).tocoo()
@@ -251,8 +262,8 @@ def _index_of(names: tuple[str, ...] | None) -> Index:
     return index
 
 
-def _strings(parts: list[_tables.Column], source: _tables.Source, name: str) -> Strings:
-    """A column of single values."""
+def _strings(parts: list[table_files.Column], source: table_files.Source, name: str) -> Strings:
+    """Join the parts of a column of single values."""
     strings = [part for part in parts if isinstance(part, Strings)]
     if len(strings) < len(parts):
         raise ValueError(f"{source.name}: column {name!r} holds lists, not single values.")
@@ -260,8 +271,8 @@ def _strings(parts: list[_tables.Column], source: _tables.Source, name: str) -> 
     return joined(strings)
 
 
-def _ids(column: Strings, source: _tables.Source) -> Strings:
-    """The ids of a wide table; ValueError where one is missing or stands twice."""
+def _ids(column: Strings, source: table_files.Source) -> Strings:
+    """Return the ids of a wide table; refuse one that is missing or stands twice."""
     _refuse_no_id(column, source)
     again = column.repeated()
     if len(again):
@@ -274,7 +285,7 @@ def _ids(column: Strings, source: _tables.Source) -> Strings:
     return column
 
 
-def _refuse_no_id(column: Strings, source: _tables.Source) -> None:
+def _refuse_no_id(column: Strings, source: table_files.Source) -> None:
     empty = np.flatnonzero(np.diff(column.offsets) == 0)
     if len(empty):
         raise ValueError(
@@ -284,23 +295,21 @@ def _refuse_no_id(column: Strings, source: _tables.Source) -> None:
 
 
 def _texts(columns: Sequence[Strings]) -> Strings:
-    """The texts of each row, a line each."""
+    """Return the texts of each row, a line each."""
     if len(columns) == 1:
         return columns[0]
     return Strings.of("\n".join(filter(None, parts)) for parts in zip(*columns, strict=True))
 
 
-def _matrix(
-    coder: tags.Coder, names: tuple[str, ...] | None
-) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Coded labels as a matrix; `names` are the columns that come first."""
+def _matrix(coder: Coder, names: tuple[str, ...] | None) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Return coded labels as a matrix; `names` are the columns that come first."""
     label_names, rank = _numbered(coder.index, names)
-    rows = tags.ranked(coder.coded(), rank, label_names, coder.rules, coder.where)
+    rows = ranked(coder.coded(), rank, label_names, coder.rules, coder.where)
     return _csr(rows.indptr, rows.codes, len(label_names)), label_names
 
 
 def _numbered(index: Index, names: tuple[str, ...] | None) -> tuple[tuple[str, ...], Indices]:
-    """The names in the order of their columns, and the column of each code of the index.
+    """Return the names in the order of their columns, and the column of each code.
 
     Without `names` they stand by their characters; with them, those stand first and the rest
     follow by their characters.
@@ -324,9 +333,9 @@ def _csr(indptr: Ints, codes: Indices, n_labels: int) -> sp.csr_array:
 
 
 def _read_long(
-    source: _tables.Source,
-    roles: _tables.Roles,
-    rules: tags.Rules,
+    source: table_files.Source,
+    roles: table_files.Roles,
+    rules: Rules,
     names: tuple[str, ...] | None,
 ) -> _Parts:
     if roles.labels is None or roles.id is None:
@@ -350,7 +359,7 @@ def _read_long(
     values = None if roles.value is None else _values(columns[roles.value], source)
     rows, labels = Index(), _index_of(names)
     row_of = rows.add(keys)
-    listed = tags.coded(cells, rules._replace(delimiter="none"), labels, source.where)
+    listed = coded(cells, rules._replace(delimiter="none"), labels, source.where)
     index = labels, names
     kept = None if values is None else values == 1
     matrix, label_names = _pairs(row_of, listed, kept, rows.count, index, rules, source)
@@ -364,14 +373,14 @@ def _read_long(
 
 def _pairs(
     row_of: Indices,
-    listed: tags.Coded,
+    listed: Coded,
     kept: Bools | None,
     n: int,
     index: tuple[Index, tuple[str, ...] | None],
-    rules: tags.Rules,
-    source: _tables.Source,
+    rules: Rules,
+    source: table_files.Source,
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Lines of (row, label) as a matrix."""
+    """Return lines of (row, label) as a matrix."""
     label_names, rank = _numbered(*index)
     line_of = np.repeat(np.arange(len(row_of)), np.diff(listed.indptr))
     if kept is not None:
@@ -395,8 +404,8 @@ def _pairs(
     return _csr(indptr, columns.astype(np.int32), len(label_names)), label_names
 
 
-def _values(column: _tables.Column, source: _tables.Source) -> Indices:
-    """A column of 0, 1 and what is neither (`Judgement.IGNORED`)."""
+def _values(column: table_files.Column, source: table_files.Source) -> Indices:
+    """Return a column of 0, 1 and what is neither (`Judgement.IGNORED`)."""
     if isinstance(column, Lists):
         raise ValueError(f"{source.name}: values must be 0 or 1, not lists.")
     ignored = [word for word, which in WORDS.items() if which is Judgement.IGNORED and word]
@@ -418,7 +427,7 @@ def _values(column: _tables.Column, source: _tables.Source) -> Indices:
 def label_matrix(
     rows: Iterable[object], names: Sequence[str] | None = None
 ) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Lists of names as a matrix of 0 and 1, and the names of its columns.
+    """Return lists of names as a matrix of 0 and 1, and the names of its columns.
 
     Parameters
     ----------
@@ -458,13 +467,13 @@ def label_matrix(
             raise ValueError(f"{where(0)}: expected a list of names, got {cells[0]!r:.60}.")
         column = Lists(np.zeros(1, dtype=np.int64), column)
     first = None if names is None else tuple(names)
-    coder = tags.Coder(tags.Rules(), _index_of(first), where)
+    coder = Coder(Rules(), _index_of(first), where)
     coder.add(column)
     return _matrix(coder, first)
 
 
 def is_tag_lists(rows: object) -> bool:
-    """Whether these are lists of names: lists, tuples or sets in a row, with a string in it."""
+    """Return whether these are lists of names: lists, tuples or sets with a string in one."""
     if isinstance(rows, np.ndarray):
         return rows.dtype == object and rows.ndim == 1 and is_tag_lists(rows.tolist())
     if not isinstance(rows, list | tuple) or not rows:
@@ -475,3 +484,259 @@ def is_tag_lists(rows: object) -> bool:
     return any(isinstance(cell, set | frozenset) for cell in cells) or any(
         isinstance(name, str) for cell in cells for name in cell
     )
+
+
+DELIMITERS = (";", "|", ",")
+LIST = "list"
+"""The delimiter of cells that are lists."""
+URIS = "uris"
+"""That of cells such as `<http://example.org/1> <http://example.org/2>`, as Annif writes them."""
+_URIS = re.compile(r"<[^<>\s]+>(?:\s+<[^<>\s]+>)*")
+
+NULLS = ("nan", "null", "none", "n/a", "na", "<na>", "#n/a", "nat")
+"""Cells that programs write for "no value", in small letters."""
+
+_SAMPLE = 10_000
+_CHUNK = 1 << 18
+_STRING = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+)"""
+_LISTED = re.compile(rf"[\[({{]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])}}]", re.DOTALL)
+
+
+class Coded(NamedTuple):
+    """Rows of codes: those of row i are codes[indptr[i] … indptr[i + 1] − 1]."""
+
+    indptr: Ints
+    codes: Indices
+
+
+class Rules(NamedTuple):
+    """The way in which cells are read.
+
+    Parameters
+    ----------
+    delimiter : str or None
+        One character, "list", "uris", "none" (a cell is one name), or None: find out.
+    nulls : {"refuse", "empty", "name"}
+        The meaning of a cell such as NaN.
+    repeated : {"refuse", "merge"}
+        The meaning of a name that stands twice in a row.
+    """
+
+    delimiter: str | None = None
+    nulls: str = "refuse"
+    repeated: str = "refuse"
+
+    def checked(self) -> Rules:
+        """Return the rules; refuse a choice that is unknown."""
+        checks.one_of(self.nulls, ("refuse", "empty", "name"), "nulls")
+        checks.one_of(self.repeated, ("refuse", "merge"), "repeated")
+        if self.delimiter not in (None, LIST, URIS, "none") and len(self.delimiter.encode()) != 1:
+            raise ValueError(
+                f"a delimiter of labels is one ASCII character, 'list', 'uris' or 'none'; got "
+                f"{self.delimiter!r}."
+            )
+        return self
+
+
+Where = Callable[[int], str]
+"""The place of a row, as messages name it."""
+
+
+def sniffed_delimiter(cells: Strings) -> str:
+    """Return the delimiter that stands in most of the first cells; "none" if none does.
+
+    >>> sniffed_delimiter(Strings.of(["law; art", "tax, public; law"]))
+    ';'
+    """
+    sample = [text.strip() for text in cells[:_SAMPLE] if text.strip()]
+    if sample and all(text[0] in "[" and text[-1] in "]" for text in sample):
+        return LIST
+    if sample and all(_URIS.fullmatch(text) for text in sample):
+        return URIS
+    often = {mark: sum(mark in text for text in sample) for mark in DELIMITERS}
+    best = max(DELIMITERS, key=lambda mark: often[mark])  # the first of equals
+    return best if often[best] else "none"
+
+
+class Coder:
+    """Cells to numbers, block by block; `index` gets the names.
+
+    Parameters
+    ----------
+    rules : Rules
+    index : Index
+        To which new names are added.
+    where : function of a row number
+        The place of a row, for messages.
+    """
+
+    def __init__(self, rules: Rules, index: Index, where: Where) -> None:
+        """Start without rows."""
+        self.rules, self.index, self.where = rules, index, where
+        self.rows = 0
+        self._counts: list[Ints] = [np.zeros(1, dtype=np.int64)]
+        self._codes: list[Indices] = [np.empty(0, dtype=np.int32)]
+
+    def add(self, column: Column) -> None:
+        """Add the next cells; the first decide on the delimiter."""
+        first = self.rows
+
+        def where(row: int) -> str:
+            return self.where(first + row)
+
+        if isinstance(column, Lists):
+            block = _coded_lists(column, self.index, where)
+        else:
+            if self.rules.delimiter is None:
+                self.rules = self.rules._replace(delimiter=sniffed_delimiter(column))
+            block = _coded_strings(column, self.rules, self.index, where)
+        self.rows += len(block.indptr) - 1
+        self._counts.append(np.diff(block.indptr))
+        self._codes.append(block.codes)
+
+    def coded(self) -> Coded:
+        """Return all rows."""
+        indptr = np.cumsum(np.concatenate(self._counts))
+        return Coded(indptr, np.concatenate(self._codes))
+
+
+def coded(column: Column, rules: Rules, index: Index, where: Where) -> Coded:
+    """Return the cells of a column as numbers of `index`, to which new names are added."""
+    coder = Coder(rules, index, where)
+    coder.add(column)
+    return coder.coded()
+
+
+def _coded_strings(column: Strings, rules: Rules, index: Index, where: Where) -> Coded:
+    cells = _without_nulls(column, rules, where)
+    if rules.delimiter in (LIST, URIS):
+        items = _items if rules.delimiter == LIST else _uris
+        texts: list[str] = []
+        ends = np.zeros(len(cells) + 1, dtype=np.int64)
+        for row, cell in enumerate(cells):
+            texts += items(cell.strip(), row, where) if cell.strip() else []
+            ends[row + 1] = len(texts)
+        return _coded_lists(Lists(ends, Strings.of(texts)), index, where)
+    return _coded_cells(cells, rules.delimiter or "none", index, where)
+
+
+def _coded_lists(column: Lists, index: Index, where: Where) -> Coded:
+    lengths = np.diff(column.values.offsets)
+    if (lengths == 0).any():
+        entry = int(np.argmax(lengths == 0))
+        row = int(np.searchsorted(column.offsets, entry, side="right")) - 1
+        raise ValueError(f"{where(row)}: an empty name among the labels; leave it out.")
+    return Coded(column.offsets, index.add(column.values))
+
+
+def _coded_cells(cells: Strings, delimiter: str, index: Index, where: Where) -> Coded:
+    from unmask._kernels import tables as kernels
+
+    byte = kernels.NO_DELIMITER if delimiter == "none" else ord(delimiter)
+    counts = np.empty(len(cells), dtype=np.int64)
+    parts: list[Indices] = [np.empty(0, dtype=np.int32)]
+    for first, last in _chunks(cells.offsets):
+        start, stop = int(cells.offsets[first]), int(cells.offsets[last])
+        most = int(np.count_nonzero(cells.data[start:stop] == byte)) + last - first
+        spans = np.empty((most, 2), dtype=np.int64)
+        code, cell, total = kernels.pieces(
+            cells.data, cells.offsets, first, last, byte, spans, counts[first:last]
+        )
+        if code != kernels.FINE:
+            raise ValueError(
+                f"{where(cell)}: an empty name among the labels {cells[cell]!r:.60}, which are "
+                f"separated by {delimiter!r}; remove it, or name the delimiter with "
+                f"{setting('delimiter')}."
+            )
+        parts.append(index.add_spans(cells.data, spans[:total]))
+    indptr = np.zeros(len(cells) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return Coded(indptr, np.concatenate(parts))
+
+
+def _chunks(offsets: Ints) -> Iterator[tuple[int, int]]:
+    """Yield ranges of cells with some 2^18 cells or bytes each."""
+    cost = np.arange(len(offsets), dtype=np.int64) + offsets - offsets[0]
+    cuts = np.unique(np.r_[np.searchsorted(cost, np.arange(0, cost[-1], 8 * _CHUNK)),
+                           len(offsets) - 1])  # fmt: skip
+    yield from zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+
+
+def _without_nulls(cells: Strings, rules: Rules, where: Where) -> Strings:
+    """Return the cells; empty or refuse those that say "no value"."""
+    if rules.nulls == "name":
+        return cells
+    lengths = np.diff(cells.offsets)
+    short = np.flatnonzero((lengths > 1) & (lengths <= 6))
+    texts = cells.take(short) if len(short) < len(cells) else cells
+    distinct = Index()
+    codes = distinct.add(texts)
+    means_null = np.array([name.strip().lower() in NULLS for name in distinct.names()], dtype=bool)
+    rows = short[means_null[codes]] if len(codes) else short
+    if not len(rows):
+        return cells
+    if rules.nulls == "refuse":
+        row = int(rows[0])
+        raise ValueError(
+            f"{where(row)}: the labels are {cells[row]!r}, which may mean 'no value'; leave the "
+            f"cell empty, or say {setting('nulls', 'empty')} or {setting('nulls', 'name')}."
+        )
+    emptied = set(rows.tolist())
+    return Strings.of(["" if row in emptied else text for row, text in enumerate(cells)])
+
+
+def _items(cell: str, row: int, where: Where) -> list[str]:
+    try:
+        listed = json.loads(cell)
+    except (ValueError, RecursionError):
+        listed = _literal(cell)
+    if not isinstance(listed, list | tuple | set) or not all(
+        isinstance(each, str | int) and not isinstance(each, bool) for each in listed
+    ):
+        raise ValueError(
+            f"{where(row)}: expected a list of names, such as ['a', 'b'], got "
+            f"{quoted(cell.encode()[:60])}."
+        )
+    return [str(each) for each in listed]
+
+
+def _uris(cell: str, row: int, where: Where) -> list[str]:
+    if not _URIS.fullmatch(cell):
+        raise ValueError(f"{where(row)}: expected <URI> <URI> …, got {quoted(cell.encode()[:60])}.")
+    return [uri.strip("<>") for uri in cell.split()]
+
+
+def _literal(cell: str) -> object:
+    """Read a list as Python writes it; None if it is none."""
+    if not _LISTED.fullmatch(cell):
+        return None
+    try:
+        return ast.literal_eval(cell)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def ranked(rows: Coded, rank: Indices, names: tuple[str, ...], rules: Rules, where: Where) -> Coded:
+    """Return the rows with each code replaced by its rank, rising and without repetition."""
+    from unmask._kernels import in_chunks, row_bounds
+    from unmask._kernels import tables as kernels
+
+    indptr, codes = rows.indptr, rank[rows.codes] if len(rank) else rows.codes
+    repetitions = in_chunks(
+        row_bounds(indptr), lambda start, stop: int(kernels.arrange(codes, indptr, start, stop))
+    )
+    repetition = next((row for row in repetitions if row >= 0), -1)
+    if repetition < 0:
+        return Coded(indptr, codes)
+    if rules.repeated == "refuse":
+        own = codes[indptr[repetition] : indptr[repetition + 1]]
+        twice = int(own[:-1][np.diff(own) == 0][0])
+        raise ValueError(
+            f"{where(repetition)}: the label {names[twice]!r:.60} stands twice in one row; remove "
+            f"one of them, or say {setting('repeated', 'merge')}."
+        )
+    kept = np.ones(len(codes), dtype=bool)
+    kept[1:] = codes[1:] != codes[:-1]
+    kept[indptr[:-1][np.diff(indptr) > 0]] = True
+    kept_before = np.r_[0, np.cumsum(kept)]
+    return Coded(kept_before[indptr], codes[kept])

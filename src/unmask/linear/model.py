@@ -26,8 +26,7 @@ from unmask._kernels.linear_state import Rows
 from unmask._messages import function, setting
 from unmask._typing import FeaturesLike, Floats, PropensityLike, Singles
 from unmask.arrays import TopK, checks
-from unmask.data.features import tfidf
-from unmask.data.texts import Vocabulary
+from unmask.data.texts import Vocabulary, tfidf
 
 WeightMatrix: TypeAlias = "Singles | sp.csr_array"
 """Labels × features, dense or sparse."""

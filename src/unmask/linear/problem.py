@@ -37,7 +37,7 @@ from unmask._typing import (
 )
 from unmask.arrays import checks
 from unmask.data import Dataset
-from unmask.data.pairs import Judgement, pairs_that_are
+from unmask.data.dataset import Judgement, pairs_that_are
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.corrections import with_values

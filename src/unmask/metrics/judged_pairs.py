@@ -17,7 +17,7 @@ from unmask._names import ids_of_rows
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import LabelSets, TopK, checks, entry_rows
 from unmask.data import Dataset
-from unmask.data.pairs import Obeyed
+from unmask.data.dataset import Obeyed
 from unmask.metrics.table import Table
 from unmask.propensity import MaskModel, PropensityEstimate
 

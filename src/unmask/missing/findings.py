@@ -42,7 +42,6 @@ from scipy.special import ndtri
 from unmask._kernels import even_bounds
 from unmask._messages import html_table, setting
 from unmask._names import Strings
-from unmask._tables.writing import write_columns
 from unmask._typing import (
     Array,
     Bools,
@@ -55,6 +54,7 @@ from unmask._typing import (
 )
 from unmask.arrays import TopK, checks
 from unmask.data import Dataset
+from unmask.files.tables import write_columns
 from unmask.propensity.mask_model import MaskModel, RowEffort
 from unmask.propensity.models import Source
 

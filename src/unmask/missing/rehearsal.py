@@ -26,7 +26,7 @@ from unmask._messages import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import TopK, checks, pair_keys
 from unmask.data.judgements import Judgements
-from unmask.data.masking import hide
+from unmask.data.synthetic import hide
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.missing.findings import Findings, find
 

@@ -29,15 +29,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io
-from unmask._tables.writing import write_columns
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.arrays import checks, pair_keys
 from unmask.audit.annotators import Answers
 from unmask.audit.sheets import Question, Sheet
 from unmask.data import Dataset
-from unmask.data.pairs import Judgement
+from unmask.data.dataset import Judgement
 from unmask.data.writing import write
+from unmask.files import atomic_write, contents, read_json
+from unmask.files.tables import write_columns
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.missing.findings import Findings
 
@@ -364,7 +364,7 @@ class Review:
 
     def write(self, path: PathLike) -> None:
         """Keep the review in a JSON file; `read_review` is the inverse."""
-        with _io.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(json.dumps(self.to_dict(), ensure_ascii=False).encode())
 
     def to_dict(self) -> Record:
@@ -545,7 +545,7 @@ def read_review(path: PathLike) -> Review:
     >>> len(read_review(path).sheet.questions)
     2
     """
-    stored: Mapping[str, Any] | Any = _io.read_json(path, _io.contents(path))
+    stored: Mapping[str, Any] | Any = read_json(path, contents(path))
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ValueError(f"{path} holds no review of findings; `unmask missing` writes one.")
     if stored.get("version") != VERSION:

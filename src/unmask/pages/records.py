@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import __version__, _io, report
+from unmask import __version__, report
 from unmask._typing import Record
+from unmask.files import read_json
 from unmask.pages import diagnosis, evaluation, tuning
 
 
@@ -220,7 +221,7 @@ def read(path: Path, *, kinds: Mapping[str, PageKind] | None = None) -> list[Rec
 
 def _read_json(path: Path) -> object:
     try:
-        return _io.read_json(path)
+        return read_json(path)
     except ValueError as error:
         raise ValueError(f"{error} Store results with --json.") from None
 

@@ -17,10 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from unmask import _io
 from unmask._messages import function
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
 from unmask.arrays import checks
+from unmask.files import atomic_write, contents, numbers, read_json
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import CurveFit, PropensityEstimate
 from unmask.propensity.marginals import Ratio
@@ -136,10 +136,10 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     >>> read(file)
     array([0.5 , 0.25])
     """
-    content = _io.contents(path)
+    content = contents(path)
     if content.lstrip()[:1] == b"{":
         return _estimate(path, content)
-    values = _io.numbers(path, content)
+    values = numbers(path, content)
     inverted = bool((values > 1).any()) if inverse is None else inverse
     if inverse is None and inverted and (values < 1).any():
         raise ValueError(
@@ -156,7 +156,7 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
 
 
 def _estimate(path: PathLike, content: bytes) -> PropensityEstimate:
-    record = _io.read_json(path, content)
+    record = read_json(path, content)
     try:
         return from_record(record)
     except ValueError as error:
@@ -190,7 +190,7 @@ def write(path: PathLike, propensity: PropensityLike) -> None:
     0.5
     0.25
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         if isinstance(propensity, PropensityEstimate):
             file.write(json.dumps(to_record(propensity)).encode())
             return

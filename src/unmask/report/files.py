@@ -114,7 +114,7 @@ def figure(part: Drawing) -> Figure:
 
 
 def _write_bytes(path: PathLike, contents: bytes) -> Path:
-    from unmask._io import atomic_write
+    from unmask.files import atomic_write
 
     with atomic_write(path) as file:
         file.write(contents)

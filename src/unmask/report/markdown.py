@@ -56,7 +56,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     >>> path.read_text()
     '# Study\\n\\nIt holds.\\n'
     """
-    from unmask._io import atomic_write
+    from unmask.files import atomic_write
 
     path = Path(path)
     _save_drawings(page, path.with_suffix(""))
@@ -67,7 +67,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
 
 
 def _save_drawings(page: Page, folder: Path) -> None:
-    from unmask._io import atomic_write
+    from unmask.files import atomic_write
 
     if not page.drawings:
         return

@@ -209,7 +209,7 @@ def write_questionnaire(questionnaire: Questionnaire, path: PathLike) -> Path:
     >>> write_questionnaire(form, Path(tempfile.mkdtemp()) / "form.html").name
     'form.html'
     """
-    from unmask._io import atomic_write
+    from unmask.files import atomic_write
 
     with atomic_write(path) as file:
         file.write(render_questionnaire(questionnaire).encode())

@@ -30,7 +30,7 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, report
+from unmask import report
 from unmask._kernels import even_bounds
 from unmask._messages import html_table
 from unmask._typing import (
@@ -44,6 +44,7 @@ from unmask._typing import (
     ScoresLike,
 )
 from unmask.arrays import LabelSets, checks, entry_rows
+from unmask.files import atomic_write, read_json
 from unmask.metrics.scored import scores_of
 from unmask.thresholds import calibration
 from unmask.thresholds.calibration import BLOCK, inverse_of
@@ -187,7 +188,7 @@ def write(path: PathLike, thresholds: Thresholds) -> None:
     >>> read(file).metric
     'micro-F1'
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(thresholds.to_dict(), indent=1).encode() + b"\n")
 
 
@@ -215,7 +216,7 @@ def read(path: PathLike) -> Thresholds:
     >>> read(file).values
     array([0.5, inf])
     """
-    content = _io.read_json(path)
+    content = read_json(path)
     try:
         values = [_threshold(each) for each in _list(content["thresholds"], object)]
         own = np.array(_list(content["own"], bool), dtype=bool)

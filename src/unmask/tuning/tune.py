@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, linear, parallel
+from unmask import linear, parallel
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -39,6 +39,7 @@ from unmask._typing import (
 from unmask.arrays import checks
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
+from unmask.files import pack_records
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS
 from unmask.propensity.models import source_of
@@ -214,7 +215,7 @@ def tune(
         because, chosen, best, error = search.chosen(raised=costs is None and audit is None)
         tried = search.climbed([chosen.family.trained])
     if store is not None:
-        _io.pack_records(store)
+        pack_records(store)
     family = chosen.family
     standing_p = None if p is None else standing.left_of(p)
     trained_on = family.propensity(standing_p)

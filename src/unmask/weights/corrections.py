@@ -21,8 +21,6 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io
-from unmask._io import archive
 from unmask._messages import html_table, setting
 from unmask._typing import (
     Array,
@@ -36,6 +34,7 @@ from unmask._typing import (
 )
 from unmask.arrays import checks, entry_rows, values_at
 from unmask.data import Dataset
+from unmask.files import archive, atomic_write
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights.counts import distribution_of
@@ -149,7 +148,7 @@ def write(path: PathLike, weights: Weights) -> None:
         arrays["cut"] = weights.cut.data
     buffer = io.BytesIO()  # an archive seeks, which a compressed file cannot
     np.savez(buffer, **arrays)
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(buffer.getbuffer())
 
 

@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any
 
-from unmask import _io
-from unmask._io import file_limits
-from unmask._tables.columns import Column, Source
-from unmask._tables.frames import arrow_column, pyarrow_or_none
 from unmask._typing import PathLike
+from unmask.files.streams import FREE, Unpacked, open_readable
+from unmask.files.tables import Column, Source, arrow_column, pyarrow_or_none
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,14 +34,14 @@ _LATE = 100
 
 
 def open_parquet(path: PathLike) -> Source:
-    """A Parquet file, whose columns are read when they are asked for."""
+    """Open a Parquet file, whose columns are read when they are asked for."""
     if pyarrow_or_none() is None:
         raise ValueError(
             f"{path} is a Parquet file; to read it, install pyarrow: pip install 'unmask[tables]'."
         )
     import pyarrow.parquet as parquet
 
-    with _sound(path), _io.open_readable(path) as file:
+    with _sound(path), open_readable(path) as file:
         names = tuple(parquet.read_schema(file).names)
 
     def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
@@ -77,12 +75,12 @@ def _sound(path: PathLike) -> Iterator[None]:
 
 
 def _batches(path: PathLike, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some rows of the wanted columns at a time, in the order of `wanted`."""
+    """Yield some rows of the wanted columns at a time, in the order of `wanted`."""
     import pyarrow.parquet as parquet
 
-    with _sound(path), _io.open_readable(path) as file:
+    with _sound(path), open_readable(path) as file:
         about = parquet.read_metadata(file)
-        budget = file_limits.Unpacked(path, file.seek(0, 2))
+        budget = Unpacked(path, file.seek(0, 2))
         roots = tuple(f"{name}." for name in wanted)
         leaves = [
             each
@@ -98,9 +96,9 @@ def _batches(path: PathLike, wanted: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _walk(
-    file: BufferedReader, about: Any, leaves: list[int], budget: file_limits.Unpacked
+    file: BufferedReader, about: Any, leaves: list[int], budget: Unpacked
 ) -> tuple[list[str], int]:
-    """Count what the pages of columns hold; columns with dictionaries, and the rows of one go."""
+    """Count what pages hold; return the columns with dictionaries, and the rows of one go."""
     coded, rows = set(), _ROWS
     file.seek(-8, 2)
     file.seek(-8 - int.from_bytes(file.read(4), "little"), 2)
@@ -115,18 +113,18 @@ def _walk(
                 if encoding == _PREFIXES and kind.max_repetition_level:
                     budget.add(size * values)
                 elif encoding == _PREFIXES:
-                    rows = min(rows, max(1, file_limits.FREE // max(size, 1)))
+                    rows = min(rows, max(1, FREE // max(size, 1)))
     return sorted(coded), rows
 
 
 _GROUPS, _COLUMNS, _ABOUT = 4, 1, 3
 """Fields of the footer, a group of rows and a column; asked for a damaged one, pyarrow aborts."""
 _VALUES, _BYTES, _DATA, _NAMES = 5, 7, 9, 11
-"""Fields about a column: how many values and bytes, where the first pages of data and names are."""
+"""Fields about a column: the numbers of values and bytes, where data and names begin."""
 
 
 def _pages(file: BufferedReader, chunk: Any) -> Iterator[tuple[int, int, int]]:
-    """Bytes when decompressed, values and encoding of every page, as far as a decoder reads."""
+    """Yield unpacked bytes, values and encoding of every page that a decoder will read."""
     position, dictionary = chunk[_DATA], chunk.get(_NAMES, 0)
     if 0 < dictionary < position:
         position = dictionary
@@ -150,7 +148,7 @@ their encoding in it."""
 
 
 def _text_bytes(cells: pa.Array) -> int:
-    """The bytes of all strings in a column, those of a dictionary as often as they are named."""
+    """Return the bytes of all strings in a column, a dictionary's as often as they are named."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -169,7 +167,7 @@ def _text_bytes(cells: pa.Array) -> int:
 
 
 def _struct(file: BufferedReader) -> dict[int, Any]:
-    """The fields of a struct by number."""
+    """Read the fields of a struct by number."""
     fields: dict[int, Any] = {}
     number = 0
     while kind := _byte(file):
@@ -181,10 +179,9 @@ def _struct(file: BufferedReader) -> dict[int, Any]:
 
 
 def _value(file: BufferedReader, kind: int) -> Any:
-    reader = _READERS.get(kind)
-    if reader is None:
+    if kind not in _READERS:
         raise ValueError(f"a header with a value of kind {kind}")
-    return reader(file)
+    return _READERS[kind](file)
 
 
 def _byte(file: BufferedReader) -> int:

@@ -11,66 +11,51 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Protocol, cast
+from typing import IO, cast
 from zipfile import ZipFile
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.lib.npyio import NpzFile
 
-from unmask._io.file_limits import current_limits, refuse_columns, refuse_expansion
-from unmask._io.streams import atomic_write, blocks, compression, contents, open_readable
 from unmask._names import Strings
 from unmask._typing import Array, PathLike
 from unmask.arrays import checks
+from unmask.files.streams import (
+    Unpacked,
+    atomic_write,
+    compression,
+    contents,
+    first_bytes,
+    open_readable,
+    refuse_columns,
+)
 
 Parts = dict[str, sp.csr_array | tuple[str, ...] | Strings | None]
 """Matrices, names and texts of a data set; None: the file has none."""
 
 
-class Stored(Protocol):
-    """A data set, as far as it is stored."""
-
-    @property
-    def features(self) -> sp.csr_array | None: ...
-
-    @property
-    def labels(self) -> sp.csr_array | None: ...
-
-    @property
-    def judgements(self) -> sp.csr_array | None: ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def label_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def ids(self) -> Strings | None: ...
-
-    @property
-    def texts(self) -> Strings | None: ...
-
-
 _MATRICES = ("features", "labels", "judgements")
 _NAMES = ("feature_names", "label_names")
 _STRINGS = ("ids", "texts")
+PARTS = (*_MATRICES, *_NAMES, *_STRINGS)
+"""The fields of a data set that are stored."""
+
 _ARRAYS = ("data", "indices", "indptr", "shape")
 
 
 def recognised(path: PathLike) -> bool:
-    """Whether the (decompressed) file is a zip archive."""
-    return next(blocks(path, size=1 << 10), b"").startswith(b"PK\x03\x04")
+    """Return whether the (decompressed) file is a zip archive."""
+    return first_bytes(path, 1 << 10).startswith(b"PK\x03\x04")
 
 
 def is_array(path: PathLike) -> bool:
-    """Whether the (decompressed) file is one array, as `numpy.save` writes it."""
-    return next(blocks(path, size=1 << 10), b"").startswith(b"\x93NUMPY")
+    """Return whether the (decompressed) file is one array, as `numpy.save` writes it."""
+    return first_bytes(path, 1 << 10).startswith(b"\x93NUMPY")
 
 
 def load_array(path: PathLike) -> Array:
-    """The matrix of numbers in a `.npy` file."""
+    """Read the matrix of numbers in a `.npy` file."""
     with _file(path) as file:
         try:
             array = np.load(file, allow_pickle=False)
@@ -82,7 +67,7 @@ def load_array(path: PathLike) -> Array:
 
 
 def load(path: PathLike) -> sp.csr_array | Parts:
-    """One matrix, or the parts of a data set by name."""
+    """Read one matrix, or the parts of a data set by name."""
     with opened(path) as stored:
         if any(f"{name}_indptr" in stored for name in ("labels", "features")) or "texts" in stored:
             return _dataset(stored)
@@ -91,7 +76,7 @@ def load(path: PathLike) -> sp.csr_array | Parts:
 
 @contextmanager
 def opened(path: PathLike) -> Iterator[NpzFile]:
-    """The arrays of an archive by name; whatever is wrong with them is a ValueError.
+    """Open the arrays of an archive by name; whatever is wrong with them is a ValueError.
 
     The parsers of zip, deflate and array headers raise what they like, from `zlib.error` to
     `tokenize.TokenError`.
@@ -101,7 +86,9 @@ def opened(path: PathLike) -> Iterator[NpzFile]:
             with np.load(file, allow_pickle=False) as stored:
                 if not isinstance(stored, NpzFile):
                     raise ValueError("not an .npz file.")
-                _refuse_bomb(path, stored)
+                members = cast(ZipFile, stored.zip).infolist()
+                packed = sum(member.compress_size for member in members)
+                Unpacked(path, packed).add(sum(member.file_size for member in members))
                 yield stored
         except ValueError as error:
             named = str(path) in str(error)
@@ -113,14 +100,6 @@ def opened(path: PathLike) -> Iterator[NpzFile]:
 
 def _file(path: PathLike) -> IO[bytes]:
     return open_readable(path) if compression(path) == "none" else io.BytesIO(contents(path))
-
-
-def _refuse_bomb(path: PathLike, stored: NpzFile) -> None:
-    """Raise if the archive's arrays are far larger than the archive."""
-    members = cast(ZipFile, stored.zip).infolist()
-    packed = sum(member.compress_size for member in members)
-    unpacked = sum(member.file_size for member in members)
-    refuse_expansion(path, packed, unpacked, current_limits())
 
 
 def _dataset(stored: NpzFile) -> Parts:
@@ -138,7 +117,7 @@ def _dataset(stored: NpzFile) -> Parts:
 
 
 def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
-    """A matrix as `scipy.sparse.save_npz` keeps it."""
+    """Read a matrix as `scipy.sparse.save_npz` keeps it."""
     kind = stored["format"].item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
     if kind not in ("csr", "csc", "coo"):
@@ -158,7 +137,7 @@ def _matrix(path: PathLike, stored: NpzFile) -> sp.csr_array:
 
 
 def sparse(data: Array, indices: Array, indptr: Array, shape: Iterable[int]) -> sp.csr_array:
-    """CSR from the arrays of a file, all of which must be in use: else it was damaged.
+    """Make CSR of the arrays of a file, all of which must be in use: else it was damaged.
 
     >>> sparse(np.ones(1), np.array([5]), np.array([0, 1]), (1, 4))
     Traceback (most recent call last):
@@ -185,27 +164,25 @@ def require_numbers(data: Array, *indices: Array) -> None:
 
 
 def save_matrix(path: PathLike, matrix: sp.csr_array) -> None:
-    """One matrix, readable by `scipy.sparse.load_npz` of any version."""
+    """Write one matrix, readable by `scipy.sparse.load_npz` of any version."""
     _save(path, lambda file: sp.save_npz(file, sp.csr_matrix(matrix)))
 
 
-def save_dataset(path: PathLike, dataset: Stored) -> None:
-    """Everything that a data set holds."""
+def save_dataset(path: PathLike, parts: Parts) -> None:
+    """Write all parts of a data set that there are."""
     arrays = {}
-    for name in _MATRICES:
-        matrix = getattr(dataset, name)
-        if matrix is not None:
-            parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
-            arrays.update({f"{name}_{k}": v for k, v in zip(_ARRAYS, parts, strict=True)})
-    for name in (*_NAMES, *_STRINGS):
-        if getattr(dataset, name) is not None:
-            strings = Strings.of(getattr(dataset, name), name)
+    for name, part in parts.items():
+        if isinstance(part, sp.csr_array):
+            values = (part.data, part.indices, part.indptr, np.array(part.shape))
+            arrays.update({f"{name}_{k}": v for k, v in zip(_ARRAYS, values, strict=True)})
+        elif part is not None:
+            strings = Strings.of(part, name)
             arrays[name], arrays[f"{name}_offsets"] = strings.data, strings.offsets
     _save(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def _save(path: PathLike, save: Callable[[IO[bytes]], None]) -> None:
-    """By way of memory: a zip archive is written back and forth, which no compressor follows."""
+    """Write by way of memory: a zip archive is written back and forth, unlike compressed data."""
     archive = io.BytesIO()
     save(archive)
     with atomic_write(path) as file:

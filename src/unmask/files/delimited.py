@@ -7,6 +7,9 @@ empty lines are fine. All else is refused, with file, line and what to do: a rec
 fewer fields than the first line, characters after a closing quote, a quote that is never closed, a
 quote inside a field that has none around it (where tabs separate, it is a character like others),
 bytes that are no UTF-8.
+
+TREC's files have no header and a fixed number of words in a line: `open_qrels` reads judgements,
+`open_trec` runs.
 """
 
 from __future__ import annotations
@@ -14,28 +17,28 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from unmask import _io
 from unmask._messages import setting
 from unmask._names import Bytes, Strings
-from unmask._tables.columns import Source
 from unmask._typing import Ints, PathLike
+from unmask.files.streams import blocks, contents, first_bytes, quoted
+from unmask.files.tables import Column, Source, column_of
 
 SEPARATORS = {"\t": "tsv", ",": "csv", ";": "csv", "|": "csv"}
-"""What may stand between fields, the likelier first, and what such a file is called."""
+"""The separators of fields, the likelier first, with the form of such a file."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-_FIRST = 1 << 20
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written.
+    """The way in which a file is written.
 
     Parameters
     ----------
@@ -60,13 +63,8 @@ class Dialect:
         return self.separator != "\t"
 
 
-def first_bytes(path: PathLike, size: int = _FIRST) -> bytes:
-    """The beginning of a (decompressed) file."""
-    return next(_io.blocks(path, size=size), b"")[:size]
-
-
 def encoding_of(head: bytes, chosen: str | None) -> str:
-    """The encoding: the given one, or what a byte-order mark says, or UTF-8."""
+    """Return the chosen encoding, or what a byte-order mark says, or UTF-8."""
     if chosen is not None:
         try:
             return codecs.lookup(chosen).name
@@ -76,14 +74,14 @@ def encoding_of(head: bytes, chosen: str | None) -> str:
 
 
 def first_line(path: PathLike, encoding: str | None = None) -> str:
-    """The first line of a file, as far as it lies in its first bytes."""
+    """Return the first line of a file, as far as it lies in its first bytes."""
     head = first_bytes(path)
     text = codecs.getincrementaldecoder(encoding_of(head, encoding))("replace").decode(head)
     return text.partition("\n")[0].removesuffix("\r")
 
 
 def sniffed_separator(line: str) -> str:
-    """The separator of a header line: what stands in it most often, outside quotes."""
+    """Return the separator of a header line: what stands in it most often, outside quotes."""
     bare = "".join(line.split('"')[::2])
     return max(SEPARATORS, key=bare.count) if any(map(bare.count, SEPARATORS)) else ","
 
@@ -100,22 +98,19 @@ def open_delimited(
     head = first_bytes(path)
     if not head.strip():
         raise ValueError(f"{path}: the file is empty.")
-    found_encoding = encoding_of(head, encoding)
-    line = first_line(path, found_encoding)
+    encoding = encoding_of(head, encoding)
+    line = first_line(path, encoding)
     chosen = sniffed_separator(line) if separator is None else _one_character(separator)
-    dialect = Dialect(chosen, quote, found_encoding, names is None)
+    dialect = Dialect(chosen, quote, encoding, names is None)
     columns = tuple(names) if names is not None else _header(path, head, dialect)
-
-    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Strings]]:
-        return column_blocks(path, dialect, columns, wanted)
 
     return Source(
         name=str(path),
         form=SEPARATORS.get(chosen, "csv"),
         names=columns,
-        blocks=blocks,
+        blocks=lambda wanted: column_blocks(path, dialect, columns, wanted),
         where=lambda row: f"{path}, line {line_of(path, dialect, len(columns), row)}",
-        details={"separator": chosen, "encoding": found_encoding.removesuffix("-sig")},
+        details={"separator": chosen, "encoding": encoding.removesuffix("-sig")},
     )
 
 
@@ -150,25 +145,20 @@ def _header(path: PathLike, head: bytes, dialect: Dialect) -> tuple[str, ...]:
 def column_blocks(
     path: PathLike, dialect: Dialect, names: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[dict[str, Strings]]:
-    """The wanted columns of all records, some thousands of records at a time."""
+    """Yield the wanted columns of all records, some thousands of records at a time."""
     from unmask._kernels import tables as kernels
 
-    places = _places(path, names, wanted)
+    places = np.full(len(names), -1, dtype=np.int64)
+    for place, name in enumerate(wanted):
+        times = list(names).count(name)
+        if times > 1:
+            raise ValueError(
+                f"{path}, line 1: column {name!r} stands {times} times; rename one of them."
+            )
+        places[list(names).index(name)] = place
     quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
     for records in _records(path, dialect, places, len(wanted)):
         yield {name: _cells(records, place, quote) for place, name in enumerate(wanted)}
-
-
-def _places(path: PathLike, names: Sequence[str], wanted: Sequence[str]) -> Ints:
-    places = np.full(len(names), -1, dtype=np.int64)
-    for place, name in enumerate(wanted):
-        if list(names).count(name) > 1:
-            raise ValueError(
-                f"{path}, line 1: column {name!r} stands {list(names).count(name)} times; rename "
-                "one of them."
-            )
-        places[list(names).index(name)] = place
-    return places
 
 
 class Records(NamedTuple):
@@ -181,7 +171,7 @@ class Records(NamedTuple):
 
 
 def _cells(records: Records, place: int, quote: int) -> Strings:
-    """A column of records as strings, taken out of their text."""
+    """Take a column of records as strings out of their text."""
     from unmask._kernels import tables as kernels
 
     text, spans, kinds = records.text, records.spans[:, place], records.kinds[:, place]
@@ -195,14 +185,14 @@ def _cells(records: Records, place: int, quote: int) -> Strings:
 
 
 def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> Iterator[Records]:
-    """All records but the header, block by block."""
+    """Yield all records but the header, block by block."""
     from unmask._kernels import tables as kernels
 
     quote = ord(dialect.quote) if dialect.quote else kernels.NO_QUOTE
     waiting: list[bytes] = []  # not joined before a record may end: a line can be long
     line, size, needed, to_skip = 1, 0, 0, int(dialect.header)
     ends_line = False
-    for block, final in _blocks(path, dialect.encoding):
+    for block, final in _utf8_blocks(path, dialect.encoding):
         waiting.append(block)
         size += len(block)
         ends_line = ends_line or b"\n" in block  # though not every line ends a record
@@ -221,7 +211,11 @@ def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> I
         code, byte, rows, end, fields = kernels.split(
             text, 0, len(text), ord(dialect.separator), quote, dialect.strict, places, spans, kinds
         )
-        _refuse_bytes(path, line, held, end if code == kernels.FINE else byte)
+        try:
+            held[: end if code == kernels.FINE else byte].decode()
+        except UnicodeDecodeError as error:
+            number = line + held.count(b"\n", 0, error.start)
+            raise ValueError(_not_text(path, number, held[error.start : error.start + 8])) from None
         if code != kernels.FINE:
             number = line + held.count(b"\n", 0, byte)
             raise ValueError(_fault(path, number, code, held[byte : byte + 60], fields, places))
@@ -237,15 +231,15 @@ def _records(path: PathLike, dialect: Dialect, places: Ints, n_wanted: int) -> I
         ends_line = b"\n" in waiting[0]
 
 
-def _blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:
-    """The file as UTF-8 in blocks, the last of which is marked and may be empty."""
+def _utf8_blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:
+    """Yield the file as UTF-8 in blocks, the last of which is marked and may be empty."""
     if encoding == "utf-8":
-        for block in _io.blocks(path):
+        for block in blocks(path):
             yield block, False
     else:
         decoder = codecs.getincrementaldecoder(encoding)()
         line = 1
-        for block in _io.blocks(path):
+        for block in blocks(path):
             try:
                 text = decoder.decode(block).encode()
             except UnicodeError as error:
@@ -260,18 +254,9 @@ def _blocks(path: PathLike, encoding: str) -> Iterator[tuple[bytes, bool]]:
     yield b"", True
 
 
-def _refuse_bytes(path: PathLike, line: int, held: bytes, end: int) -> None:
-    """Raise unless the bytes are UTF-8."""
-    try:
-        held[:end].decode()
-    except UnicodeDecodeError as error:
-        number = line + held.count(b"\n", 0, error.start)
-        raise ValueError(_not_text(path, number, held[error.start : error.start + 8])) from None
-
-
 def _not_text(path: PathLike, line: int, token: bytes) -> str:
     return (
-        f"{path}, line {line}: not UTF-8 text, at {_io.quoted(token)}; save the file as UTF-8, or "
+        f"{path}, line {line}: not UTF-8 text, at {quoted(token)}; save the file as UTF-8, or "
         f"name its encoding, such as {setting('encoding', 'cp1252')}."
     )
 
@@ -279,7 +264,7 @@ def _not_text(path: PathLike, line: int, token: bytes) -> str:
 def _fault(path: PathLike, line: int, code: int, rest: bytes, fields: int, places: Ints) -> str:
     from unmask._kernels import tables as kernels
 
-    token = _io.quoted(rest.partition(b"\n")[0].removesuffix(b"\r"))
+    token = quoted(rest.partition(b"\n")[0].removesuffix(b"\r"))
     says = {
         kernels.FIELDS: f"expected {len(places)} fields, as in the first line, got {fields}: "
         f"{token}; put a field that holds the separator in quotes",
@@ -292,7 +277,7 @@ def _fault(path: PathLike, line: int, code: int, rest: bytes, fields: int, place
 
 
 def line_of(path: PathLike, dialect: Dialect, n_fields: int, row: int) -> int:
-    """The line at which a row begins, counted from 1."""
+    """Return the line at which a row begins, counted from 1."""
     places = np.full(n_fields, -1, dtype=np.int64)
     places[0] = 0
     for records in _records(path, dialect, places, 1):
@@ -301,3 +286,69 @@ def line_of(path: PathLike, dialect: Dialect, n_fields: int, row: int) -> int:
             return records.line + before.tobytes().count(b"\n")
         row -= len(records.spans)
     raise ValueError(f"{path} has no row {row}.")
+
+
+def open_trec(path: PathLike) -> Source:
+    """Open a TREC run: lines `query Q0 document rank score run`."""
+
+    def cells(lines: list[list[str]], where: Callable[[int], str]) -> dict[str, list[str]]:
+        return {name: [line[at] for line in lines] for name, at in _RUN.items()}
+
+    return _open_words(path, "trec", 6, tuple(_RUN), cells)
+
+
+_RUN = {"id": 0, "label": 2, "score": 4}
+"""The words of a line in a run that are read."""
+
+
+def open_qrels(path: PathLike) -> Source:
+    """Open TREC's judgements, `query 0 document relevance`: relevance 1 and more is a label."""
+
+    def cells(lines: list[list[str]], where: Callable[[int], str]) -> dict[str, list[str]]:
+        for number, line in enumerate(lines):
+            if not re.fullmatch(r"-?[0-9]{1,9}", line[3]):
+                raise ValueError(
+                    f"{where(number)}: a relevance must be a whole number, got {line[3]!r:.40}."
+                )
+        return {
+            "id": [line[0] for line in lines],
+            "label": [line[2] for line in lines],
+            "value": ["1" if int(line[3]) > 0 else "0" for line in lines],
+        }
+
+    return _open_words(path, "qrels", 4, ("id", "label", "value"), cells)
+
+
+def _open_words(
+    path: PathLike,
+    form: str,
+    count: int,
+    names: tuple[str, ...],
+    cells: Callable[[list[list[str]], Callable[[int], str]], dict[str, list[str]]],
+) -> Source:
+    """Open a file of `count` words in a line, of which `cells` makes columns."""
+
+    def where(row: int) -> str:
+        return f"{path}, line {row + 1}"
+
+    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        columns = cells(list(_words(path, count)), where)
+        yield {name: column_of(columns[name], name, where) for name in wanted}
+
+    return Source(str(path), form, names, blocks, where, {})
+
+
+def _words(path: PathLike, count: int) -> Iterator[list[str]]:
+    """Yield the lines of a file of `count` words each."""
+    text = contents(path).removeprefix(b"\xef\xbb\xbf")
+    lines = text.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            words = line.decode().split()
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}, line {number}: not UTF-8 text.") from None
+        if len(words) != count:
+            raise ValueError(
+                f"{path}, line {number}: expected {count} words, got {len(words)}: {quoted(line)}."
+            )
+        yield words
