@@ -36,11 +36,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask._messages import setting
 from unmask._names import Strings, unique_index
@@ -48,8 +47,9 @@ from unmask._typing import Ints, PathLike
 from unmask.arrays import checks
 from unmask.data.dataset import WORDS, Dataset, Judgement, Source
 from unmask.data.tables import TableOptions, is_tag_lists, label_matrix, read_table
-from unmask.files import archive, text
+from unmask.files import archive
 from unmask.files import tables as table_files
+from unmask.files import text as lines
 from unmask.files.streams import blocks, compression, first_bytes, quoted, refuse_columns, text_of
 
 
@@ -65,7 +65,16 @@ def read(
     base: int | tuple[int, int] | None = None,
     like: Dataset | None = None,
     names: bool = True,
-    **table: Unpack[TableOptions],
+    text: str | Sequence[str] | None = None,
+    id: str | None = None,
+    layout: str | None = None,
+    delimiter: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    nulls: str = "refuse",
+    repeated: str = "refuse",
+    negative: str | None = None,
+    ignored: str | None = None,
 ) -> Dataset:
     """Read a data set; `dataset.source` says how its files were understood.
 
@@ -144,32 +153,35 @@ def read(
     >>> tiny.source.format, tiny.source.compression
     ('xc', ('none',))
     """
+    table = TableOptions(
+        text, id, layout, delimiter, separator, encoding, nulls, repeated, negative, ignored
+    )
     if is_tag_lists(path):
         matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
         return Dataset(None, matrix, label_names=label_names)
     if format is not None:
         checks.one_of(format, FORMATS, "format")
+    named = None if labels is None else str(labels)
     if table_files.is_frame(path):
-        return read_table(path, None, _column(labels), like, table)
+        return read_table(path, None, named, like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]
     folder = path if part is None else path / part
-    if is_corpus(folder):
-        _refuse_settings(folder, table)
-        return read_corpus(folder, like)
-    named = None if labels is None or _is_table(path, part, format) else labels
-    files = _files_of(path, named, part, split, column, filter_labels)
+    if _is_corpus(folder):
+        _refuse_options(folder, table)
+        return _read_corpus(folder, like)
+    own_file = None if labels is None or _is_table(path, part, format) else labels
+    files = _files_of(path, own_file, part, split, column, filter_labels)
     bases = _bases(base, like)
     if files.data is not None and (form := _form(files.data, format)):
-        dataset = read_table(files.data, form, _column(labels), like, table)
+        dataset = read_table(files.data, form, named, like, table)
         like, names = None, False
-    elif table:
-        _refuse_settings(path, table)
+    elif table.chosen:
+        _refuse_options(path, table)
     elif files.data is None:
         dataset = _read_pair(files.features, files.labels, format, bases)
     else:
         dataset = _read_one(files.data, format, bases, like)
-    _refuse_too_many_columns(dataset)
-    _refuse_other_columns(dataset, like)
+    _refuse_columns(dataset, like)
     dataset = _with_names(dataset) if names else dataset
     if files.filtered is not None:
         dataset = _with_filter(dataset, files.filtered)
@@ -178,15 +190,12 @@ def read(
     return dataset
 
 
-def _refuse_settings(path: Path, table: TableOptions) -> None:
-    if table:
+def _refuse_options(path: Path, table: TableOptions) -> None:
+    if table.chosen:
+        options = ", ".join(table.chosen)
         raise ValueError(
-            f"{path} is no table, so that {', '.join(table)} mean nothing for it; leave them out."
+            f"{path} is no table, so that {options} mean nothing for it; leave them out."
         )
-
-
-def _column(labels: PathLike | None) -> str | None:
-    return None if labels is None else str(labels)
 
 
 def _form(path: Path, format: str | None) -> str | None:
@@ -237,20 +246,17 @@ def _bases(base: int | tuple[int, int] | None, like: Dataset | None) -> Bases:
     return pair
 
 
-def _refuse_too_many_columns(dataset: Dataset) -> None:
-    for noun in ("features", "labels"):
-        matrix = getattr(dataset, noun)
-        if matrix is not None:
-            refuse_columns(dataset.source.paths[0], matrix.shape[1], noun)
-
-
-def _refuse_other_columns(dataset: Dataset, like: Dataset | None) -> None:
+def _refuse_columns(dataset: Dataset, like: Dataset | None) -> None:
+    """Refuse more columns than the limits allow, or others than those of `like`."""
+    path = dataset.source.paths[0]
     for noun in ("features", "labels"):
         ours, theirs = getattr(dataset, noun), getattr(like, noun, None)
+        if ours is not None:
+            refuse_columns(path, ours.shape[1], noun)
         if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
             raise ValueError(
-                f"{dataset.source.paths[0]} has {ours.shape[1]} {noun}; the data set it should "
-                f"be like has {theirs.shape[1]}."
+                f"{path} has {ours.shape[1]} {noun}; the data set it should be like has "
+                f"{theirs.shape[1]}."
             )
 
 
@@ -264,7 +270,7 @@ def _with_filter(dataset: Dataset, path: Path) -> Dataset:
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:
-    table = text.integers(path)
+    table = lines.integers(path)
     if not 0 <= column < table.shape[1]:
         raise ValueError(f"{path} has {table.shape[1]} columns; got column {column}.")
     rows = table[:, column]
@@ -295,9 +301,9 @@ def _with_names(dataset: Dataset) -> Dataset:
         field = f"{noun}_names"
         path = names_beside(first, noun)
         if getattr(dataset, field) is None and matrix is not None and path is not None:
-            lines = _lines(path, matrix.shape[1])
-            if lines is not None:
-                added: dict[str, Any] = {field: lines, "source": _source_with(dataset, path)}
+            column_names = _lines(path, matrix.shape[1])
+            if column_names is not None:
+                added: dict[str, Any] = {field: column_names, "source": _source_with(dataset, path)}
                 dataset = replace(dataset, **added)
     return dataset
 
@@ -311,8 +317,8 @@ def _lines(path: Path, count: int) -> tuple[str, ...] | None:
         if ends > count:
             return None
     content = b"".join(read).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "backslashreplace")
-    lines = content.removesuffix("\n").split("\n")
-    return tuple(line.removesuffix("\r") for line in lines) if len(lines) == count else None
+    names = content.removesuffix("\n").split("\n")
+    return tuple(name.removesuffix("\r") for name in names) if len(names) == count else None
 
 
 def read_judgements(
@@ -367,14 +373,14 @@ def read_judgements(
             f"{path}: a table of judgements has the columns row or id, label and judgement; got "
             f"{first.strip()!r}."
         )
-    lines = {
+    cells_of = {
         name: list(map(str, cells))
         for name, cells in source.read([key, "label", "judgement"]).items()
     }
     named = ids if key == "id" else None
-    rows = _positions(lines[key], named, shape[0], source)
-    columns = _positions(lines["label"], label_names, shape[1], source)
-    words = [word.strip().lower() for word in lines["judgement"]]
+    rows = _positions(cells_of[key], named, shape[0], source)
+    columns = _positions(cells_of["label"], label_names, shape[1], source)
+    words = [word.strip().lower() for word in cells_of["judgement"]]
     for number, word in enumerate(words):
         if word not in WORDS:
             raise ValueError(
@@ -385,7 +391,7 @@ def read_judgements(
 
 
 def _filter_pairs(path: PathLike, shape: tuple[int, int]) -> Ints:
-    pairs = text.integers(Path(path))
+    pairs = lines.integers(Path(path))
     if pairs.shape[1] != 2:
         raise ValueError(f"{path}, line 1: expected 'row label', got {pairs.shape[1]} numbers.")
     for axis, noun in enumerate(("row", "label")):
@@ -430,7 +436,7 @@ def _judged(
     return sp.csr_array(sp.coo_array((values[first], places), shape=shape))
 
 
-def is_corpus(folder: Path) -> bool:
+def _is_corpus(folder: Path) -> bool:
     """Return whether a folder holds texts with their subjects beside them."""
     return folder.is_dir() and any(
         text.with_suffix(ending).is_file()
@@ -439,7 +445,7 @@ def is_corpus(folder: Path) -> bool:
     )
 
 
-def read_corpus(folder: Path, like: Dataset | None) -> Dataset:
+def _read_corpus(folder: Path, like: Dataset | None) -> Dataset:
     """Read the documents of a folder, in the order of their names, which are the ids."""
     ids, texts, subjects, endings, bare = [], [], [], set(), 0
     for path in sorted(folder.glob("*.txt")):
@@ -617,7 +623,7 @@ def _read_one(path: Path, format: str | None, bases: Bases, like: Dataset | None
     """Read the data set in one file; `bases` and `like` as `read` understands them."""
     if archive.recognised(path):
         return _read_npz(path, format)
-    opened = text.open_text(path)
+    opened = lines.open_text(path)
     usual = {3: "xc", 2: _role(path), 0: "libsvm"}
     name = format or usual[len(opened.header)]
     if name not in _READERS:
@@ -631,14 +637,20 @@ def _read_pair(
     """Read features and labels from a file each; one may be missing, or left out by `format`."""
     paths = {"features": features, "labels": labels}
     roles = [format] if format in paths else list(paths)
-    halves = {role: _read_role(role, path, bases) for role in roles if (path := paths[role])}
+    halves = {
+        role: _read_npz(path, role)
+        if archive.recognised(path)
+        else _read_matrix(role, lines.open_text(path), bases, None)
+        for role in roles
+        if (path := paths[role])
+    }
     if not halves or format not in (None, "xc-pair", "npz", *paths):
         present = " and ".join(str(path) for path in paths.values() if path)
         raise ValueError(f"{present}: cannot be read as {format}; leave out {setting('format')}.")
     if len(halves) == 1:
         return next(iter(halves.values()))
     left, right = halves["features"], halves["labels"]
-    checks.same_rows(left.features, right.labels, *(str(path) for path in paths.values()))
+    checks.same_rows(left.features, right.labels, str(features), str(labels))
     of_features, of_labels = left.source, right.source
     source = Source(
         of_features.paths + of_labels.paths,
@@ -654,12 +666,12 @@ def _role(path: Path) -> str:
     return "features" if "Xf" in path.name or path.name.startswith("X.") else "labels"
 
 
-def _read_xc(opened: text.Text, bases: Bases, like: Dataset | None) -> Dataset:
+def _read_xc(opened: lines.Text, bases: Bases, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import XC
 
     n, d, n_labels = _header(opened, "n d L")
     base = (bases[0] or 0, bases[1] or 0)
-    block = text.parse(
+    block = lines.parse(
         opened, XC, n_rows=n, n_columns=d, n_labels=n_labels, label_base=base[0], base=base[1]
     )
     return Dataset(
@@ -667,61 +679,47 @@ def _read_xc(opened: text.Text, bases: Bases, like: Dataset | None) -> Dataset:
     )
 
 
-def _read_libsvm(opened: text.Text, bases: Bases, like: Dataset | None) -> Dataset:
+def _read_libsvm(opened: lines.Text, bases: Bases, like: Dataset | None) -> Dataset:
     label_base, base = bases[0] or 0, bases[1]
-    n_labels, d = _columns_of(like)
+    from unmask._kernels.text import LIBSVM
+
+    n_labels, d = (
+        None if like is None or (matrix := getattr(like, role)) is None else int(matrix.shape[1])
+        for role in ("labels", "features")
+    )
+
+    def parsed(opened: lines.Text, base: int, d: int | None) -> lines.Block:
+        return lines.parse(
+            opened.headerless(),
+            LIBSVM,
+            n_columns=lines.INT32 if d is None else d,
+            n_labels=lines.INT32 if n_labels is None else n_labels,
+            base=base,
+            label_base=label_base,
+        )
+
+    block = parsed(opened, base or 0, None if base is None else d)
+    needed = int(block.columns.max(initial=-1)) + 1
     if base is None:
-        block = _parse_libsvm(opened, label_base, 0, n_labels, None)
         base = int(block.columns.size > 0 and block.columns.min() > 0)
         block.columns[:] -= base
-        if d is not None and _columns_needed(block.columns) > d:  # read again, for the line number
-            _parse_libsvm(text.open_text(opened.path), label_base, base, n_labels, d)
-    else:
-        block = _parse_libsvm(opened, label_base, base, n_labels, d)
+        needed = max(needed - base, 0)
+        if d is not None and needed > d:  # read again, for the line number
+            parsed(lines.open_text(opened.path), base, d)
     return Dataset(
-        block.matrix(_columns_needed(block.columns) if d is None else d),
-        block.label_matrix(_columns_needed(block.labels) if n_labels is None else n_labels),
+        block.matrix(needed if d is None else d),
+        block.label_matrix(int(block.labels.max(initial=-1)) + 1 if n_labels is None else n_labels),
         source=_source(opened, "libsvm", (label_base, base)),
     )
 
 
-def _parse_libsvm(
-    opened: text.Text, label_base: int, base: int, n_labels: int | None, d: int | None
-) -> text.Block:
-    from unmask._kernels.text import LIBSVM
-
-    return text.parse(
-        opened.headerless(),
-        LIBSVM,
-        n_columns=text.INT32 if d is None else d,
-        n_labels=text.INT32 if n_labels is None else n_labels,
-        base=base,
-        label_base=label_base,
-    )
-
-
-def _columns_of(like: Dataset | None) -> tuple[int | None, int | None]:
-    """Return the numbers of labels and features of the data set that another should resemble."""
-    if like is None:
-        return None, None
-    return (
-        None if like.labels is None else int(like.labels.shape[1]),
-        None if like.features is None else int(like.features.shape[1]),
-    )
-
-
-def _columns_needed(indices: NDArray[np.integer]) -> int:
-    """Return the smallest number of columns that holds these indices."""
-    return int(indices.max()) + 1 if indices.size else 0
-
-
-def _read_matrix(role: str, opened: text.Text, bases: Bases, like: Dataset | None) -> Dataset:
+def _read_matrix(role: str, opened: lines.Text, bases: Bases, like: Dataset | None) -> Dataset:
     from unmask._kernels.text import LABELS, PAIRS
 
     n, columns = _header(opened, "n d" if role == "features" else "n L")
     layout, own = (PAIRS, 1) if role == "features" else (LABELS, 0)
     base = (bases[0] or 0, bases[1] or 0)
-    block = text.parse(opened, layout, n_rows=n, n_columns=columns, base=base[own])
+    block = lines.parse(opened, layout, n_rows=n, n_columns=columns, base=base[own])
     return _one_matrix(role, block.matrix(columns), _source(opened, role, base))
 
 
@@ -731,21 +729,15 @@ def _one_matrix(role: str, matrix: sp.csr_array, source: Source) -> Dataset:
     return Dataset(None, matrix, source=source)
 
 
-def _header(opened: text.Text, shape: str) -> tuple[int, ...]:
+def _header(opened: lines.Text, shape: str) -> tuple[int, ...]:
     if len(opened.header) != len(shape.split()) or max(opened.header) >= 1 << 60:
         line = quoted(opened.first_line.rstrip(b"\r\n"))
         raise ValueError(f"{opened.path}, line 1: expected the header '{shape}', got {line}.")
     return opened.header
 
 
-def _source(opened: text.Text, format: str, base: tuple[int, int]) -> Source:
+def _source(opened: lines.Text, format: str, base: tuple[int, int]) -> Source:
     return Source((opened.path,), format, (opened.compression,), base)
-
-
-def _read_role(role: str, path: Path, bases: Bases) -> Dataset:
-    if archive.recognised(path):
-        return _read_npz(path, role)
-    return _read_matrix(role, text.open_text(path), bases, None)
 
 
 def _read_npz(path: Path, format: str | None) -> Dataset:
@@ -760,7 +752,7 @@ def _read_npz(path: Path, format: str | None) -> Dataset:
         raise ValueError(f"{path}: {error}") from error
 
 
-_READERS: dict[str, Callable[[text.Text, Bases, Dataset | None], Dataset]] = {
+_READERS: dict[str, Callable[[lines.Text, Bases, Dataset | None], Dataset]] = {
     "xc": _read_xc,
     "libsvm": _read_libsvm,
     "features": partial(_read_matrix, "features"),
