@@ -3,7 +3,7 @@
 `checks` validates whatever a user hands in; `TopK` and `LabelSets` are predictions in memory.
 """
 
-from unmask.arrays.checks import chosen_entries, entry_rows, pair_keys, values_at
+from unmask.arrays.checks import chosen_entries, entry_rows, pair_keys, stored_in, values_at
 from unmask.arrays.top import LabelSets, Pairs, TopK, as_top, fingerprint, listed_keys
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "fingerprint",
     "listed_keys",
     "pair_keys",
+    "stored_in",
     "values_at",
 ]

@@ -679,6 +679,16 @@ round: are the two swapped? Give the observed labels first, then the complete on
     raise ValueError(f"{counted}; are these the same rows, in the same order?")
 
 
+def stored_in(matrix: sp.csr_array, row: int) -> Integers:
+    """Return the columns that a row of a checked matrix stores.
+
+    >>> stored_in(sp.csr_array([[0, 1, 1], [1, 0, 0]]), 0)
+    array([1, 2], dtype=int32)
+    """
+    start, stop = matrix.indptr[row : row + 2]
+    return np.asarray(matrix.indices[start:stop])
+
+
 def entry_rows(matrix: sp.csr_array) -> Ints:
     """Return the row of every stored entry; its column is in `indices`.
 

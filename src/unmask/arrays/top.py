@@ -742,8 +742,7 @@ class LabelSets:
 
     def of_row(self, row: int) -> list[str]:
         """Return the labels of a row by name; numbers as text, where there are no names."""
-        start, stop = self.indicator.indptr[row : row + 2]
-        numbers = self.indicator.indices[start:stop].tolist()
+        numbers = checks.stored_in(self.indicator, row).tolist()
         return [str(j) if self.names is None else self.names[j] for j in numbers]
 
     def as_top(self) -> TopK:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from unmask._messages import html_table
 from unmask._names import Strings, refuse_repeated, some, unique_index
 from unmask._typing import Bools, Indices, Ints, LabelsLike, MatrixLike, PropensityLike
-from unmask.arrays import checks, chosen_entries, entry_rows, pair_keys, values_at
+from unmask.arrays import checks, chosen_entries, entry_rows, pair_keys, stored_in, values_at
 
 
 @dataclass(frozen=True)
@@ -325,10 +325,8 @@ class Dataset:
         ValueError
             If there are no labels.
         """
-        labels = self._present_labels
-        numbers = labels.indices[labels.indptr[row] : labels.indptr[row + 1]]
-        names = self.label_names
-        return tuple(str(j) if names is None else names[j] for j in numbers.tolist())
+        names, numbers = self.label_names, stored_in(self._present_labels, row).tolist()
+        return tuple(str(j) if names is None else names[j] for j in numbers)
 
     def with_label_names(self, names: Sequence[str]) -> Dataset:
         """Return the data set with its labels in the columns that these names say.

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from unmask._names import Strings, some, unique_index
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
-from unmask.arrays import checks
+from unmask.arrays import checks, stored_in
 from unmask.files.streams import plain_name, text_of
 from unmask.files.tables import open_table
 
@@ -100,17 +100,13 @@ class Hierarchy:
         while ready:
             child = ready.pop()
             order.append(child)
-            for parent in self._parents_of(child):
+            for parent in stored_in(self.parents, child):
                 waiting[parent] -= 1
                 if waiting[parent] == 0:
                     ready.append(parent)
         if len(order) < len(self.names):
             raise ValueError(f"labels are their own ancestors: {self._cycle(waiting)}.")
         return order
-
-    def _parents_of(self, label: int) -> Ints:
-        start, stop = self.parents.indptr[label : label + 2]
-        return np.asarray(self.parents.indices[start:stop])
 
     def _cycle(self, waiting: Ints) -> str:
         """Return a way around: every label that is left has a child that is left."""
@@ -119,7 +115,7 @@ class Hierarchy:
         label, way = int(np.argmax(left)), list[int]()
         while label not in way:
             way.append(label)
-            below = children.indices[children.indptr[label] : children.indptr[label + 1]]
+            below = stored_in(children, label)
             label = int(below[left[below]].min())
         around = [label, *reversed(way[way.index(label) :])]
         shown = " → ".join(self.names[j] for j in around[:6])
@@ -130,7 +126,7 @@ class Hierarchy:
         """(L, L): 1 where the label of a column is that of the row, or one of its ancestors."""
         size, rows = len(self.names), [np.zeros(0, np.int64)] * len(self.names)
         for label in reversed(self._order):
-            above = [rows[parent] for parent in self._parents_of(label).tolist()]
+            above = [rows[parent] for parent in stored_in(self.parents, label).tolist()]
             rows[label] = np.unique(np.concatenate([np.array([label]), *above]))
         indptr = np.r_[0, np.cumsum([row.size for row in rows])]
         indices = np.concatenate([np.zeros(0, np.int64), *rows])
@@ -142,7 +138,7 @@ class Hierarchy:
         """The levels of labels below the tops, by the longest way up; (L,) integers."""
         levels = np.zeros(len(self.names), dtype=np.int64)
         for label in reversed(self._order):
-            parents = self._parents_of(label)
+            parents = stored_in(self.parents, label)
             levels[label] = 1 + levels[parents].max() if parents.size else 0
         return levels
 
@@ -181,7 +177,7 @@ class Hierarchy:
         if np.isnan(closed).any():
             raise ValueError("scores must be numbers; got NaN.")
         for label in self._order:
-            for parent in self._parents_of(label).tolist():
+            for parent in stored_in(self.parents, label).tolist():
                 np.maximum(closed[:, parent], closed[:, label], out=closed[:, parent])
         return closed
 
@@ -198,17 +194,16 @@ class Hierarchy:
         (L,) floats
             One row is added to both counts of a label that no row has.
         """
-        closed = self.close_labels(labels).tocsc()
-        n = closed.shape[0]
+        closed = self.close_labels(labels)
+        n, of_label = closed.shape[0], sp.csr_array(closed.T)
         content = np.zeros(len(self.names))
         for label in range(len(self.names)):
-            parents = self._parents_of(label).tolist()
-            having = np.bincount(
-                np.concatenate([np.zeros(0, np.int64), *(_rows(closed, p) for p in parents)]),
-                minlength=n,
-            )
-            base = int((having == len(parents)).sum()) if parents else n
-            own = _rows(closed, label).size
+            parents = stored_in(self.parents, label).tolist()
+            having = np.zeros(n, dtype=np.int64)
+            for parent in parents:
+                having[stored_in(of_label, parent)] += 1
+            base = int((having == len(parents)).sum())
+            own = stored_in(of_label, label).size
             share = own / base if own else 1 / (base + 1)
             content[label] = -np.log2(share) + 0.0
         return content
@@ -235,13 +230,10 @@ class Hierarchy:
         q = 1 / np.maximum(checks.propensity(propensity, len(self.names)), _LEAST)
         recorded = np.bincount(self.close_labels(observed).indices, minlength=q.size)
         true = np.zeros(q.size)
-        sizes, above = np.diff(observed.indptr), self.ancestors
-        for row in np.flatnonzero(sizes):
-            own = observed.indices[observed.indptr[row] : observed.indptr[row + 1]]
+        for row in np.flatnonzero(np.diff(observed.indptr)).tolist():
             product: dict[int, float] = {}
-            for label in own.tolist():
-                start, stop = above.indptr[label : label + 2]
-                for ancestor in above.indices[start:stop].tolist():
+            for label in stored_in(observed, row).tolist():
+                for ancestor in stored_in(self.ancestors, label).tolist():
                     left = product.get(ancestor, 1.0) * (1 - q[label])
                     product[ancestor] = min(max(left, -_MOST), _MOST)
             for ancestor, left in product.items():
@@ -263,26 +255,17 @@ class Hierarchy:
         """
         index = unique_index(Strings.of(names), "label names")
         own = {name: j for j, name in enumerate(self.names)}
-        reached = {
-            ancestor
-            for name in names
-            if name in own
-            for ancestor in self.ancestors.indices[
-                self.ancestors.indptr[own[name]] : self.ancestors.indptr[own[name] + 1]
-            ].tolist()
-        }
+        shared = [own[name] for name in names if name in own]
+        reached = {j for label in shared for j in stored_in(self.ancestors, label).tolist()}
         new = [self.names[j] for j in sorted(reached)]
-        fresh = np.flatnonzero(index.find(Strings.of(new)) < 0) if new else np.zeros(0, int)
+        fresh = np.flatnonzero(index.find(Strings.of(new)) < 0)
         every = (*names, *(new[j] for j in fresh.tolist()))
-        return hierarchy(
-            {
-                name: [self.names[p] for p in self._parents_of(own[name]).tolist()]
-                if name in own
-                else []
-                for name in every
-            },
-            names=every,
-        )
+        parents: dict[str, list[str]] = {name: [] for name in every}
+        for name in every:
+            if name in own:
+                above = stored_in(self.parents, own[name]).tolist()
+                parents[name] = [self.names[j] for j in above]
+        return hierarchy(parents, names=every)
 
     def _refuse_other_width(self, width: int, what: str) -> None:
         if width != len(self.names):
@@ -290,10 +273,6 @@ class Hierarchy:
                 f"{what} have {width} columns, the hierarchy {len(self.names)} labels; align it "
                 "with the names of the labels (`hierarchy.aligned(names)`)."
             )
-
-
-def _rows(closed: sp.csc_array, label: int) -> Ints:
-    return np.asarray(closed.indices[closed.indptr[label] : closed.indptr[label + 1]])
 
 
 def hierarchy(
@@ -550,17 +529,15 @@ def _statements(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
             if place == 2:
                 yield subject, predicate, value, language
         else:
-            name = value if kind == "iri" else _expanded(value, prefixes)
+            prefix, colon, rest = value.partition(":")
+            name = value
+            if kind != "iri" and colon:
+                name = prefixes.get(prefix, prefix + colon) + rest
             if place == 2:
                 yield subject, predicate, name, None
             else:
                 subject, predicate = (name, predicate) if place == 0 else (subject, name)
                 place += 1
-
-
-def _expanded(name: str, prefixes: dict[str, str]) -> str:
-    prefix, colon, rest = name.partition(":")
-    return prefixes.get(prefix, prefix + colon) + rest if colon else name
 
 
 def _tokens(path: Path) -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from unmask._messages import setting
 from unmask._names import Strings
 from unmask._typing import PathLike
-from unmask.arrays import checks
+from unmask.arrays import checks, stored_in
 from unmask.data.dataset import Dataset
 from unmask.data.tables import DELIMITERS, NULLS, sniffed_delimiter
 from unmask.files import archive
@@ -89,8 +89,8 @@ def write(
                 f"two paths say the format already; leave out "
                 f"{setting('format', format, of='data.write')}."
             )
-        _write_matrix(Path(path), dataset, "features")
-        _write_matrix(Path(labels), dataset, "labels")
+        _write_matrix("features", Path(path), dataset)
+        _write_matrix("labels", Path(labels), dataset)
         return
     WRITERS[_format(Path(path), dataset, format)](Path(path), dataset)
 
@@ -140,12 +140,7 @@ def _is_npz(path: Path) -> bool:
     return ".npz" in path.suffixes[-2:]
 
 
-def _write_xc(path: Path, dataset: Dataset) -> None:
-    features, labels = _present(dataset, "features"), _present(dataset, "labels")
-    write_rows(path, (*features.shape, labels.shape[1]), features, labels)
-
-
-def _write_matrix(path: Path, dataset: Dataset, role: Literal["features", "labels"]) -> None:
+def _write_matrix(role: Literal["features", "labels"], path: Path, dataset: Dataset) -> None:
     matrix = _present(dataset, role)
     if not _is_npz(path):
         write_rows(path, matrix.shape, matrix)
@@ -169,21 +164,25 @@ def _write_table(form: str, path: Path, dataset: Dataset) -> None:
     write_columns(path, form, columns)
 
 
-def _write_libsvm(path: Path, dataset: Dataset) -> None:
+def _write_rows(path: Path, dataset: Dataset, *, header: bool) -> None:
+    """Write the XC format or, without a header and with features counted from 1, LIBSVM."""
     features, labels = _present(dataset, "features"), _present(dataset, "labels")
     n, d = features.shape
+    if header:
+        write_rows(path, (n, d, labels.shape[1]), features, labels)
+        return
     parts = features.data, features.indices + 1, features.indptr
     write_rows(path, (), sp.csr_array(parts, shape=(n, d + 1)), labels)
 
 
 def _write_annif(path: Path, dataset: Dataset) -> None:
-    _present(dataset, "labels")
+    matrix = _present(dataset, "labels")
     if dataset.texts is None:
         raise ValueError(f"{path}: a corpus of Annif needs texts; the data set has none.")
     names = _names(path, dataset.label_names, "label", " <>\t\r\n")
     with atomic_write(path) as file:
         for row, text in enumerate(dataset.texts):
-            labels = " ".join(f"<{names[label]}>" for label in _row(dataset, row))
+            labels = " ".join(f"<{names[label]}>" for label in stored_in(matrix, row))
             file.write(f"{' '.join(text.split())}\t{labels}\n".encode())
 
 
@@ -201,14 +200,8 @@ def _write_pairs(pattern: str, path: Path, dataset: Dataset) -> None:
         )
     with atomic_write(path) as file:
         for row in range(dataset.n):
-            lines = (pattern.format(ids[row], names[label]) for label in _row(dataset, row))
+            lines = (pattern.format(ids[row], names[label]) for label in stored_in(matrix, row))
             file.write("".join(lines).encode())
-
-
-def _row(dataset: Dataset, row: int) -> list[int]:
-    matrix = _present(dataset, "labels")
-    numbers: list[int] = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
-    return numbers
 
 
 def _names(path: Path, names: Sequence[str] | None, what: str, refused: str) -> Sequence[str]:
@@ -248,10 +241,10 @@ def _present(dataset: Dataset, role: Literal["features", "labels"]) -> sp.csr_ar
 
 
 WRITERS: dict[str, Callable[[Path, Dataset], None]] = {
-    "xc": _write_xc,
-    "features": lambda path, dataset: _write_matrix(path, dataset, "features"),
-    "labels": lambda path, dataset: _write_matrix(path, dataset, "labels"),
-    "libsvm": _write_libsvm,
+    "xc": partial(_write_rows, header=True),
+    "features": partial(_write_matrix, "features"),
+    "labels": partial(_write_matrix, "labels"),
+    "libsvm": partial(_write_rows, header=False),
     "npz": lambda path, dataset: archive.save_dataset(
         path, {name: getattr(dataset, name) for name in archive.PARTS}
     ),

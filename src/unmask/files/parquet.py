@@ -15,7 +15,8 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any
 
 from unmask._typing import PathLike
-from unmask.files.streams import FREE, Unpacked, open_readable
+from unmask.files import streams
+from unmask.files.streams import Unpacked, open_readable
 from unmask.files.tables import Column, Source, arrow_column, pyarrow_or_none
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _walk(
                 if encoding == _PREFIXES and kind.max_repetition_level:
                     budget.add(size * values)
                 elif encoding == _PREFIXES:
-                    rows = min(rows, max(1, FREE // max(size, 1)))
+                    rows = min(rows, max(1, streams.FREE // max(size, 1)))
     return sorted(coded), rows
 
 
