@@ -302,6 +302,42 @@ def test_writing_keeps_what_cells_cannot_say_plainly(tmp_path: Path) -> None:
         data.write(tmp_path / "t.csv", Dataset(np.eye(2), np.eye(2)))
 
 
+def test_what_fields_and_lines_may_look_like(tmp_path: Path) -> None:
+    for text, rows in (
+        ('id,labels\na,"x ""1"";y"\nb,"x ""1"""\n', [{'x "1"', "y"}, {'x "1"'}]),
+        ('id,labels\n\na, x ; y ;\n\r\nb," z"\r\n', [{"x", "y"}, {"z"}]),
+        ("labels\nx;y\n\nz\n", [{"x", "y"}, set(), {"z"}]),
+        ('id,labels\na,"x"', [{"x"}]),
+    ):
+        found = data.read(put(tmp_path, text))
+        assert [set(found.labels_of(row)) for row in range(found.n)] == rows
+
+
+def test_many_names_in_a_row(tmp_path: Path) -> None:
+    """More than are sorted one by one, in any order."""
+    own = [[f"label number {(7 * i + j) % 83}" for j in range(40)] for i in range(4)]
+    found = data.read(put(tmp_path, "labels\n" + "".join(f"{';'.join(each)}\n" for each in own)))
+    assert [list(found.labels_of(i)) for i in range(4)] == [sorted(each) for each in own]
+
+
+def test_files_are_written_as_people_write_them(tmp_path: Path) -> None:
+    values = np.array([[1, 0, 0.1], [0, -2.5e-7, 0], [0, 0, 3e20]], dtype=np.float32)
+    labels = np.array([[1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1]])
+    numbers = Dataset(values, labels)
+    names = Dataset(None, labels, ids=["1", "2", "3"], label_names=("a", "b,c", 'd "e"', "ä"))
+    for name, rows, text in (
+        ("a.txt", numbers, "3 3 4\n0,3 0:1 2:0.1\n 1:-2.5e-07\n1,2,3 2:3e+20\n"),
+        ("a.svm", numbers, "0,3 1:1 3:0.1\n 2:-2.5e-07\n1,2,3 3:3e+20\n"),
+        ("a.csv", names, 'id,labels\n1,a;ä\n2,\n3,"b,c;d ""e"";ä"\n'),
+        ("a.tsv", names, 'id\tlabels\n1\ta;ä\n2\t\n3\t"b,c;d ""e"";ä"\n'),
+    ):
+        data.write(tmp_path / name, rows)
+        assert (tmp_path / name).read_text(encoding="utf-8") == text
+    data.write(tmp_path / "a.jsonl", names)
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [each["labels"] for each in records] == [["a", "ä"], [], ["b,c", 'd "e"', "ä"]]
+
+
 def test_json_lines_and_lists(tmp_path: Path) -> None:
     records = [{"id": i, "tags": list("ab"[: i % 3])} for i in range(5)]
     lines = put(tmp_path, "\n".join(map(json.dumps, records)), "t.jsonl")

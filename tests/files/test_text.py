@@ -271,6 +271,19 @@ def test_numbers_halfway_between_two_floats(path: Path, digits: int) -> None:
     check(f"1 {len(tokens)}\n{line}\n".encode(), "features", path)
 
 
+def test_long_rows_in_any_order(path: Path) -> None:
+    """Of more entries than are sorted one by one; and with one of them twice."""
+    rng = np.random.default_rng(0)
+    for size in (17, 40, 90, 300):
+        columns = rng.permutation(2 * size)[:size].tolist()
+        entries = " ".join(f"{j}:{i + 1}" for i, j in enumerate(columns))
+        labels = ",".join(map(str, rng.permutation(size)))
+        for line in (f"{labels} {entries}", f"{labels} {entries} {columns[3]}:1",
+                     f"{labels},{size // 2} {entries}"):  # fmt: skip
+            check(f"1 {2 * size} {size}\n{line}\n".encode(), "xc", path)
+            check(f"{line}\n".encode(), "libsvm", path)
+
+
 def test_kernels_stay_in_bounds() -> None:
     """The same tests with the kernels as plain Python, where an index beyond an array is an error.
 

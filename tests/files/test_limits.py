@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -13,11 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.command import run as command
-from unmask import data, predictions
+from tests.helpers.command import run
+from tests.helpers.memory import little_memory
+from tests.helpers.model_folders import edit, manifest, save_small
+from tests.helpers.xc_files import put_xc
+from unmask import data, linear, predictions, propensity
 from unmask.files import streams
 
 zstandard = pytest.importorskip("zstandard")
+pytestmark = pytest.mark.usefixtures("patience")
 
 SIZE = 16_000_000
 POOLS: list[Any] = []
@@ -125,10 +130,10 @@ def test_matrices_by_columns_do_not_announce_endless_rows(
 def test_the_command_line_raises_limits(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("1 100000001 2\n0 0:1\n")
-    refused = command("info", path)
+    refused = run("info", path)
     assert refused.returncode == 2
     assert "allow it with `unmask --max-columns`" in refused.stderr
-    assert command("--max-columns", 10**9, "info", path, "--json").returncode == 0
+    assert run("--max-columns", 10**9, "info", path, "--json").returncode == 0
 
 
 def test_predictions_are_bounded_too(tmp_path: Path) -> None:
@@ -224,3 +229,52 @@ def test_the_pages_of_a_parquet_file_are_believed_not_its_summary(tmp_path: Path
         except ValueError:
             refused += 1
     assert refused > 20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model with word weights, in two shards."""
+    return save_small(tmp_path / "m")
+
+
+def test_a_long_json_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    with open(path, "wb") as file:
+        file.truncate(4 << 30)
+    with little_memory():
+        refused = run("report", path, "-o", tmp_path / "page.html")
+    assert refused.returncode == 2
+    assert "4,294,967,296 bytes of JSON, more than" in refused.stderr.replace("\n", " ")
+    assert "--max-json" in refused.stderr
+    (tmp_path / "m").mkdir()
+    path.rename(tmp_path / "m" / "manifest.json")
+    with pytest.raises(ValueError, match=r"bytes of JSON, more than.*limits\(json=…\)"):
+        linear.load(tmp_path / "m")
+
+
+def test_the_limit_of_json_can_be_changed(folder: Path, tmp_path: Path) -> None:
+    size = (folder / "manifest.json").stat().st_size
+    with data.limits(json=size):
+        assert linear.load(folder).n_labels == 4
+    with data.limits(json=size - 1), pytest.raises(ValueError, match=f"{size:,} bytes of JSON"):
+        linear.load(folder)
+    record = propensity.from_marginals([[1, 0]] * 30 + [[0, 1]] * 10, [0.9, 0.5])
+    propensity.write(tmp_path / "p.json.gz", record)
+    with data.limits(json=50), pytest.raises(ValueError, match="bytes of JSON, more than 50"):
+        propensity.read(tmp_path / "p.json.gz")
+    path = put_xc(tmp_path)
+    arguments = ("propensity", path, "--propensity", tmp_path / "p.json.gz")
+    assert "more than 50" in run("--max-json", 50, *arguments).stderr
+
+
+def test_a_header_of_a_shard_counts_as_json(folder: Path) -> None:
+    size = (folder / "manifest.json").stat().st_size
+    name = manifest(folder)["shards"][0]["file"]
+    path = folder / name
+    contents = (2 * size).to_bytes(8, "little") + b" " * 4 * size
+    path.write_bytes(contents)
+    about = {"bytes": len(contents), "sha256": hashlib.sha256(contents).hexdigest()}
+    edit(folder, lambda head: head["shards"][0].update(about))
+    limit = (folder / "manifest.json").stat().st_size
+    with data.limits(json=limit), pytest.raises(ValueError, match=f"{name}.*bytes of JSON"):
+        linear.load(folder)

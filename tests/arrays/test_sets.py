@@ -1,4 +1,4 @@
-"""Predicted sets: lists, names, matrices and thresholds all say the same."""
+"""Predictions in memory: sets in every form, and the pairs that lists and sets hold."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import LabelSets, TopK
+from unmask.data import Dataset
+from unmask.data.dataset import labels_of
 
 ROWS = [[2, 0], [], [1]]
 MATRIX = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
@@ -109,3 +111,32 @@ def test_what_is_no_set_is_refused(wrong: object, options: dict, words: str) -> 
 def test_scores_and_thresholds_are_checked(scores: object, threshold: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LabelSets.from_scores(scores, threshold)
+
+
+def test_pairs_of_lists_are_those_of_loops() -> None:
+    rng = np.random.default_rng(3)
+    scores = np.where(rng.random((30, 7)) < 0.5, -np.inf, rng.random((30, 7)))
+    top = TopK.from_scores(scores, 4).named(ids=[f"r{i}" for i in range(30)])
+    for k in (None, 1, 3, 9):
+        expected = [
+            (row, label, place)
+            for row in range(30)
+            for place, label in enumerate(top.labels[row, :k].tolist())
+            if label >= 0
+        ]
+        assert list(zip(*(each.tolist() for each in top.pairs(k)), strict=True)) == expected
+        dense = np.zeros((30, 7))
+        for row, label, _ in expected:
+            dense[row, label] = 1
+        np.testing.assert_array_equal(top.matrix(7, k).toarray(), dense)
+    for rows in ([5, 0], np.arange(30) % 3 == 0, slice(2, 9, 3)):
+        numbers, part = np.arange(30)[rows], top.take(rows)
+        np.testing.assert_array_equal(part.labels, top.labels[numbers])
+        assert list(part.ids or ()) == [f"r{i}" for i in numbers]
+    with pytest.raises(ValueError, match="predictions name label 6, but the 3 labels are 0 … 2"):
+        TopK([[6]], [[1.0]]).matrix(3)
+    empty = TopK.from_scores(np.full((2, 3), -np.inf), 2)
+    assert [each.size for each in empty.pairs()] == [0, 0, 0]
+    assert empty.matrix(0).shape == (2, 0)
+    with pytest.raises(ValueError, match="the data set has no labels"):
+        labels_of(Dataset([[1.0]], None))
