@@ -63,7 +63,7 @@ Work = Callable[[Any, Any], T]
 """`work(shared, task)`; what the two are is between the work and whoever starts it."""
 
 Backend: TypeAlias = "str | Scheduler | Runner | Client | Cluster | None"
-"""Where to run: see the table above."""
+"""The place to run at: see the table above."""
 
 PATIENCE = 300.0  # seconds to wait for the first worker
 AHEAD = 64  # tasks submitted at once: enough for an adaptive cluster to see that it should grow
@@ -670,8 +670,8 @@ class Scheduler:
         """
         protocol, slashes, place = self.address.rpartition("://")
         host, _, port = place.rpartition(":")
-        known = protocol in PROTOCOLS or not slashes
-        if known and host and port.isdecimal():
+        is_protocol = protocol in PROTOCOLS or not slashes
+        if is_protocol and host and port.isdecimal():
             return
         near = difflib.get_close_matches(protocol, PROTOCOLS, n=1, cutoff=0)
         meant = (

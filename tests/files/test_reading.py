@@ -1,4 +1,4 @@
-"""Reading from pipes, devices and folders is refused at once; zstd frames without data are skipped."""
+"""Pipes, devices and folders are refused at once; zstd frames without data are skipped."""
 
 from __future__ import annotations
 

@@ -340,8 +340,8 @@ class TopK:
             return self
         width = max(int(self.labels.max(initial=0)) + 1, pairs.shape[1])
         listed = self.pairs()
-        given = checks.entry_rows(pairs) * width + pairs.indices
-        gone = np.isin(listed.rows * width + listed.labels, given)
+        keys = checks.entry_rows(pairs) * width + pairs.indices
+        gone = np.isin(listed.rows * width + listed.labels, keys)
         labels = self.labels.copy()
         labels[listed.rows[gone], listed.places[gone]] = -1
         left = TopK.sorted(labels, self.scores)

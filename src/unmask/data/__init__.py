@@ -1,12 +1,12 @@
 """Data sets: real files in and out, truth made and hidden, sizes counted.
 
-`read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` says what a
-folder holds. `synthetic` makes data whose truth is known, `hide` takes labels away from it as the
-masking model does; `limits` says what a file may ask for. `describe` counts; `vocabulary` makes
+`read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` lists the parts
+of a folder, `limits` raises what a file may ask for. `synthetic` makes data whose truth is known,
+`hide` takes labels away from it as the masking model does. `describe` counts; `vocabulary` makes
 words of texts, `idf` and `tfidf` turn word counts into features. `label_matrix` turns lists of
 names into a matrix, `read_judgements` reads pairs that are verified or ignored, `same_labels` puts
-data sets under the same names, `unseen` says what one of them lacks; `subject_labels` reads the
-names of a vocabulary.
+data sets under the same names, `unseen` lists what one of them lacks; `subject_labels` reads the
+names of a vocabulary, `read_hierarchy` its hierarchy.
 """
 
 from unmask.data import synthetic

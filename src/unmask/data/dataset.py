@@ -89,7 +89,7 @@ WORDS = {
     "ignore": Judgement.IGNORED, "ignored": Judgement.IGNORED, "-1": Judgement.IGNORED,
     "unsure": Judgement.IGNORED, "?": Judgement.IGNORED, "": Judgement.IGNORED,
 }  # fmt: skip
-"""How files write them: the third value of a table is neither 1 nor 0."""
+"""The words of files for them: the third value of a table is neither 1 nor 0."""
 
 
 def _checked_judgements(values: MatrixLike, *, name: str = "judgements") -> sp.csr_array:

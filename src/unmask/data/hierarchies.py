@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[tbnrf\"'\\])")
 _PLAIN = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 RELATIONS = ("is_a", "part_of")
-"""Of OBO: what makes a term a parent."""
+"""The relations of OBO that make a term a parent."""
 BROADER, NARROWER = SKOS + "broader", SKOS + "narrower"
 _LEAST, _MOST = 1e-100, 1e200
 """Smaller propensities and larger products are taken as these, whose products are numbers."""

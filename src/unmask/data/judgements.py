@@ -27,11 +27,11 @@ from unmask.arrays import checks
 from unmask.files import fields
 
 Vocabulary: TypeAlias = Literal["stated", "seen"]
-"""Whether the L labels are all that a row can have, or only those recorded or predicted."""
+"""The L labels are all that a row can have ("stated"), or all that was recorded or predicted."""
 
 
 class Design(StrEnum):
-    """How units were chosen.
+    """The way in which units were chosen.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Design(StrEnum):
 
     @property
     def unit(self) -> str:
-        """What is judged: whole "rows", or "pairs" of a row and a label."""
+        """The unit of judging: whole "rows", or "pairs" of a row and a label."""
         return "rows" if self in (Design.SIMPLE, Design.STRATIFIED) else "pairs"
 
 
 class StratumKind(StrEnum):
-    """What a stratum holds: rows, or pairs of a row and a label.
+    """The members of a stratum: rows, or pairs of a row and a label.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class StratumKind(StrEnum):
     LISTED = "listed"
     """Further down a list."""
     FAR = "far"
-    """In no list, and not observed."""
+    """Neither listed nor observed."""
     OBSERVED_TOP = "observed-top"
     OBSERVED = "observed"
 
@@ -220,7 +220,7 @@ class Sample:
 
     @property
     def unit(self) -> str:
-        """What is judged: whole "rows", or "pairs"."""
+        """The unit of judging: whole "rows", or "pairs"."""
         return self.design.unit
 
     @property
@@ -250,7 +250,7 @@ class Sample:
         return tuple(h for h, s in enumerate(self.strata) if s.size and not s.drawn)
 
     def answered(self, units: Bools) -> Sample:
-        """The sample without units that have no answer; others of their stratum stand for them.
+        """Return the sample without units that have no answer; others of their stratum stand in.
 
         In a two-phase sample, rows without any answer are no longer chosen, and within the others
         answers stand for pairs of the same probability.
@@ -282,7 +282,7 @@ class Sample:
                        strata=strata, within=within)  # fmt: skip
 
     def to_dict(self) -> Record:
-        """Plain lists and numbers for JSON; `from_dict` is the inverse."""
+        """Return plain lists and numbers for JSON; `from_dict` is the inverse."""
         within = self.within
         return {
             "design": self.design.value,
@@ -304,7 +304,7 @@ class Sample:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Sample:
-        """The sample that `to_dict` made a dict of.
+        """Make a sample of what `to_dict` gave.
 
         Raises
         ------
@@ -374,30 +374,30 @@ class Judgements:
 
     @property
     def n_judged(self) -> int:
-        """How many rows or pairs have an answer."""
+        """The number of rows or pairs that have an answer."""
         return len(self.sample.rows)
 
     @property
     def true_labels(self) -> sp.csr_array:
-        """Those of the L labels that judged rows have, csr of shape (m, L); of whole rows only."""
+        """The true ones of the L labels in whole judged rows, csr of shape (m, L)."""
         return sp.csr_array(self.all_true_labels[:, : self.sample.shape[1]])
 
     @property
     def all_true_labels(self) -> sp.csr_array:
-        """The same with a column for every unlisted label, csr of shape (m, L + e)."""
+        """The true labels with a column for every unlisted one, csr of shape (m, L + e)."""
         if not isinstance(self.relevant, sp.csr_array):
             raise ValueError("pairs were judged; the complete labels of rows are not known.")
         return self.relevant
 
     @property
     def unlisted(self) -> int:
-        """How many labels outside the L of the data judges named."""
+        """The number of labels outside the L of the data that judges named."""
         whole_rows = isinstance(self.relevant, sp.csr_array)
         return self.relevant.shape[1] - self.sample.shape[1] if whole_rows else 0
 
     @property
     def answers(self) -> Floats:
-        """1 or 0 for every judged pair; only where pairs were judged."""
+        """The answers about pairs, 1 or 0; only where pairs were judged."""
         if isinstance(self.relevant, sp.csr_array):
             raise ValueError("whole rows were judged; see `true_labels`.")
         return self.relevant
@@ -414,7 +414,7 @@ class Judgements:
 
     @property
     def decided(self) -> Judgements:
-        """Without rows or pairs on which anything is undecided; others of their stratum stand in.
+        """The judgements without undecided rows or pairs; others of their stratum stand in.
 
         For what has no range of its own; `evaluate` and `compare` state one.
         """
@@ -454,7 +454,7 @@ def _within(stored: Mapping[str, Any], n: int, strata: int) -> WithinRows | None
 
 
 def _refuse_contradictions(sample: Sample) -> None:
-    """A stored sample has numbers that follow from one another; all of them must."""
+    """Refuse a stored sample with numbers that do not follow from one another."""
     (n, width), strata, pairs = sample.shape, sample.strata, sample.design is Design.PAIRS
     chosen, of_chosen = (sample.rows, sample.stratum) if pairs else sample.first_phase
     for h, each in enumerate(strata):
@@ -462,9 +462,9 @@ def _refuse_contradictions(sample: Sample) -> None:
             raise ValueError(f"stratum {h} holds {each.kind!r} in a {sample.design.value} sample.")
         if each.drawn > each.size:
             raise ValueError(f"stratum {h} has {each.size} members, of which {each.drawn} drawn.")
-        found = int((of_chosen == h).sum())
-        if found != each.drawn:
-            raise ValueError(f"stratum {h} says that {each.drawn} were drawn; there are {found}.")
+        count = int((of_chosen == h).sum())
+        if count != each.drawn:
+            raise ValueError(f"stratum {h} says that {each.drawn} were drawn; there are {count}.")
     total, frame = sum(each.size for each in strata), n * width if pairs else n
     if total > frame or (total < frame and not (pairs and sample.observed_free)):
         unit = "pairs" if pairs else "rows"

@@ -138,10 +138,10 @@ def _source_of(
         "delimiter": delimiter,
         **table.details,
     }
-    told = {name: value for name, value in details.items() if value is not None}
+    stated = {name: value for name, value in details.items() if value is not None}
     if table.form == "memory":
-        return Source((), table.form, (), details=told)
-    return Source((table.name,), table.form, (compression(table.name),), details=told)
+        return Source((), table.form, (), details=stated)
+    return Source((table.name,), table.form, (compression(table.name),), details=stated)
 
 
 def _read_wide(
@@ -208,25 +208,25 @@ _TRUTH = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0}
 """The ways to write 0 and 1, in small letters."""
 
 
-def _indicator(coder: Coder, column: str, known: Sequence[str] = ()) -> Bools | None:
+def _indicator(coder: Coder, column: str, names: Sequence[str] = ()) -> Bools | None:
     """Return where a column of 0 and 1 has 1; None for a column of names.
 
-    0 and 1 are names where they are among the `known` names, or a cell has several. (In a column
-    that is called labels, tags or the like they always are.)
+    0 and 1 are names where they are among `names`, which come first, or a cell has several. (In a
+    column that is called labels, tags or the like they always are.)
     """
-    if coder.index.count == len(known):
+    if coder.index.count == len(names):
         return None
-    values = [_TRUTH.get(name.strip().lower()) for name in coder.index.names()[len(known) :]]
+    values = [_TRUTH.get(name.strip().lower()) for name in coder.index.names()[len(names) :]]
     coded = coder.coded()
     counts = np.diff(coded.indptr)
-    if None in values or (counts > 1).any() or (coded.codes < len(known)).any():
+    if None in values or (counts > 1).any() or (coded.codes < len(names)).any():
         return None
     if (counts == 0).any():
         raise ValueError(
             f"{coder.where(int(np.argmin(counts)))}: column {column!r} holds 0 or 1 elsewhere, and "
             f"nothing here; write 0 or 1, or say {setting('delimiter', 'none')} if these are names."
         )
-    return np.array(values, dtype=bool)[coded.codes - len(known)]
+    return np.array(values, dtype=bool)[coded.codes - len(names)]
 
 
 def _of_indicators(

@@ -59,7 +59,7 @@ class Dialect:
 
     @property
     def strict(self) -> bool:
-        """Whether a quote inside an unquoted field is refused."""
+        """True where a quote inside an unquoted field is refused."""
         return self.separator != "\t"
 
 

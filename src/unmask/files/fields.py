@@ -200,7 +200,7 @@ def _shown(value: object) -> str:
 
 PACKED, JOURNAL = ".jsonl.zst", ".jsonl"
 LEVEL = 19
-"""Of zstd: results are packed once, and kept under version control."""
+"""The level of zstd: results are packed once, and kept under version control."""
 
 
 def key_text(key: object) -> str:

@@ -129,8 +129,8 @@ def _pages(file: BufferedReader, chunk: Any) -> Iterator[tuple[int, int, int]]:
     position, dictionary = chunk[_DATA], chunk.get(_NAMES, 0)
     if 0 < dictionary < position:
         position = dictionary
-    end, seen = position + chunk[_BYTES] + _LATE, 0
-    while seen < chunk[_VALUES] and position < end:
+    end, count = position + chunk[_BYTES] + _LATE, 0
+    while count < chunk[_VALUES] and position < end:
         file.seek(position)
         head = _struct(file)
         about, encoding = _KINDS.get(head[1], (None, 0))
@@ -139,7 +139,7 @@ def _pages(file: BufferedReader, chunk: Any) -> Iterator[tuple[int, int, int]]:
         if min(sizes) < 0:
             raise ValueError(f"a page of sizes {sizes}")
         position = file.tell() + head[3]
-        seen += values if encoding else 0
+        count += values if encoding else 0
         yield head[2], values, head[about][encoding] if about and encoding else 0
 
 
