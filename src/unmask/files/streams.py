@@ -233,7 +233,7 @@ def blocks(path: PathLike, size: int = BLOCK) -> Iterator[bytes]:
     """Yield the decompressed file in blocks of roughly `size` bytes, read one block ahead."""
     kind = compression(path)
     budget = Unpacked(path, os.stat(path).st_size)  # here, where the limits of the caller hold
-    return ahead(_plain(path, size) if kind == "none" else _decompressed(path, kind, size, budget))
+    return ahead(_decompressed(path, kind, size, budget))
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
@@ -245,18 +245,14 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
-def _plain(path: PathLike, size: int) -> Iterator[bytes]:
-    with open_readable(path) as file:
-        while block := file.read(size):
-            yield block
-
-
 def _decompressed(path: PathLike, kind: str, size: int, budget: Unpacked) -> Iterator[bytes]:
     """Yield blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
     gathered_bytes = 0
     with open_readable(path) as file:
-        for piece in _pieces(file, path, kind, size):
+        while kind == "none" and (block := file.read(size)):
+            yield block
+        for piece in () if kind == "none" else _pieces(file, path, kind, size):
             gathered.append(piece)
             gathered_bytes += len(piece)
             budget.add(len(piece))
@@ -338,16 +334,10 @@ def atomic_write(path: PathLike, *, follow: bool = True) -> Iterator[IO[bytes]]:
     """
     named = Path(path)
     kind = _SUFFIXES.get(named.suffix, "none")
-    with _naming(named), _written(named, follow) as file, _compressor(file, kind) as packed:
-        yield packed
-
-
-@contextmanager
-def _naming(named: Path) -> Iterator[None]:
-    """Let the error of a full disk, or of a removed current folder, name the file."""
     try:
-        yield
-    except OSError as error:
+        with _written(named, follow) as file, _compressor(file, kind) as packed:
+            yield packed
+    except OSError as error:  # of a full disk, or a removed current folder: let it name the file
         if error.filename is None and error.errno in _NAMELESS:
             raise OSError(error.errno, error.strerror, os.fspath(named)) from None
         raise

@@ -268,7 +268,12 @@ def open_frame(frame: Any) -> Source:
         return _hugging_face(frame)
     arrow = pyarrow_or_none()
     if hasattr(frame, "__arrow_c_stream__") and arrow is not None:
-        return _of_arrow(arrow.table(frame))
+        table = arrow.table(frame)
+
+        def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+            yield {each: arrow_column(_whole(table.column(each)), each, _row) for each in wanted}
+
+        return Source(NAME, "memory", tuple(table.column_names), blocks, _row, {})
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
     columns = list(frame) if isinstance(frame, Mapping) else list(names)  # type: ignore[arg-type]
 
@@ -298,20 +303,12 @@ def _hugging_face(dataset: Any) -> Source:
     """Open a `datasets.Dataset`; numbers of class labels become names."""
 
     def cells(name: object) -> Iterable[object]:
-        names = _class_names(dataset.features[name])
-        column = list(dataset[name])
-        if names is None:
-            return column
-        return [_named(cell, names) for cell in column]
+        feature, column = dataset.features[name], list(dataset[name])
+        inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", feature)
+        names = getattr(inner, "names", None)  # of a ClassLabel, or of a list of them
+        return column if names is None else [_named(cell, list(names)) for cell in column]
 
     return _by_name(dataset.column_names, cells)
-
-
-def _class_names(feature: Any) -> list[str] | None:
-    """Return the names of a ClassLabel, or of a list of them."""
-    inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", feature)
-    names = getattr(inner, "names", None)
-    return None if names is None else list(names)
 
 
 def _named(cell: object, names: list[str]) -> object:
@@ -329,13 +326,6 @@ def pyarrow_or_none() -> Any:
     except ImportError:
         return None
     return pyarrow
-
-
-def _of_arrow(table: pa.Table) -> Source:
-    def blocks(wanted: Sequence[str]) -> Iterator[Mapping[str, Column]]:
-        yield {each: arrow_column(_whole(table.column(each)), each, _row) for each in wanted}
-
-    return Source(NAME, "memory", tuple(table.column_names), blocks, _row, {})
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

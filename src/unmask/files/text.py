@@ -137,7 +137,11 @@ def parse(
     parts: list[Block] = []
     line = 1 + bool(text.header)
     for block in text.lines():
-        for part, lines in in_chunks(_line_bounds(block), partial(_parse_chunk, block, rules)):
+        cuts = [0]  # at line ends, after roughly `_CHUNK` bytes each
+        while cuts[-1] < len(block):
+            cuts.append(block.find(b"\n", cuts[-1] + _CHUNK) + 1 or len(block))
+        bounds = np.array(cuts, dtype=np.int64)
+        for part, lines in in_chunks(bounds, partial(_parse_chunk, block, rules)):
             if isinstance(part, Fault):
                 raise ValueError(_message(text.path, line + lines, part, block, rules))
             parts.append(part)
@@ -156,15 +160,6 @@ def parse(
             "but here is one more."
         )
     return whole._replace(label_counts=whole.label_counts[:n_rows], counts=whole.counts[:n_rows])
-
-
-def _line_bounds(block: bytes) -> NDArray[np.int64]:
-    """Return offsets that cut a block into chunks of roughly `_CHUNK` bytes at line ends."""
-    cuts = [0]
-    while cuts[-1] < len(block):
-        end = block.find(b"\n", cuts[-1] + _CHUNK) + 1
-        cuts.append(end or len(block))
-    return np.array(cuts, dtype=np.int64)
 
 
 def _parse_chunk(block: bytes, rules: Rules, start: int, stop: int) -> tuple[Block | Fault, int]:
