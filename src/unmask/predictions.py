@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import function, setting
+from unmask._messages import function, named_options, setting
 from unmask._names import Index, Strings, sorted_names
 from unmask._typing import PathLike, Singles
 from unmask.arrays.top import LabelSets, TopK, best_of_rows, fingerprint, listed_keys
@@ -43,6 +43,7 @@ _ROW = "row"
 """The column of a table of rows without ids: their numbers, counted from 0."""
 
 
+@named_options
 def read(
     path: Any,
     *,

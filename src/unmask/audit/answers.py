@@ -15,13 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask._messages import function
+from unmask._messages import function, named_options
 from unmask._typing import Bools, LabelsLike
 from unmask.arrays import checks
 from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import Judgements
 
 
+@named_options
 def from_rows(
     plan: AuditPlan,
     true_labels: LabelsLike,
@@ -103,6 +104,7 @@ def from_rows(
     )  # fmt: skip
 
 
+@named_options
 def from_pairs(
     plan: AuditPlan,
     answers: ArrayLike | Sequence[float | None],

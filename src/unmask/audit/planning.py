@@ -24,11 +24,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from unmask._messages import html_table, setting
+from unmask._messages import html_table, named_options, setting
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import (
@@ -40,7 +40,7 @@ from unmask.audit.designs import (
     question_of,
 )
 from unmask.audit.expectation import Expected
-from unmask.data.judgements import Sample, Vocabulary
+from unmask.data.judgements import Design, Sample, Vocabulary
 from unmask.files import atomic_write, fields, read_json
 from unmask.metrics.registry import split_measured
 
@@ -311,6 +311,7 @@ def read_plan(path: PathLike) -> AuditPlan:
         raise ValueError(f"{path}: {error}") from None
 
 
+@named_options
 def plan(
     predictions: Predictions,
     labels: LabelsLike,
@@ -321,7 +322,12 @@ def plan(
     metrics: Sequence[str] | None = None,
     seed: int = 0,
     vocabulary: Vocabulary = "stated",
-    **options: Unpack[PlanOptions],
+    design: Literal["simple", "stratified", "pairs", "two-phase"] | None = None,
+    observed: Literal["free", "sampled"] | None = None,
+    head: int | None = None,
+    tail: float | None = None,
+    strata: int | None = None,
+    expect: bool = True,
 ) -> AuditPlan:
     """Choose rows or pairs to judge, with known inclusion probabilities.
 
@@ -350,8 +356,18 @@ def plan(
         recorded or predicted. Then R@k and all else that divides by the number of true labels
         stays doubtful: judges are never offered the other labels. `Dataset.with_label_names` puts
         labels under the names of a whole vocabulary.
-    **options : PlanOptions
-        design, observed, head, tail, strata and expect.
+    design : {"simple", "stratified", "pairs", "two-phase"}, optional
+        By default simple rows; for pairs what the metrics need.
+    observed : {"free", "sampled"}, optional
+        Pairs: take observed ones as true ("free", the default), or judge a part of them, too.
+    head : int, optional
+        Two-phase: places of every list that are surely judged; 50 by default.
+    tail : float, optional
+        Two-phase: the probability of all other pairs of a chosen row, at least 0.2; by default 0.3.
+    strata : int, optional
+        Strata of rows: by default 4 for the stratified design, else 1.
+    expect : bool, default True
+        Whether to say which intervals to expect, which takes a moment on much data.
 
     Returns
     -------
@@ -376,7 +392,11 @@ def plan(
     >>> sorted(zip(pairs.rows.tolist(), pairs.labels.tolist()))
     [(1, 1), (2, 0)]
     """
+    options = _stated(
+        design=design, observed=observed, head=head, tail=tail, strata=strata, expect=expect
+    )
     question = question_of(predictions, labels, propensity, metrics, unit, budget, options)
+    _refuse_without_effect(options, question.design)
     drawn = replace(draw(question, budget, None, seed), vocabulary=vocabulary)
     if not len(drawn.rows):
         raise ValueError(_nothing_left(question))
@@ -387,6 +407,31 @@ def plan(
     )  # fmt: skip
 
 
+def _stated(**options: object) -> PlanOptions:
+    """The options that were stated."""
+    return cast("PlanOptions", {name: each for name, each in options.items() if each is not None})
+
+
+ONLY_FOR = {
+    "observed": (Design.PAIRS, Design.TWO_PHASE),
+    "head": (Design.TWO_PHASE,),
+    "tail": (Design.TWO_PHASE,),
+    "strata": (Design.SIMPLE, Design.STRATIFIED),
+}
+"""The designs that an option has an effect on."""
+
+
+def _refuse_without_effect(options: PlanOptions, design: Design) -> None:
+    """Raise if an option that was stated has no effect on the design."""
+    for name, designs in ONLY_FOR.items():
+        if name in options and design not in designs:
+            meant = " and ".join(each.value for each in designs)
+            raise ValueError(
+                f"{name} has no effect on the {design.value} design, only on {meant}; leave it out."
+            )
+
+
+@named_options
 def extend(
     plan: AuditPlan,
     predictions: Predictions,

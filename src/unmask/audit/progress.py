@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unmask._messages import named_options
 from unmask._typing import LabelsLike
 from unmask.arrays import TopK
 from unmask.audit.annotators import Answers
@@ -52,6 +53,7 @@ class Reached:
     high: float
 
 
+@named_options
 def reached(
     plan: AuditPlan,
     answers: Answers,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask._messages import visible
+from unmask._messages import named_options, visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
@@ -26,6 +26,7 @@ from unmask.files import contents, read_json
 from unmask.report import harmless, printable
 
 
+@named_options
 def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:
     """Answers from files.
 

@@ -35,6 +35,7 @@ from xml.etree import ElementTree
 
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import LabelsLike, PathLike, Record
 from unmask.arrays import TopK, checks
 from unmask.audit.planning import AuditPlan
@@ -166,6 +167,7 @@ def _entries(stored: Mapping[str, Any], name: str) -> list[Any]:
     return fields.list_of(stored, name, lambda held, place: held[place], length=3)
 
 
+@named_options
 def sheet(
     plan: AuditPlan,
     *,
@@ -286,6 +288,7 @@ def _hints(
     return words
 
 
+@named_options
 def write_sheet(sheet: Sheet, path: PathLike, *, format: str | None = None) -> tuple[Path, ...]:
     """Write the questions for a spreadsheet or an annotation tool.
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import t as student
 
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
@@ -112,6 +112,7 @@ class ConfidenceSequence:
         return int(reached[0]) + 1 if reached.size else None
 
 
+@named_options
 def sequence(
     top: TopK,
     labels: LabelsLike,
@@ -329,6 +330,7 @@ class Elusion:
         )
 
 
+@named_options
 def elusion(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> Elusion:

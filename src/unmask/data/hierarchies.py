@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._names import Strings, some, unique_index
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
 from unmask.arrays import checks, stored_in
@@ -275,6 +276,7 @@ class Hierarchy:
             )
 
 
+@named_options
 def hierarchy(
     parents: Mapping[str, Iterable[str]], *, names: Sequence[str] | None = None
 ) -> Hierarchy:
@@ -429,6 +431,7 @@ def _obo(path: Path) -> dict[str, list[str]]:
     return kept
 
 
+@named_options
 def subject_labels(path: PathLike, language: str = "en") -> dict[str, str]:
     """Read the labels of a vocabulary by URI, for `Dataset.renamed`.
 

@@ -41,7 +41,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._names import Strings, unique_index
 from unmask._typing import Ints, PathLike
 from unmask.arrays import checks
@@ -53,6 +53,7 @@ from unmask.files import text as lines
 from unmask.files.streams import blocks, compression, first_bytes, quoted, refuse_columns, text_of
 
 
+@named_options
 def read(
     path: PathLike | Iterable[object],
     labels: PathLike | None = None,
@@ -119,17 +120,26 @@ def read(
     names : bool, default True
         Whether `features.txt` and `labels.txt` (`Xf.txt`, `Yf.txt`) beside the data are taken,
         when they have exactly one line per column.
-    **table
-        For tables alone. `text`: the column or columns (a list, or names between commas) that
-        become `dataset.texts`. `id`: the column of ids, by default the one called id, doc_id or
-        the like. `layout`: "wide" (a row per document) or "long" (a row per label). `delimiter`:
-        what stands between the labels in a cell, one character, "list" or "none". `separator`:
-        what stands between fields. `encoding`: by default UTF-8, or what a byte-order mark says.
-        `nulls`: what a label cell such as NaN means: "refuse", "empty" or "name". `repeated`: what
-        a label twice in a row means: "refuse" or "merge". `negative`, `ignored`: columns of a wide
-        table with labels that somebody rejected, and with labels that do not count; they become
-        `dataset.judgements`. By default everything else is found from the content, and
-        `dataset.source.details` says what was found.
+    text : str or list of str, optional
+        For tables, as all that follow: the column or columns (a list, or names between commas) that
+        become `dataset.texts`.
+    id : str, optional
+        The column of ids, by default the one called id, doc_id or the like.
+    layout : {"wide", "long"}, optional
+        A row per document, or a row per label. By default this and the next are found from the
+        content, and `dataset.source.details` says what was found.
+    delimiter, separator : str, optional
+        The text between the labels in a cell (one character, "list" or "none"), and the character
+        between fields.
+    encoding : str, optional
+        By default UTF-8, or what a byte-order mark says.
+    nulls : {"refuse", "empty", "name"}, default "refuse"
+        The meaning of a label cell such as NaN.
+    repeated : {"refuse", "merge"}, default "refuse"
+        The meaning of a label twice in a row.
+    negative, ignored : str, optional
+        Columns of a wide table with labels that somebody rejected, and with labels that do not
+        count; they become `dataset.judgements`.
 
     Returns
     -------
@@ -156,18 +166,26 @@ def read(
     table = TableOptions(
         text, id, layout, delimiter, separator, encoding, nulls, repeated, negative, ignored
     )
+    of_files = {
+        "part": part, "split": split, "column": column, "filter_labels": filter_labels,
+        "format": format, "base": base,
+    }  # fmt: skip
+    chosen = [name for name, value in of_files.items() if value is not None]
     if is_tag_lists(path):
+        named_labels = [] if labels is None else ["labels"]
+        _refuse_options("a list of names", "table", [*named_labels, *chosen, *table.chosen])
         matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
         return Dataset(None, matrix, label_names=label_names)
     if format is not None:
         checks.one_of(format, FORMATS, "format")
     named = None if labels is None else str(labels)
     if table_files.is_frame(path):
+        _refuse_options("a table in memory", "file", chosen)
         return read_table(path, None, named, like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]
     folder = path if part is None else path / part
     if _is_corpus(folder):
-        _refuse_options(folder, table)
+        _refuse_options(folder, "table", table.chosen)
         return _read_corpus(folder, like)
     own_file = None if labels is None or _is_table(path, part, format) else labels
     files = _files_of(path, own_file, part, split, column, filter_labels)
@@ -176,7 +194,7 @@ def read(
         dataset = read_table(files.data, form, named, like, table)
         like, names = None, False
     elif table.chosen:
-        _refuse_options(path, table)
+        _refuse_options(path, "table", table.chosen)
     elif files.data is None:
         dataset = _read_pair(files.features, files.labels, format, bases)
     else:
@@ -190,11 +208,12 @@ def read(
     return dataset
 
 
-def _refuse_options(path: Path, table: TableOptions) -> None:
-    if table.chosen:
-        options = ", ".join(table.chosen)
+def _refuse_options(source: object, kind: str, options: list[str]) -> None:
+    """Refuse options that mean nothing for such a source."""
+    if options:
         raise ValueError(
-            f"{path} is no table, so that {options} mean nothing for it; leave them out."
+            f"{source} is no {kind}, so that {', '.join(options)} mean nothing for it; leave them "
+            "out."
         )
 
 
@@ -321,6 +340,7 @@ def _lines(path: Path, count: int) -> tuple[str, ...] | None:
     return tuple(name.removesuffix("\r") for name in names) if len(names) == count else None
 
 
+@named_options
 def read_judgements(
     path: PathLike,
     shape: tuple[int, int],

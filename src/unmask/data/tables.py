@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import function, setting
+from unmask._messages import function, named_options, setting
 from unmask._names import Index, Strings, joined, some, sorted_names
 from unmask._typing import Bools, Indices, Ints
 from unmask.arrays import checks
@@ -377,6 +377,7 @@ def _values(column: Column, table: Table) -> Indices:
     return made
 
 
+@named_options
 def label_matrix(
     rows: Iterable[object], names: Sequence[str] | None = None
 ) -> tuple[sp.csr_array, tuple[str, ...]]:

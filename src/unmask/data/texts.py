@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, Floats, Json
 from unmask.arrays import checks
 
@@ -103,6 +104,7 @@ class Vocabulary:
         return cls(tuple(words), pairs)  # type: ignore[arg-type]
 
 
+@named_options
 def vocabulary(
     texts: Iterable[str], *, min_rows: int = 2, max_words: int = 1_000_000, pairs: bool = True
 ) -> Vocabulary:

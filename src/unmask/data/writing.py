@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._names import Strings
 from unmask._typing import PathLike
 from unmask.arrays import checks, stored_in
@@ -28,6 +28,7 @@ from unmask.files.tables import Cell, ending, write_columns
 from unmask.files.text import write_rows
 
 
+@named_options
 def write(
     path: PathLike,
     dataset: Dataset,

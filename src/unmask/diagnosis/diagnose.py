@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import TopK, checks
 from unmask.diagnosis import wording
 from unmask.diagnosis.evidence import (
     DOUBT,
-    AuditedRows,
     agreement,
     dependence,
     feasibility,
@@ -45,6 +45,7 @@ FEW = 4
 """Below as many observed positives a label's frequency is known to worse than ±50 %."""
 
 
+@named_options
 def diagnose(
     labels: LabelsLike,
     propensity: PropensityLike,
@@ -55,7 +56,8 @@ def diagnose(
     seed: int = 0,
     names: Sequence[str] | None = None,
     predictions: TopK | ScoresLike | None = None,
-    **audited: Unpack[AuditedRows],
+    scores: TopK | ScoresLike | None = None,
+    covariates: Mapping[str, ArrayLike] | None = None,
 ) -> Diagnosis:
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
@@ -85,9 +87,10 @@ def diagnose(
     predictions : TopK or scores of shape (n, L), optional
         Of the same rows: their metrics, judged as `evaluate` judges them, may contradict the
         propensities (P@k above 1, a refused fit, estimates that exclude each other).
-    **audited : AuditedRows
-        scores (TopK, or (m, L) dense or sparse) of the audited rows, to test whether obvious labels
-        are kept more often; covariates of the audited rows by name, m numbers or texts each.
+    scores : TopK or scores of shape (m, L), optional
+        Of the audited rows, to test whether obvious labels are kept more often.
+    covariates : mapping of str to m numbers or texts, optional
+        What else is known of the audited rows, to test whether keeping depends on it.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def diagnose(
         raise ValueError("k is empty; give at least one number of places, such as (1, 3, 5).")
     rng = np.random.default_rng(seed)
     tests = list(feasibility(matrix, highest, rng))
-    tests += _audit_tests(audit, p, rng, audited)
+    tests += _audit_tests(audit, p, rng, scores, covariates)
     modelled = _modelled(propensity)
     tests = [test for test in tests if test.kind not in modelled]
     corrected = holm([_named(test, _label_names(names, matrix.shape[1])) for test in tests])
@@ -204,19 +207,22 @@ def _audit_tests(
     audit: tuple[LabelsLike, LabelsLike] | None,
     p: Floats,
     rng: np.random.Generator,
-    audited: AuditedRows,
+    scores: TopK | ScoresLike | None,
+    covariates: Mapping[str, ArrayLike] | None,
 ) -> list[Test]:
     """All tests of audited rows; none without an audit."""
     if audit is None:
-        if audited:
+        given = {"scores": scores, "covariates": covariates}
+        names = [name for name, each in given.items() if each is not None]
+        if names:
             raise ValueError(
-                f"{' and '.join(audited)} of audited rows came without an audit; give `audit`."
+                f"{' and '.join(names)} of audited rows came without an audit; give `audit`."
             )
         return []
     observed, complete = _audit(audit, p.size)
     return [
         *agreement(observed, complete, p),
-        *dependence(observed, complete, rng, **audited),
+        *dependence(observed, complete, rng, scores, covariates),
         *recording(observed, complete),
     ]
 

@@ -83,7 +83,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -511,17 +510,6 @@ FEWEST_PAIRS = 5
 """Rows with and without the other label that a pair needs."""
 
 
-class AuditedRows(TypedDict, total=False):
-    """What else is known of the audited rows.
-
-    scores       of the model, TopK or (m, L) dense or sparse
-    covariates   by name, m numbers or texts each
-    """
-
-    scores: TopK | ScoresLike | None
-    covariates: Mapping[str, ArrayLike] | None
-
-
 def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iterator[Test]:
     """Do the stated propensities agree with the audit?"""
     kept, total = label_counts(sp.csr_array(observed.multiply(complete))), label_counts(complete)
@@ -583,7 +571,8 @@ def dependence(
     observed: sp.csr_array,
     complete: sp.csr_array,
     rng: np.random.Generator,
-    **audited: Unpack[AuditedRows],
+    scores: TopK | ScoresLike | None = None,
+    covariates: Mapping[str, ArrayLike] | None = None,
 ) -> Iterator[Test]:
     """What keeping a label depends on; both matrices are validated."""
     kept = sp.csr_array(observed.multiply(complete))
@@ -593,10 +582,9 @@ def dependence(
     yield on_number_of_labels(left)
     yield on_row(left, rng)
     yield on_other_labels(kept, complete)
-    scores = audited.get("scores")
     if scores is not None:
         yield on_score(left, scores)
-    yield from on_covariates(left, audited.get("covariates") or {})
+    yield from on_covariates(left, covariates or {})
 
 
 def on_number_of_labels(left: sp.csr_array) -> Test:

@@ -35,7 +35,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._typing import PathLike
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def current_limits() -> Limits:
     return _current.get()
 
 
+@named_options
 @contextmanager
 def limits(
     *, expansion: float | None = None, columns: int | None = None, json: int | None = None

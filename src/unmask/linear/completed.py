@@ -39,6 +39,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask._kernels.weights import gauss_legendre
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -114,6 +115,7 @@ class Completion:
     row_weights: Floats | None = None
 
 
+@named_options
 def completion(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

@@ -19,11 +19,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unmask._messages import named_options
 from unmask.arrays import checks
 from unmask.files import is_inside, open_readable, read_json, refuse_columns
 from unmask.linear.model import LinearModel, Shard
 
 
+@named_options
 def read_dismec(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, loss: str = "squared_hinge"
 ) -> LinearModel:
@@ -113,6 +115,7 @@ def _dense_text(file: IO[str]) -> NDArray[np.float32]:
     return np.loadtxt(io.StringIO(text), dtype=np.float32, ndmin=2, comments=None)
 
 
+@named_options
 def read_dismecpp(
     path: str | os.PathLike[str], *, bias: bool, loss: str = "squared_hinge"
 ) -> LinearModel:

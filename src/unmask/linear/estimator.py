@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -122,6 +123,7 @@ class LinearClassifier(MultilabelClassifier):
 
     model_: models.LinearModel
 
+    @named_options
     def __init__(  # noqa: D107 - the class says it
         self,
         loss: str = _DEFAULT.loss,

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import Array, PathLike
 from unmask.arrays import checks
 from unmask.files import archive, exclusive, refuse_columns
@@ -40,6 +41,7 @@ class Head(folders.Head):
     shards: list[Entry]
 
 
+@named_options
 def save(path: PathLike, model: LinearModel, *, shard_labels: int = 4096) -> None:
     """Write a model to a folder; an existing model there stays until the new one is complete.
 
@@ -111,6 +113,7 @@ def is_complete(folder: Path, head: Head) -> bool:
     return whole and all(intact(folder, entry) for entry in FORMAT.listed(head))
 
 
+@named_options
 def load(path: PathLike, *, verify: bool = True) -> LinearModel:
     """The model in a folder, its arrays mapped from the files.
 

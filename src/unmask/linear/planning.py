@@ -18,6 +18,7 @@ import numpy as np
 from unmask import parallel
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._kernels.linear_state import Entries
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Ints, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.linear import softmax
@@ -84,6 +85,7 @@ class Plan:
         return asdict(self)
 
 
+@named_options
 def plan(
     features: FeaturesLike,
     labels: LabelsLike,

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import parallel
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Floats, PathLike, PropensityLike
 from unmask.arrays import TopK, checks
 from unmask.linear import files
@@ -40,6 +41,7 @@ class Ranking(NamedTuple):
     propensity: Floats | None
 
 
+@named_options
 def predict_top(
     model: LinearModel | PathLike | Estimator,
     features: FeaturesLike,

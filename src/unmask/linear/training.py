@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask import __version__, parallel
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -39,6 +39,7 @@ from unmask.linear.solving import counter, report, solve
 from unmask.weights import Weights
 
 
+@named_options
 def train(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,
@@ -101,6 +102,7 @@ def train(
     return solve(problem, first=first, progress=progress, backend=backend)
 
 
+@named_options
 def train_to(
     path: PathLike,
     features: FeaturesLike,

@@ -35,6 +35,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import Floats
 from unmask.arrays import checks
 from unmask.weights import CORRECTIONS, Weights
@@ -342,6 +343,7 @@ class Description:
         return self.words
 
 
+@named_options
 def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> Description:
     """Convexity, lower bound, largest weight and consistency of `loss` under `weights`.
 
@@ -396,6 +398,7 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     return Description(loss.name, convex, bounded, lower_bound, largest, target, words)
 
 
+@named_options
 def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> None:
     """Warn with an `UnboundedLossWarning` where minimising this loss has no end.
 

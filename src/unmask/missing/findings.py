@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from unmask._kernels import even_bounds
-from unmask._messages import html_table, setting
+from unmask._messages import html_table, named_options, setting
 from unmask._names import Strings
 from unmask._typing import (
     Array,
@@ -223,6 +223,7 @@ class Findings:
         return html_table(caption, list(columns), cells)
 
 
+@named_options
 def find(
     probabilities: TopK | ScoresLike,
     labels: LabelsLike | Dataset,
@@ -283,6 +284,7 @@ def find(
     return replace(findings, variance=findings.variance + float(np.var(totals, ddof=1)))
 
 
+@named_options
 def suspicious(
     probabilities: TopK | ScoresLike,
     labels: LabelsLike | Dataset,
@@ -548,6 +550,7 @@ def _interval(value: float, variance: float) -> tuple[float, float]:
     return max(0.0, value - reach), value + reach
 
 
+@named_options
 def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLike = 0.0) -> Floats:
     """P(true | not observed) of labels that are true with these probabilities.
 

@@ -31,6 +31,7 @@ from scipy.special import expit
 
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import other_labels as kernels
+from unmask._messages import named_options
 from unmask._typing import (
     Array,
     Bools,
@@ -87,6 +88,7 @@ class JoinedProbabilities:
     surprise: dict[str, float]
 
 
+@named_options
 def join(
     scores: TopK | ScoresLike,
     labels: LabelsLike,

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import html_table
+from unmask._messages import html_table, named_options
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import TopK, checks, pair_keys
 from unmask.data.judgements import Judgements
@@ -125,6 +125,7 @@ class Quality:
         return html_table(caption, ["findings", "stated", "right"], rows)
 
 
+@named_options
 def rehearse(
     fit: Fit,
     labels: LabelsLike,

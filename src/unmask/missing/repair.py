@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.arrays import checks, pair_keys
 from unmask.audit.annotators import Answers
@@ -134,6 +135,7 @@ class Repaired:
         return target, beside
 
 
+@named_options
 def complete(
     dataset: Dataset,
     reviewed: Reviewed | None = None,
@@ -475,6 +477,7 @@ class Reviewed:
         return share, float(low), float(high)
 
 
+@named_options
 def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int = 0) -> Review:
     """Findings as questions to people, in random order, without their probabilities.
 

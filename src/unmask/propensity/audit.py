@@ -41,7 +41,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.stats import beta, chi2
 
-from unmask._messages import setting
+from unmask._messages import named_options, setting
 from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
 from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.data.judgements import Design, Judgements
@@ -122,6 +122,7 @@ def audit(
 ) -> MaskModel: ...
 
 
+@named_options
 def audit(
     observed: LabelsLike,
     complete: LabelsLike | Judgements,
@@ -333,6 +334,7 @@ def _judged(
     return complete_rows(observed, complete)
 
 
+@named_options
 def from_counts(
     kept: ArrayLike,
     of: ArrayLike,

@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, MatrixLike
 from unmask.arrays import checks
 from unmask.propensity.audit import from_counts, label_counts
@@ -36,6 +37,7 @@ from unmask.propensity.estimate import SMALLEST, PropensityEstimate
 LOWEST = 1e-100
 
 
+@named_options
 def from_marginals(
     observed: LabelsLike,
     true_frequency: ArrayLike,
@@ -151,6 +153,7 @@ BIAS = (
 )
 
 
+@named_options
 def from_model(
     probabilities: MatrixLike,
     observed: LabelsLike,

@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike
 from unmask.arrays import checks
 
 
+@named_options
 def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
     """Jain propensities of a *training* label matrix.
 
@@ -65,6 +67,7 @@ def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
     return jain_curve(counts, matrix.shape[0], a=a, b=b)
 
 
+@named_options
 def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) -> Propensity:
     """Jain propensities from label counts, for when the matrix is not at hand.
 
@@ -147,6 +150,7 @@ def constant(n_labels: int, value: float) -> Propensity:
     return with_source(checked, Source(SourceKind.CONSTANT, {"p": float(value)}))
 
 
+@named_options
 def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
     """1/p_j linear in the rank of label j: `head` for the most frequent, `tail` for the rarest.
 

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack, cast
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike
 from unmask.arrays import checks
-from unmask.propensity.audit import AuditOptions, Posterior, audit, label_counts
+from unmask.propensity.audit import Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
 DRAWS = 400
@@ -128,8 +129,16 @@ def chao(*lists: LabelsLike) -> tuple[Floats, Floats]:
     return size, np.where(twice > 0, spread, np.maximum(alone, 0.0))
 
 
+@named_options
 def snapshots(
-    earlier: LabelsLike, later: LabelsLike, **options: Unpack[AuditOptions]
+    earlier: LabelsLike,
+    later: LabelsLike,
+    *,
+    counts: ArrayLike | None = None,
+    n: int | None = None,
+    curve: str = "jain",
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> PropensityEstimate:
     """Upper bounds of the propensities of the earlier labels, from the same rows labelled later.
 
@@ -143,8 +152,8 @@ def snapshots(
     ----------
     earlier, later : matrices of shape (n, L)
         The same rows at two dates, dense or sparse. Labels that were withdrawn are left out.
-    **options : AuditOptions
-        counts, n, curve, confidence and seed, as in `audit`.
+    counts, n, curve, confidence, seed
+        As in `audit`.
 
     Returns
     -------
@@ -166,11 +175,14 @@ def snapshots(
     0.5
     """
     _, later_labels, both = _validated_annotations(earlier, later)
-    estimate = audit(both, later_labels, **options)
+    estimate = audit(
+        both, later_labels, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed
+    )
     note = "an upper bound: labels that both snapshots lack are counted nowhere."
     return replace(estimate, method="snapshots", notes=(note, *estimate.notes))
 
 
+@named_options
 def recapture(
     first: LabelsLike,
     second: LabelsLike,

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from unmask._messages import function
+from unmask._messages import function, named_options
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
 from unmask.arrays import checks
 from unmask.files import atomic_write, contents, numbers, read_json
@@ -107,6 +107,7 @@ def _constants(model: str, text: str) -> dict[str, float]:
     return arguments
 
 
+@named_options
 def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | PropensityEstimate:
     """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
 

@@ -32,7 +32,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from unmask import report
-from unmask._messages import html_table
+from unmask._messages import html_table, named_options
 from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import checks, entry_rows
 from unmask.metrics.scored import scores_of
@@ -105,6 +105,7 @@ class Calibration:
         return np.asarray(np.interp(values, self.scores, self.probabilities))
 
 
+@named_options
 def calibrate(
     scores: ScoresLike,
     labels: LabelsLike,

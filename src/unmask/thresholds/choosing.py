@@ -32,7 +32,7 @@ import scipy.sparse as sp
 
 from unmask import report
 from unmask._kernels import even_bounds
-from unmask._messages import html_table
+from unmask._messages import html_table, named_options
 from unmask._typing import (
     Array,
     Floats,
@@ -250,6 +250,7 @@ def _number(stored: object) -> float:
     return float(stored)
 
 
+@named_options
 def fit(
     scores: ScoresLike,
     labels: LabelsLike,

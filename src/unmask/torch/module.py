@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unmask import losses
 from unmask._kernels import batches, even_bounds, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.arrays.checks import is_tensor
@@ -109,6 +110,7 @@ class MissingLabelLoss(nn.Module):
     inverse_propensity: Tensor
     share: Tensor
 
+    @named_options
     def __init__(
         self,
         propensity: PropensityLike,

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask._messages import named_options
 from unmask._typing import Ints, PropensityLike
 from unmask.arrays import checks
 from unmask.losses import Loss, Observed, _loss
@@ -63,6 +64,7 @@ class CorrectedOutput(nn.Module):
     True
     """
 
+    @named_options
     def __init__(
         self,
         in_features: int,

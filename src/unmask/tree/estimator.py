@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, LabelsLike, PropensityLike, Singles
 from unmask.arrays import TopK
 from unmask.linear.multilabel import MultilabelClassifier, on_threads
@@ -71,6 +72,7 @@ class LabelTree(MultilabelClassifier):
 
     model_: TreeModel
 
+    @named_options
     def __init__(  # noqa: D107 - the class says it
         self,
         loss: str | None = None,

@@ -16,6 +16,7 @@ from typing import cast
 
 import numpy as np
 
+from unmask._messages import named_options
 from unmask._typing import Array, PathLike
 from unmask.arrays import checks
 from unmask.files import exclusive, read_json, refuse_columns
@@ -178,6 +179,7 @@ def is_tree(path: PathLike) -> bool:
     return False
 
 
+@named_options
 def load(path: PathLike, *, verify: bool = True) -> TreeModel:
     """The model in a folder, its weights mapped from the files.
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from unmask import _kernels
 from unmask._kernels.linear_state import BLOCK as LANES
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.data import Dataset
@@ -77,6 +78,7 @@ class TreePlan:
         return asdict(self)
 
 
+@named_options
 def plan(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

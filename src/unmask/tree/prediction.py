@@ -20,6 +20,7 @@ from unmask._kernels import in_chunks
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import Rows
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, PropensityLike, Singles
 from unmask.arrays import TopK, checks
 from unmask.linear.model import RANKINGS, checked_features, ranking_propensity
@@ -38,6 +39,7 @@ SPARE = 4  # labels that are candidates for all trees, for every one that is ask
 TABLE = 1 << 21  # weights that are written out at once, at most
 
 
+@named_options
 def predict_top(
     model: TreeModel,
     features: FeaturesLike,

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import __version__, parallel
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -46,6 +47,7 @@ from unmask.tree.recipe import TrainingRows, TreeRecipe, prepare
 from unmask.tree.shape import Shape, depth_of, halves, split_bits, unchangeable
 
 
+@named_options
 def train(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,
@@ -114,6 +116,7 @@ def train(
     return TreeModel(trees, recipe.settled_loss, data.n_features, asdict(recipe))
 
 
+@named_options
 def train_to(
     path: PathLike,
     features: FeaturesLike,

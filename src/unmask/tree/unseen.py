@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
 from unmask.arrays import TopK, checks
 from unmask.tree.model import TreeModel
@@ -14,6 +15,7 @@ from unmask.tree.recipe import TreeRecipe
 from unmask.tree.training import train
 
 
+@named_options
 def predict_unseen(
     model: TreeModel,
     features: FeaturesLike,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unmask import tree
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Floats, LabelsLike, Progress, PropensityLike
 from unmask.arrays import TopK, checks
 from unmask.data import Dataset
@@ -123,6 +124,7 @@ class TunedTree:
         )
 
 
+@named_options
 def tune_tree(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear, parallel
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -93,6 +94,7 @@ KEPT, KEPT_BY_FORMULA = 0.75, 0.25
 label frequencies alone."""
 
 
+@named_options
 def tune(
     features: FeaturesLike,
     labels: LabelsLike | Dataset,

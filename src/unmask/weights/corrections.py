@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._messages import html_table, setting
+from unmask._messages import html_table, named_options, setting
 from unmask._typing import (
     Array,
     Bools,
@@ -273,6 +273,7 @@ class Form(TypedDict, total=False):
     reduction: str
 
 
+@named_options
 @obeying
 def vanilla(
     labels: LabelsLike | Dataset,
@@ -315,6 +316,7 @@ def vanilla(
     return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
+@named_options
 @obeying
 def unbiased(
     labels: LabelsLike | Dataset,
@@ -367,6 +369,7 @@ def unbiased(
     return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
+@named_options
 @obeying
 def bound(
     labels: LabelsLike | Dataset,
@@ -426,6 +429,7 @@ def bound(
     return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
+@named_options
 @obeying
 def empirical_bayes(
     labels: LabelsLike | Dataset,
@@ -482,6 +486,7 @@ def empirical_bayes(
     return _weights("empirical_bayes", matrix, entries, form, share)
 
 
+@named_options
 @obeying
 def tempered(
     labels: LabelsLike | Dataset,

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py
 
 from unmask import _mixture
-from unmask._messages import function
+from unmask._messages import function, named_options
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.weights.formulas import StoredEntries, stored_entries
@@ -75,6 +75,7 @@ class CountDistribution:
     without_empty: bool
 
 
+@named_options
 def count_distribution(
     labels: LabelsLike,
     propensity: PropensityLike,

@@ -45,7 +45,7 @@ def of_rows(top: TopK, labels: sp.csr_array, name: str, k: int) -> Floats:
     Examples
     --------
     >>> top = TopK([[0, 1], [1, 0]], [[0.75, 0.5], [0.5, 0.25]])
-    >>> of_rows(top, _validation.labels([[1, 0], [0, 0]]), "P@1", 1)[:, [0, 1, 2, 3, 5, 6]]
+    >>> of_rows(top, checks.labels([[1, 0], [0, 0]]), "P@1", 1)[:, [0, 1, 2, 3, 5, 6]]
     array([[1.  , 1.  , 0.  , 0.  , 0.75, 0.5 ],
            [0.  , 0.  , 0.  , 1.  , 0.5 , 0.25]])
     """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, LabelsLike
 from unmask.arrays import TopK, checks, values_at
 from unmask.data.judgements import Design, Judgements
@@ -52,6 +53,7 @@ class LabelEstimates:
     judged: Floats
 
 
+@named_options
 def label_estimates(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> dict[str, LabelEstimates]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from unmask._messages import named_options
 from unmask._typing import Floats, Integers, LabelsLike
 from unmask.arrays import checks, values_at
 from unmask.data.judgements import Judgements
@@ -49,6 +50,7 @@ class SpuriousRate:
     wrong: int
 
 
+@named_options
 def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95) -> SpuriousRate:
     """How many observed labels are wrong, where some of them were judged.
 
