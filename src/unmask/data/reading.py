@@ -173,19 +173,21 @@ def read(
     chosen = [name for name, value in of_files.items() if value is not None]
     if is_tag_lists(path):
         named_labels = [] if labels is None else ["labels"]
-        _refuse_options("a list of names", "table", [*named_labels, *chosen, *table.chosen])
+        _refuse_options(
+            "a list of names is no table, so that", [*named_labels, *chosen, *table.chosen]
+        )
         matrix, label_names = label_matrix(path, None if like is None else like.label_names)  # type: ignore[arg-type]
         return Dataset(None, matrix, label_names=label_names)
     if format is not None:
         checks.one_of(format, FORMATS, "format")
     named = None if labels is None else str(labels)
     if table_files.is_frame(path):
-        _refuse_options("a table in memory", "file", chosen)
+        _refuse_options("a table in memory is no file, so that", chosen)
         return read_table(path, None, named, like, table)
     path = Path(os.fspath(path))  # type: ignore[arg-type]
     folder = path if part is None else path / part
     if _is_corpus(folder):
-        _refuse_options(folder, "table", table.chosen)
+        _refuse_options(f"{folder} is no table, so that", table.chosen)
         return _read_corpus(folder, like)
     own_file = None if labels is None or _is_table(path, part, format) else labels
     files = _files_of(path, own_file, part, split, column, filter_labels)
@@ -194,7 +196,7 @@ def read(
         dataset = read_table(files.data, form, named, like, table)
         like, names = None, False
     elif table.chosen:
-        _refuse_options(path, "table", table.chosen)
+        _refuse_options(f"{path} is no table, so that", table.chosen)
     elif files.data is None:
         dataset = _read_pair(files.features, files.labels, format, bases)
     else:
@@ -208,13 +210,10 @@ def read(
     return dataset
 
 
-def _refuse_options(source: object, kind: str, options: list[str]) -> None:
-    """Refuse options that mean nothing for such a source."""
+def _refuse_options(reason: str, options: list[str]) -> None:
+    """Refuse options that mean nothing for a source, of which the reason says why."""
     if options:
-        raise ValueError(
-            f"{source} is no {kind}, so that {', '.join(options)} mean nothing for it; leave them "
-            "out."
-        )
+        raise ValueError(f"{reason} {', '.join(options)} mean nothing for it; leave them out.")
 
 
 def _form(path: Path, format: str | None) -> str | None:

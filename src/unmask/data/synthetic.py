@@ -24,6 +24,7 @@ from unmask.arrays import checks, chosen_entries
 from unmask.data.dataset import Dataset
 
 Rng = np.random.Generator
+__all__ = ["independent", "planted"]
 
 
 def independent(
