@@ -3,14 +3,17 @@
 A message that says "pass format='features'" helps who wrote Python, not who typed a command. So a
 message asks for the words here: `setting("format", "features")` is worded as Python, unless the
 command line has put its own words in place (`worded`), for the whole process, because work may be
-spread over threads. `named_options` refuses a misspelt argument with the nearest name. Names from
-outside are shown as text on one line, without anything that a terminal would obey (`visible`).
+spread over threads. `named_options` refuses a misspelt argument with the nearest name, `warn` warns
+of the line of the caller. Names from outside are shown as text on one line, without anything that a
+terminal would obey (`visible`).
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -85,6 +88,14 @@ def worded(words: Words) -> Iterator[None]:
         yield
     finally:
         _words.remove(words)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line outside this package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unmask."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def named_options(function: Callable[P, R]) -> Callable[P, R]:

@@ -66,6 +66,7 @@ Backend: TypeAlias = "str | Scheduler | Runner | Client | Cluster | None"
 """The place to run at: see the table above."""
 
 PATIENCE = 300.0  # seconds to wait for the first worker
+MOST_PROCESSES = 64  # that `local:N` starts on a machine of few cores
 AHEAD = 64  # tasks submitted at once: enough for an adaptive cluster to see that it should grow
 
 
@@ -254,6 +255,11 @@ def _client(backend: Backend, patience: float) -> Iterator[Client]:
         count = backend.removeprefix("local:")
         if not count.isdecimal() or int(count) == 0:
             raise ValueError(f"{backend!r} names no number of processes; give local:2 for two.")
+        most = max(MOST_PROCESSES, 4 * (os.cpu_count() or 1))
+        if len(count) > 9 or int(count) > most:
+            raise ValueError(
+                f"{backend!r} is more processes than this machine runs well; at most {most}."
+            )
         with local_client(distributed, int(count)) as client:
             yield client
     elif isinstance(backend, str | Scheduler):
@@ -671,7 +677,8 @@ class Scheduler:
         protocol, slashes, place = self.address.rpartition("://")
         host, _, port = place.rpartition(":")
         is_protocol = protocol in PROTOCOLS or not slashes
-        if is_protocol and host and port.isdecimal():
+        is_port = port.isdecimal() and len(port) < 6 and 0 < int(port) < 1 << 16
+        if is_protocol and host and is_port:
             return
         near = difflib.get_close_matches(protocol, PROTOCOLS, n=1, cutoff=0)
         meant = (

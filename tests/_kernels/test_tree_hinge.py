@@ -33,9 +33,10 @@ def entries_of(amount: np.ndarray) -> Entries:
 def solved(x, amount, weight, settings, start):  # type: ignore[no-untyped-def]
     """Weights (children, features), biases, and how many ran out of steps."""
     d, children = x.shape[1], amount.shape[1]
-    flat, bias, left = kernels.solve(
+    flat, bias, left, steps = kernels.solve(
         rows_of(x), d, entries_of(amount), weight.astype(np.float32), settings, start
     )
+    assert 1 <= steps <= settings.iterations
     lanes = kernels.padded(children)
     blocks = [
         flat[d * first : d * min(first + kernels.BLOCK, lanes)].reshape(d, -1)

@@ -380,8 +380,9 @@ def test_few_steps_solve_a_small_node(children: int, penalty: float) -> None:
     """In six dimensions: 30 steps leave a gradient worth little of a row."""
     rows, entries, x, amount, weight = small_node(children)
     settings = Settings(0.7, penalty, True, 1e-6, 0.5, 30)
-    flat, bias, left = kernels.solve(rows, 5, entries, weight, settings, -1.1)
+    flat, bias, left, steps = kernels.solve(rows, 5, entries, weight, settings, -1.1)
     assert left == 0
+    assert 1 < steps < 30
     lanes = kernels.padded(children)
     parts = [
         flat[5 * first : 5 * min(first + kernels.BLOCK, lanes)].reshape(5, -1)
@@ -401,8 +402,8 @@ def test_the_last_step_is_taken_and_steps_that_are_left_are_counted() -> None:
     """After a single step the weights are the best ones along the first gradient."""
     rows, entries, x, amount, weight = small_node(3)
     settings = Settings(0.7, 1.0, True, 1e-9, 0.5, 1)
-    flat, bias, left = kernels.solve(rows, 5, entries, weight, settings, -1.1)
-    assert left == 3
+    flat, bias, left, steps = kernels.solve(rows, 5, entries, weight, settings, -1.1)
+    assert (left, steps) == (3, 1)
     w = flat.reshape(5, -1)[:, :3].astype(float)
     for child in range(3):
         pos = amount[:, child]

@@ -616,6 +616,10 @@ def test_nobody_there() -> None:
         ("local:-1", "'local:-1' names no number of processes"),
         ("local:0", "'local:0' names no number of processes"),
         ("local:", "'local:' names no number of processes"),
+        ("local:99999999", "'local:99999999' is more processes than this machine runs well"),
+        ("local:" + "9" * 5000, "more processes than this machine"),
+        ("tcp://node1:65536", "'tcp://node1:65536' is no scheduler"),
+        ("tcp://node1:0", "'tcp://node1:0' is no scheduler"),
     ):
         with pytest.raises(ValueError, match=words):
             train(X, Y, backend=wrong)

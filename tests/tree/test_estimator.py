@@ -84,7 +84,16 @@ GENERAL = (
     "check_parameters_default_constructible", "check_get_params_invariance",
     "check_set_params", "check_estimator_tags_renamed", "check_valid_tag_types",
     "check_do_not_raise_errors_in_init_or_set_param", "check_classifier_multioutput",
+    "check_non_transformer_estimators_n_iter",
 )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::unmask.linear.UnconvergedWarning")
+def test_the_iterations_of_the_slowest_node_are_known() -> None:
+    for parameters in ({}, {"loss": "logistic"}, {"tol": 1e-4}):
+        usual = LabelTree(n_trees=1, **parameters).fit(X, Y).n_iter_
+        assert 1 < usual < 100
+        assert LabelTree(n_trees=1, max_iter=1, **parameters).fit(X, Y).n_iter_ == 1
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ FLAT = 1e-6  # a determinant below this share of the diagonal's product is none
 
 @njit(cache=True, nogil=True)
 def solve(x, d, y, weight, settings, start):
-    """Weights of all children in blocks, their biases, and how many children ran out of steps.
+    """Weights of all children in blocks, their biases, how many ran out of steps, and most steps.
 
     `weight` is what a row counts. A child is finished when further steps promise less than
     `settings.tol` of its objective. Weights are matrices (features, lanes) one after the other, of
@@ -43,15 +43,17 @@ def solve(x, d, y, weight, settings, start):
     lanes = padded(children)
     weights = np.empty(d * lanes, dtype=np.float32)
     bias = np.zeros(children, dtype=np.float32)
-    left = 0
+    left, most = 0, 1
     if len(weight) == 0:
         weights[:] = 0.0
-        return weights, bias, left
+        return weights, bias, left, most
     for first in range(0, lanes, BLOCK):
         last = min(first + BLOCK, lanes)
         block = weights[d * first : d * last].reshape(d, last - first)
-        left += _solve_block(x, y, first, weight, settings, start, block, bias)
-    return weights, bias, left
+        unfinished, steps = _solve_block(x, y, first, weight, settings, start, block, bias)
+        left += unfinished
+        most = max(most, steps)
+    return weights, bias, left, most
 
 
 @njit(cache=True, nogil=True)
@@ -62,7 +64,7 @@ def padded(children):
 
 @njit(cache=True, nogil=True)
 def _solve_block(x, y, first, weight, settings, start, weights, bias):
-    """Children from `first` on, one per column of `weights`; how many ran out of steps."""
+    """Children from `first` on, one per column of `weights`; how many ran out of steps; steps."""
     n, lanes = len(weight), weights.shape[1]
     children = min(len(y.start) - 1 - first, lanes)
     shape = n, lanes
@@ -85,8 +87,9 @@ def _solve_block(x, y, first, weight, settings, start, weights, bias):
     line = np.zeros((5, lanes))  # ‖w‖², w·d, ‖d‖², the bias and the gain of the last step
     line[3] = start
     running = np.arange(lanes) < children
-    left = children
+    left, steps = children, 0
     for _ in range(settings.iterations):
+        steps += 1
         _slopes(settings.cost, weight, step, shift, pos, a, z, delta, u, gamma)
         lift(x, gamma, weights)
         lower(x, weights, v)
@@ -101,7 +104,7 @@ def _solve_block(x, y, first, weight, settings, start, weights, bias):
     lift(x, a, weights)
     for lane in range(children):
         bias[first + lane] = line[3, lane]
-    return left
+    return left, steps
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ def train_hinge(
     x, starts, rows, weight, order, bounds, everything, counting, settings, start, prune_below,
     row_place, feature_place,
 ):  # fmt: skip
-    """A node of squared hinge, packed; biases, and how many children ran out of steps.
+    """A node of squared hinge, packed; biases, how many children ran out of steps, and most steps.
 
     As `entries`, `gather`, `tree_hinge.solve` and `pack`, one after the other.
     """
@@ -30,7 +30,7 @@ def train_hinge(
         starts, rows, weight, order, bounds, everything, counting, row_place
     )
     indptr, index, value, names, _ = gather(x, own, feature_place)
-    weights, bias, left = tree_hinge.solve(
+    weights, bias, left, most = tree_hinge.solve(
         Rows(indptr, index, value),
         len(names),
         Entries(child_starts, of_row, amount, amount),
@@ -39,7 +39,7 @@ def train_hinge(
         start,
     )
     features, entry_starts, child, values = pack(weights, names, prune_below)
-    return features, entry_starts, child, values, bias, left
+    return features, entry_starts, child, values, bias, left, most
 
 
 @njit(cache=True, nogil=True)

@@ -270,6 +270,8 @@ def _draw_pairs(
     frame = frames.pair_frame(
         question.systems, question.labels, question.p, k=question.k, observed_free=free
     )
+    if not len(frame.kinds):
+        raise ValueError(nothing_left(question))
     drawn = np.zeros(len(frame.kinds), dtype=np.int64)
     old, old_stratum = np.zeros(0, np.int64), np.zeros(0, np.int64)
     width = question.labels.shape[1]
@@ -331,6 +333,26 @@ def _importance(question: Question, frame: frames.PairFrame) -> Floats:
         else:
             square += np.where(in_top, 1 / (n * (k or question.k)), 0.0) ** 2
     return np.asarray(np.sqrt(square * frame.rates * (1 - frame.rates)))
+
+
+def nothing_left(question: Question) -> str:
+    """Say why a plan of pairs would be empty.
+
+    Parameters
+    ----------
+    question : Question
+
+    Returns
+    -------
+    str
+    """
+    metrics = ", ".join(question.metrics)
+    return (
+        f"there is no pair to judge for {metrics}: no label is predicted that is not recorded, and "
+        "recorded labels are taken as right. Judge a part of them, too, with "
+        f"{setting('observed', 'sampled', of='audit.plan')}, or measure what nobody recorded or "
+        f"predicted with {setting('metrics', ['micro-R@k'], of='audit.plan')}."
+    )
 
 
 def _draw_two_phase(

@@ -28,15 +28,15 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from unmask._messages import html_table, named_options, setting
+from unmask._messages import html_table, named_options
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
 from unmask.audit.designs import (
     PlanOptions,
     Predictions,
-    Question,
     checked_options,
     draw,
+    nothing_left,
     question_of,
 )
 from unmask.audit.expectation import Expected
@@ -399,7 +399,7 @@ def plan(
     _refuse_without_effect(options, question.design)
     drawn = replace(draw(question, budget, None, seed), vocabulary=vocabulary)
     if not len(drawn.rows):
-        raise ValueError(_nothing_left(question))
+        raise ValueError(nothing_left(question))
     wave = Wave(int(seed), int(budget), len(drawn.rows))
     return AuditPlan(
         drawn, int(budget), question.metrics, (wave,), question.options, question.fingerprint,
@@ -499,17 +499,6 @@ def extend(
         plan, sample=drawn, budget=plan.budget + int(budget), waves=(*plan.waves, wave),
         expected=(),
     )  # fmt: skip
-
-
-def _nothing_left(question: Question) -> str:
-    """Why a plan of pairs would be empty."""
-    metrics = ", ".join(question.metrics)
-    return (
-        f"there is no pair to judge for {metrics}: no label is predicted that is not recorded, and "
-        "recorded labels are taken as right. Judge a part of them, too, with "
-        f"{setting('observed', 'sampled', of='audit.plan')}, or measure what nobody recorded or "
-        f"predicted with {setting('metrics', ['micro-R@k'], of='audit.plan')}."
-    )
 
 
 def _stored_options(

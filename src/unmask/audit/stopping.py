@@ -239,6 +239,8 @@ def betting(
     (True, True)
     """
     checks.confidence(confidence)
+    if planned is not None:
+        checks.positive_int(planned, "planned")
     alpha, aim = 1 - confidence, planned or values.size
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻

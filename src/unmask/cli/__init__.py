@@ -172,7 +172,8 @@ def _output_written() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # the caller closed it
+                sys.stdout.flush()
     except OSError as error:
         if error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EFBIG):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

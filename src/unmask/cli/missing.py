@@ -19,6 +19,7 @@ from unmask.cli.output import (
     show_json,
     show_rows,
 )
+from unmask.cli.per_label import write_for_people
 from unmask.cli.predict import ModelFolder, features_for
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def missing(
                 ),
                 labels, p, top=top, seed=seed,
             )  # fmt: skip
-    findings.write(output)
+    write_for_people(output, findings.table(), "-o")
     written = [str(output)]
     if len(findings):
         asked = room.review(findings, texts=rows.texts, seed=seed)

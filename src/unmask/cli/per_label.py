@@ -1,4 +1,4 @@
-"""`evaluate --per-label`: a table with a line per label, by name."""
+"""Tables for people: of `evaluate --per-label`, a line per label, and of other commands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from unmask.cli.inputs import EvaluatedRows
 if TYPE_CHECKING:
     from unmask._typing import PropensityLike
     from unmask.cli.predicted import Predicted
+    from unmask.files.tables import Cell
     from unmask.metrics.by_label import LabelCounts, LabelRankings
     from unmask.metrics.run import Run
 
@@ -45,18 +46,22 @@ def counts_of(
 
 
 def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
-    """The table, in the form that the ending of the file says.
+    """The table, in the form that the ending of the file says."""
+    write_for_people(path, counts.columns(), "--per-label")
+
+
+def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: str) -> None:
+    """A table in the form that the ending of the file of an option says.
 
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
     from unmask._messages import visible
-    from unmask.files.tables import Cell, ending, write_columns
+    from unmask.files.tables import ending, write_columns
     from unmask.report import harmless
 
     form = ending(path)
     if form is None:
-        raise ValueError(f"--per-label writes .csv, .tsv, .jsonl or .parquet; got {path}.")
-    columns: Mapping[str, Sequence[Cell]] = counts.columns()
+        raise ValueError(f"{option} writes .csv, .tsv, .jsonl or .parquet; got {path}.")
     if form in ("csv", "tsv"):
         columns = {
             name: [harmless(visible(cell)) if isinstance(cell, str) else cell for cell in cells]

@@ -13,14 +13,13 @@ order. See docs/decisions/0004.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from unmask._kernels import linear as kernels
 from unmask._kernels import linear_state as state
-from unmask._messages import setting
+from unmask._messages import setting, warn
 from unmask._typing import Integers, Singles
 from unmask.linear import smooth
 from unmask.linear.problem import (
@@ -42,7 +41,7 @@ def solve(problem: Problem, first: Singles | None = None) -> Solution:
     return SOLVERS[problem.recipe.loss](problem, np.arange(problem.shape[2]), first)
 
 
-def report(problem: Problem, labels: Integers, log: FitLog, stacklevel: int = 4) -> None:
+def report(problem: Problem, labels: Integers, log: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     loss, concave = problem.recipe.loss, labels[log.concave]
     if concave.size:
@@ -54,19 +53,17 @@ def report(problem: Problem, labels: Integers, log: FitLog, stacklevel: int = 4)
         )
     doubtful = labels[~problem.convex[labels]]
     if doubtful.size:
-        warnings.warn(
+        warn(
             f"{loss} is not convex for {name_labels(doubtful)} with these weights; the "
             f"result is a local minimum. Use {setting('loss', 'logistic', of='linear.train')} or "
             f"{setting('correction', 'bound', of='linear.train')}.",
             NonConvexWarning,
-            stacklevel=stacklevel,
         )
     late = labels[log.exhausted]
     if late.size:
-        warnings.warn(
+        warn(
             unconverged(name_labels(late), problem.recipe.max_iter),
             UnconvergedWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -9,7 +9,6 @@ n × L numbers. It is S (π ∘ u − π (π·u)) per row, with π the row's pro
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from unmask._kernels import even_bounds, in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
-from unmask._messages import setting
+from unmask._messages import setting, warn
 from unmask._typing import Floats, Singles
 from unmask.arrays import entry_rows
 from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning, unconverged
@@ -76,7 +75,7 @@ def solve(problem: Problem, first: Singles | None = None) -> Solution:
     return Solution(np.ascontiguousarray(weights), *same)
 
 
-def report(problem: Problem, log: FitLog, stacklevel: int = 4) -> None:
+def report(problem: Problem, log: FitLog) -> None:
     """Refuse what is no minimum; warn of what may not be the minimum."""
     if log.concave.size:
         total = np.bincount(problem.entries.rows, problem.entries.pos, minlength=problem.shape[0])
@@ -88,10 +87,9 @@ def report(problem: Problem, log: FitLog, stacklevel: int = 4) -> None:
             f"{setting('correction', 'empirical_bayes', of='linear.train')}."
         )
     if log.exhausted.size:
-        warnings.warn(
+        warn(
             unconverged("softmax", problem.recipe.max_iter),
             UnconvergedWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -39,21 +39,18 @@ def solve(
                 note(len(part.log.status))
     solved.sort(key=lambda part: part.start)
     log = joined([part.log for part in solved])
-    report(problem, np.arange(problem.shape[2]), log, stacklevel=6)
+    report(problem, np.arange(problem.shape[2]), log)
     model = LinearModel(tuple(part.shard for part in solved if part.shard), problem.recipe.loss, {})
     joined_shard = Shard(model.weights, model.bias)
     return LinearModel((joined_shard,), problem.recipe.loss, asdict(problem.recipe)), log
 
 
-def report(problem: Problem, labels: Integers, log: FitLog, stacklevel: int = 5) -> None:
-    """Warn of labels that did not converge, raise where there is no minimum.
-
-    `stacklevel` says whose line a warning names: by default that of the caller of the caller.
-    """
+def report(problem: Problem, labels: Integers, log: FitLog) -> None:
+    """Warn of labels that did not converge, raise where there is no minimum."""
     if problem.recipe.loss == "softmax":
-        softmax.report(problem, log, stacklevel - 1)
+        softmax.report(problem, log)
     else:
-        ova.report(problem, labels, log, stacklevel - 1)
+        ova.report(problem, labels, log)
 
 
 def counter(progress: Progress | None, total: int) -> Callable[[int], None]:

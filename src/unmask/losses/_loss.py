@@ -398,7 +398,6 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     return Description(loss.name, convex, bounded, lower_bound, largest, target, words)
 
 
-@named_options
 def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> None:
     """Warn with an `UnboundedLossWarning` where minimising this loss has no end.
 

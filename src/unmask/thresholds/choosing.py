@@ -316,6 +316,8 @@ def fit(
     if not observed.nnz:
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
     checks.in_range(prior, "prior", 0, np.inf)
+    if metric != "cost" and tuple(cost) != (1.0, 1.0):
+        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose metric='cost'.")
     inverse = inverse_of(propensity, observed)
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)
@@ -324,6 +326,8 @@ def fit(
         fitted = calibration.fit(matrix, observed, inverse, of_labels)
         tried = _drawn(fitted, matrix, observed, inverse, prior)
     group = _groups(metric, per, bands, matrix.shape[1])
+    if least and group.max(initial=0) == 0 and per != "label" and bands is None:
+        raise ValueError("least has no effect on one threshold for all labels; leave it out.")
     own = np.zeros(matrix.shape[1], dtype=bool)
     values = _by_group(matrix, tried, np.zeros(matrix.shape[1], dtype=np.int64), goal)
     if group.max() > 0:

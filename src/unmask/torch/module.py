@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unmask import losses
 from unmask._kernels import batches, even_bounds, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
-from unmask._messages import named_options
+from unmask._messages import named_options, warn
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.arrays.checks import is_tensor
@@ -130,6 +130,8 @@ class MissingLabelLoss(nn.Module):
         self.normalized = normalized
         self.over_batch = checks.one_of(reduction_over_batch, _OVER_BATCH, "reduction_over_batch")
         self.tau = checks.in_range(tau, "tau", 0, 1)
+        if tau != 0.5 and correction != "tempered":
+            raise ValueError(f"tau has no effect on {correction}; leave it out, or say 'tempered'.")
         _refuse(self.loss, correction, normalized, labels)
         refuse_for_weights(propensity, normalized=normalized)
         values = checks.propensity(propensity)
@@ -141,7 +143,9 @@ class MissingLabelLoss(nn.Module):
         self.register_buffer("share", _share(correction, labels, values))
         self._exact = {name: buffer.detach() for name, buffer in self.named_buffers()}
         if (values < 1).any():
-            losses.warn_if_unbounded(self.loss, correction, normalized=normalized)
+            description = losses.describe(self.loss, correction, normalized=normalized)
+            if not description.bounded_below:
+                warn(str(description), losses.UnboundedLossWarning)
 
     def forward(
         self,

@@ -15,7 +15,7 @@ from unmask.linear.multilabel import MultilabelClassifier, on_threads
 from unmask.tree.model import TreeModel
 from unmask.tree.prediction import BEAM, predict_top
 from unmask.tree.recipe import TreeRecipe
-from unmask.tree.training import train
+from unmask.tree.training import train_counted
 
 _DEFAULT = TreeRecipe()
 
@@ -50,6 +50,8 @@ class LabelTree(MultilabelClassifier):
         The trained model.
     classes_ : (L,) array
         The names of the labels; their numbers where they have no names.
+    n_iter_ : int
+        Iterations of the node that took most.
 
     Raises
     ------
@@ -140,13 +142,13 @@ class LabelTree(MultilabelClassifier):
         """
         features, targets = self._training_data(X, y)
         with on_threads(self.n_jobs):
-            model = train(
+            model, self.n_iter_ = train_counted(
                 features,
                 targets.labels,
                 self._recipe(TreeRecipe),
-                propensity=self.propensity if propensity is None else propensity,
-                progress=self._progress(),
-                backend=self.backend,
+                self.propensity if propensity is None else propensity,
+                self._progress(),
+                self.backend,
             )
         self.model_ = replace(model, label_names=targets.names)
         self._keep(targets)

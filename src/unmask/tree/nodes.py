@@ -77,10 +77,11 @@ Part: TypeAlias = tuple[Nodes, ...]
 
 
 class TrainedPart(NamedTuple):
-    """A part that is trained, and how many children ran out of iterations."""
+    """A part that is trained, how many children ran out of iterations, and the most of them."""
 
     levels: Part
     exhausted: int
+    iterations: int
 
 
 class _Packed(NamedTuple):
@@ -92,12 +93,13 @@ class _Packed(NamedTuple):
     values: Singles
     bias: Singles
     exhausted: int
+    iterations: int
 
 
 def train_part(data: TrainingRows, shape: Shape, number: int, recipe: TreeRecipe) -> TrainedPart:
     """All nodes of a part."""
     places = np.full(data.n, -1, np.int32), np.full(data.n_features, -1, np.int32)
-    levels, exhausted = [], 0
+    levels, exhausted, iterations = [], 0, 0
     for span in shape.part(number):
         packed = [
             _train_node(data, shape, span.level, node, recipe, *places)
@@ -105,7 +107,8 @@ def train_part(data: TrainingRows, shape: Shape, number: int, recipe: TreeRecipe
         ]
         levels.append(_level(packed))
         exhausted += sum(node.exhausted for node in packed)
-    return TrainedPart(tuple(levels), exhausted)
+        iterations = max(iterations, *(node.iterations for node in packed))
+    return TrainedPart(tuple(levels), exhausted, iterations)
 
 
 def _level(nodes: list[_Packed]) -> Nodes:
@@ -178,7 +181,8 @@ def _train_node(
     )
     bias = np.ascontiguousarray(solution.weights[:, -1])
     exhausted = int((solution.status == EXHAUSTED).sum())
-    return _Packed(features, starts, child, value, bias, exhausted)
+    iterations = max(1, int(solution.iterations.max(initial=1)))
+    return _Packed(features, starts, child, value, bias, exhausted, iterations)
 
 
 def _solve(problem: Problem, forcing: float) -> Solution:

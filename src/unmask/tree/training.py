@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask import __version__, parallel
-from unmask._messages import named_options
+from unmask._messages import named_options, warn
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -94,17 +93,30 @@ def train(
     3
     """
     recipe = recipe or TreeRecipe()
+    return train_counted(features, labels, recipe, propensity, progress, backend)[0]
+
+
+def train_counted(
+    features: FeaturesLike,
+    labels: LabelsLike | Dataset,
+    recipe: TreeRecipe,
+    propensity: PropensityLike | None,
+    progress: Progress | None,
+    backend: BackendLike,
+) -> tuple[TreeModel, int]:
+    """Train as `train`, and say how many iterations the slowest node took."""
     data = prepare(features, labels, recipe, propensity)
     shapes = _shapes(data, recipe)
     tasks = _tasks(shapes)
     note = counter(progress, data.n_labels * recipe.n_trees)
     parts: dict[tuple[int, int], Part] = {}
-    exhausted = 0
+    exhausted, iterations = 0, 0
     with parallel.connect(backend) as runner:
         shared = Common(data, shapes, recipe)
         with closing(runner.run(train_task, tasks, shared)) as finished:
             for position, done in finished:
                 exhausted += done.exhausted
+                iterations = max(iterations, done.iterations)
                 if done.levels is not None:
                     parts[tasks[position]] = done.levels
                 note(_labels_of(shapes, tasks[position]))
@@ -113,7 +125,8 @@ def train(
         Tree(shape, tuple(parts[t, number] for number in range(shape.n_parts)))
         for t, shape in enumerate(shapes)
     )
-    return TreeModel(trees, recipe.settled_loss, data.n_features, asdict(recipe))
+    model = TreeModel(trees, recipe.settled_loss, data.n_features, asdict(recipe))
+    return model, iterations
 
 
 @named_options
@@ -251,6 +264,7 @@ class Done(NamedTuple):
     """A part that is trained: its nodes, or the manifest's entry of the file that was written."""
 
     exhausted: int
+    iterations: int
     levels: Part | None = None
     entry: files.PartEntry | None = None
 
@@ -260,9 +274,9 @@ def train_task(common: Common, task: tuple[int, int]) -> Done:
     tree, number = task
     trained = train_part(common.data, common.shapes[tree], number, common.recipe)
     if common.folder is None or not Path(common.folder).is_dir():
-        return Done(trained.exhausted, trained.levels)
+        return Done(trained.exhausted, trained.iterations, trained.levels)
     entry = files.write_part(Path(common.folder), tree, number, trained.levels, "")
-    return Done(trained.exhausted, entry=entry)
+    return Done(trained.exhausted, trained.iterations, entry=entry)
 
 
 def _add(folder: Path, task: tuple[int, int], done: Done, mark: str) -> None:
@@ -277,10 +291,9 @@ def _add(folder: Path, task: tuple[int, int], done: Done, mark: str) -> None:
 
 def _warn(exhausted: int, recipe: TreeRecipe) -> None:
     if exhausted:
-        warnings.warn(
+        warn(
             unconverged(f"{exhausted} children of nodes", recipe.max_iter, of="tree.train"),
             UnconvergedWarning,
-            stacklevel=3,
         )
 
 

@@ -188,6 +188,9 @@ def tune(
     checks.same_rows(x, matrix_of(y), "features", "labels")
     if x.shape[0] < 4:
         raise ValueError(f"tuning needs at least 4 rows to hold some out; got {x.shape[0]}.")
+    for name, given, usual in (("tau", tau, TAUS), ("rank_by", rank_by, RANKINGS)):
+        if propensity is None and tuple(given) != tuple(usual):
+            raise ValueError(f"{name} has no effect without propensities; leave it out.")
     judged_by = None if propensity is None else tempered(propensity, 1.0)
     p = None if judged_by is None else checks.propensity(judged_by, matrix_of(y).shape[1])
     for loss in losses:

@@ -18,7 +18,6 @@ seem to have many more labels than they have: no row of few labels would have lo
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py
 
 from unmask import _mixture
-from unmask._messages import function, named_options
+from unmask._messages import function, named_options, warn
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.weights.formulas import StoredEntries, stored_entries
@@ -236,9 +235,8 @@ def _posterior_share(fit: Mixture) -> Floats:
 
 
 def _warn_of_gap(gap: float, tolerance: float) -> None:
-    warnings.warn(
+    warn(
         f"the distribution of true label counts is within {gap:.1e} of its likelihood's maximum, "
         f"not within {tolerance:.1e}; inspect it with {function('weights.count_distribution')}.",
         RuntimeWarning,
-        stacklevel=4,
     )

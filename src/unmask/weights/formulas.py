@@ -28,7 +28,6 @@ sum over the hits among k predictions is the unbiased recall@k.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -39,7 +38,7 @@ import scipy.sparse as sp
 from unmask import _kernels
 from unmask._kernels import weights as kernels
 from unmask._kernels.weights import gauss_legendre
-from unmask._messages import function, setting
+from unmask._messages import function, setting, warn
 from unmask._typing import Floats, Integers, PropensityLike
 from unmask.arrays import checks
 from unmask.propensity.models import reciprocal
@@ -376,10 +375,9 @@ def stored_entries(matrix: sp.csr_array, propensity: PropensityLike) -> StoredEn
 
 
 def _warn_of_overflow(row: int, labels: int) -> None:
-    warnings.warn(
+    warn(
         f"the exact normalised weights of row {row} ({labels} labels) exceed float64 and were set "
         "to its largest number (it is the first such row); correct with `bound` or "
         f"`empirical_bayes`, or raise the propensities with {function('propensity.clip')}.",
         RuntimeWarning,
-        stacklevel=4,
     )
