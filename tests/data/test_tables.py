@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from unmask import data
 from unmask.data import Dataset
-from unmask.files import delimited, streams
+from unmask.files import streams
 from unmask.files.streams import blocks
 from unmask.files.tables import recognised
 
@@ -430,15 +430,14 @@ def test_a_third_value_of_a_long_table_ignores_the_pair(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("separator", ["", ",,", "é", '"', "\n", "\r", "commas"])
-def test_separators_are_one_ascii_character(separator: str) -> None:
-    with pytest.raises(ValueError, match="a separator is one character"):
-        delimited._one_character(separator)
-
-
-def test_separators_have_names() -> None:
+def test_separators_are_one_ascii_character_or_have_a_name(tmp_path: Path) -> None:
+    for separator in ("", ",,", "é", '"', "\n", "\r", "commas"):
+        with pytest.raises(ValueError, match="a separator is one character"):
+            data.read(put(tmp_path, "id,tags\n1,a\n"), separator=separator)
     named = {"tab": "\t", "comma": ",", "semicolon": ";", "\\t": "\t", "|": "|"}
-    assert {name: delimited._one_character(name) for name in named} == named
+    for name, character in named.items():
+        path = put(tmp_path, f"id{character}tags\n1{character}a\n")
+        assert data.read(path, separator=name).label_names == ("a",)
 
 
 def test_one_label_a_row_without_ids_is_a_wide_table(tmp_path: Path) -> None:
