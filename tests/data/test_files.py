@@ -610,9 +610,6 @@ def test_dataset_leaves_what_it_was_given_alone() -> None:
 
 # --- the real ones --------------------------------------------------------------------------------
 
-COUNTED = {"lab_per_pt_{}": "labels", "nnz_per_pt_{}": "features"}
-
-
 REAL = [
     "bibtex-xc",
     "cooking-stackexchange",
@@ -624,37 +621,35 @@ REAL = [
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_data_agree_with_their_counts(real_data: Path, name: str) -> None:
+def test_real_data_agree_with_their_published_counts(real_data: Path, name: str) -> None:
     folder = real_data / name
-    told = json.loads((folder / "stats.json").read_text())
+    stats = json.loads((folder / "stats.json").read_text())
     assert data.parts(folder) == ("train", "test")
     for part in ("train", "test"):
-        found = data.read(folder, part=part)
-        n = told[f"n_{part}"]
-        assert found.features.shape == (n, told["d"])
-        assert found.labels.shape == (n, told["L"])
-        assert (np.diff(found.labels.indptr) == 0).sum() == told[f"{part}_no_label"]
-        for key, matrix in COUNTED.items():
-            if (average := told.get(key.format(part))) is not None:
-                assert round(getattr(found, matrix).nnz / n, 3) == pytest.approx(average, abs=6e-3)
-        assert len(found.label_names) == told["L"]
-        assert len(found.feature_names) == told["d"]
+        rows = data.read(folder, part=part)
+        counts = data.describe(rows)
+        assert (counts.n, counts.L, counts.d) == (stats[f"n_{part}"], stats["L"], stats["d"])
+        assert counts.empty_rows == stats[f"{part}_no_label"]
+        for average, key in (("labels_per_row", "lab"), ("features_per_row", "nnz")):
+            if (published := stats.get(f"{key}_per_pt_{part}")) is not None:
+                assert getattr(counts, average) == pytest.approx(published, abs=6e-3)
+        assert (len(rows.label_names), len(rows.feature_names)) == (stats["L"], stats["d"])
         if part == "train":
-            rows_per_label = np.bincount(found.labels.indices, minlength=told["L"])
-            assert (rows_per_label > 0).sum() == told["labels_seen_in_train"]
-            # the READMEs count labels with 1 … 5 training rows
-            assert ((rows_per_label <= 5) & (rows_per_label > 0)).sum() == told["labels_le5_train"]
+            assert counts.labels_per_row == pytest.approx(stats["lab_per_pt_train"], abs=5e-4)
+            assert counts.rows_per_label == pytest.approx(stats["pts_per_lab_train"], abs=5e-3)
+            assert counts.L - counts.unused_labels == stats["labels_seen_in_train"]
+            assert counts.tail_labels == stats["labels_le5_train"]  # with 1 … 5 training rows
 
 
 def test_real_labels_only(real_data: Path) -> None:
     folder = real_data / "eurlex4k-labels-only"
-    told = json.loads((folder / "stats.json").read_text())
+    stats = json.loads((folder / "stats.json").read_text())
     for part, name in (("train", "trn_X_Y"), ("test", "tst_X_Y")):
-        found = data.read(folder, part=part)
-        assert found.features is None
-        assert found.labels.shape == (told[name]["n"], told[name]["L"])
-        assert round(found.labels.nnz / told[name]["n"], 3) == told[name]["card"]
-        assert found.labels.indices.max() == told[name]["maxlab"]
+        rows, published = data.read(folder, part=part), stats[name]
+        counts = data.describe(rows)
+        assert (counts.n, counts.L, counts.d) == (published["n"], published["L"], None)
+        assert counts.labels_per_row == pytest.approx(published["card"], abs=5e-4)
+        assert rows.labels.indices.max() == published["maxlab"]
 
 
 def test_real_splits(real_data: Path) -> None:
