@@ -364,6 +364,8 @@ class DaskRunner:
         ahead: int,
     ) -> Generator[tuple[int, T], None, None]:
         """Submit what is waiting; take out of it what has finished."""
+        import dask
+
         running = need_distributed().as_completed(loop=self.client.loop)
         queue, alone = deque(waiting), len(waiting) == 1
         positions: dict[Key, int] = {}
@@ -376,8 +378,10 @@ class DaskRunner:
             positions[key] = position
             running.add(future)
 
+        # a task may carry the labels of its block, which Dask takes for a mistake
+        quiet = {"distributed.admin.large-graph-warning-threshold": "100GB"}
         try:
-            with _quiet():
+            with dask.config.set(quiet):
                 for _ in range(min(ahead, len(queue))):
                     submit(queue.popleft())
                 for future in running:
@@ -500,15 +504,6 @@ def _outcome(future: Future[object]) -> Any:
     if isinstance(result, _Refused):
         raise result.error
     return result
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Dask, which takes a task with the labels of its block for a mistake."""
-    import dask
-
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
-        yield
 
 
 def _worker_version() -> str:

@@ -706,7 +706,8 @@ class LabelSets:
     ) -> None:
         """Bring lists and matrices to one form, and check it."""
         label_names = None if names is None else tuple(names)
-        if _is_matrix(indicator):
+        is_array = hasattr(indicator, "__array__") or checks.is_tensor(indicator)
+        if is_array or sp.issparse(indicator):  # plain lists are always lists of labels
             matrix = checks.labels(indicator, name="predicted sets")
         else:
             rows = cast("Iterable[Iterable[int | str]]", indicator)
@@ -860,12 +861,6 @@ class LabelSets:
         ]
         caption = f"predicted sets of {len(self):,} rows, {self.sizes.mean():.2f} labels in a row"
         return html_table(caption, ["row", "labels"], rows)
-
-
-def _is_matrix(values: object) -> bool:
-    """Return whether this is a matrix; plain lists are always lists of labels."""
-    arrays = hasattr(values, "__array__") or checks.is_tensor(values)
-    return arrays or bool(sp.issparse(values))
 
 
 def _of_lists(

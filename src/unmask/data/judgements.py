@@ -292,9 +292,13 @@ class Sample:
                  "rate": None if np.isnan(s.rate) else s.rate}
                 for s in self.strata
             ],
-            **{name: _listed(getattr(self, name)) for name in ("rows", "labels", "stratum")},
+            "rows": self.rows.tolist(),
+            "labels": None if self.labels is None else self.labels.tolist(),
+            "stratum": self.stratum.tolist(),
             "within": None if within is None else {
-                name: _listed(getattr(within, name)) for name in WITHIN
+                "chosen": within.chosen.tolist(),
+                "stratum": within.stratum.tolist(),
+                "probability": within.probability.tolist(),
             },
             "observed_free": self.observed_free,
             "k": self.k,
@@ -424,13 +428,6 @@ class Judgements:
         relevant = self.relevant[np.flatnonzero(left)]
         lost = int((~left).sum())
         return Judgements(self.sample.answered(left), relevant, self.unanswered + lost)
-
-
-WITHIN = ("chosen", "stratum", "probability")
-
-
-def _listed(values: Ints | Floats | None) -> list[float] | None:
-    return None if values is None else values.tolist()
 
 
 def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:

@@ -204,7 +204,16 @@ def read(
     _refuse_columns(dataset, like)
     dataset = _with_names(dataset) if names else dataset
     if files.filtered is not None:
-        dataset = _with_filter(dataset, files.filtered)
+        if dataset.labels is None:
+            raise ValueError(f"{files.filtered} filters labels, but the data set has none.")
+        judged = read_judgements(
+            files.filtered,
+            dataset.labels.shape,
+            ids=dataset.ids,
+            label_names=dataset.label_names,
+        )
+        source = _source_with(dataset, files.filtered)
+        dataset = replace(dataset, judgements=judged, source=source)
     if files.split is not None:
         dataset = _with_rows(dataset, files.split, column or 0)
     return dataset
@@ -276,15 +285,6 @@ def _refuse_columns(dataset: Dataset, like: Dataset | None) -> None:
                 f"{path} has {ours.shape[1]} {noun}; the data set it should be like has "
                 f"{theirs.shape[1]}."
             )
-
-
-def _with_filter(dataset: Dataset, path: Path) -> Dataset:
-    if dataset.labels is None:
-        raise ValueError(f"{path} filters labels, but the data set has none.")
-    judged = read_judgements(
-        path, dataset.labels.shape, ids=dataset.ids, label_names=dataset.label_names
-    )
-    return replace(dataset, judgements=judged, source=_source_with(dataset, path))
 
 
 def _with_rows(dataset: Dataset, path: Path, column: int) -> Dataset:

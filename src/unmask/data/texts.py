@@ -81,12 +81,10 @@ class Vocabulary:
         if not self.words:
             raise ValueError("the vocabulary has no words.")
         counter = CountVectorizer(
-            analyzer=self._analyzer, vocabulary={word: j for j, word in enumerate(self.words)}
+            analyzer=lambda text: terms(text, self.pairs),
+            vocabulary={word: j for j, word in enumerate(self.words)},
         )
         return sp.csr_array(counter.transform(texts), dtype=np.float32)
-
-    def _analyzer(self, text: str) -> list[str]:
-        return terms(text, self.pairs)
 
     def to_dict(self) -> dict[str, Json]:
         """Return the vocabulary as JSON; `from_dict` is the inverse."""
