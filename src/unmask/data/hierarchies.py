@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ import scipy.sparse as sp
 from unmask._messages import named_options
 from unmask._names import Strings, some, unique_index
 from unmask._typing import Array, Floats, Ints, LabelsLike, PathLike, ScoresLike
-from unmask.arrays import checks, stored_in
+from unmask.arrays import checks, entry_rows, stored_in
 from unmask.files.streams import plain_name, text_of
 from unmask.files.tables import open_table
 
@@ -95,32 +96,21 @@ class Hierarchy:
     @cached_property
     def _order(self) -> list[int]:
         """The labels, children before their parents."""
-        waiting = np.bincount(self.parents.indices, minlength=len(self.names))
-        ready = np.flatnonzero(waiting == 0).tolist()
-        order = []
-        while ready:
-            child = ready.pop()
-            order.append(child)
-            for parent in stored_in(self.parents, child):
-                waiting[parent] -= 1
-                if waiting[parent] == 0:
-                    ready.append(parent)
-        if len(order) < len(self.names):
-            raise ValueError(f"labels are their own ancestors: {self._cycle(waiting)}.")
-        return order
-
-    def _cycle(self, waiting: Ints) -> str:
-        """Return a way around: every label that is left has a child that is left."""
-        children = sp.csr_array(self.parents.T)
-        left = waiting > 0
-        label, way = int(np.argmax(left)), list[int]()
-        while label not in way:
-            way.append(label)
-            below = stored_in(children, label)
-            label = int(below[left[below]].min())
-        around = [label, *reversed(way[way.index(label) :])]
-        shown = " → ".join(self.names[j] for j in around[:6])
-        return shown if len(around) <= 6 else f"{shown} → …"
+        order: TopologicalSorter[int] = TopologicalSorter()
+        for label in range(len(self.names)):
+            order.add(label)
+        children, parents = entry_rows(self.parents).tolist(), self.parents.indices.tolist()
+        for child, parent in zip(children, parents, strict=True):
+            order.add(parent, child)
+        try:
+            return list(order.static_order())
+        except CycleError as error:
+            cycle = error.args[1][:-1]
+            first = cycle.index(min(cycle))
+            around = [*cycle[first:], *cycle[: first + 1]]
+            shown = " → ".join(self.names[j] for j in around[:6])
+            shown = shown if len(around) <= 6 else f"{shown} → …"
+            raise ValueError(f"labels are their own ancestors: {shown}.") from None
 
     @cached_property
     def ancestors(self) -> sp.csr_array:
