@@ -92,6 +92,21 @@ def test_the_limit_of_expansion_can_be_raised(
         assert data.read(path, format="labels").labels.shape == (1000, 2)
 
 
+def test_limits_hold_for_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which are read by another thread."""
+    monkeypatch.setattr(streams, "FREE", 1000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"id,tags\n" + b"".join(b"%d,a\n" % i for i in range(1000)), 9))
+    with data.limits(expansion=2), pytest.raises(ValueError, match="over 2 times as many"):
+        data.read(path)
+    assert data.read(path).n == 1000
+    path.write_bytes(gzip.compress(b"tags\n" + b"a\n" * 100_000, 9))
+    with pytest.raises(ValueError, match="over 200 times as many"):
+        data.read(path)
+    with data.limits(expansion=10_000):
+        assert data.read(path).n == 100_000
+
+
 @pytest.mark.parametrize("header", ["1000000000000 3 4", "1 1000000000000 4", "1 3 1000000000000"])
 def test_an_absurd_header_takes_no_memory(tmp_path: Path, header: str) -> None:
     path = tmp_path / "a.txt"

@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from pathlib import Path
@@ -233,24 +233,29 @@ def plain_name(path: PathLike) -> str:
 def blocks(path: PathLike, size: int = BLOCK) -> Iterator[bytes]:
     """Yield the decompressed file in blocks of roughly `size` bytes, read one block ahead."""
     kind = compression(path)
-    budget = Unpacked(path, os.stat(path).st_size)  # here, where the limits of the caller hold
-    return ahead(_decompressed(path, kind, size, budget))
+    return ahead(_decompressed(path, kind, size))
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the items; the next one is made while the caller works on the last."""
+    context = copy_context()  # the limits of the caller hold in the other thread
+
+    def following() -> T | None:
+        return context.run(lambda: next(items, None))
+
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, items, None)
+        coming = reader.submit(following)
         while (item := coming.result()) is not None:
-            coming = reader.submit(next, items, None)
+            coming = reader.submit(following)
             yield item
 
 
-def _decompressed(path: PathLike, kind: str, size: int, budget: Unpacked) -> Iterator[bytes]:
+def _decompressed(path: PathLike, kind: str, size: int) -> Iterator[bytes]:
     """Yield blocks gathered from the pieces that the decompressor hands out."""
     gathered: list[bytes] = []
     gathered_bytes = 0
     with open_readable(path) as file:
+        budget = Unpacked(path, os.fstat(file.fileno()).st_size)
         while kind == "none" and (block := file.read(size)):
             yield block
         for piece in () if kind == "none" else _pieces(file, path, kind, size):
