@@ -253,7 +253,7 @@ def _client(backend: Backend, patience: float) -> Iterator[Client]:
         yield backend
     elif isinstance(backend, str) and backend.startswith("local:"):
         count = backend.removeprefix("local:")
-        if not count.isdecimal() or int(count) == 0:
+        if not count.isdecimal() or not count.strip("0"):
             raise ValueError(f"{backend!r} names no number of processes; give local:2 for two.")
         most = max(MOST_PROCESSES, 4 * (os.cpu_count() or 1))
         if len(count) > 9 or int(count) > most:

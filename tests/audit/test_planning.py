@@ -116,6 +116,16 @@ def test_what_contradicts_itself_is_refused() -> None:
         audit.plan(TOP, OBSERVED, budget=9, metrics=["R@20"])
 
 
+def test_a_plan_without_pairs_says_what_would_have_some() -> None:
+    full = np.ones_like(OBSERVED.toarray() if hasattr(OBSERVED, "toarray") else OBSERVED)
+    for metrics in (["P@1"], ["micro-R@5"], ["P@5", "micro-R@5"], ["R@5"], ["nDCG@5"], None):
+        for budget in (3, 10, 1000):
+            with pytest.raises(ValueError, match="there is no pair to judge for"):
+                audit.plan(TOP, full, budget=budget, unit="pairs", metrics=metrics)
+    made = audit.plan(TOP, full, budget=10, unit="pairs", metrics=["P@1"], observed="sampled")
+    assert len(made) == 10
+
+
 def test_pairs_of_several_systems_are_the_union_of_their_lists() -> None:
     other = TopK.from_scores(np.random.default_rng(9).random(OBSERVED.shape), 10)
     plan = audit.plan({"a": TOP, "b": other}, OBSERVED, budget=10**6, unit="pairs", metrics=["P@3"])

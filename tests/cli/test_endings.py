@@ -58,6 +58,12 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(source: Path, tmp_path: P
         assert (process.returncode, said) == (128 + signal.SIGPIPE, b""), arguments
 
 
+def test_an_output_that_the_caller_closed_is_none(source: Path) -> None:
+    process = start("info", source, stdout=None, preexec_fn=lambda: os.close(1))
+    _, said = process.communicate(timeout=300)
+    assert (process.returncode, said) == (0, b"")
+
+
 def test_what_cannot_be_written_is_named(source: Path, tmp_path: Path) -> None:
     """A full disk, by a limit on the size of files; a current folder that was removed."""
 

@@ -143,3 +143,22 @@ def test_the_next_command_is_one_that_runs(folder: Path, monkeypatch: pytest.Mon
     assert repaired.returncode == 0, repaired.stderr
     assert json.loads(repaired.stdout)["confirmed"] == 1
     assert Path("done.csv").read_text().startswith("id,text,labels")  # texts are not lost
+
+
+def test_findings_run_nothing(tmp_path: Path) -> None:
+    """Names that a spreadsheet would run are marked in tables that people open, and no others."""
+    names = ["=cmd()", "@home"]
+    rows = [f"r{i},word{i % 5} other{i % 3},{names[i % 2]}" for i in range(60)]
+    (tmp_path / "tags.csv").write_text("\n".join(["id,text,tags", *rows]) + "\n")
+    made = run("train", tmp_path / "tags.csv", "--text", "text", "-o", tmp_path / "m", *STATED)
+    assert made.returncode == 0, made.stderr
+    for ending, shown in ((".csv", {"'=cmd()", "'@home"}), (".jsonl", {*names})):
+        out = tmp_path / f"found{ending}"
+        found = run(
+            "missing", tmp_path / "m", tmp_path / "tags.csv", "--text", "text", "--rounds", 0,
+            "-o", out, *STATED,
+        )  # fmt: skip
+        assert found.returncode == 0, found.stderr
+        with open(out, newline="") as file:
+            lines = map(json.loads, file) if ending == ".jsonl" else csv.DictReader(file)
+            assert {line["label"] for line in lines} == shown
