@@ -45,8 +45,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "set_threads": "_kernels",
-    "TopK": "predictions",
-    "LabelSets": "predictions",
+    "TopK": "arrays",
+    "LabelSets": "arrays",
     "Evaluator": "metrics",
     "compare": "metrics",
     "evaluate": "metrics",
