@@ -35,7 +35,7 @@ from sklearn.svm import LinearSVC
 from results import add_json_option, write_json
 from unmask import set_threads
 from unmask.data import read
-from unmask.data.features import idf, tfidf
+from unmask.data.texts import idf, tfidf
 from unmask.linear import Recipe, predict_top, train
 from unmask.propensity import jain
 

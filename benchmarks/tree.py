@@ -49,7 +49,7 @@ import results
 from results import add_json_option, write_json
 from unmask import set_threads, tree
 from unmask.data import Dataset, read, synthetic, write
-from unmask.data.features import idf, tfidf
+from unmask.data.texts import idf, tfidf
 from unmask.tree.clustering import centroids, clustered
 from unmask.tree.recipe import prepare
 from unmask.tree.shape import depth_of, halves, split_bits

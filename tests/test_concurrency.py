@@ -23,9 +23,10 @@ import unmask
 import unmask_studies
 from tests.helpers.paths import files_in
 from tests.helpers.public_calls import CALLS, GIVEN, inputs_of
-from unmask import _io, _kernels, data, linear, predictions, tree
-from unmask._io import rows as text_rows
+from unmask import _kernels, data, linear, predictions, tree
 from unmask._kernels import even_bounds, row_bounds
+from unmask.files import exclusive
+from unmask.files import text as text_rows
 from unmask.predictions import TopK
 
 REFUSED, BROKEN = 3, 4
@@ -103,7 +104,7 @@ def test_a_training_that_is_refused_leaves_the_folder_of_the_other(
     x, y = _problem()
     folder = tmp_path / "both"
     folder.mkdir()
-    with _io.exclusive(folder):
+    with exclusive(folder):
         monkeypatch.setattr(type(folder), "exists", lambda path: False)
         with pytest.raises(ValueError, match="another process is writing to"):
             train_to(folder, x, y)
@@ -126,7 +127,7 @@ def test_a_folder_that_is_removed_while_it_is_locked_is_not_written_to(
         lock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", locked_late)
-    with pytest.raises(ValueError, match="another process is writing to"), _io.exclusive(folder):
+    with pytest.raises(ValueError, match="another process is writing to"), exclusive(folder):
         pass
     assert not list(beside.iterdir())
 

@@ -385,7 +385,7 @@ def test_incomplete_docstrings_are_noticed() -> None:
 
 def test_what_can_refuse_its_arguments_is_recognised() -> None:
     assert can_refuse(unmask.propensity.jain_curve)  # raises itself
-    assert can_refuse(unmask.metrics.jain_grid)  # through `_validation`
+    assert can_refuse(unmask.metrics.jain_grid)  # through `arrays.checks`
     assert can_refuse(unmask.weights.Weights)  # when it is made
     assert not can_refuse(unmask.propensity.source_of)
     assert not can_refuse(unmask.metrics.reference.recall)

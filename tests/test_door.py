@@ -24,7 +24,6 @@ import scipy.sparse as sp
 
 from tests.helpers.public_calls import CALLS, GIVEN, MODEL, RECIPE, inputs_of, uses
 from unmask import (
-    _validation,
     audit,
     data,
     linear,
@@ -40,6 +39,7 @@ from unmask import (
     weights,
 )
 from unmask._names import Strings, matched_rows
+from unmask.arrays import checks
 from unmask.predictions import LabelSets, TopK
 from unmask.propensity.mask_model import ScoreSlope
 
@@ -317,7 +317,7 @@ def test_257_repetitions_do_not_add_up_to_one(form: str) -> None:
     if form == "dia":
         matrix = sp.dia_array((np.ones((2, 2), np.int8), [0, 1]), shape=(5, 2))
         matrix.offsets, matrix.data = places.astype(np.int32), np.ones((257, 2), np.int8)
-    for check in (_validation.labels, _validation.columns):
+    for check in (checks.labels, checks.columns):
         with pytest.raises(ValueError, match="names column 0 twice in row 0"):
             check(matrix)
 

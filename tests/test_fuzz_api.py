@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from tests.helpers.paths import ROOT
 from tests.helpers.public_calls import CALLS
-from unmask import _validation
+from unmask.arrays import checks
 
 sys.path.insert(0, str(ROOT / "tools"))  # no part of the package
 import fuzz_api
@@ -58,16 +58,14 @@ def judged(name: str, **arrays: Any) -> str:
 def test_what_a_missing_check_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
     shifted = {"indices": PATTERN.indices + 1}
     assert judged("propensity.jain", **shifted) == "refused"
-    monkeypatch.setattr(
-        _validation, "_pattern", lambda indices, indptr, *rest: (indices, indptr, True)
-    )
+    monkeypatch.setattr(checks, "_pattern", lambda indices, indptr, *rest: (indices, indptr, True))
     assert judged("propensity.jain", **shifted).startswith("invalid, but: [")
 
 
 def test_what_a_trusted_flag_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
     backwards = {"indices": np.array([0, 1, 1, 0, 1], np.int32), "_has_canonical_format": True}
     assert judged("data.write", **backwards) == "answered"
-    monkeypatch.setattr(_validation, "matrix", lambda values, **names: values)
+    monkeypatch.setattr(checks, "matrix", lambda values, **names: values)
     assert "instead of" in judged("data.write", **backwards)
 
 
@@ -77,7 +75,7 @@ def test_what_a_changed_matrix_looks_like(monkeypatch: pytest.MonkeyPatch) -> No
         return values
 
     assert judged("data.hide") == "answered"
-    monkeypatch.setattr(_validation, "matrix", looked_at)
+    monkeypatch.setattr(checks, "matrix", looked_at)
     assert judged("data.hide") == "it changed the matrix"
 
 

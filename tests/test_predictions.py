@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from unmask import predictions, set_threads
-from unmask.predictions import TopK, top
+from unmask.predictions import TopK
 
 INF = float("inf")
 
@@ -246,9 +246,9 @@ def test_labels_of_pairs_are_names_or_numbers_from_0(label: object) -> None:
 def test_names_of_pairs_are_sorted_unless_there_is_an_order_already() -> None:
     rows: list[list[tuple[object, float]]] = [[("b", 1.0)], [("a", 2.0), ("b", 0.5)]]
     for names, wanted in ((None, ("a", "b")), (("z", "b"), ("z", "b", "a"))):
-        triples = top._of_pairs(rows, names)
-        assert triples.names == wanted
-        assert [wanted[label] for label in triples.labels] == ["b", "a", "b"]
+        made = TopK.from_pairs(rows, names=names)
+        assert made.names == wanted
+        assert [[name for name, _ in made.of_row(row)] for row in range(2)] == [["b"], ["a", "b"]]
 
 
 def test_a_label_is_predicted_once_for_an_id(tmp_path: Path) -> None:

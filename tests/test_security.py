@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
 from unmask import data, linear, predictions
-from unmask._io import streams
+from unmask.files import streams
 from unmask.metrics import compare
 from unmask.predictions import TopK
 
@@ -40,11 +40,11 @@ FORBIDDEN = {
 KEYWORDS = {
     "numpy.load": ("allow_pickle", False),
     "torch.load": ("weights_only", True),
-    "scipy.sparse.load_npz": ("", None),  # `_io.archive` reads these itself
+    "scipy.sparse.load_npz": ("", None),  # `files.archive` reads these itself
 }
 ALLOWED = {
     # Tasks on their way between the processes of one computation, never from a file that is given.
-    ("parallel/shared.py", "pickle.loads"),
+    ("parallel.py", "pickle.loads"),
 }
 
 

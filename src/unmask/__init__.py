@@ -31,13 +31,13 @@ if TYPE_CHECKING:
         weights,
     )
     from unmask._kernels import set_threads
+    from unmask.arrays import LabelSets, TopK
     from unmask.diagnosis.diagnose import diagnose
     from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity
     from unmask.metrics.evaluation import evaluate
     from unmask.metrics.evaluator import Evaluator
-    from unmask.predictions import LabelSets, TopK
     from unmask.tree.estimator import LabelTree
     from unmask.tuning.tune import tune
 
@@ -45,8 +45,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "set_threads": "_kernels",
-    "TopK": "predictions",
-    "LabelSets": "predictions",
+    "TopK": "arrays",
+    "LabelSets": "arrays",
     "Evaluator": "metrics",
     "compare": "metrics",
     "evaluate": "metrics",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask._kernels import tables as kernels
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._text import visible
 from unmask._typing import Indices, Ints
 
@@ -54,7 +54,7 @@ class Strings(Sequence[str]):
 
     @classmethod
     def of(cls, values: Iterable[str], name: str = "names") -> Strings:
-        """From strings; `name` is what they are called in messages."""
+        """Make them of strings; `name` is what they are called in messages."""
         if isinstance(values, Strings):
             return values
         listed = list(values)
@@ -69,7 +69,7 @@ class Strings(Sequence[str]):
 
     @classmethod
     def checked(cls, data: ArrayLike, offsets: ArrayLike, name: str) -> Strings:
-        """From arrays that nobody vouches for, such as those of a file."""
+        """Make them of arrays that nobody vouches for, such as those of a file."""
         buffer, starts = np.asarray(data), np.asarray(offsets)
         sound = buffer.dtype == np.uint8 and starts.dtype.kind in "iu"
         if not sound or buffer.ndim != 1 or starts.ndim != 1 or not len(starts):
@@ -88,7 +88,7 @@ class Strings(Sequence[str]):
         return made
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of texts."""
         return len(self.offsets) - 1
 
     @overload
@@ -98,14 +98,14 @@ class Strings(Sequence[str]):
     def __getitem__(self, index: slice) -> Strings: ...
 
     def __getitem__(self, index: int | slice) -> str | Strings:
-        """One text, or those of a slice."""
+        """Return one text, or those of a slice."""
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
         number = range(len(self))[index]
         return self.data[self.offsets[number] : self.offsets[number + 1]].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
-        """The texts, decoded some thousands at a time."""
+        """Yield the texts, decoded some thousands at a time."""
         for start in range(0, len(self), _DECODED):
             bounds = self.offsets[start : start + _DECODED + 1].tolist()
             block = self.data[bounds[0] : bounds[-1]].tobytes()
@@ -113,7 +113,7 @@ class Strings(Sequence[str]):
                 yield block[begin - bounds[0] : end - bounds[0]].decode()
 
     def __eq__(self, other: object) -> bool:
-        """Equal to any sequence of the same texts."""
+        """Return whether another sequence has equal texts."""
         if isinstance(other, Strings):
             lengths = np.array_equal(np.diff(self.offsets), np.diff(other.offsets))
             return lengths and np.array_equal(self._bytes(), other._bytes())
@@ -124,20 +124,20 @@ class Strings(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """The first few."""
+        """Show the first few."""
         texts = [repr(self[i]) for i in range(min(len(self), _SHOWN))]
         rest = [f"… {len(self):,} in all"] if len(self) > _SHOWN else []
         return f"Strings([{', '.join([*texts, *rest])}])"
 
     def __reduce__(self) -> tuple[type[Strings], tuple[Bytes, Ints]]:
-        """Pickled as its arrays."""
+        """Pickle the arrays."""
         return Strings, (self.data, self.offsets)
 
     def _bytes(self) -> Bytes:
         return self.data[self.offsets[0] : self.offsets[-1]]
 
     def take(self, rows: ArrayLike) -> Strings:
-        """The texts with these numbers, in this order."""
+        """Return the texts with these numbers, in this order."""
         numbers = np.asarray(rows, dtype=np.int64)
         lengths = np.diff(self.offsets)[numbers]
         offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
@@ -147,7 +147,7 @@ class Strings(Sequence[str]):
         return Strings(data, offsets)
 
     def repeated(self) -> Ints:
-        """The places of texts that stand further ahead already, in order; computed once."""
+        """Return the places of texts that stand further ahead already; computed once."""
         if self._repeated is None:
             hashes = np.empty(len(self), dtype=np.uint64)
             kernels.hashes(self.data, self.offsets, _SEED, hashes)
@@ -160,12 +160,12 @@ class Strings(Sequence[str]):
         return self._repeated
 
     def spans(self) -> Ints:
-        """(n, 2): the first byte of each text and the byte after its last."""
+        """Return the first byte of each text and the byte after its last, shape (n, 2)."""
         return np.stack([self.offsets[:-1], self.offsets[1:]], axis=1)
 
 
 def encodes(text: str) -> bool:
-    """Whether a string can be written as UTF-8; one half of a surrogate pair cannot."""
+    """Return whether a string can be written as UTF-8; half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -174,7 +174,7 @@ def encodes(text: str) -> bool:
 
 
 def joined(parts: list[Strings]) -> Strings:
-    """All of them in one, after which `parts` is empty."""
+    """Join parts into one, after which `parts` is empty."""
     lengths = [np.diff(part.offsets) for part in parts]
     data = [part._bytes() for part in parts]
     parts.clear()
@@ -199,7 +199,7 @@ class Index:
     """
 
     def __init__(self, expected: int = 0) -> None:
-        """Empty, with room for `expected` strings."""
+        """Start empty, with room for `expected` strings."""
         self.count = 0
         size = 1 << max(10, (2 * expected).bit_length())
         self._slots = np.zeros(size, dtype=np.int32)
@@ -207,11 +207,11 @@ class Index:
         self._offsets = np.zeros(size, dtype=np.int64)
 
     def add(self, strings: Strings) -> Indices:
-        """The number of each string; new ones get the next free number."""
+        """Return the number of each string; new ones get the next free number."""
         return self.add_spans(strings.data, strings.spans())
 
     def add_spans(self, data: Bytes, spans: Ints) -> Indices:
-        """The same for strings that stand anywhere in `data`."""
+        """Return the number of each string; they stand anywhere in `data`."""
         codes = np.empty(len(spans), dtype=np.int32)
         first = 0
         while first < len(spans):
@@ -224,7 +224,7 @@ class Index:
         return codes
 
     def find(self, strings: Strings) -> Indices:
-        """The number of each string, −1 for one that is not there."""
+        """Return the number of each string, −1 for one that is not there."""
         codes = np.empty(len(strings), dtype=np.int32)
         kernels.intern(
             strings.data, strings.spans(), 0, _SEED, False,
@@ -233,7 +233,7 @@ class Index:
         return codes
 
     def names(self) -> Strings:
-        """The distinct strings, by number."""
+        """Return the distinct strings, by number."""
         offsets = self._offsets[: self.count + 1].copy()
         return Strings(self._data[: int(offsets[-1])].copy(), offsets)
 
@@ -250,7 +250,7 @@ class Index:
 
 
 def sorted_names(index: Index) -> tuple[tuple[str, ...], Indices]:
-    """The names of an index in the order of their characters, and the new number of each code."""
+    """Return the names of an index in order of characters, and the new number of each code."""
     names = tuple(index.names())
     order = sorted(range(len(names)), key=names.__getitem__)
     rank = np.empty(len(names), dtype=np.int32)
@@ -259,14 +259,14 @@ def sorted_names(index: Index) -> tuple[tuple[str, ...], Indices]:
 
 
 def some(names: Iterable[str], count: int) -> str:
-    """The first few of `count` names, as messages list them."""
+    """Return the first few of `count` names, as messages list them."""
     shown = [repr(visible(name))[:60] for name, _ in zip(names, range(_SHOWN), strict=False)]
     more = f" and {count - len(shown):,} more" if count > len(shown) else ""
     return ", ".join(shown) + more
 
 
 def unique_index(strings: Strings, what: str) -> Index:
-    """An index in which each string has its place as number; ValueError if one stands twice."""
+    """Make an index in which each string has its place as number; refuse repeated strings."""
     refuse_repeated(strings, what)
     index = Index(len(strings))
     index.add(strings)
@@ -274,7 +274,7 @@ def unique_index(strings: Strings, what: str) -> Index:
 
 
 def refuse_repeated(strings: Strings, what: str) -> None:
-    """Raise if a string stands twice."""
+    """Refuse strings that stand twice."""
     again = strings.repeated()
     if len(again):
         raise ValueError(
@@ -284,7 +284,7 @@ def refuse_repeated(strings: Strings, what: str) -> None:
 
 
 def row_ids(ids: Sequence[str] | None, n: int, what: str) -> Strings | None:
-    """The ids of n rows of `what`, if there are any: one per row, all different."""
+    """Return the ids of n rows of `what`, if there are any: one per row, all different."""
     if ids is None:
         return None
     strings = Strings.of(ids, "ids")
@@ -295,7 +295,7 @@ def row_ids(ids: Sequence[str] | None, n: int, what: str) -> Strings | None:
 
 
 def matched_rows(ids: Strings, others: Strings, what: str, other: str) -> Ints:
-    """For each of `ids` its place in `others`; the two must name the same rows.
+    """Return for each of `ids` its place in `others`; the two must name the same rows.
 
     >>> matched_rows(Strings.of(["a", "b"]), Strings.of(["b", "a"]), "labels", "predictions")
     array([1, 0])

@@ -1,6 +1,6 @@
 """The types that many signatures share, by name.
 
-`…Like` is what a caller may hand in; `_validation` turns it into what the package works with.
+`…Like` is what a caller may hand in; `arrays.checks` turns it into what the package works with.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Integers: TypeAlias = NDArray[np.integer[Any]]
 """An array of whole numbers of any width."""
 
 Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
-"""What a JSON file holds."""
+"""A value in a JSON file."""
 
 Record: TypeAlias = dict[str, Any]
 """A stored JSON object; its fields are those of its kind and are read without further checks."""
 
 
 class SupportsArray(Protocol):
-    """What numpy can read as an array: an estimate of propensities, a data frame, a tensor."""
+    """Anything that numpy reads as an array: an estimate of propensities, a frame, a tensor."""
 
     def __array__(self) -> Array:
-        """The values."""
+        """Return the values."""
         ...
 
 
@@ -62,4 +62,4 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called with (done, total) as work is finished."""
 
 BackendLike: TypeAlias = Any
-"""Where tasks run: what `unmask.parallel.connect` takes, which knows Dask's types."""
+"""A place where tasks run, as `unmask.parallel.connect` takes it, which knows Dask's types."""

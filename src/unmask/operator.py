@@ -21,9 +21,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
 from unmask._kernels import even_bounds
 from unmask._typing import Bools, Floats, Integers, LabelsLike, PropensityLike
+from unmask.arrays import checks
 from unmask.propensity.models import reciprocal
 
 SetFunction = Callable[[Floats, int], ArrayLike]
@@ -66,11 +66,11 @@ def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: Arra
     >>> binary(lambda y: (y - scores) ** 2, [1, 0], [0.25, 0.5])
     array([0.25, 1.  ])
     """
-    observed = _validation.numbers(labels, "labels").astype(np.float64)
+    observed = checks.numbers(labels, "labels").astype(np.float64)
     if not ((observed == 0) | (observed == 1)).all():
         raise ValueError("labels must be 0 or 1; code a missing label as 0.")
-    chance = _validation.numbers(propensity, "propensities")
-    p = _validation.propensity(chance.ravel()).reshape(chance.shape)
+    chance = checks.numbers(propensity, "propensities")
+    p = checks.propensity(chance.ravel()).reshape(chance.shape)
     one, zero = np.asarray(f(np.ones_like(observed))), np.asarray(f(np.zeros_like(observed)))
     with np.errstate(over="ignore"):
         value = np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
@@ -170,8 +170,8 @@ def unbiased(
         raise ValueError(
             f"exact_up_to must be at least 1 and samples at least 2; got {exact_up_to}, {samples}."
         )
-    matrix = _validation.labels(labels)
-    inverse = reciprocal(_validation.entry_propensity(propensity, matrix))
+    matrix = checks.labels(labels)
+    inverse = reciprocal(checks.entry_propensity(propensity, matrix))
     rows = []
     for row, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
         instance = _Row(f, row, matrix.shape[1], matrix.indices[begin:end], inverse[begin:end])

@@ -29,8 +29,8 @@ from scipy.stats import t as student
 
 from unmask import audit, data, propensity
 from unmask import pages as report
-from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, entry_rows, listed_keys, values_at
 from unmask.audit import frames
 from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
@@ -40,7 +40,6 @@ from unmask.metrics.measured import measure, pair_totals
 from unmask.metrics.measured.control import Limits, RowSample, standardized
 from unmask.metrics.measured.covariates import of_rows
 from unmask.metrics.measured.estimating import row_mean
-from unmask.predictions import TopK, listed_keys
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from unmask import data, propensity
 from unmask import pages as report
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask_studies.propensity_recovery import counts_of, on_curve, scattered
 from unmask_studies.runs import Row, Study, Unit, group_rows, statement
 

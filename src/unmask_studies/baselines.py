@@ -26,9 +26,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unmask import linear, weights
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.predictions import TopK
+from unmask.arrays import TopK, entry_rows
 from unmask.weights import Weights
 
 ROUNDS = 3

@@ -21,9 +21,9 @@ from scipy.special import ndtr, ndtri
 
 from unmask import audit, data, linear, propensity
 from unmask._typing import Floats
+from unmask.arrays import TopK
 from unmask.metrics import Table, evaluate, powers, sensitivity
 from unmask.pages.demo import METRICS, Band, Demo
-from unmask.predictions import TopK
 from unmask.weights import count_distribution
 from unmask_studies import models
 

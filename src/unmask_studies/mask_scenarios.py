@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints
+from unmask.arrays import entry_rows
 
 SLOPE = 1.5
 """How much the logit of being kept changes with a standard deviation of what it depends on."""

@@ -27,12 +27,11 @@ import scipy.sparse as sp
 from unmask import audit as audits
 from unmask import data, propensity
 from unmask import pages as report
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, entry_rows
 from unmask.diagnosis.diagnose import holm
 from unmask.diagnosis.evidence import agreement, dependence, recording
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.propensity.audit import AuditOptions
 from unmask_studies import models

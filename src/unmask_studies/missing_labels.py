@@ -31,8 +31,8 @@ import scipy.sparse as sp
 
 from unmask import data, linear, missing
 from unmask import pages as report
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
+from unmask.arrays import entry_rows
 from unmask.linear.completed import STRONGER
 from unmask.metrics import evaluate
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Scenario, Setting, by_score, effort

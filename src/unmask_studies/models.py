@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from unmask import data, linear
 from unmask._typing import PropensityLike
-from unmask.predictions import TopK
+from unmask.arrays import TopK
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ import numpy as np
 from unmask import audit
 from unmask import pages as report
 from unmask._typing import Floats
+from unmask.arrays import TopK
 from unmask.metrics import contributions, evaluate
 from unmask.metrics.verdict import Level
-from unmask.predictions import TopK
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement
 
 METRICS = ("P@1", "P@5", "micro-R@5", "nDCG@5")

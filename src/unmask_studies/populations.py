@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.predictions import TopK
+from unmask.arrays import TopK, entry_rows
 from unmask_studies import models
 
 TRAINING_ROWS = 6000

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from unmask import data, propensity
 from unmask import pages as report
 from unmask._typing import Array, Floats, Ints
+from unmask.arrays import TopK
 from unmask.metrics import Estimate, evaluate
-from unmask.predictions import TopK
 from unmask_studies.runs import STYLES, Groups, Row, Study, Unit, group_rows, statement
 
 TRUTHS = {

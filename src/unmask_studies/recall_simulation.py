@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from unmask import data, propensity
 from unmask import pages as report
 from unmask._typing import Floats
+from unmask.arrays import TopK
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask_studies.runs import STYLES, Row, Study, Unit, group_rows, statement
 
 ESTIMATORS = (

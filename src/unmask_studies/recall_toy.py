@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from unmask import pages as report
+from unmask.arrays import TopK
 from unmask.metrics import contributions
-from unmask.predictions import TopK
 from unmask_studies.runs import Row, Study, Unit, statement
 
 PAPER = {"": ("4/9", "0"), "1": ("2/9", "0"), "0": ("2/9", "3"), "0 1": ("1/9", "-3/2")}

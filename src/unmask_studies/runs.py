@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unmask import __version__, _io, _validation, parallel
+from unmask import __version__, parallel
 from unmask import pages as report
 from unmask._typing import Progress, Record
+from unmask.arrays import checks
+from unmask.files import append_record, key_text, pack_records, read_records
 from unmask.pages import Style, Styles
 from unmask.pages import estimates as charts
 
@@ -155,7 +157,7 @@ def run(
     >>> from unmask_studies import STUDIES
     >>> rows = run(STUDIES["recall_truth"], Path(tempfile.mkdtemp()), size="tiny")  # doctest: +SKIP
     """
-    _validation.one_of(size, SIZES, "size")
+    checks.one_of(size, SIZES, "size")
     context = {"study": study.name, "size": size, "seed": seed}
     path = rows_file(folder, study.name, size)
     kept = _read(path)
@@ -169,9 +171,9 @@ def run(
             signed = [_plain({**context, **units[i], **_short(row), **measured_by}) for row in rows]
             kept[keys[i]] = signed
             key = _plain({**context, **units[i]})
-            _io.append_record(path, {"key": key, "rows": signed})
+            append_record(path, {"key": key, "rows": signed})
             note(done, len(units))
-    _io.pack_records(path)
+    pack_records(path)
     return [row for key in keys for row in kept[key]]
 
 
@@ -201,7 +203,7 @@ def _work(
 
     def work(sets: DataSets | None) -> tuple[list[Unit], list[str], list[int]]:
         units = study.units(size, seed, sets)
-        keys = [_io.key_text(_plain({**context, **unit})) for unit in units]
+        keys = [key_text(_plain({**context, **unit})) for unit in units]
         return units, keys, [i for i, key in enumerate(keys) if key not in kept]
 
     if data is not None:
@@ -249,7 +251,7 @@ def _measure(measure: Callable[..., Iterable[Row]], unit: Unit) -> list[Row]:
 def _read(path: Path) -> dict[str, list[Row]]:
     """The rows of all units that are kept, by the unit's key."""
     try:
-        records = _io.read_records(path)
+        records = read_records(path)
     except ValueError as error:
         raise ValueError(f"damaged rows: {error} Remove the file to measure them again.") from None
     for record in records:
@@ -260,7 +262,7 @@ def _read(path: Path) -> dict[str, list[Row]]:
                 f"damaged rows: {path} has a line that is not a unit and its rows. Remove the file "
                 "to measure them again."
             )
-    return {_io.key_text(record["key"]): record["rows"] for record in records}
+    return {key_text(record["key"]): record["rows"] for record in records}
 
 
 def _plain(row: Row) -> Row:

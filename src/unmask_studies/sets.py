@@ -25,10 +25,10 @@ from unmask import data as data_sets
 from unmask import linear, propensity, thresholds
 from unmask import pages as report
 from unmask._typing import Array, Floats
+from unmask.arrays import LabelSets
 from unmask.metrics import Estimate, evaluate
 from unmask.metrics.scored import FORMS, AllRows, Scored
 from unmask.pages import estimates as charts
-from unmask.predictions import LabelSets
 from unmask_studies import models
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 

@@ -25,9 +25,9 @@ import scipy.sparse as sp
 from unmask import data, linear, propensity, tree
 from unmask import pages as report
 from unmask._typing import Floats, Indices
+from unmask.arrays import TopK
 from unmask.linear import LinearModel
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.tree import TreeModel
 from unmask_studies import models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement

@@ -31,10 +31,10 @@ import scipy.sparse as sp
 from unmask import linear, propensity
 from unmask import pages as report
 from unmask._typing import Floats
+from unmask.arrays import TopK
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.tuning import Family, Tuned, tune
 from unmask.tuning.candidates import TAUS, families, path

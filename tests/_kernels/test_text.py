@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unmask._io.errors import Fault, Rules
-from unmask._io.rows import _parse_chunk
 from unmask._kernels import text
+from unmask.files.text import Fault, Rules, _parse_chunk
 
 
 def read(raw: bytes, start: int = 0) -> tuple[int, int, list[int], list[int]]:

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.command import run
-from unmask import _io, data, predictions
+from unmask import data, predictions
+from unmask.files import atomic_write
 from unmask.predictions import TopK
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -111,9 +112,9 @@ def test_outputs_in_other_encodings_say_it_in_other_signs(source: Path) -> None:
 
 def test_what_a_stopped_command_left_goes_at_once_or_with_the_next_write(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom unmask import _io, cli\n"
+        "import sys, time\nfrom unmask import files, cli\n"
         "def slow(*a, **k):\n"
-        "    with _io.atomic_write('p.txt') as file:\n"
+        "    with files.atomic_write('p.txt') as file:\n"
         "        file.write(b'half'); print('ready', flush=True); time.sleep(300)\n"
         "cli.app = slow\ncli.main()\n"
     )
@@ -131,7 +132,7 @@ def test_what_a_stopped_command_left_goes_at_once_or_with_the_next_write(tmp_pat
     others = [f".q.txt.{process.pid}-1.part", f".p.txt.{os.getpid()}-1.part", ".p.txt.1-x.part"]
     for name in others:
         (tmp_path / name).write_bytes(b"of others")
-    with _io.atomic_write(tmp_path / "p.txt") as file:
+    with atomic_write(tmp_path / "p.txt") as file:
         file.write(b"whole")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*others, "p.txt"])
     assert left.name not in others

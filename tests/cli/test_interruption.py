@@ -21,7 +21,7 @@ import pytest
 from tests.helpers.command import run as command
 from tests.helpers.paths import files_in
 from unmask import data, linear
-from unmask._io import read_records, streams
+from unmask.files import read_records, streams
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 

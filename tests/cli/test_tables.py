@@ -10,7 +10,8 @@ import pytest
 
 from tests.helpers import tagged
 from tests.helpers.command import run
-from unmask import _io, data, predictions
+from unmask import data, predictions
+from unmask.files import contents
 
 TRAIN, TEST = tagged.rows(240, seed=1), tagged.rows(80, first=1000, seed=2)
 
@@ -187,7 +188,7 @@ def test_convert_honours_the_ending(
     )
     result = run("convert", source, target, "--text", "text", *options)
     assert result.returncode == 0, result.stderr
-    assert _io.contents(target).decode().startswith(first)
+    assert contents(target).decode().startswith(first)
     before = data.read(source, text="text")
     after = data.read(target, **({"format": options[1]} if options else {}))
     if after.label_names is None:

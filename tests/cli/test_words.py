@@ -12,8 +12,8 @@ import typer.main
 
 import unmask
 from tests.helpers.command import run
-from unmask import _settings, data
-from unmask._settings import Setting
+from unmask import _messages, data
+from unmask._messages import Setting
 from unmask.cli import app
 from unmask.cli.words import COMMANDS, FUNCTIONS, CommandLine
 
@@ -48,14 +48,14 @@ def test_a_setting_is_an_option_of_this_command_or_of_another(
 
 
 def test_the_default_words_are_those_of_python() -> None:
-    assert _settings.setting("base", 1) == "base=1"
-    assert _settings.setting("labels") == "`labels`"
-    assert _settings.setting("columns", of="data.limits") == "`data.limits(columns=…)`"
-    with _settings.worded(CommandLine(ROOT, ("info",))):
-        assert _settings.setting("part", "train") == "--part train"
-        assert _settings.function("propensity.clip") == "`unmask propensity --lowest`"
-        assert _settings.function("operator.unbiased") == "`unmask.operator.unbiased` in Python"
-    assert _settings.function("propensity.clip") == "`propensity.clip`"
+    assert _messages.setting("base", 1) == "base=1"
+    assert _messages.setting("labels") == "`labels`"
+    assert _messages.setting("columns", of="data.limits") == "`data.limits(columns=…)`"
+    with _messages.worded(CommandLine(ROOT, ("info",))):
+        assert _messages.setting("part", "train") == "--part train"
+        assert _messages.function("propensity.clip") == "`unmask propensity --lowest`"
+        assert _messages.function("operator.unbiased") == "`unmask.operator.unbiased` in Python"
+    assert _messages.function("propensity.clip") == "`propensity.clip`"
 
 
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:

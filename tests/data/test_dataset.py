@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -97,33 +94,6 @@ def test_description_counts_correctly(labels: sp.csr_array) -> None:
     assert found.unused_labels == (dense.sum(axis=0) == 0).sum()
     assert found.label_count_histogram.sum() == found.n
     assert found.label_count_histogram @ np.arange(len(found.label_count_histogram)) == dense.sum()
-
-
-@pytest.mark.parametrize(
-    "folder",
-    ["bibtex-xc", "cooking-stackexchange", "debtags-bookworm", "delicious", "jester5k",
-     "finna-yso-en"],
-)  # fmt: skip
-def test_real_data_sets_have_their_published_counts(real_data: Path, folder: str) -> None:
-    published = json.loads((real_data / folder / "stats.json").read_text())
-    found = data.describe(data.read(real_data / folder, part="train"))
-    assert (found.n, found.L) == (published["n_train"], published["L"])
-    assert found.labels_per_row == pytest.approx(published["lab_per_pt_train"], abs=5e-4)
-    assert found.d == published["d"]
-    assert found.rows_per_label == pytest.approx(published["pts_per_lab_train"], abs=5e-3)
-    assert found.features_per_row == pytest.approx(published["nnz_per_pt_train"], abs=5e-3)
-    assert found.L - found.unused_labels == published["labels_seen_in_train"]
-    assert found.empty_rows == published["train_no_label"]
-    assert found.tail_labels == published["labels_le5_train"]
-
-
-@pytest.mark.parametrize("part", ["trn", "tst"])
-def test_a_real_labels_only_file_has_its_published_counts(real_data: Path, part: str) -> None:
-    folder = real_data / "eurlex4k-labels-only"
-    published = json.loads((folder / "stats.json").read_text())[f"{part}_X_Y"]
-    found = data.describe(data.read(folder / f"{part}_X_Y.txt.gz"))
-    assert (found.n, found.L, found.d) == (published["n"], published["L"], None)
-    assert found.labels_per_row == pytest.approx(published["card"], abs=5e-4)
 
 
 def test_tfidf_is_that_of_scikit_learn_with_the_plain_logarithm() -> None:

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unmask import _io, data, set_threads
-from unmask._io import rows, streams
+from unmask import data, set_threads
 from unmask.data import Dataset, reading
+from unmask.files import atomic_write, contents, streams, text
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"
 LABELS = [[1, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0]]
@@ -311,7 +311,7 @@ def test_damaged_compression_is_refused(tmp_path: Path, pack) -> None:
 
 
 def test_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_CHUNK", 64)
+    monkeypatch.setattr(text, "_CHUNK", 64)
     lines = [b"1 %d:1 # note" % (j % 7) for j in range(500)]
     for at in (0, 13, 255, 499):
         broken = [*lines[:at], b"1 x:1", *lines[at + 1 :]]
@@ -321,7 +321,7 @@ def test_line_numbers_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_result_does_not_depend_on_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_CHUNK", 256)
+    monkeypatch.setattr(text, "_CHUNK", 256)
     path = put(tmp_path / "f", b"".join(b"%d %d:0.%d\n" % (j % 9, j % 11, j) for j in range(999)))
     found = []
     for count in (1, 3):
@@ -532,7 +532,7 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
     path = put(tmp_path / "f.txt.gz", b"old")
 
     def interrupted() -> None:
-        with _io.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(b"half of the ne")
             raise KeyboardInterrupt
 
@@ -540,7 +540,7 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
         interrupted()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f.txt.gz"]
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert gzip.decompress(path.read_bytes()) == b"new"
@@ -564,10 +564,10 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
         fsync(file)
 
     monkeypatch.setattr(os, "fsync", noted)
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(bytes(range(256)) * 1000)
     assert synced == [path.stat().st_size]
-    assert _io.contents(path) == bytes(range(256)) * 1000
+    assert contents(path) == bytes(range(256)) * 1000
 
 
 def test_equal_contents_give_equal_compressed_files(tmp_path: Path) -> None:
@@ -610,9 +610,6 @@ def test_dataset_leaves_what_it_was_given_alone() -> None:
 
 # --- the real ones --------------------------------------------------------------------------------
 
-COUNTED = {"lab_per_pt_{}": "labels", "nnz_per_pt_{}": "features"}
-
-
 REAL = [
     "bibtex-xc",
     "cooking-stackexchange",
@@ -624,37 +621,35 @@ REAL = [
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_data_agree_with_their_counts(real_data: Path, name: str) -> None:
+def test_real_data_agree_with_their_published_counts(real_data: Path, name: str) -> None:
     folder = real_data / name
-    told = json.loads((folder / "stats.json").read_text())
+    stats = json.loads((folder / "stats.json").read_text())
     assert data.parts(folder) == ("train", "test")
     for part in ("train", "test"):
-        found = data.read(folder, part=part)
-        n = told[f"n_{part}"]
-        assert found.features.shape == (n, told["d"])
-        assert found.labels.shape == (n, told["L"])
-        assert (np.diff(found.labels.indptr) == 0).sum() == told[f"{part}_no_label"]
-        for key, matrix in COUNTED.items():
-            if (average := told.get(key.format(part))) is not None:
-                assert round(getattr(found, matrix).nnz / n, 3) == pytest.approx(average, abs=6e-3)
-        assert len(found.label_names) == told["L"]
-        assert len(found.feature_names) == told["d"]
+        rows = data.read(folder, part=part)
+        counts = data.describe(rows)
+        assert (counts.n, counts.L, counts.d) == (stats[f"n_{part}"], stats["L"], stats["d"])
+        assert counts.empty_rows == stats[f"{part}_no_label"]
+        for average, key in (("labels_per_row", "lab"), ("features_per_row", "nnz")):
+            if (published := stats.get(f"{key}_per_pt_{part}")) is not None:
+                assert getattr(counts, average) == pytest.approx(published, abs=6e-3)
+        assert (len(rows.label_names), len(rows.feature_names)) == (stats["L"], stats["d"])
         if part == "train":
-            rows_per_label = np.bincount(found.labels.indices, minlength=told["L"])
-            assert (rows_per_label > 0).sum() == told["labels_seen_in_train"]
-            # the READMEs count labels with 1 … 5 training rows
-            assert ((rows_per_label <= 5) & (rows_per_label > 0)).sum() == told["labels_le5_train"]
+            assert counts.labels_per_row == pytest.approx(stats["lab_per_pt_train"], abs=5e-4)
+            assert counts.rows_per_label == pytest.approx(stats["pts_per_lab_train"], abs=5e-3)
+            assert counts.L - counts.unused_labels == stats["labels_seen_in_train"]
+            assert counts.tail_labels == stats["labels_le5_train"]  # with 1 … 5 training rows
 
 
 def test_real_labels_only(real_data: Path) -> None:
     folder = real_data / "eurlex4k-labels-only"
-    told = json.loads((folder / "stats.json").read_text())
+    stats = json.loads((folder / "stats.json").read_text())
     for part, name in (("train", "trn_X_Y"), ("test", "tst_X_Y")):
-        found = data.read(folder, part=part)
-        assert found.features is None
-        assert found.labels.shape == (told[name]["n"], told[name]["L"])
-        assert round(found.labels.nnz / told[name]["n"], 3) == told[name]["card"]
-        assert found.labels.indices.max() == told[name]["maxlab"]
+        rows, published = data.read(folder, part=part), stats[name]
+        counts = data.describe(rows)
+        assert (counts.n, counts.L, counts.d) == (published["n"], published["L"], None)
+        assert counts.labels_per_row == pytest.approx(published["card"], abs=5e-4)
+        assert rows.labels.indices.max() == published["maxlab"]
 
 
 def test_real_splits(real_data: Path) -> None:
@@ -698,7 +693,7 @@ def test_writing_names_the_argument_that_is_no_data_set(tmp_path: Path) -> None:
 def test_a_header_is_a_short_line(length: int, header: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"1 2 3".ljust(length) + b"\n0 1:1\n")
-    assert rows.open_text(path).header == ((1, 2, 3) if header else ())
+    assert text.open_text(path).header == ((1, 2, 3) if header else ())
 
 
 @pytest.mark.parametrize(
@@ -715,7 +710,7 @@ def test_names_beside_a_file_are_as_many_as_its_labels(
     content: bytes, lines: tuple[str, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file with more lines is not read to its end."""
-    path, blocks, read = tmp_path / "names.txt", reading._io.blocks, []
+    path, blocks, read = tmp_path / "names.txt", reading.blocks, []
     path.write_bytes(content)
 
     def counted(path: Path) -> Iterator[bytes]:
@@ -723,6 +718,6 @@ def test_names_beside_a_file_are_as_many_as_its_labels(
             read.append(len(block))
             yield block
 
-    monkeypatch.setattr(reading._io, "blocks", counted)
+    monkeypatch.setattr(reading, "blocks", counted)
     assert reading._lines(path, 3) == lines
     assert sum(read) <= 2 << 10

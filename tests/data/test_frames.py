@@ -12,7 +12,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from tests.helpers import tagged
 from unmask import TopK, data, predictions
-from unmask._tables.frames import _arrow_strings
+from unmask.files.tables import _arrow_strings
 
 ROWS = tagged.rows(30, seed=5)
 COLUMNS: dict[str, list[Any]] = {

@@ -8,7 +8,6 @@ import json
 import random
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import _io, _tables, data
-from unmask._io import streams
-from unmask._tables import delimited
+from unmask import data
 from unmask.data import Dataset
+from unmask.files import streams
+from unmask.files.streams import blocks
+from unmask.files.tables import recognised
 
 NAME = (
     st.text(
@@ -302,6 +302,42 @@ def test_writing_keeps_what_cells_cannot_say_plainly(tmp_path: Path) -> None:
         data.write(tmp_path / "t.csv", Dataset(np.eye(2), np.eye(2)))
 
 
+def test_what_fields_and_lines_may_look_like(tmp_path: Path) -> None:
+    for text, rows in (
+        ('id,labels\na,"x ""1"";y"\nb,"x ""1"""\n', [{'x "1"', "y"}, {'x "1"'}]),
+        ('id,labels\n\na, x ; y ;\n\r\nb," z"\r\n', [{"x", "y"}, {"z"}]),
+        ("labels\nx;y\n\nz\n", [{"x", "y"}, set(), {"z"}]),
+        ('id,labels\na,"x"', [{"x"}]),
+    ):
+        found = data.read(put(tmp_path, text))
+        assert [set(found.labels_of(row)) for row in range(found.n)] == rows
+
+
+def test_many_names_in_a_row(tmp_path: Path) -> None:
+    """More than are sorted one by one, in any order."""
+    own = [[f"label number {(7 * i + j) % 83}" for j in range(40)] for i in range(4)]
+    found = data.read(put(tmp_path, "labels\n" + "".join(f"{';'.join(each)}\n" for each in own)))
+    assert [list(found.labels_of(i)) for i in range(4)] == [sorted(each) for each in own]
+
+
+def test_files_are_written_as_people_write_them(tmp_path: Path) -> None:
+    values = np.array([[1, 0, 0.1], [0, -2.5e-7, 0], [0, 0, 3e20]], dtype=np.float32)
+    labels = np.array([[1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1]])
+    numbers = Dataset(values, labels)
+    names = Dataset(None, labels, ids=["1", "2", "3"], label_names=("a", "b,c", 'd "e"', "ä"))
+    for name, rows, text in (
+        ("a.txt", numbers, "3 3 4\n0,3 0:1 2:0.1\n 1:-2.5e-07\n1,2,3 2:3e+20\n"),
+        ("a.svm", numbers, "0,3 1:1 3:0.1\n 2:-2.5e-07\n1,2,3 3:3e+20\n"),
+        ("a.csv", names, 'id,labels\n1,a;ä\n2,\n3,"b,c;d ""e"";ä"\n'),
+        ("a.tsv", names, 'id\tlabels\n1\ta;ä\n2\t\n3\t"b,c;d ""e"";ä"\n'),
+    ):
+        data.write(tmp_path / name, rows)
+        assert (tmp_path / name).read_text(encoding="utf-8") == text
+    data.write(tmp_path / "a.jsonl", names)
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [each["labels"] for each in records] == [["a", "ä"], [], ["b,c", 'd "e"', "ä"]]
+
+
 def test_json_lines_and_lists(tmp_path: Path) -> None:
     records = [{"id": i, "tags": list("ab"[: i % 3])} for i in range(5)]
     lines = put(tmp_path, "\n".join(map(json.dumps, records)), "t.jsonl")
@@ -348,7 +384,7 @@ def test_the_form_of_a_table_is_in_its_first_bytes(
 ) -> None:
     path = tmp_path / "table.txt"
     path.write_bytes(content)
-    assert _tables.recognised(path) == form
+    assert recognised(path) == form
 
 
 def test_a_wide_table_has_columns_of_judged_labels() -> None:
@@ -394,15 +430,14 @@ def test_a_third_value_of_a_long_table_ignores_the_pair(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("separator", ["", ",,", "é", '"', "\n", "\r", "commas"])
-def test_separators_are_one_ascii_character(separator: str) -> None:
-    with pytest.raises(ValueError, match="a separator is one character"):
-        delimited._one_character(separator)
-
-
-def test_separators_have_names() -> None:
+def test_separators_are_one_ascii_character_or_have_a_name(tmp_path: Path) -> None:
+    for separator in ("", ",,", "é", '"', "\n", "\r", "commas"):
+        with pytest.raises(ValueError, match="a separator is one character"):
+            data.read(put(tmp_path, "id,tags\n1,a\n"), separator=separator)
     named = {"tab": "\t", "comma": ",", "semicolon": ";", "\\t": "\t", "|": "|"}
-    assert {name: delimited._one_character(name) for name in named} == named
+    for name, character in named.items():
+        path = put(tmp_path, f"id{character}tags\n1{character}a\n")
+        assert data.read(path, separator=name).label_names == ("a",)
 
 
 def test_one_label_a_row_without_ids_is_a_wide_table(tmp_path: Path) -> None:
@@ -437,7 +472,7 @@ class Counted(bytes):
 
 @pytest.mark.parametrize(
     ("form", "module"),
-    [("csv", "unmask._tables.delimited"), ("jsonl", "unmask._tables.json_lines")],
+    [("csv", "unmask.files.delimited"), ("jsonl", "unmask.files.json_lines")],
 )
 def test_one_long_line_is_not_copied_with_every_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, module: str
@@ -447,10 +482,9 @@ def test_one_long_line_is_not_copied_with_every_block(
              "jsonl": json.dumps({"id": "a", "text": long, "labels": ["x"]}) + "\n"}  # fmt: skip
     path = tmp_path / f"a.{form}"
     path.write_text(texts[form])
-    usual = _io.blocks
-    small = SimpleNamespace(**vars(_io))
-    small.blocks = lambda path, size=1 << 10: map(Counted, usual(path, 1 << 10))
-    monkeypatch.setattr(import_module(module), "_io", small)
+    monkeypatch.setattr(
+        import_module(module), "blocks", lambda path: map(Counted, blocks(path, 1 << 10))
+    )
     monkeypatch.setattr(Counted, "copied", 0)
     assert data.read(path, format=form, text="text").texts[0] == long
     assert Counted.copied < 4 * len(long)

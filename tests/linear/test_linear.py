@@ -22,8 +22,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from unmask import linear, weights
 from unmask.data import hide
-from unmask.data.features import idf, tfidf
 from unmask.data.synthetic import planted
+from unmask.data.texts import idf, tfidf
 from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, predict_top, scores, train
 from unmask.linear.model import _PROBABILITIES
 from unmask.predictions import TopK

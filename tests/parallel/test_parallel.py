@@ -34,8 +34,7 @@ from unmask._kernels import using_threads
 from unmask.linear import Recipe, blocks, load, plan, planning, predict_top, train, train_to
 from unmask.linear.problem import prepare
 from unmask.metrics import Evaluator, evaluate_shards
-from unmask.parallel import dask_runner, shared
-from unmask.parallel.runner import LocalRunner
+from unmask.parallel import LocalRunner
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
@@ -398,9 +397,9 @@ def test_everything_may_be_lost_three_times_in_a_row(
             yield 0, waiting.pop(0)
         raise CancelledError
 
-    monkeypatch.setattr(dask_runner.DaskRunner, "_round", lose)
-    monkeypatch.setattr(dask_runner.DaskRunner, "_check_workers", lambda self: None)
-    runner = dask_runner.DaskRunner(SimpleNamespace(status="running"), patience=1)
+    monkeypatch.setattr(parallel.DaskRunner, "_round", lose)
+    monkeypatch.setattr(parallel.DaskRunner, "_check_workers", lambda self: None)
+    runner = parallel.DaskRunner(SimpleNamespace(status="running"), patience=1)
     with pytest.raises(OSError, match=r"lost 4 times in a row with \d tasks unfinished"):
         list(runner.run(_slowly, range(2)))
     assert len(tried) == rounds
@@ -410,15 +409,15 @@ def test_a_worker_holds_what_it_was_brought_last_and_one_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Clients that died did not say that their values can go."""
-    monkeypatch.setattr(shared, "_HELD", {})
-    brought = SimpleNamespace(data={name: shared.Box(name.upper()) for name in "abc"})
+    monkeypatch.setattr(parallel, "_HELD", {})
+    brought = SimpleNamespace(data={name: parallel.Box(name.upper()) for name in "abc"})
     for name in "abc":
-        shared.adopt(name, name, brought)
-    assert [shared.holds(name) for name in "abc"] == [False, True, True]
-    assert shared.Held("c").value == "C"
-    shared.forget("c")
-    with pytest.raises(shared.NotHeldError):
-        _ = shared.Held("c").value
+        parallel.adopt(name, name, brought)
+    assert [parallel.holds(name) for name in "abc"] == [False, True, True]
+    assert parallel.Held("c").value == "C"
+    parallel.forget("c")
+    with pytest.raises(parallel.NotHeldError):
+        _ = parallel.Held("c").value
 
 
 @pytest.mark.slow
@@ -642,7 +641,7 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_workers_of_another_version(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_runner, "__version__", "0.0.1")
+    monkeypatch.setattr(parallel, "__version__", "0.0.1")
     with pytest.raises(ValueError, match=r"has unmask .* and this process 0.0.1"):
         train(X, Y, backend=client)
 

@@ -17,8 +17,8 @@ import unmask_studies
 from tests.helpers import golden
 from tests.helpers.versions import PINNED
 from unmask import TopK
-from unmask._io import key_text
 from unmask.data.synthetic import planted
+from unmask.files import key_text
 from unmask_studies import audit, diagnosis_power, mask_scenarios, runs
 from unmask_studies.training.ablations import TRIED
 from unmask_studies.training.protocol import METHODS, PROBLEMS, settings_of

@@ -21,7 +21,7 @@ from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
 from unmask import pages as report
 from unmask import propensity
-from unmask._io import atomic_write
+from unmask.files import atomic_write
 from unmask.pages.parts import styles_of
 from unmask_studies import recall_table, recall_toy, runs, tuning
 from unmask_studies.openings import OPENINGS

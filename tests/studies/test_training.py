@@ -15,8 +15,9 @@ import torch
 from scipy.sparse import csr_array
 
 from tests.helpers.command import run as command
-from unmask import _io, losses
+from unmask import losses
 from unmask import pages as report
+from unmask.files import append_record, read_records, remove_records
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.torch import MissingLabelLoss
@@ -373,16 +374,16 @@ def test_some_losses_are_drawn_alone(tmp_path: Path) -> None:
     assert row["test/true/R@5"] > 0
     assert "All rows: `rows/training-tiny.jsonl.zst`." in page
     (packed,) = (tmp_path / "rows").iterdir()
-    whole = _io.read_records(packed)
-    _io.remove_records(packed)
+    whole = read_records(packed)
+    remove_records(packed)
     for record in whole[:2] + whole[3:]:  # one is measured again
         for row in record["rows"]:
             row["commit"] = "kept"
-        _io.append_record(packed, record)
+        append_record(packed, record)
     again = command("reproduce", "training", *options)
     assert again.returncode == 0, again.stderr
-    assert [r["key"] for r in _io.read_records(packed)] == [r["key"] for r in whole]
-    anew = [r["key"] for r in _io.read_records(packed) if r["rows"][0]["commit"] != "kept"]
+    assert [r["key"] for r in read_records(packed)] == [r["key"] for r in whole]
+    anew = [r["key"] for r in read_records(packed) if r["rows"][0]["commit"] != "kept"]
     assert anew == [whole[2]["key"]]
     assert (tmp_path / "training.md").read_text(encoding="utf-8") == page
 

@@ -720,10 +720,10 @@ def test_stored_records_of_others_are_refused(tmp_path: Path, tried: Any) -> Non
     stored = tmp_path / "tried.jsonl.zst"
     task = search.Task(0, Family("logistic"), ("score",), (1.0,))
     records = search.Records(stored, rows)
-    unmask._io.append_record(stored, {"key": records.key(task, 1.0), "tried": tried})
+    unmask.files.append_record(stored, {"key": records.key(task, 1.0), "tried": tried})
     with pytest.raises(ValueError, match="a record that tuning did not write"):
-        search.Records(stored, rows)._read(unmask._io.key_text(records.key(task, 1.0)))
-    unmask._io.append_record(stored, {"key": 3})  # no business of ours
+        search.Records(stored, rows)._read(unmask.files.key_text(records.key(task, 1.0)))
+    unmask.files.append_record(stored, {"key": 3})  # no business of ours
     assert search.Records(stored, rows).kept["3"] is None
 
 

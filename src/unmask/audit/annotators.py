@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._io import fields
 from unmask._typing import Record
 from unmask.audit.agreement import Agreement, agreement
 from unmask.audit.answers import from_pairs, from_rows
 from unmask.audit.planning import AuditPlan
 from unmask.audit.sheets import WORDS, Question, Sheet, plan_key
 from unmask.data.judgements import Judgements
+from unmask.files import fields
 
 COMPLETE, BEGUN = "complete", "begun"
 """Of rows: all labels are named; some are, and perhaps not all."""

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import function, named_options
+from unmask._messages import function, named_options
 from unmask._typing import Bools, LabelsLike
+from unmask.arrays import checks
 from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import Judgements
 
@@ -71,7 +71,7 @@ def from_rows(
         raise ValueError(
             f"this is a plan of pairs; give its answers to {function('audit.from_pairs')}."
         )
-    labels = _validation.labels(true_labels, name="true labels")
+    labels = checks.labels(true_labels, name="true labels")
     expected = (len(plan), plan.sample.shape[1])
     if labels.shape != expected:
         raise ValueError(
@@ -79,12 +79,12 @@ def from_rows(
             f"{labels.shape}."
         )
     if unlisted is not None:
-        more = _validation.labels(unlisted, name="unlisted labels")
-        _validation.same_rows(more, labels, "unlisted labels", "true labels")
+        more = checks.labels(unlisted, name="unlisted labels")
+        checks.same_rows(more, labels, "unlisted labels", "true labels")
         labels = sp.csr_array(sp.hstack([labels, more], format="csr"))
     open_ = sp.csr_array(labels.shape, dtype=np.float32)
     if undecided is not None:
-        open_ = _validation.labels(undecided, name="undecided labels")
+        open_ = checks.labels(undecided, name="undecided labels")
         if open_.shape not in (expected, labels.shape):
             raise ValueError(
                 f"undecided labels must be those of the {len(plan)} planned rows, {expected}; got "

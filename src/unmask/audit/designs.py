@@ -13,14 +13,13 @@ from typing import Literal, TypeAlias, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import LabelSets, TopK, checks, fingerprint, listed_keys
 from unmask.audit import frames
 from unmask.data.judgements import IN_TOP, OBSERVED, Design, Sample, Stratum, WithinRows
 from unmask.metrics.inputs import as_top
 from unmask.metrics.registry import LINEAR, MICRO, split_measured
-from unmask.predictions import LabelSets, TopK, fingerprint, listed_keys
 from unmask.propensity import jain
 
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
@@ -101,16 +100,14 @@ def question_of(
     -------
     Question
     """
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     if not all(observed.shape):
         n, width = observed.shape
         raise ValueError(f"there is nothing to judge in {n} rows of {width} labels.")
-    _validation.positive_int(budget, "budget")
-    _validation.one_of(unit, ("rows", "pairs"), "unit")
-    _validation.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
-    p = _validation.propensity(
-        _guess(observed) if propensity is None else propensity, observed.shape[1]
-    )
+    checks.positive_int(budget, "budget")
+    checks.one_of(unit, ("rows", "pairs"), "unit")
+    checks.one_of(options.get("observed", "free"), ("free", "sampled"), "observed")
+    p = checks.propensity(_guess(observed) if propensity is None else propensity, observed.shape[1])
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not named:
         raise ValueError("a plan is made from predictions; give at least one system.")
@@ -150,7 +147,7 @@ def _listed(top: System, labels: sp.csr_array, asked: list[tuple[str, int | None
     if not isinstance(top, TopK):
         longest = max((k or 0 for _, k in asked or ()), default=0)
         top = TopK.from_scores(top, min(labels.shape[1], max(WIDTH, longest)))
-    _validation.same_rows(top.labels, labels, "predictions", "labels")
+    checks.same_rows(top.labels, labels, "predictions", "labels")
     largest = int(top.labels.max(initial=-1))
     if largest >= labels.shape[1]:
         raise ValueError(
@@ -177,7 +174,7 @@ def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) 
     """
     linear = metrics is not None and set(metrics) <= LINEAR
     usual = "simple" if unit == "rows" else "pairs" if linear else "two-phase"
-    design = Design(_validation.one_of(options.get("design", usual), list(Design), "design"))
+    design = Design(checks.one_of(options.get("design", usual), list(Design), "design"))
     if design.unit != unit:
         raise ValueError(
             f"the {design.value} design judges {design.unit}; "
@@ -189,7 +186,7 @@ def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) 
             f"{other} is not a sum over pairs, so pairs scattered over all rows cannot measure it; "
             f"use {setting('design', 'two-phase', of='audit.plan')}, or whole rows."
         )
-    tail = _validation.in_range(options.get("tail", TAIL), "tail", LEAST_TAIL, 1)
+    tail = checks.in_range(options.get("tail", TAIL), "tail", LEAST_TAIL, 1)
     strata = options.get("strata", ROW_STRATA if design is Design.STRATIFIED else 1)
     if design is Design.SIMPLE and strata != 1:
         raise ValueError(
@@ -199,9 +196,9 @@ def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) 
     return PlanOptions(
         design=design.value,
         observed=options.get("observed", "free"),
-        head=_validation.positive_int(options.get("head", HEAD), "head"),
+        head=checks.positive_int(options.get("head", HEAD), "head"),
         tail=float(tail),
-        strata=_validation.positive_int(strata, "strata"),
+        strata=checks.positive_int(strata, "strata"),
         expect=bool(options.get("expect", True)),
     )
 

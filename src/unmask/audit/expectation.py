@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._sparse import values_at
+from unmask.arrays import values_at
 from unmask.audit import frames
 from unmask.audit.designs import Question, draw
 from unmask.data.judgements import Judgements, Sample

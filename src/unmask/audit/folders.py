@@ -24,14 +24,14 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from unmask import _io, _tables
-from unmask._io import fields
-from unmask._settings import function
+from unmask._messages import function
 from unmask._typing import PathLike, Record
 from unmask.audit.annotators import Answers
 from unmask.audit.planning import AuditPlan
 from unmask.audit.sheets import Sheet, plan_key
-from unmask.data.folder import names_beside
+from unmask.data.reading import names_beside
+from unmask.files import atomic_write, exclusive, fields, open_readable, read_json
+from unmask.files.tables import FORMS
 
 PLAN, ANSWERS = "plan.json", "answers.json"
 
@@ -88,7 +88,7 @@ def _parts(path: Path) -> list[Path]:
     if not path.exists():  # what the names of several files begin with
         return sorted(path.parent.glob(f"{escape(path.name)}*")) or [path]
     form = next((each for each in path.suffixes[::-1] if each not in (".gz", ".zst")), "")
-    if form.removeprefix(".") in _tables.FORMS:
+    if form.removeprefix(".") in FORMS:
         return [path]
     beside = (names_beside(path, noun) for noun in ("feature", "label"))
     return [path, *(file for file in beside if file is not None)]
@@ -101,7 +101,7 @@ def _size(parts: Sequence[Path]) -> int:
 def _digest(parts: Sequence[Path]) -> str:
     whole = hashlib.sha256()
     for part in parts:
-        with _io.open_readable(part) as file:
+        with open_readable(part) as file:
             own = hashlib.file_digest(file, "sha256").hexdigest()
         whole.update(f"{part.name}\0{own}\n".encode())
     return whole.hexdigest()
@@ -196,7 +196,7 @@ def write_folder(
         "labels": _stored(labels, folder), "predictions": [_stored(p, folder) for p in predictions]
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    with _io.exclusive(folder):
+    with exclusive(folder):
         if (folder / PLAN).exists() and plan_key(read_folder(folder).plan) != sheet.key:
             raise ValueError(f"{folder} holds another audit; choose another folder.")
         _write(folder / PLAN, {**plan.to_dict(), "sheet": sheet.to_dict(), "files": files})
@@ -254,7 +254,7 @@ def read_folder(path: PathLike) -> AuditFolder:
     folder = Path(path)
     if not (folder / PLAN).is_file():
         raise ValueError(f"{folder} holds no audit: there is no {PLAN} in it.")
-    stored = _io.read_json(folder / PLAN)
+    stored = read_json(folder / PLAN)
     try:
         plan, sheet = AuditPlan.from_dict(stored), Sheet.from_dict(fields.record(stored, "sheet"))
         _refuse_other_questions(plan, sheet)
@@ -275,7 +275,7 @@ def _stored_answers(folder: Path, sheet: Sheet) -> Answers:
     file = folder / ANSWERS
     if not file.exists():
         return Answers(sheet, {})
-    stored = _io.read_json(file)
+    stored = read_json(file)
     try:
         return Answers.from_dict(sheet, stored)
     except ValueError as error:
@@ -319,7 +319,7 @@ def add_answers(folder: AuditFolder, newer: Answers) -> tuple[AuditFolder, int]:
     >>> made.answers.counts()["judged"], changed
     (1, 0)
     """
-    with _io.exclusive(folder.path):
+    with exclusive(folder.path):
         stored = _stored_answers(folder.path, folder.sheet)
         answers, changed = stored.updated(newer)
         _write(folder.path / ANSWERS, answers.to_dict())
@@ -327,5 +327,5 @@ def add_answers(folder: AuditFolder, newer: Answers) -> tuple[AuditFolder, int]:
 
 
 def _write(path: Path, record: Record) -> None:
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")

@@ -18,11 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.arrays import TopK, checks, entry_rows, fingerprint, listed_keys
 from unmask.data.judgements import StratumKind
-from unmask.predictions import TopK, fingerprint, listed_keys
 from unmask.propensity import calibration
 
 FEW = 1 << 14  # so many pairs are listed rather than drawn until enough are new
@@ -260,7 +258,7 @@ def data_fingerprint(systems: Sequence[TopK], labels: LabelsLike) -> str:
     True
     """
     parts = [fingerprint(top, top.k) for top in systems]
-    return "-".join([labels_fingerprint(_validation.labels(labels)), *parts])
+    return "-".join([labels_fingerprint(checks.labels(labels)), *parts])
 
 
 def labels_fingerprint(labels: sp.csr_array) -> str:

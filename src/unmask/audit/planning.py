@@ -28,9 +28,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from unmask import _io
-from unmask._io import fields
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PathLike, PropensityLike, Record
 from unmask.audit import expectation
@@ -45,6 +43,7 @@ from unmask.audit.designs import (
 from unmask.audit.expectation import Expected
 from unmask.data import Dataset
 from unmask.data.judgements import Design, Sample, Vocabulary
+from unmask.files import atomic_write, fields, read_json
 from unmask.metrics.registry import split_measured
 
 FORMAT, VERSION = "unmask-audit-plan", 1
@@ -279,7 +278,7 @@ def write_plan(path: PathLike, plan: AuditPlan) -> None:
     >>> bool((read_plan(name).rows == made.rows).all())
     True
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(plan.to_dict(), indent=1).encode())
 
 
@@ -309,7 +308,7 @@ def read_plan(path: PathLike) -> AuditPlan:
     >>> read_plan(path).budget
     2
     """
-    stored = _io.read_json(path)
+    stored = read_json(path)
     try:
         return AuditPlan.from_dict(stored)
     except ValueError as error:

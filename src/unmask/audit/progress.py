@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import LabelsLike
+from unmask.arrays import TopK
 from unmask.audit.annotators import Answers
 from unmask.audit.planning import AuditPlan
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 
 LOOKS = 8
 LEAST = 5

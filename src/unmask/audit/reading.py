@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import _io
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._text import harmless, printable, visible
 from unmask._typing import PathLike
 from unmask.audit.annotators import BEGUN, COMPLETE, Answer, Answers, plain
 from unmask.audit.sheets import SEPARATOR, WORDS, Sheet
+from unmask.files import contents, read_json
 
 
 @named_options
@@ -221,9 +221,9 @@ def _shown(token: object) -> str:
 
 def _entries(path: Path, sheet: Sheet) -> Iterator[_Entry]:
     """The answers in a file, whatever its format; lines that are not filled in are left out."""
-    text = _io.contents(path).decode("utf-8-sig", "replace").lstrip()
+    text = contents(path).decode("utf-8-sig", "replace").lstrip()
     if text[:1] == "[" or (text[:1] == "{" and path.suffix.lower() != ".jsonl"):
-        entries = _json_entries(path, _io.read_json(path, text.encode()), sheet)
+        entries = _json_entries(path, read_json(path, text.encode()), sheet)
     elif text[:1] == "{":
         entries = _line_entries(path, text)
     else:
@@ -269,7 +269,7 @@ def _line_entries(path: Path, text: str) -> Iterator[_Entry]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             place = f"{path}, line {number}"
-            yield _Entry(place, _object(place, _io.read_json(place, line.encode())))
+            yield _Entry(place, _object(place, read_json(place, line.encode())))
 
 
 def _object(place: str, value: object) -> Mapping[str, Any]:

@@ -35,13 +35,12 @@ from xml.etree import ElementTree
 
 import scipy.sparse as sp
 
-from unmask import _io, _validation
-from unmask._io import fields
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._text import harmless, printable
 from unmask._typing import LabelsLike, PathLike, Record
+from unmask.arrays import TopK, checks
 from unmask.audit.planning import AuditPlan
-from unmask.predictions import TopK
+from unmask.files import atomic_write, fields
 
 FORMAT, VERSION = "unmask-audit-sheet", 1
 SEPARATOR = "|"
@@ -143,7 +142,7 @@ class Sheet:
         ):
             raise ValueError(f"this is no sheet of version {VERSION}.")
         names = tuple(fields.list_of(stored, "labels", fields.text))
-        unit = _validation.one_of(fields.text(stored, "unit"), ("rows", "pairs"), "unit")
+        unit = checks.one_of(fields.text(stored, "unit"), ("rows", "pairs"), "unit")
         rows: dict[int, tuple[str, str]] = {}
         for row, name, text in fields.list_of(stored, "rows", _entries):
             rows[fields.whole({"row": row}, "row")] = (
@@ -264,7 +263,7 @@ def _hints(
     """What to say of a row or pair: whether it is observed, and where systems have it."""
     if reveal is None:
         return lambda row, label: ""
-    labels: sp.csr_array = _validation.labels(reveal[0])
+    labels: sp.csr_array = checks.labels(reveal[0])
     systems = reveal[1]
     if labels.shape != shape:
         raise ValueError(f"the plan is of {shape} rows and labels; got labels of {labels.shape}.")
@@ -329,10 +328,10 @@ def write_sheet(sheet: Sheet, path: PathLike, *, format: str | None = None) -> t
                 f"{target} does not say its format by .csv or .jsonl; name one of "
                 f"{', '.join(FORMATS)}."
             )
-    contents = FORMATS[_validation.one_of(format, FORMATS, "format")](sheet)
+    contents = FORMATS[checks.one_of(format, FORMATS, "format")](sheet)
     written = [target, *(_beside(target, end) for end in list(contents)[1:])]
     for file, text in zip(written, contents.values(), strict=True):
-        with _io.atomic_write(file) as out:
+        with atomic_write(file) as out:
             out.write(text.encode())
     return tuple(written)
 

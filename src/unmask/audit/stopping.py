@@ -25,10 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import t as student
 
-from unmask import _validation
-from unmask._settings import named_options, setting
-from unmask._sparse import entry_rows, values_at
+from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
 from unmask.metrics.measured import pair_totals
 from unmask.metrics.measured.control import (
@@ -42,7 +41,6 @@ from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_row
 from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
-from unmask.predictions import TopK
 
 GRID = 2000
 TRUNCATION = 0.75
@@ -181,7 +179,7 @@ def sequence(
             f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop "
             "by a metric of precision."
         )
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     if judged.open_units.any():
         least, most = (
             sequence(top, observed, each, metric, planned=planned, confidence=confidence,
@@ -240,9 +238,9 @@ def betting(
     >>> bool(low[-1] < 0.5 < high[-1]), bool((np.diff(high - low) <= 0).all())
     (True, True)
     """
-    _validation.confidence(confidence)
+    checks.confidence(confidence)
     if planned is not None:
-        _validation.positive_int(planned, "planned")
+        checks.positive_int(planned, "planned")
     alpha, aim = 1 - confidence, planned or values.size
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
@@ -371,9 +369,9 @@ def elusion(
     >>> missed.pairs, missed.relevant, bool(0 < missed.at_most < 10)
     (150, 0.0, True)
     """
-    observed = _validation.labels(labels)
-    _validation.confidence(confidence)
-    k = _validation.positive_int(k, "k")
+    observed = checks.labels(labels)
+    checks.confidence(confidence)
+    k = checks.positive_int(k, "k")
     if judged.open_units.any():  # fewest relevant pairs outside the list where recall is highest
         ends = at_extremes(top, observed, judged, f"micro-R@{min(k, top.k)}")
         more, fewer = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from unmask._settings import worded
+from unmask._messages import worded
 from unmask._text import visible
 from unmask.cli import (
     audit,

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats, Record
+    from unmask.arrays import TopK
     from unmask.audit import AuditFolder, AuditPlan
     from unmask.data import Dataset
     from unmask.data.judgements import Vocabulary
     from unmask.metrics import Table, Tables
-    from unmask.predictions import TopK
 
 app = typer.Typer(
     help="Measure metrics by judging a random sample, whatever hid the labels.",
@@ -204,7 +204,7 @@ def plan(
 
 
 def _unit(unit: str) -> Any:
-    from unmask._validation import one_of
+    from unmask.arrays.checks import one_of
 
     return one_of(unit, ("rows", "pairs"), "value of --unit")
 
@@ -352,11 +352,11 @@ def _widened(test: Dataset, width: int) -> Dataset:
 
 
 def _lines(path: Path | None) -> list[str] | None:
-    from unmask import _io
+    from unmask.files import contents
 
     if path is None:
         return None
-    lines = _io.contents(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
+    lines = contents(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
 
 

@@ -158,8 +158,8 @@ def propensity(
     [dim]unmask propensity train.txt.gz --propensity jain:AmazonCat-13K -o propensity.txt[/]
     [dim]unmask propensity train.txt.gz --audit seen.txt complete.txt -o estimate.json[/]
     """
-    from unmask import _io
     from unmask import propensity as models
+    from unmask.files import is_standard_output
 
     columns = table_columns(table)
     dataset = read(source, part, format, columns=columns)
@@ -173,7 +173,7 @@ def propensity(
         p = models.clip(p, lowest)
     if output is not None:
         models.write(output, p)
-        if _io.is_standard_output(output):
+        if is_standard_output(output):
             return
     if isinstance(p, models.PropensityEstimate):
         _show_estimate(p, labels, as_json)
@@ -263,14 +263,15 @@ def hide(
 
     [dim]unmask hide train.txt.gz -o hidden.txt.gz --propensity constant:0.3 --seed 1[/]
     """
-    from unmask import _io, data
+    from unmask import data
     from unmask import propensity as models
+    from unmask.files import is_standard_output
 
     dataset = read(source, part, format, columns=table_columns(table))
     true_labels = labels_of(dataset, source)
     observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(dataset, labels=observed))
-    if _io.is_standard_output(output):
+    if is_standard_output(output):
         return
     facts = {
         "true labels": true_labels.nnz,
@@ -284,7 +285,7 @@ def hide(
 
 def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
     """What files of numbers do not hold."""
-    from unmask._tables import ending
+    from unmask.files.tables import ending
 
     if ".npz" in output.suffixes[-2:] or to == "npz":
         return []
@@ -345,7 +346,8 @@ def convert(
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
     """
-    from unmask import _io, data
+    from unmask import data
+    from unmask.files import is_standard_output
 
     named = [path for path in (target, output) if path is not None]
     if len(named) != 1:
@@ -356,7 +358,7 @@ def convert(
     if vocabulary is not None:
         dataset = dataset.renamed(data.subject_labels(vocabulary))
     data.write(output, dataset, format=to)
-    if _io.is_standard_output(output):
+    if is_standard_output(output):
         return
     facts: dict[str, object] = {
         "read": f"{source} ({dataset.source.format})",

@@ -445,11 +445,11 @@ def propensities_of(
 
 def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:
     """Propensity models by name, as asked for by --sensitivity; None if it was not."""
-    from unmask import _validation
+    from unmask.arrays import checks
 
     if kind is None:
         return None
-    return MODELS[_validation.one_of(kind, MODELS, "sensitivity")](p, trained)
+    return MODELS[checks.one_of(kind, MODELS, "sensitivity")](p, trained)
 
 
 def _powers(p: Propensities, trained: sp.csr_array | None) -> Models:

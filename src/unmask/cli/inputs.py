@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from unmask._names import Strings
     from unmask._typing import Ints
+    from unmask.arrays import TopK
     from unmask.data import Dataset, Hierarchy
     from unmask.metrics.judged_pairs import JudgedPairs
-    from unmask.predictions import TopK
 
 
 TABLE_SETTINGS = (
@@ -51,7 +51,7 @@ def table_columns(
     id: str | None = None,
 ) -> dict[str, str]:
     """What --table, --text, --labels and --id say of tables, as `data.read` takes it."""
-    from unmask._validation import one_of
+    from unmask.arrays.checks import one_of
 
     settings: dict[str, str] = {}
     for setting in table or ():
@@ -290,7 +290,7 @@ def _same_names(
 def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
     """Predictions in the order of the labels' rows, with the labels' numbers."""
     from unmask._names import ids_of_rows
-    from unmask.predictions import TopK
+    from unmask.arrays import TopK
 
     test = rows.test
     unknown_numbers = rows.train is None and "layout" in test.source.details

@@ -128,7 +128,8 @@ TRIED, RECORD, PAGE, RANKED_BY = (
 
 def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
     """The training that is best for the metric, and the files that show why."""
-    from unmask import _io, linear, tuning
+    from unmask import linear, tuning
+    from unmask.files import remove_records
 
     recipe, usual = task["recipe"], linear.Recipe()
     refuse_chosen(
@@ -137,7 +138,7 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
     if training.output is None:
         raise ValueError("name a folder for the model and for what was tried with --output.")
     if not training.resume:
-        _io.remove_records(training.output / TRIED)
+        remove_records(training.output / TRIED)
     with bar("trainings") as step:
         best = tuning.tune(
             task["features"], task["labels"], task["propensity"], metric, recipe=recipe,
@@ -166,12 +167,13 @@ def _written(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
     """The record of a choice, written beside the model with its page."""
     import json
 
-    from unmask import _io, pages
+    from unmask import pages
     from unmask import propensity as models
     from unmask._text import finite
+    from unmask.files import atomic_write
 
     record = {**best.to_dict(), "source": str(source), "command": command()}
-    with _io.atomic_write(folder / RECORD) as file:
+    with atomic_write(folder / RECORD) as file:
         file.write(json.dumps(finite(record), indent=1).encode())
     pages.write_records([record], folder / PAGE)
     if best.rank_by != "score" and best.propensity is not None:

@@ -51,7 +51,7 @@ def existing(path: Path | Sequence[Path] | None) -> Path | Sequence[Path] | None
     """Files to read, before anything else is said: a path that does not exist is an error."""
     for each in [path] if isinstance(path, Path) else path or ():
         if not each.exists():
-            from unmask.data.folder import locate
+            from unmask.data.reading import locate
 
             locate(each)  # which finds files that begin so, or raises
     return path

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from unmask.cli.inputs import EvaluatedRows
 
 if TYPE_CHECKING:
-    from unmask._tables.writing import Cell
     from unmask._typing import PropensityLike
     from unmask.cli.predicted import Predicted
+    from unmask.files.tables import Cell
     from unmask.metrics.by_label import LabelCounts, LabelRankings
     from unmask.metrics.run import Run
 
@@ -55,9 +55,8 @@ def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: 
 
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
-    from unmask._tables import ending
-    from unmask._tables.writing import write_columns
     from unmask._text import harmless, visible
+    from unmask.files.tables import ending, write_columns
 
     form = ending(path)
     if form is None:

@@ -63,8 +63,9 @@ def predict(
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
     """
-    from unmask import _io, linear, predictions, tree
+    from unmask import linear, predictions, tree
     from unmask import propensity as models
+    from unmask.files import is_standard_output
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     grown = tree.load(model) if tree.files.is_tree(model) else None
@@ -98,7 +99,7 @@ def predict(
         top = top.without(ignored).first(k)
     top = top if rows.ids is None else top.named(ids=rows.ids)
     predictions.write(output, top)
-    if _io.is_standard_output(output):
+    if is_standard_output(output):
         return
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
     if ignored is not None:

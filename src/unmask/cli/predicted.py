@@ -10,8 +10,8 @@ from unmask.cli.output import warn
 
 if TYPE_CHECKING:
     from unmask._typing import Array, Floats
+    from unmask.arrays import LabelSets, TopK
     from unmask.cli.inputs import EvaluatedRows
-    from unmask.predictions import LabelSets, TopK
 
 Predicted: TypeAlias = "TopK | LabelSets | Array"
 
@@ -31,8 +31,8 @@ def as_asked(
     """
     import numpy as np
 
+    from unmask.arrays import LabelSets
     from unmask.metrics.inputs import of_scores
-    from unmask.predictions import LabelSets
 
     scored = of_scores(metrics)
     if threshold is not None and scored:
@@ -104,7 +104,7 @@ def dense_scores(top: TopK, n_labels: int, path: str) -> Array:
 
 def read_groups(path: Path, rows: EvaluatedRows) -> list[str]:
     """The group of every row: a line each, or lines `id tab group` in any order."""
-    from unmask.data.subjects import text_of
+    from unmask.files.streams import text_of
 
     n = rows.observed.shape[0]
     lines = [line for line in text_of(path).splitlines() if line.strip()]

@@ -66,13 +66,15 @@ def reproduce(
     [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
     """
     import unmask_studies
-    from unmask import _io, _validation, pages, parallel
+    from unmask import pages, parallel
+    from unmask.arrays import checks
+    from unmask.files import remove_records
 
-    _validation.one_of(name, ["all", *unmask_studies.STUDIES], "study")
+    checks.one_of(name, ["all", *unmask_studies.STUDIES], "study")
     studies = _studies(name, losses)
     if not resume:
         for each in studies:
-            _io.remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
+            remove_records(unmask_studies.runs.rows_file(output / "rows", each, size))
     rows: dict[str, list[Row]] = {}
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
     with parallel.connect(backend) as runner:

@@ -96,9 +96,9 @@ def _bands(labels: sp.csr_array, count: int) -> list[str]:
     """Bands of labels, equally many in each, by how often they were observed."""
     import numpy as np
 
-    from unmask import _validation
+    from unmask.arrays import checks
 
-    _validation.positive_int(count, "bands")
+    checks.positive_int(count, "bands")
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     rank = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
     return [str(band) for band in (rank * count // max(counts.size, 1)).tolist()]

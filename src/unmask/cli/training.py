@@ -39,7 +39,7 @@ def choose_kind(wished: str, n_labels: int, only_linear: Mapping[str, bool]) -> 
 
     `only_linear` names options that label trees do not have, and says which are in use.
     """
-    from unmask._validation import one_of
+    from unmask.arrays.checks import one_of
 
     one_of(wished, KINDS, "model")
     used = [name for name, in_use in only_linear.items() if in_use]

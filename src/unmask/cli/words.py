@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from unmask._settings import Setting
+from unmask._messages import Setting
 
 COMMANDS = {
     "data.read": ("convert",),

@@ -1,31 +1,34 @@
 """Data sets: real files in and out, truth made and hidden, sizes counted.
 
-`read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` says what a
-folder holds. `synthetic` makes data whose truth is known, `hide` takes labels away from it as the
-masking model does; `limits` says what a file may ask for. `describe` counts; `vocabulary` makes
+`read` turns any file of the field into a `Dataset`, `write` turns it back; `parts` lists the parts
+of a folder, `limits` raises what a file may ask for. `synthetic` makes data whose truth is known,
+`hide` takes labels away from it as the masking model does. `describe` counts; `vocabulary` makes
 words of texts, `idf` and `tfidf` turn word counts into features. `label_matrix` turns lists of
 names into a matrix, `read_judgements` reads pairs that are verified or ignored, `same_labels` puts
-data sets under the same names, `unseen` says what one of them lacks; `subject_labels` reads the
-names of a vocabulary.
+data sets under the same names, `unseen` lists what one of them lacks; `subject_labels` reads the
+names of a vocabulary, `read_hierarchy` its hierarchy.
 """
 
-from unmask._io import limits
 from unmask.data import synthetic
-from unmask.data.alignment import Unseen, same_labels, unseen
-from unmask.data.dataset import Dataset, Source
-from unmask.data.features import idf, tfidf
-from unmask.data.folder import parts
-from unmask.data.formats import FORMATS
-from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy
+from unmask.data.dataset import (
+    TAIL,
+    Dataset,
+    Description,
+    Judgement,
+    Source,
+    Unseen,
+    describe,
+    same_labels,
+    unseen,
+)
+from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy, subject_labels
 from unmask.data.judgements import Judgements
-from unmask.data.masking import hide
-from unmask.data.pairs import Judgement, read_judgements
-from unmask.data.reading import read
-from unmask.data.subjects import subject_labels
-from unmask.data.summary import TAIL, Description, describe
+from unmask.data.reading import FORMATS, parts, read, read_judgements
+from unmask.data.synthetic import hide
 from unmask.data.tables import label_matrix
-from unmask.data.texts import Vocabulary, vocabulary
+from unmask.data.texts import Vocabulary, idf, tfidf, vocabulary
 from unmask.data.writing import write
+from unmask.files import limits
 
 __all__ = [
     "FORMATS",

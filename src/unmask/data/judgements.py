@@ -22,16 +22,16 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._io import fields
 from unmask._typing import Bools, Floats, Ints, Record
+from unmask.arrays import checks
+from unmask.files import fields
 
 Vocabulary: TypeAlias = Literal["stated", "seen"]
-"""Whether the L labels are all that a row can have, or only those recorded or predicted."""
+"""The L labels are all that a row can have ("stated"), or all that was recorded or predicted."""
 
 
 class Design(StrEnum):
-    """How units were chosen.
+    """The way in which units were chosen.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Design(StrEnum):
 
     @property
     def unit(self) -> str:
-        """What is judged: whole "rows", or "pairs" of a row and a label."""
+        """The unit of judging: whole "rows", or "pairs" of a row and a label."""
         return "rows" if self in (Design.SIMPLE, Design.STRATIFIED) else "pairs"
 
 
 class StratumKind(StrEnum):
-    """What a stratum holds: rows, or pairs of a row and a label.
+    """The members of a stratum: rows, or pairs of a row and a label.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class StratumKind(StrEnum):
     LISTED = "listed"
     """Further down a list."""
     FAR = "far"
-    """In no list, and not observed."""
+    """Neither listed nor observed."""
     OBSERVED_TOP = "observed-top"
     OBSERVED = "observed"
 
@@ -193,7 +193,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
-        _validation.one_of(self.vocabulary, ("stated", "seen"), "vocabulary")
+        checks.one_of(self.vocabulary, ("stated", "seen"), "vocabulary")
         for name in ("rows", "labels", "stratum"):
             if getattr(self, name) is not None:
                 checked = np.asarray(getattr(self, name), dtype=np.int64)
@@ -207,7 +207,7 @@ class Sample:
             limits["chosen rows"] = (self.within.chosen, self.shape[0])
             limits["strata of chosen rows"] = (self.within.stratum, len(self.strata))
         for name, (values, size) in limits.items():
-            _validation.indices(values, size, name)
+            checks.indices(values, size, name)
         if (self.labels is None) != (self.design.unit == "rows"):
             raise ValueError(f"a sample of {self.design.unit} has labels exactly if it is pairs.")
         if (self.within is None) == (self.design is Design.TWO_PHASE):
@@ -220,7 +220,7 @@ class Sample:
 
     @property
     def unit(self) -> str:
-        """What is judged: whole "rows", or "pairs"."""
+        """The unit of judging: whole "rows", or "pairs"."""
         return self.design.unit
 
     @property
@@ -250,7 +250,7 @@ class Sample:
         return tuple(h for h, s in enumerate(self.strata) if s.size and not s.drawn)
 
     def answered(self, units: Bools) -> Sample:
-        """The sample without units that have no answer; others of their stratum stand for them.
+        """Return the sample without units that have no answer; others of their stratum stand in.
 
         In a two-phase sample, rows without any answer are no longer chosen, and within the others
         answers stand for pairs of the same probability.
@@ -282,7 +282,7 @@ class Sample:
                        strata=strata, within=within)  # fmt: skip
 
     def to_dict(self) -> Record:
-        """Plain lists and numbers for JSON; `from_dict` is the inverse."""
+        """Return plain lists and numbers for JSON; `from_dict` is the inverse."""
         within = self.within
         return {
             "design": self.design.value,
@@ -292,9 +292,13 @@ class Sample:
                  "rate": None if np.isnan(s.rate) else s.rate}
                 for s in self.strata
             ],
-            **{name: _listed(getattr(self, name)) for name in ("rows", "labels", "stratum")},
+            "rows": self.rows.tolist(),
+            "labels": None if self.labels is None else self.labels.tolist(),
+            "stratum": self.stratum.tolist(),
             "within": None if within is None else {
-                name: _listed(getattr(within, name)) for name in WITHIN
+                "chosen": within.chosen.tolist(),
+                "stratum": within.stratum.tolist(),
+                "probability": within.probability.tolist(),
             },
             "observed_free": self.observed_free,
             "k": self.k,
@@ -304,7 +308,7 @@ class Sample:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Sample:
-        """The sample that `to_dict` made a dict of.
+        """Make a sample of what `to_dict` gave.
 
         Raises
         ------
@@ -314,11 +318,11 @@ class Sample:
         n, width = fields.list_of(stored, "shape", fields.whole, low=1, length=2)
         count = len(fields.records(stored, "strata"))
         sample = cls(
-            Design(_validation.one_of(fields.text(stored, "design"), list(Design), "design")),
+            Design(checks.one_of(fields.text(stored, "design"), list(Design), "design")),
             (n, width),
             tuple(
                 Stratum(
-                    _validation.one_of(fields.text(each, "kind"), list(StratumKind), "kind"),
+                    checks.one_of(fields.text(each, "kind"), list(StratumKind), "kind"),
                     fields.whole(each, "size", high=n * width),
                     fields.whole(each, "drawn", high=n * width),
                     fields.number(each, "rate", high=1.0, missing=True),
@@ -374,30 +378,30 @@ class Judgements:
 
     @property
     def n_judged(self) -> int:
-        """How many rows or pairs have an answer."""
+        """The number of rows or pairs that have an answer."""
         return len(self.sample.rows)
 
     @property
     def true_labels(self) -> sp.csr_array:
-        """Those of the L labels that judged rows have, csr of shape (m, L); of whole rows only."""
+        """The true ones of the L labels in whole judged rows, csr of shape (m, L)."""
         return sp.csr_array(self.all_true_labels[:, : self.sample.shape[1]])
 
     @property
     def all_true_labels(self) -> sp.csr_array:
-        """The same with a column for every unlisted label, csr of shape (m, L + e)."""
+        """The true labels with a column for every unlisted one, csr of shape (m, L + e)."""
         if not isinstance(self.relevant, sp.csr_array):
             raise ValueError("pairs were judged; the complete labels of rows are not known.")
         return self.relevant
 
     @property
     def unlisted(self) -> int:
-        """How many labels outside the L of the data judges named."""
+        """The number of labels outside the L of the data that judges named."""
         whole_rows = isinstance(self.relevant, sp.csr_array)
         return self.relevant.shape[1] - self.sample.shape[1] if whole_rows else 0
 
     @property
     def answers(self) -> Floats:
-        """1 or 0 for every judged pair; only where pairs were judged."""
+        """The answers about pairs, 1 or 0; only where pairs were judged."""
         if isinstance(self.relevant, sp.csr_array):
             raise ValueError("whole rows were judged; see `true_labels`.")
         return self.relevant
@@ -414,7 +418,7 @@ class Judgements:
 
     @property
     def decided(self) -> Judgements:
-        """Without rows or pairs on which anything is undecided; others of their stratum stand in.
+        """The judgements without undecided rows or pairs; others of their stratum stand in.
 
         For what has no range of its own; `evaluate` and `compare` state one.
         """
@@ -426,13 +430,6 @@ class Judgements:
         return Judgements(self.sample.answered(left), relevant, self.unanswered + lost)
 
 
-WITHIN = ("chosen", "stratum", "probability")
-
-
-def _listed(values: Ints | Floats | None) -> list[float] | None:
-    return None if values is None else values.tolist()
-
-
 def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:
     return np.array(fields.list_of(stored, name, fields.whole, high=size - 1), dtype=np.int64)
 
@@ -440,7 +437,7 @@ def _whole(stored: Mapping[str, Any], name: str, size: int) -> Ints:
 def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
     """Return the stored kind of vocabulary; of older records nobody said that it was whole."""
     kind = fields.text(stored, "vocabulary") if "vocabulary" in stored else "seen"
-    _validation.one_of(kind, ("stated", "seen"), "vocabulary")
+    checks.one_of(kind, ("stated", "seen"), "vocabulary")
     return "stated" if kind == "stated" else "seen"
 
 
@@ -454,7 +451,7 @@ def _within(stored: Mapping[str, Any], n: int, strata: int) -> WithinRows | None
 
 
 def _refuse_contradictions(sample: Sample) -> None:
-    """A stored sample has numbers that follow from one another; all of them must."""
+    """Refuse a stored sample with numbers that do not follow from one another."""
     (n, width), strata, pairs = sample.shape, sample.strata, sample.design is Design.PAIRS
     chosen, of_chosen = (sample.rows, sample.stratum) if pairs else sample.first_phase
     for h, each in enumerate(strata):
@@ -462,9 +459,9 @@ def _refuse_contradictions(sample: Sample) -> None:
             raise ValueError(f"stratum {h} holds {each.kind!r} in a {sample.design.value} sample.")
         if each.drawn > each.size:
             raise ValueError(f"stratum {h} has {each.size} members, of which {each.drawn} drawn.")
-        found = int((of_chosen == h).sum())
-        if found != each.drawn:
-            raise ValueError(f"stratum {h} says that {each.drawn} were drawn; there are {found}.")
+        count = int((of_chosen == h).sum())
+        if count != each.drawn:
+            raise ValueError(f"stratum {h} says that {each.drawn} were drawn; there are {count}.")
     total, frame = sum(each.size for each in strata), n * width if pairs else n
     if total > frame or (total < frame and not (pairs and sample.observed_free)):
         unit = "pairs" if pairs else "rows"

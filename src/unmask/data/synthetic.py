@@ -1,28 +1,36 @@
-"""Data whose truth is known, made from a seed.
+"""Data whose truth is known, made from a seed, and labels hidden on purpose.
 
 `independent`: the simulation of the paper's recall study; labels only, no features.
 `planted`: a text-like data set that models can really learn. Labels follow a power law, each label
 has a few words of its own, and a row's words are drawn from its labels' words and from a Zipf
 background. Label and word numbers carry no meaning: both orders are shuffled.
+`hide` is the masking model, so that what is lost can be measured:
+
+    Y = M ⊙ Y*,   M_ij ~ Bernoulli(p_j), all independent
+
+Labels go missing; none is added. A mask that does more (`propensity.MaskModel`: rows of little
+effort, rows nobody annotated, wrong labels) says by its method `observe` what is seen.
 """
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from unmask import _validation
+from unmask._typing import Integers, LabelsLike, PropensityLike
+from unmask.arrays import checks, chosen_entries
 from unmask.data.dataset import Dataset
 
-Ints = NDArray[np.integer]
 Rng = np.random.Generator
+__all__ = ["independent", "planted"]
 
 
 def independent(
     n: int = 10_000, n_labels: int = 100, *, probability: float = 0.1, seed: int
 ) -> sp.csr_array:
-    """True labels, all independent and equally likely: Y*_ij ~ Bernoulli(probability).
+    """Draw true labels, all independent and equally likely: Y*_ij ~ Bernoulli(probability).
 
     Parameters
     ----------
@@ -53,7 +61,7 @@ def independent(
     >>> float(independent(1000, seed=0).sum(axis=1).mean().round())
     10.0
     """
-    _validation.in_range(probability, "probability", 0, 1)
+    checks.in_range(probability, "probability", 0, 1)
     drawn = np.random.default_rng(seed).random((n, n_labels)) < probability
     return sp.csr_array(drawn.astype(np.float32))
 
@@ -69,7 +77,7 @@ def planted(
     skew: float = 0.8,
     seed: int,
 ) -> Dataset:
-    """n rows of word counts with their true labels.
+    """Draw n rows of word counts with their true labels.
 
     Rows are independent, so the first part can serve for training and the rest for testing. Each
     label of a row contributes three words drawn from its own.
@@ -112,7 +120,7 @@ def planted(
     least_one = {"n": n, "n_features": n_features, "n_labels": n_labels,
                  "labels_per_row": labels_per_row, "words_per_label": words_per_label}  # fmt: skip
     for name, value in least_one.items():
-        _validation.in_range(value, name, 1, np.inf)
+        checks.in_range(value, name, 1, np.inf)
     rng = np.random.default_rng(seed)
     per_row = np.minimum(rng.geometric(1 / labels_per_row, n), n_labels)
     labels = _csr_of(_rows(per_row), _power_law(n_labels, skew, per_row.sum(), rng), (n, n_labels))
@@ -126,20 +134,67 @@ def planted(
     return Dataset(features=_csr_of(rows, words, (n, n_features)), labels=labels)
 
 
-def _rows(per_row: Ints) -> Ints:
+def _rows(per_row: Integers) -> Integers:
     return np.repeat(np.arange(len(per_row), dtype=np.int32), per_row)
 
 
-def _csr_of(rows: Ints, columns: Ints, shape: tuple[int, int]) -> sp.csr_array:
-    """How often each (row, column) was drawn."""
+def _csr_of(rows: Integers, columns: Integers, shape: tuple[int, int]) -> sp.csr_array:
+    """Count how often each (row, column) was drawn."""
     ones = np.ones(len(rows), dtype=np.float32)
     drawn = sp.coo_array((ones, (rows, columns.astype(np.int32))), shape=shape)
     return sp.csr_array(drawn)
 
 
-def _power_law(n: int, skew: float, size: int, rng: Rng) -> Ints:
-    """`size` draws from n shuffled items, the item of rank r with probability ∝ r^(−skew)."""
+def _power_law(n: int, skew: float, size: int, rng: Rng) -> Integers:
+    """Draw from n shuffled items, the item of rank r with probability ∝ r^(−skew)."""
     cumulative = np.cumsum(np.arange(1, n + 1, dtype=np.float64) ** -skew)
     ranks = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     shuffled = rng.permutation(n).astype(np.int32)
     return np.asarray(shuffled[np.minimum(ranks, n - 1)])
+
+
+@runtime_checkable
+class Mask(Protocol):
+    """Anything that says which labels of rows are observed."""
+
+    def observe(self, true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
+        """Return observed labels of rows with these true ones (checked)."""
+        ...
+
+
+def hide(true_labels: LabelsLike, propensity: PropensityLike | Mask, *, seed: int) -> sp.csr_array:
+    """Return observed labels: each true label kept, independently, with its propensity.
+
+        Y_ij = M_ij Y*_ij,    M_ij ~ Bernoulli(p_j)
+
+    Parameters
+    ----------
+    true_labels : matrix of shape (n, L)
+        Complete labels, dense or sparse.
+    propensity : array of shape (L,), sparse matrix of shape (n, L), or Mask
+        Numbers in (0, 1]: one per label, or one per true label entry (same pattern); or a mask
+        that does more than that, such as `propensity.MaskModel`.
+    seed : int
+        The same seed gives the same mask on every machine.
+
+    Returns
+    -------
+    csr_array of shape (n, L), float32
+
+    Raises
+    ------
+    ValueError
+        If labels or propensities are out of range or do not fit each other.
+
+    Examples
+    --------
+    >>> hide([[1, 1, 0], [0, 1, 1]], [1.0, 0.5, 1.0], seed=1).toarray()
+    array([[1., 0., 0.],
+           [0., 1., 1.]], dtype=float32)
+    """
+    labels = checks.labels(true_labels, name="true_labels")
+    if isinstance(propensity, Mask):
+        return propensity.observe(labels, np.random.default_rng(seed))
+    chance = checks.entry_propensity(propensity, labels)
+    kept = np.random.default_rng(seed).random(labels.nnz) < chance
+    return chosen_entries(labels, kept)

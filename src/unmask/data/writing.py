@@ -1,4 +1,4 @@
-"""`write`: a `Dataset` becomes files that any tool of the field reads.
+"""Writing: `write` makes files of a `Dataset` that any tool of the field reads.
 
 Reading a written file gives the same arrays bit for bit. A value gets the fewest decimal places
 that read back as the same float32. A file appears under its name only when it is complete.
@@ -16,14 +16,16 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _tables, _validation
-from unmask._io import archive
+from unmask._messages import named_options, setting
 from unmask._names import Strings
-from unmask._settings import named_options, setting
-from unmask._tables.tags import DELIMITERS, NULLS, sniffed_delimiter
-from unmask._tables.writing import Cell, write_columns
 from unmask._typing import PathLike
+from unmask.arrays import checks, stored_in
 from unmask.data.dataset import Dataset
+from unmask.data.tables import DELIMITERS, NULLS, sniffed_delimiter
+from unmask.files import archive
+from unmask.files.streams import atomic_write, plain_name
+from unmask.files.tables import Cell, ending, write_columns
+from unmask.files.text import write_rows
 
 
 @named_options
@@ -88,17 +90,17 @@ def write(
                 f"two paths say the format already; leave out "
                 f"{setting('format', format, of='data.write')}."
             )
-        _write_matrix(Path(path), dataset, "features")
-        _write_matrix(Path(labels), dataset, "labels")
+        _write_matrix("features", Path(path), dataset)
+        _write_matrix("labels", Path(labels), dataset)
         return
     WRITERS[_format(Path(path), dataset, format)](Path(path), dataset)
 
 
 def _format(path: Path, dataset: Dataset, format: str | None) -> str:
-    """The format asked for, or the one that the ending stands for; one of `WRITERS`."""
+    """Return the format asked for, or the one that the ending stands for; one of `WRITERS`."""
     meant = _of_ending(path)
     if format is not None:
-        _validation.one_of(format, WRITERS, "format")
+        checks.one_of(format, WRITERS, "format")
         if format not in meant and meant != _TEXTS:
             raise ValueError(
                 f"{path}: a file of this name should be {' or '.join(meant)}, not {format}; "
@@ -122,15 +124,14 @@ _TEXTS = ("xc", "features", "labels", "libsvm", "annif", "qrels", "cafa")
 
 
 def _of_ending(path: Path) -> tuple[str, ...]:
-    """The formats that the ending of a name stands for."""
+    """Return the formats that the ending of a name stands for."""
     if _is_npz(path):
         return ("npz",)
-    form = _tables.ending(path)
+    form = ending(path)
     if form is not None:
         others = ("annif", "cafa") if form == "tsv" else ()
         return ("jsonl" if form == "json" else form, *others)
-    plain = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
-    suffix = plain.suffix.lower()
+    suffix = Path(plain_name(path)).suffix.lower()
     if suffix in (".svm", ".libsvm"):
         return ("libsvm",)
     return _TEXTS if suffix in ("", ".txt", ".xc", ".dat") else ()
@@ -140,21 +141,12 @@ def _is_npz(path: Path) -> bool:
     return ".npz" in path.suffixes[-2:]
 
 
-def _write_xc(path: Path, dataset: Dataset) -> None:
-    features, labels = _present(dataset, "features"), _present(dataset, "labels")
-    _io.write_rows(path, (*features.shape, labels.shape[1]), features, labels)
-
-
-def _write_matrix(path: Path, dataset: Dataset, role: Literal["features", "labels"]) -> None:
+def _write_matrix(role: Literal["features", "labels"], path: Path, dataset: Dataset) -> None:
     matrix = _present(dataset, role)
     if not _is_npz(path):
-        _io.write_rows(path, matrix.shape, matrix)
+        write_rows(path, matrix.shape, matrix)
     else:
         archive.save_matrix(path, matrix)
-
-
-def _write_npz(path: Path, dataset: Dataset) -> None:
-    archive.save_dataset(path, dataset)
 
 
 def _write_table(form: str, path: Path, dataset: Dataset) -> None:
@@ -173,50 +165,48 @@ def _write_table(form: str, path: Path, dataset: Dataset) -> None:
     write_columns(path, form, columns)
 
 
-def _write_libsvm(path: Path, dataset: Dataset) -> None:
+def _write_rows(path: Path, dataset: Dataset, *, header: bool) -> None:
+    """Write the XC format or, without a header and with features counted from 1, LIBSVM."""
     features, labels = _present(dataset, "features"), _present(dataset, "labels")
     n, d = features.shape
+    if header:
+        write_rows(path, (n, d, labels.shape[1]), features, labels)
+        return
     parts = features.data, features.indices + 1, features.indptr
-    _io.write_rows(path, (), sp.csr_array(parts, shape=(n, d + 1)), labels)
+    write_rows(path, (), sp.csr_array(parts, shape=(n, d + 1)), labels)
 
 
 def _write_annif(path: Path, dataset: Dataset) -> None:
-    _present(dataset, "labels")
+    matrix = _present(dataset, "labels")
     if dataset.texts is None:
         raise ValueError(f"{path}: a corpus of Annif needs texts; the data set has none.")
-    names = _words(path, dataset.label_names, "label", " <>\t\r\n")
-    with _io.atomic_write(path) as file:
+    names = _names(path, dataset.label_names, "label", " <>\t\r\n")
+    with atomic_write(path) as file:
         for row, text in enumerate(dataset.texts):
-            labels = " ".join(f"<{names[label]}>" for label in _row(dataset, row))
+            labels = " ".join(f"<{names[label]}>" for label in stored_in(matrix, row))
             file.write(f"{' '.join(text.split())}\t{labels}\n".encode())
 
 
 def _write_pairs(pattern: str, path: Path, dataset: Dataset) -> None:
-    """A line per label; a row without labels has none, and is refused."""
+    """Write a line per label; refuse a row without labels, which would have no line."""
     matrix = _present(dataset, "labels")
     blanks = "\t\r\n" if "\t" in pattern else " \t\r\n"
-    names = _words(path, dataset.label_names, "label", blanks)
-    ids = _words(path, dataset.ids, "id", blanks)
+    names = _names(path, dataset.label_names, "label", blanks)
+    ids = _names(path, dataset.ids, "id", blanks)
     empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
     if len(empty):
         raise ValueError(
             f"{path}: row {ids[int(empty[0])]!r:.60} has no label ({len(empty):,} such rows), and "
             "a line per label cannot say that; choose another format."
         )
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         for row in range(dataset.n):
-            lines = (pattern.format(ids[row], names[label]) for label in _row(dataset, row))
+            lines = (pattern.format(ids[row], names[label]) for label in stored_in(matrix, row))
             file.write("".join(lines).encode())
 
 
-def _row(dataset: Dataset, row: int) -> list[int]:
-    matrix = _present(dataset, "labels")
-    numbers: list[int] = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
-    return numbers
-
-
-def _words(path: Path, names: Sequence[str] | None, what: str, refused: str) -> Sequence[str]:
-    """Names that a line can hold."""
+def _names(path: Path, names: Sequence[str] | None, what: str, refused: str) -> Sequence[str]:
+    """Return names that a line can hold; refuse others."""
     if names is None:
         raise ValueError(f"{path}: this format needs {what}s by name; the data set has none.")
     wrong = next((name for name in names if not name or any(c in refused for c in name)), None)
@@ -229,7 +219,7 @@ def _words(path: Path, names: Sequence[str] | None, what: str, refused: str) -> 
 
 
 def _label_cells(form: str, dataset: Dataset) -> list[Cell]:
-    """The labels of every row: a list, or names between a delimiter that none of them has."""
+    """Return the labels of every row: a list, or names between a delimiter that none has."""
     rows = [list(dataset.labels_of(row)) for row in range(dataset.n)]
     if form not in ("csv", "tsv"):
         return list(rows)
@@ -252,11 +242,13 @@ def _present(dataset: Dataset, role: Literal["features", "labels"]) -> sp.csr_ar
 
 
 WRITERS: dict[str, Callable[[Path, Dataset], None]] = {
-    "xc": _write_xc,
-    "features": lambda path, dataset: _write_matrix(path, dataset, "features"),
-    "labels": lambda path, dataset: _write_matrix(path, dataset, "labels"),
-    "libsvm": _write_libsvm,
-    "npz": _write_npz,
+    "xc": partial(_write_rows, header=True),
+    "features": partial(_write_matrix, "features"),
+    "labels": partial(_write_matrix, "labels"),
+    "libsvm": partial(_write_rows, header=False),
+    "npz": lambda path, dataset: archive.save_dataset(
+        path, {name: getattr(dataset, name) for name in archive.PARTS}
+    ),
     "annif": _write_annif,
     "qrels": partial(_write_pairs, "{} 0 {} 1\n"),
     "cafa": partial(_write_pairs, "{}\t{}\n"),

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import TopK, checks
 from unmask.diagnosis import wording
 from unmask.diagnosis.evidence import (
     DOUBT,
@@ -33,7 +33,6 @@ from unmask.diagnosis.findings import (
 )
 from unmask.diagnosis.usability import usability, usability_findings
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.models import reciprocal
 
@@ -123,14 +122,14 @@ def diagnose(
     >>> diagnosis.finding("empty_rows"), diagnosis.finding("cannot_judge").severity
     (None, 'warning')
     """
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     if not matrix.nnz:
         raise ValueError(f"labels of shape {matrix.shape} hold no label; there is nothing to test.")
-    _validation.in_range(alpha, "alpha", 0, 1)
-    p = _validation.propensity(propensity, matrix.shape[1])
+    checks.in_range(alpha, "alpha", 0, 1)
+    p = checks.propensity(propensity, matrix.shape[1])
     stated = propensity.propensity if isinstance(propensity, MaskModel) else propensity
     highest = stated.high if isinstance(stated, PropensityEstimate) else p
-    places = tuple(_validation.positive_int(place, "k") for place in k)
+    places = tuple(checks.positive_int(place, "k") for place in k)
     if not places:
         raise ValueError("k is empty; give at least one number of places, such as (1, 3, 5).")
     rng = np.random.default_rng(seed)
@@ -231,9 +230,9 @@ def _audit_tests(
 def _audit(
     audit: tuple[LabelsLike, LabelsLike], n_labels: int
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    observed = _validation.labels(audit[0], name="observed")
-    complete = _validation.labels(audit[1], name="complete")
-    _validation.audited_pair(observed, complete)
+    observed = checks.labels(audit[0], name="observed")
+    complete = checks.labels(audit[1], name="complete")
+    checks.audited_pair(observed, complete)
     if complete.shape[1] != n_labels:
         raise ValueError(f"the audit has {complete.shape[1]} labels, the data have {n_labels}.")
     return observed, complete

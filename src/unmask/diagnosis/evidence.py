@@ -91,11 +91,9 @@ from scipy.special import logit, xlogy
 from scipy.stats import binom, chi2, gamma, hypergeom, norm, rankdata
 from scipy.stats import f as fisher_f
 
-from unmask import _validation
-from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, Ints, ScoresLike
+from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.diagnosis.findings import LabelGroup, Severity, Test, TestKind, replicates
-from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 from unmask.propensity.mask_model import (
     SMALLEST,
@@ -641,7 +639,7 @@ def _columns(values: ArrayLike, rows: int, name: str) -> Floats:
             f"({rows})."
         )
     if array.dtype.kind in "biuf":
-        numbers = _validation.finite(array.astype(np.float64), f"the covariate {name!r}")
+        numbers = checks.finite(array.astype(np.float64), f"the covariate {name!r}")
         return np.asarray(numbers[:, None])
     groups, group = np.unique(array.astype(str), return_inverse=True)
     return np.asarray(group[:, None] == np.arange(1, groups.size), dtype=np.float64)

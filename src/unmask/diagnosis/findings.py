@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from unmask import _validation
 from unmask._text import html_table
 from unmask._typing import Floats
+from unmask.arrays import checks
 from unmask.diagnosis import wording
 from unmask.metrics.run import Evidence
 
@@ -360,7 +360,7 @@ class Diagnosis:
         ValueError
             If there is no such kind or group, or no such test was made.
         """
-        _validation.one_of(kind, tuple(TestKind), "kind of test")
+        checks.one_of(kind, tuple(TestKind), "kind of test")
         _check_group(group)
         for test in self.tests:
             if test.kind == kind and group in (None, test.group):
@@ -386,7 +386,7 @@ class Diagnosis:
         ValueError
             If there is no such kind or group.
         """
-        _validation.one_of(kind, (*TestKind, *FindingKind), "kind of finding")
+        checks.one_of(kind, (*TestKind, *FindingKind), "kind of finding")
         _check_group(group)
         for finding in self.findings:
             if finding.kind == kind and group in (None, finding.group):
@@ -428,7 +428,7 @@ class Diagnosis:
 
 def _check_group(group: str | None) -> None:
     if group is not None:
-        _validation.one_of(group, tuple(LabelGroup), "group of labels")
+        checks.one_of(group, tuple(LabelGroup), "group of labels")
 
 
 def _not_made(kind: TestKind, group: str | None, tests: tuple[Test, ...]) -> str:

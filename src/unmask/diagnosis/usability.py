@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._sparse import entry_rows
 from unmask._typing import Floats
+from unmask.arrays import entry_rows
 from unmask.diagnosis.evidence import row_sums
 from unmask.diagnosis.findings import Finding, FindingKind, Usability
 from unmask.propensity.models import reciprocal

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unmask._settings import function
+from unmask._messages import function
 from unmask._text import visible
 from unmask.diagnosis.findings import FindingKind, LabelGroup, TestKind, Values
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask import _validation
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._typing import Singles
+from unmask.arrays import checks
 from unmask.linear import files, ova, softmax
 from unmask.linear.model import Shard, shard
 from unmask.linear.problem import FitLog, Part, Problem
@@ -31,7 +31,7 @@ def block_labels(problem: Problem, requested: int | None = None) -> int:
     """
     _, d, n_labels = problem.shape
     if requested is not None:
-        _validation.positive_int(requested, "shard_labels")
+        checks.positive_int(requested, "shard_labels")
     if problem.recipe.loss == "softmax":
         return max(n_labels, 1)
     share = min(512, max(96, n_labels / 64), BLOCK_BYTES / (4 * (d + 1)))

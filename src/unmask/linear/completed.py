@@ -38,9 +38,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
 from unmask._kernels.weights import gauss_legendre
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -50,8 +49,8 @@ from unmask._typing import (
     Progress,
     PropensityLike,
 )
+from unmask.arrays import TopK, checks, pair_keys
 from unmask.data import Dataset
-from unmask.data.pairs import pair_keys
 from unmask.linear.prediction import predict_top
 from unmask.linear.problem import (
     COMPLETED,
@@ -66,7 +65,6 @@ from unmask.linear.sample_weights import row_weights
 from unmask.linear.solving import counter, solve
 from unmask.missing.findings import unobserved
 from unmask.missing.other_labels import JoinedProbabilities, join
-from unmask.predictions import TopK
 from unmask.weights import Weights
 from unmask.weights.formulas import StoredEntries
 
@@ -180,12 +178,12 @@ def completion(
     recipe = replace(recipe or Recipe("logistic"), correction=None)
     if recipe.loss != "logistic":
         raise ValueError(f"completed training is for the loss logistic; got {recipe.loss}.")
-    _validation.positive_int(rounds, "rounds")
-    x = _validation.narrow(_validation.columns(features))
+    checks.positive_int(rounds, "rounds")
+    x = checks.narrow(checks.columns(features))
     dataset = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
-    y = _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
-    _validation.same_rows(x, y, "features", "labels")
-    p = _validation.propensity(propensity, y.shape[1])
+    y = checks.labels(labels.labels if isinstance(labels, Dataset) else labels)
+    checks.same_rows(x, y, "features", "labels")
+    p = checks.propensity(propensity, y.shape[1])
     if x.shape[0] < FOLDS:
         raise ValueError(f"completed training needs at least {FOLDS} rows; got {x.shape[0]}.")
     rows: sp.csr_array | Dataset = y if dataset is None else replace(dataset, features=None)

@@ -19,8 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _io, _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
+from unmask.arrays import checks
+from unmask.files import is_inside, open_readable, read_json, refuse_columns
 from unmask.linear.model import LinearModel, Shard
 
 
@@ -103,7 +104,7 @@ def _liblinear(path: Path) -> tuple[NDArray[np.int64], sp.csr_array, NDArray[np.
 
 
 def _text_of(path: Path) -> IO[str]:
-    return io.TextIOWrapper(_io.open_readable(path), encoding="ascii", errors="replace")
+    return io.TextIOWrapper(open_readable(path), encoding="ascii", errors="replace")
 
 
 def _dense_text(file: IO[str]) -> NDArray[np.float32]:
@@ -151,12 +152,12 @@ def read_dismecpp(
     """
     meta_path = Path(path)
     try:
-        meta = _io.read_json(meta_path)
+        meta = read_json(meta_path)
         n_features, n_labels = int(meta["num-features"]), int(meta["num-labels"])
         files = sorted(meta["files"], key=lambda entry: entry["first"])
         spans = [(int(f["first"]), int(f["count"])) for f in files]
-        wrong = [f["file"] for f in files if not _io.is_inside(meta_path.parent, f["file"])]
-        kinds = [_validation.one_of(f["weight-format"], _READERS, "weight format") for f in files]
+        wrong = [f["file"] for f in files if not is_inside(meta_path.parent, f["file"])]
+        kinds = [checks.one_of(f["weight-format"], _READERS, "weight format") for f in files]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{meta_path} is no DiSMEC++ model file: {error!r}.") from None
     ends = np.cumsum([0, *(count for _, count in spans)])
@@ -169,7 +170,7 @@ def read_dismecpp(
             f"{meta_path} lists {wrong or files} for {n_features} features; weight files must "
             "stand beside it."
         )
-    _io.refuse_columns(meta_path, n_features, "features")
+    refuse_columns(meta_path, n_features, "features")
     shards = tuple(
         _dismecpp_shard(meta_path.parent / entry["file"], kind, (count, n_features), bias)
         for entry, kind, (_, count) in zip(files, kinds, spans, strict=True)
@@ -200,7 +201,7 @@ def _text(path: Path, n_features: int) -> NDArray[np.float32]:
 def _npy(path: Path, n_features: int) -> NDArray[np.float32]:
     try:
         with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused
-            _io.open_readable(path).close()  # a file, not a pipe
+            open_readable(path).close()  # a file, not a pipe
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float32)
     except OSError:
         raise
@@ -229,7 +230,7 @@ def _sparse_text(path: Path, n_features: int) -> sp.csr_array:
     with np.errstate(over="ignore"):
         weights = np.array(values, np.float32)
     arrays = (weights, np.array(columns, np.int64), np.array(counts, np.int64))
-    return _validation.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
+    return checks.narrow(sp.csr_array(arrays, shape=(len(counts) - 1, n_features)))
 
 
 _READERS = {"DenseTXT": _text, "SparseTXT": _sparse_text, "DenseNPY": _npy}

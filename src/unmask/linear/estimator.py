@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -24,6 +23,7 @@ from unmask._typing import (
     PropensityLike,
     Singles,
 )
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset
 from unmask.linear import model as models
 from unmask.linear.completed import prepared
@@ -32,7 +32,6 @@ from unmask.linear.prediction import predict_top
 from unmask.linear.problem import COMPLETED, LIKELIHOOD, FitLog, Recipe, weigh
 from unmask.linear.sample_weights import repeated_rows, row_weights, with_row_weights
 from unmask.linear.solving import solve
-from unmask.predictions import TopK
 from unmask.weights import Weights
 
 _DEFAULT = Recipe()
@@ -361,11 +360,11 @@ def _of_rows(task: _Task, rows: Ints) -> _Task:
     features, labels, recipe, propensity, weights = task
     matrix = labels.labels if isinstance(labels, Dataset) else labels
     if sp.issparse(propensity):
-        checked = _validation.matrix(propensity, name="propensities", column="label")
-        _validation.same_shape(checked, matrix, "propensities", "labels")
+        checked = checks.matrix(propensity, name="propensities", column="label")
+        checks.same_shape(checked, matrix, "propensities", "labels")
         propensity = checked[rows]
     if weights is not None:
-        _validation.same_shape(weights.pos, matrix, "weights", "labels")
+        checks.same_shape(weights.pos, matrix, "weights", "labels")
         weights = weights[rows]
     taken = labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
     return _Task(features[rows], taken, recipe, propensity, weights)

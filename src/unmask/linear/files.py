@@ -13,10 +13,10 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
-from unmask._io import archive
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Array, PathLike
+from unmask.arrays import checks
+from unmask.files import archive, exclusive, refuse_columns
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, Beside, FileEntry, Format, Piece, intact
 from unmask.linear.model import LOSSES, LinearModel, Shard, checked
@@ -71,7 +71,7 @@ def save(path: PathLike, model: LinearModel, *, shard_labels: int = 4096) -> Non
     head = FORMAT.header(model.loss, model.n_labels, model.n_features, model.parameters)
     idf = folders.word_weights(model.idf, model.n_features)
     folder.mkdir(parents=True, exist_ok=True)
-    with _io.exclusive(folder):
+    with exclusive(folder):
         folders.begin(folder, head, Beside(idf, model.label_names, model.vocabulary))
         start = 0
         for part in split_shards(model, shard_labels):
@@ -151,7 +151,7 @@ def complete(path: PathLike) -> tuple[Path, Head]:
     folder = Path(path)
     present = os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / UNFINISHED)
     head = cast("Head", FORMAT.read(folder, MANIFEST if present else UNFINISHED))
-    _io.refuse_columns(folder / MANIFEST, head["features"], "features")
+    refuse_columns(folder / MANIFEST, head["features"], "features")
     if not present or _labels_written(head) != head["labels"] or not head["shards"]:
         raise ValueError(
             f"{folder} holds labels 0 to {_labels_written(head) - 1} of {head['labels']}: "
@@ -215,8 +215,8 @@ def _refuse_infinite(part: Shard) -> None:
     """Raise unless weights are finite and, if sparse, stored once each."""
     weights = part.weights
     if not isinstance(weights, np.ndarray):
-        _validation.matrix(weights, name="model weights")
+        checks.matrix(weights, name="model weights")
     values = weights if isinstance(weights, np.ndarray) else weights.data
     for numbers, name in ((values, "weights"), (part.bias, "biases")):
         for start in range(0, len(numbers), _ROWS):
-            _validation.finite(numbers[start : start + _ROWS], name)
+            checks.finite(numbers[start : start + _ROWS], name)

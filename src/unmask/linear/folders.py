@@ -32,10 +32,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from safetensors.numpy import save as to_safetensors
 
-from unmask import __version__, _io, _validation
-from unmask._settings import setting
+from unmask import __version__
+from unmask._messages import setting
 from unmask._typing import Array, Floats, Record
+from unmask.arrays import checks
 from unmask.data.texts import Vocabulary
+from unmask.files import atomic_write, is_name, numbers, open_readable, read_json, read_json_bytes
 from unmask.linear.model import Parameter
 
 MANIFEST = "manifest.json"
@@ -168,7 +170,7 @@ class Format(NamedTuple):
         """The manifest, if it is one of this format and complete in itself."""
         path = folder / name
         try:
-            head = _io.read_json(path, follow=False)
+            head = read_json(path, follow=False)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{folder} is no model folder: {name} cannot be read ({error})."
@@ -247,7 +249,7 @@ def begin(folder: Path, head: Mapping[str, object], beside: Beside) -> None:
 
 def _write_manifest(folder: Path, head: Mapping[str, object]) -> None:
     """Write the manifest of a model that is on its way."""
-    with _io.atomic_write(folder / UNFINISHED, follow=False) as file:
+    with atomic_write(folder / UNFINISHED, follow=False) as file:
         file.write(json.dumps(head, indent=1).encode())
 
 
@@ -260,7 +262,7 @@ def word_weights(idf: ArrayLike | None, n_features: int) -> Floats | None:
         raise ValueError(
             f"expected {n_features} word weights, one per feature; got shape {values.shape}."
         )
-    _validation.finite(values, "word weights")
+    checks.finite(values, "word weights")
     return values
 
 
@@ -301,7 +303,7 @@ def write_file(folder: Path, pattern: str, contents: bytes) -> FileEntry:
     """Write a file whose name says what is in it, so that no other model's file is touched."""
     digest = hashlib.sha256(contents).hexdigest()
     name = pattern.format(digest[:16])
-    with _io.atomic_write(folder / name, follow=False) as file:
+    with atomic_write(folder / name, follow=False) as file:
         file.write(contents)
     return {"file": name, "bytes": len(contents), "sha256": digest}
 
@@ -343,7 +345,7 @@ def _refuse_bad_entry(
     """Raise unless an entry of a manifest names a file, with these fields too."""
     kinds = {"file": str, "bytes": int, "sha256": str, **fields}
     sound = isinstance(entry, dict) and all(isinstance(entry.get(k), t) for k, t in kinds.items())
-    if not (sound and isinstance(entry, dict) and _io.is_name(entry["file"])):
+    if not (sound and isinstance(entry, dict) and is_name(entry["file"])):
         raise ValueError(f"{path} describes {description} as {entry!r:.200}; the file is damaged.")
 
 
@@ -351,7 +353,7 @@ def opened(folder: Path, entry: FileEntry) -> BufferedReader:
     """The file of an entry, if it has the size that the manifest says."""
     path = folder / entry["file"]
     try:
-        file = _io.open_readable(path, follow=False)
+        file = open_readable(path, follow=False)
     except FileNotFoundError:
         raise ValueError(
             f"{path} is missing: the model is incomplete; train or copy it again."
@@ -378,7 +380,7 @@ def _read_idf(folder: Path, entry: FileEntry, n_features: int, verify: bool) -> 
     with opened(folder, entry) as file:
         if verify:
             refuse_other(file, entry)
-        values = _io.numbers(path, file.read(entry["bytes"]))
+        values = numbers(path, file.read(entry["bytes"]))
     try:
         return word_weights(values, n_features)
     except ValueError as error:
@@ -390,7 +392,7 @@ def _read_json(folder: Path, entry: FileEntry, verify: bool) -> object:
     with opened(folder, entry) as file:
         if verify:
             refuse_other(file, entry)
-        return _io.read_json(path, _io.read_json_bytes(path, file, entry["bytes"]))
+        return read_json(path, read_json_bytes(path, file, entry["bytes"]))
 
 
 def _read_names(folder: Path, entry: FileEntry, n_labels: int, verify: bool) -> tuple[str, ...]:
@@ -431,7 +433,7 @@ def mapped(path: Path, file: BufferedReader, size: int) -> dict[str, Array]:
     try:
         if not 2 <= length <= size - 8:
             raise ValueError("its header does not fit")
-        named = _io.read_json(path, _io.read_json_bytes(path, file, length))
+        named = read_json(path, read_json_bytes(path, file, length))
         named.pop("__metadata__", None)
         spans = sorted(tuple(about["data_offsets"]) for about in named.values())
         ends = [0, *(stop for _, stop in spans)]

@@ -19,16 +19,14 @@ import scipy.sparse as sp
 import scipy.special
 from numpy.typing import NDArray
 
-from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import linear_predict as kernels
 from unmask._kernels.linear_smooth import BLOCK, forward
 from unmask._kernels.linear_state import Rows
-from unmask._settings import function, setting
+from unmask._messages import function, setting
 from unmask._typing import FeaturesLike, Floats, PropensityLike, Singles
-from unmask.data.features import tfidf
-from unmask.data.texts import Vocabulary
-from unmask.predictions import TopK
+from unmask.arrays import TopK, checks
+from unmask.data.texts import Vocabulary, tfidf
 
 WeightMatrix: TypeAlias = "Singles | sp.csr_array"
 """Labels × features, dense or sparse."""
@@ -148,14 +146,14 @@ def shard(solution: Singles, prune_below: float = 0.0) -> Shard:
         )
         for i in range(0, len(bias), BLOCK)
     ]
-    return Shard(_validation.narrow(sp.csr_array(sp.vstack(kept))), bias)
+    return Shard(checks.narrow(sp.csr_array(sp.vstack(kept))), bias)
 
 
 def checked(model: LinearModel) -> LinearModel:
     """The model with every array as kernels need it; indices are looked at on every call."""
     if not model.shards:
         raise ValueError("the model has no weights; give it at least one shard.")
-    _validation.one_of(model.loss, LOSSES, "loss")
+    checks.one_of(model.loss, LOSSES, "loss")
     shards = tuple(_checked_shard(part) for part in model.shards)
     widths = sorted({part.weights.shape[1] for part in shards})
     if len(widths) > 1:
@@ -228,12 +226,12 @@ def text_features(model: TextModel, texts: Iterable[str]) -> sp.csr_array:
 
 def _checked_shard(part: Shard) -> Shard:
     if sp.issparse(part.weights):
-        weights = _validation.columns(part.weights, name="model weights")
+        weights = checks.columns(part.weights, name="model weights")
     else:
-        weights = _validation.dense(part.weights, "model weights", "feature").astype(
+        weights = checks.dense(part.weights, "model weights", "feature").astype(
             np.float32, copy=False
         )
-    bias = _validation.finite(_validation.numbers(part.bias, "biases"), "biases")
+    bias = checks.finite(checks.numbers(part.bias, "biases"), "biases")
     if bias.shape != weights.shape[:1]:
         raise ValueError(
             f"model weights need one bias per label; got {bias.shape} for {weights.shape}."
@@ -243,7 +241,7 @@ def _checked_shard(part: Shard) -> Shard:
 
 def checked_features(features: FeaturesLike, n_features: int) -> sp.csr_array:
     """Rows that a model of so many features predicts for, checked."""
-    matrix = _validation.narrow(_validation.columns(features))
+    matrix = checks.narrow(checks.columns(features))
     if matrix.shape[1] != n_features:
         raise ValueError(f"the model has {n_features} features; got rows with {matrix.shape[1]}.")
     return matrix
@@ -258,7 +256,7 @@ def ranking_propensity(
             f"ranking by {rank_by} needs the propensity of every label; give it with "
             f"{setting('propensity', of=of)}."
         )
-    return _validation.propensity(propensity, n_labels)
+    return checks.propensity(propensity, n_labels)
 
 
 def scores(model: LinearModel, features: FeaturesLike) -> Singles:
@@ -325,7 +323,7 @@ def probabilities(model: LinearModel, features: FeaturesLike) -> Singles:
     >>> probabilities(model, [[0.0]])
     array([[0.5]], dtype=float32)
     """
-    link = _PROBABILITIES[_validation.one_of(model.loss, _PROBABILITIES, "loss")]
+    link = _PROBABILITIES[checks.one_of(model.loss, _PROBABILITIES, "loss")]
     return np.asarray(link(scores(model, features)))
 
 
@@ -368,10 +366,10 @@ class TopArrays(NamedTuple):
 
 def _ranking(model: LinearModel, rank_by: str, propensity: PropensityLike | None) -> Ranking:
     """The ranking; biases absorb 1/p where the link is exponential."""
-    if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
+    if checks.one_of(rank_by, RANKINGS, "ranking") == "score":
         return Ranking(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
     p = ranking_propensity(rank_by, propensity, model.n_labels, of="linear.predict_top")
-    _validation.singles_propensity(p, f"ranking by {rank_by}")
+    checks.singles_propensity(p, f"ranking by {rank_by}")
     inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":
         return Ranking(kernels.SCORE, inverse, model.bias + np.log(inverse))

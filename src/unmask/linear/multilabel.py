@@ -17,8 +17,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unmask import _kernels, _validation
+from unmask import _kernels
 from unmask._typing import Array, FeaturesLike, MatrixLike, Progress
+from unmask.arrays import checks
 from unmask.linear.targets import Targets, read_targets, shown
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self, _checked(X), accept_sparse="csr", dtype=[np.float32, np.float64]
         )
         targets = read_targets(y)
-        _validation.same_rows(features, targets.labels, "features", "labels")
+        checks.same_rows(features, targets.labels, "features", "labels")
         return features, targets
 
     def _recipe(self, kind: type[Recipe], **others: Any) -> Recipe:
@@ -88,9 +89,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 def _checked(X: MatrixLike) -> MatrixLike:
     """Features checked before scikit-learn reads them: it follows indices and drops masks."""
     if sp.issparse(X):
-        return _validation.matrix(X, name="features", column="feature")
-    if isinstance(X, np.ma.MaskedArray) or _validation.is_tensor(X):
-        return _validation.numbers(X, "features")
+        return checks.matrix(X, name="features", column="feature")
+    if isinstance(X, np.ma.MaskedArray) or checks.is_tensor(X):
+        return checks.numbers(X, "features")
     return X
 
 
@@ -108,9 +109,7 @@ def on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """As many threads as `n_jobs` says, inside the block; None leaves the package's setting."""
     if n_jobs == -1:
         return _kernels.using_threads(len(os.sched_getaffinity(0)))
-    return _kernels.using_threads(
-        None if n_jobs is None else _validation.positive_int(n_jobs, "n_jobs")
-    )
+    return _kernels.using_threads(None if n_jobs is None else checks.positive_int(n_jobs, "n_jobs"))
 
 
 def reporter() -> Progress:

@@ -19,7 +19,7 @@ import numpy as np
 
 from unmask._kernels import linear as kernels
 from unmask._kernels import linear_state as state
-from unmask._settings import setting, warn
+from unmask._messages import setting, warn
 from unmask._typing import Integers, Singles
 from unmask.linear import smooth
 from unmask.linear.problem import (

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from unmask import _validation, parallel
+from unmask import parallel
 from unmask._kernels.linear_state import BLOCK as LANES
 from unmask._kernels.linear_state import Entries
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Ints, LabelsLike, PropensityLike
+from unmask.arrays import checks
 from unmask.linear import softmax
 from unmask.linear.blocks import Block, Common, block_labels, train_block
 from unmask.linear.model import LinearModel
@@ -140,7 +141,7 @@ def plan(
         room = runner.resources()
         refuse_small(problem, block, room)
         counts = np.diff(problem.entries.start)
-        picked = spread_labels(counts, _validation.positive_int(sample, "sample"))
+        picked = spread_labels(counts, checks.positive_int(sample, "sample"))
         common = Common(problem.common, problem.recipe.prune_below)
         ((_, (seconds, stored)),) = runner.run(_measure, [_pick(problem, picked)], common)
     rounds = -(-tasks // (room.workers * room.threads))

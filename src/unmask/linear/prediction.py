@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation, parallel
-from unmask._settings import named_options
+from unmask import parallel
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Floats, PathLike, PropensityLike
+from unmask.arrays import TopK, checks
 from unmask.linear import files
 from unmask.linear.model import LinearModel, Shard, best_labels, checked, checked_features
-from unmask.predictions import TopK
 
 SPLITS = ("rows", "labels")
 PIECE = 4096  # labels of a task at most
@@ -112,15 +112,15 @@ def predict_top(
         folder = files.complete(Path(model).resolve())
         loaded = files.load_manifest(*folder, verify=True)
     rows = checked_features(features, loaded.n_features)
-    p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
-    ranking = Ranking(min(_validation.positive_int(k, "k"), loaded.n_labels), rank_by, p)
+    p = None if propensity is None else checks.propensity(propensity, loaded.n_labels)
+    ranking = Ranking(min(checks.positive_int(k, "k"), loaded.n_labels), rank_by, p)
     if backend is None and by is None:
         return best_labels(loaded, rows, ranking.k, rank_by=rank_by, propensity=p)
     with parallel.connect(backend) as runner:
         split = (
             _split_by(runner, loaded)
             if by is None
-            else _validation.one_of(by, SPLITS, "way to split the work")
+            else checks.one_of(by, SPLITS, "way to split the work")
         )
         if split == "labels":
             top = _by_labels(runner, loaded, rows, ranking)

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from unmask import _validation, losses
+from unmask import losses
 from unmask._kernels.linear_state import CONCAVE, EXHAUSTED, Entries, Rows
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import (
     Bools,
     FeaturesLike,
@@ -35,8 +35,9 @@ from unmask._typing import (
     PropensityLike,
     Singles,
 )
+from unmask.arrays import checks
 from unmask.data import Dataset
-from unmask.data.pairs import Judgement, pairs_that_are
+from unmask.data.dataset import Judgement, pairs_that_are
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.corrections import with_values
@@ -141,11 +142,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be combined."""
-        _validation.one_of(self.reduction, LOSSES, "reduction")
+        checks.one_of(self.reduction, LOSSES, "reduction")
         losses = LOSSES[self.reduction]
-        _validation.one_of(self.loss, losses, f"loss for the reduction {self.reduction}")
+        checks.one_of(self.loss, losses, f"loss for the reduction {self.reduction}")
         if self.correction is not None:
-            _validation.one_of(self.correction, [*CORRECTIONS, COMPLETED, LIKELIHOOD], "correction")
+            checks.one_of(self.correction, [*CORRECTIONS, COMPLETED, LIKELIHOOD], "correction")
         if self.correction == COMPLETED and self.loss != "logistic":
             raise ValueError(
                 f"completed labels are probabilities, for the loss logistic; got {self.loss}."
@@ -161,11 +162,11 @@ class Recipe:
                 f"{setting('normalized', of='linear.train')} out, or use "
                 f"{setting('correction', 'empirical_bayes', of='linear.train')}."
             )
-        _validation.one_of(self.bias, BIASES, "bias")
+        checks.one_of(self.bias, BIASES, "bias")
         for name in ("C", "tol") if self.l2 is None else ("l2", "tol"):
-            _validation.in_range(getattr(self, name), name, np.finfo(float).tiny, np.inf)
-        _validation.in_range(self.prune_below, "prune_below", 0, np.inf)
-        _validation.positive_int(self.max_iter, "max_iter")
+            checks.in_range(getattr(self, name), name, np.finfo(float).tiny, np.inf)
+        checks.in_range(self.prune_below, "prune_below", 0, np.inf)
+        checks.positive_int(self.max_iter, "max_iter")
 
     def cost(self, rows: float) -> float:
         """C, for this many rows."""
@@ -193,7 +194,7 @@ def prepare(
         return replace(arrange(x, pairs, recipe), propensity=p)
     else:
         checked = weigh(y if judged is None else judged, recipe, propensity)
-    _validation.same_shape(checked.pos, y, "weights", "labels")
+    checks.same_shape(checked.pos, y, "weights", "labels")
     return arrange(x, checked, recipe)
 
 
@@ -207,8 +208,8 @@ def _likelihood_propensity(propensity: PropensityLike | None, n_labels: int) -> 
             "are not observed, too; got a sparse matrix, one per observed label."
         )
     refuse_for_weights(propensity, normalized=False)
-    p = _validation.propensity(propensity, n_labels)
-    return _validation.singles_propensity(p, "the likelihood of observed labels")
+    p = checks.propensity(propensity, n_labels)
+    return checks.singles_propensity(p, "the likelihood of observed labels")
 
 
 def _settled_pairs(labels: sp.csr_array | Dataset) -> Weights:
@@ -229,9 +230,9 @@ def _settled_pairs(labels: sp.csr_array | Dataset) -> Weights:
 
 def checked_rows(features: FeaturesLike, labels: LabelsLike) -> tuple[sp.csr_array, sp.csr_array]:
     """Features and labels of training rows; ValueError if there is nothing to learn from them."""
-    x = _validation.narrow(_validation.columns(features))
-    y = _validation.narrow(_validation.labels(labels))
-    _validation.same_rows(x, y, "features", "labels")
+    x = checks.narrow(checks.columns(features))
+    y = checks.narrow(checks.labels(labels))
+    checks.same_rows(x, y, "features", "labels")
     if min(x.shape) < 1 or y.shape[1] < 1:
         raise ValueError(
             f"training needs rows, features and labels; got {x.shape[0]} rows, {x.shape[1]} "

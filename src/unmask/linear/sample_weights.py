@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import Floats, Ints
+from unmask.arrays import checks
 from unmask.weights import Weights
 
 MOST_PAIRS = 1 << 25
@@ -20,7 +20,7 @@ def row_weights(weights: object, n: int) -> Floats | None:
     """How much every row counts; None if every row counts once."""
     if weights is None:
         return None
-    numbers = _validation.numbers(weights, "sample weights")
+    numbers = checks.numbers(weights, "sample weights")
     if numbers.shape != (n,):
         raise ValueError(f"sample weights must be one number per row ({n}); got {numbers.shape}.")
     usable = np.isfinite(numbers) & (numbers >= 0)

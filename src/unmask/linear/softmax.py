@@ -19,9 +19,9 @@ import scipy.sparse as sp
 from unmask._kernels import even_bounds, in_chunks
 from unmask._kernels import linear_smooth as kernels
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, Rows
-from unmask._settings import setting, warn
-from unmask._sparse import entry_rows
+from unmask._messages import setting, warn
 from unmask._typing import Floats, Singles
+from unmask.arrays import entry_rows
 from unmask.linear.problem import FitLog, Problem, Solution, UnconvergedWarning, unconverged
 
 BLOCK = kernels.BLOCK

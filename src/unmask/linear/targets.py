@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import type_of_target
 
-from unmask import _validation
 from unmask._names import Strings, refuse_repeated
 from unmask._typing import Ints, MatrixLike
+from unmask.arrays import checks
 from unmask.data import Dataset
 from unmask.data.tables import is_tag_lists, label_matrix
 
@@ -67,20 +67,20 @@ def read_targets(values: object) -> Targets:
             "or lists of names."
         )
     if isinstance(values, Dataset):
-        matrix = _validation.labels(values.labels)
+        matrix = checks.labels(values.labels)
         return Targets(matrix, values.label_names, "sparse", judgements=values.judgements)
     if sp.issparse(values):
-        return Targets(_validation.labels(values), None, "sparse")
+        return Targets(checks.labels(values), None, "sparse")
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         names = tuple(str(name) for name in values.columns)
         refuse_repeated(Strings.of(names), "columns of labels")
-        return Targets(_validation.labels(values.to_numpy()), names, "frame", type(values))
+        return Targets(checks.labels(values.to_numpy()), names, "frame", type(values))
     rows = _name_lists(values)
     if rows is not None:
         matrix, names = label_matrix(rows)
         return Targets(matrix, names, "labels")
     try:
-        return Targets(_validation.labels(values), None, "dense")
+        return Targets(checks.labels(values), None, "dense")
     except ValueError as error:
         try:
             with np.errstate(invalid="ignore"):  # NaN is no whole number
@@ -113,7 +113,7 @@ def _name_lists(values: Any) -> Sequence[object] | None:
 def shown(chosen: np.ndarray[Any, Any], targets: Targets, output: str | None) -> Any:
     """Predicted labels (n × L, 0 or 1) as they were given for training, or as `output` says."""
     if output is not None:
-        _validation.one_of(output, OUTPUTS, "output")
+        checks.one_of(output, OUTPUTS, "output")
     kind = {None: targets.kind, "labels": "labels"}.get(output, "dense")
     if output == "indicator" and targets.kind in ("sparse", "frame"):
         kind = targets.kind

@@ -16,8 +16,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import __version__, _io, parallel
-from unmask._settings import named_options, setting
+from unmask import __version__, parallel
+from unmask._messages import named_options, setting
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -28,6 +28,7 @@ from unmask._typing import (
 )
 from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
+from unmask.files import exclusive
 from unmask.linear import files, folders
 from unmask.linear.blocks import Block, Common, Trained, block_labels, blocks, train_block
 from unmask.linear.completed import prepared
@@ -239,7 +240,7 @@ def own_folder(path: Path) -> Iterator[None]:
     """
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    with _io.exclusive(path):
+    with exclusive(path):
         try:
             yield
         finally:

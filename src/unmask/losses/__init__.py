@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unmask import _validation
 from unmask._typing import Bools, Floats, ScoresLike
+from unmask.arrays import checks
 from unmask.losses import _loss, related_work
 from unmask.losses._loss import (
     Description,
@@ -155,7 +155,7 @@ def get(loss: Loss | str) -> Loss:
     >>> get("hinge").reduction
     'ova'
     """
-    return loss if isinstance(loss, Loss) else LOSSES[_validation.one_of(loss, LOSSES, "loss")]
+    return loss if isinstance(loss, Loss) else LOSSES[checks.one_of(loss, LOSSES, "loss")]
 
 
 def observed(weights: Weights) -> Observed:
@@ -202,9 +202,9 @@ def _filled(values: Floats, positions: Bools) -> Floats:
 def _checked(
     loss: Loss | str, scores: ScoresLike, weights: Weights
 ) -> tuple[Loss, Floats, Observed]:
-    numbers = _validation.numbers(scores, "scores")
+    numbers = checks.numbers(scores, "scores")
     dense: Floats = numbers.astype(np.float64, copy=False)
-    _validation.finite(dense, "scores")
+    checks.finite(dense, "scores")
     if dense.shape != weights.pos.shape:
         raise ValueError(
             f"scores must have the shape of the weights, {weights.pos.shape}; got {dense.shape}."

@@ -35,9 +35,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats
+from unmask.arrays import checks
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights._arrays import Array, add_at, namespace, take, times
 
@@ -428,7 +428,7 @@ def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = 
 
 def _prototype(correction: str, loss: Loss, normalized: bool) -> Weights:
     """Weights of a row of one label and a row of two at p = 0.3: all that can go wrong does."""
-    _validation.one_of(correction, CORRECTIONS, "correction")
+    checks.one_of(correction, CORRECTIONS, "correction")
     weigh = CORRECTIONS[correction]
     labels, p = [[1, 0, 0], [1, 1, 0]], [0.3] * 3
     return weigh(labels, p, normalized=normalized, reduction=loss.reduction)

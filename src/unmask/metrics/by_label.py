@@ -21,12 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.metrics import scored
 from unmask.metrics.intervals import of_mean, wilson, z_quantile
-from unmask.predictions import LabelSets, TopK
 from unmask.propensity.models import reciprocal
 
 
@@ -145,10 +144,10 @@ def label_counts(
     >>> counts.columns()["recall@1"], counts.columns()["precision@1"]
     ([1.0, 0.5], [1.0, 1.0])
     """
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     n, n_labels = observed.shape
-    p = _validation.propensity(propensity, n_labels)
-    _validation.confidence(confidence)
+    p = checks.propensity(propensity, n_labels)
+    checks.confidence(confidence)
     top = predictions.as_top() if isinstance(predictions, LabelSets) else predictions
     places = top.labels[:, : top.k if k is None else k]
     if len(places) != n:
@@ -156,10 +155,10 @@ def label_counts(
     rows, columns = np.repeat(np.arange(n), places.shape[1]), places.ravel()
     rows, columns = rows[columns >= 0], columns[columns >= 0]
     if columns.size and columns.max() >= n_labels:
-        raise ValueError(_validation.out_of_range(int(columns.max()), n_labels, "label"))
+        raise ValueError(checks.out_of_range(int(columns.max()), n_labels, "label"))
     ones = np.ones(len(rows), dtype=np.float32)
     predicted = sp.csr_array((ones, (rows, columns)), shape=observed.shape)
-    trained = None if train is None else _counts(_validation.labels(train, name="training labels"))
+    trained = None if train is None else _counts(checks.labels(train, name="training labels"))
     return LabelCounts(
         names=tuple(map(str, range(n_labels))) if names is None else tuple(names),
         recorded=_counts(observed),
@@ -270,10 +269,10 @@ def label_rankings(
     >>> label_rankings([[0.9], [0.1]], [[1], [0]], [0.5]).to_dicts()[0]["rows"]
     1
     """
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     n, n_labels = observed.shape
-    p = np.ones(n_labels) if propensity is None else _validation.propensity(propensity, n_labels)
-    _validation.confidence(confidence)
+    p = np.ones(n_labels) if propensity is None else checks.propensity(propensity, n_labels)
+    checks.confidence(confidence)
     matrix = scored.scores_of(scores, observed, "the ranking of a label")
     rows = scored.AllRows((scored.Scored(matrix, observed, reciprocal(p)[observed.indices]),))
     numbers = {}

@@ -15,13 +15,12 @@ from typing import TypeVar
 
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.data import Dataset, Hierarchy
 from unmask.metrics.judgement import corrected, outcome_of
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.metrics.verdict import Level, Reason, Verdict
-from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 
 
@@ -73,15 +72,15 @@ def closed(
     if isinstance(labels, Dataset):
         raise ValueError("a hierarchy closes matrices; give the labels of the data set.")
     uncertain = isinstance(propensity, PropensityEstimate | MaskModel)
-    if uncertain or _validation.is_sparse(propensity):
+    if uncertain or checks.is_sparse(propensity):
         raise ValueError(
             "with a hierarchy give one propensity per label; of an estimate, its `.value`."
         )
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     complete = hierarchy.close_labels(observed)
     of_labels = None
     if propensity is not None:
-        of_labels = _validation.propensity(propensity, observed.shape[1])
+        of_labels = checks.propensity(propensity, observed.shape[1])
         if complete.nnz > observed.nnz:
             of_labels = hierarchy.propensity(observed, of_labels)
     predictions: LabelSets | Array

@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._text import html_table, text_of
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import checks
 from unmask.metrics import scored
 from unmask.metrics.intervals import z_quantile
 from unmask.metrics.scored import Reliability
@@ -107,7 +107,7 @@ class Curve:
         -------
         pair of (T,) floats
         """
-        _validation.one_of(name, NUMBERS, "number of a curve")
+        checks.one_of(name, NUMBERS, "number of a curve")
         value, error = getattr(self, name), getattr(self, f"{name}_error")
         half = z_quantile(self.confidence) * error
         return np.clip(value - half, 0.0, 1.0), np.clip(value + half, 0.0, 1.0)
@@ -200,8 +200,8 @@ def curve(
     >>> corrected.best.threshold < plain.best.threshold
     True
     """
-    _validation.one_of(average, AVERAGES, "average")
-    _validation.confidence(confidence)
+    checks.one_of(average, AVERAGES, "average")
+    checks.confidence(confidence)
     rows = _rows(scores, labels, propensity, "a curve", labels_of_interest)
     tried = scored.grid(rows) if thresholds is None else _thresholds(thresholds)
     corrected = propensity is not None
@@ -251,7 +251,7 @@ def reliability(
     >>> bool(np.abs(table.true - table.predicted).max() < 0.05)
     True
     """
-    _validation.in_range(_validation.positive_int(bins, "bins"), "bins", 1, 1000)
+    checks.in_range(checks.positive_int(bins, "bins"), "bins", 1, 1000)
     rows = _rows(probabilities, labels, propensity, "reliability", None)
     scored.refuse_no_probabilities(rows.scores, "reliability")
     return scored.in_bins(rows, corrected=propensity is not None, bins=bins)
@@ -264,7 +264,7 @@ def _rows(
     what: str,
     wanted: Sequence[int] | None,
 ) -> scored.Scored:
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     matrix = scored.scores_of(scores, observed, what)
     if np.isposinf(matrix).any():
         raise ValueError("scores must be finite, or −inf for a label never to predict; got inf.")
@@ -272,7 +272,7 @@ def _rows(
         raise ValueError(f"{what} needs at least one row and one label; got {matrix.shape}.")
     inverse = np.ones(observed.nnz)
     if propensity is not None:
-        inverse = reciprocal(_validation.entry_propensity(propensity, observed))
+        inverse = reciprocal(checks.entry_propensity(propensity, observed))
     if wanted is None:
         return scored.Scored(matrix, observed, inverse)
     columns = _columns(wanted, matrix.shape[1])
@@ -286,14 +286,14 @@ def _columns(wanted: Sequence[int], n_labels: int) -> list[int]:
     columns = [int(each) for each in wanted]
     for each in columns:
         if not 0 <= each < n_labels:
-            raise ValueError(_validation.out_of_range(each, n_labels, "label"))
+            raise ValueError(checks.out_of_range(each, n_labels, "label"))
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("labels_of_interest must name at least one label, and none twice.")
     return columns
 
 
 def _thresholds(thresholds: ArrayLike) -> Floats:
-    values = np.asarray(_validation.numbers(thresholds, "thresholds"), dtype=np.float64)
+    values = np.asarray(checks.numbers(thresholds, "thresholds"), dtype=np.float64)
     if values.ndim != 1 or not values.size or not (np.diff(values) > 0).all():
         raise ValueError("thresholds must be a rising list of at least one number.")
     if np.isnan(values).any():

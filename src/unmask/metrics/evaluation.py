@@ -15,9 +15,9 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import LabelsLike, PropensityLike
+from unmask.arrays import LabelSets, checks
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements
 from unmask.metrics import closure, mask_tables, perturbation, propensity_uncertainty
@@ -32,7 +32,6 @@ from unmask.metrics.propensity_uncertainty import Drawn
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.request import Request, default_estimators, default_metrics
 from unmask.metrics.table import Estimate, Table, Tables
-from unmask.predictions import LabelSets
 from unmask.propensity import MaskModel, PropensityEstimate
 
 
@@ -296,7 +295,7 @@ def _label_names(top: Predictions, labels: LabelsLike | Dataset) -> Sequence[str
         return top.names
     if isinstance(labels, Dataset):
         raise ValueError(MATRICES)
-    count = _validation.width(labels, "labels")
+    count = checks.width(labels, "labels")
     return [str(label) for label in range(count)]
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _validation
-from unmask._settings import named_options, setting
+from unmask._messages import named_options, setting
 from unmask._typing import Array, Floats, LabelsLike, PropensityLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.metrics import estimates, perturbation, plan, scored, state
 from unmask.metrics.inputs import Predictions, as_top, of_scores
 from unmask.metrics.judgement import judge_run
@@ -25,7 +25,6 @@ from unmask.metrics.registry import METRICS, split
 from unmask.metrics.request import Request
 from unmask.metrics.run import Run
 from unmask.metrics.table import Estimate, Table
-from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel
 from unmask.propensity.models import Source, SourceKind, reciprocal, source_of
 
@@ -189,7 +188,7 @@ class Evaluator:
         return made
 
     def _begin(self, request: Request, propensity: PropensityLike | None) -> None:
-        checked = None if propensity is None else _validation.propensity(propensity)
+        checked = None if propensity is None else checks.propensity(propensity)
         self._request = request
         self._inverse = None if checked is None else reciprocal(checked)
         self._source = source_of(propensity)
@@ -303,7 +302,7 @@ class Evaluator:
         keep_all: bool,
     ) -> tuple[Plan, int, state.State]:
         """The plan that these rows need, the number of labels, and the sums over the rows."""
-        observed = _validation.labels(labels)
+        observed = checks.labels(labels)
         inverse = self._inverse_of(observed, entries)
         listed, scores = self._listed(top, observed), self._scores(top, observed)
         new_plan = plan.make(
@@ -336,7 +335,7 @@ class Evaluator:
     def _inverse_of(self, observed: sp.csr_array, entries: PropensityLike | None) -> Floats:
         """1/p per label, or per stored label if those are given; ones if nothing can be missing."""
         if entries is not None:
-            return reciprocal(_validation.entry_propensity(entries, observed))
+            return reciprocal(checks.entry_propensity(entries, observed))
         if self._inverse is None:
             needy = [e for e in self._request.estimators if e != "vanilla"]
             if needy:
@@ -358,7 +357,7 @@ class Evaluator:
         if not names:
             return np.full((observed.shape[0], 1), -1, dtype=np.int32)
         top = as_top(top, names)
-        _validation.same_rows(top.labels, observed, "predictions", "labels")
+        checks.same_rows(top.labels, observed, "predictions", "labels")
         largest = int(top.labels.max(initial=-1))
         if largest >= observed.shape[1]:
             raise ValueError(

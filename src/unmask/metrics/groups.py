@@ -21,10 +21,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import false_discovery_control, t
 
-from unmask import _validation
 from unmask._typing import Array, Bools, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.metrics.table import Estimate, Table, Tables
-from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 
 SHARE = 0.05
@@ -60,7 +59,7 @@ def by_group(evaluate: Callable[[Part], Table], whole: Part, groups: Sequence[ob
         (`differs`).
     """
     top, labels, propensity = whole
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     names = _names(groups, observed.shape[0], "rows")
     return _by_parts(
         names, lambda inside: _counted(evaluate, _rows(top, observed, propensity, inside))
@@ -85,7 +84,7 @@ def by_label_group(
         As of `by_group`; `labels_in_group` counts labels.
     """
     top, labels, propensity = whole
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     names = _names(groups, observed.shape[1], "labels")
     return _by_parts(
         names,
@@ -121,17 +120,17 @@ def _rows(
     propensity: PropensityLike | None,
     inside: Bools,
 ) -> Part:
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     part = propensity
-    if _validation.is_sparse(propensity):
+    if checks.is_sparse(propensity):
         part = propensity.tocsr()[inside]
     if isinstance(top, TopK):
         return TopK(top.labels[inside], top.scores[inside]), observed[inside], part
     if isinstance(top, LabelSets):
         return top[inside], observed[inside], part
-    if _validation.is_sparse(top):
+    if checks.is_sparse(top):
         return top.tocsr()[inside], observed[inside], part
-    return _validation.dense(top, "scores", "label")[inside], observed[inside], part
+    return checks.dense(top, "scores", "label")[inside], observed[inside], part
 
 
 def _columns(
@@ -140,28 +139,28 @@ def _columns(
     propensity: PropensityLike | None,
     inside: Bools,
 ) -> Part:
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     if isinstance(top, TopK) or isinstance(propensity, PropensityEstimate | MaskModel):
         raise ValueError(
             "groups of labels need predicted sets or a matrix of scores, and propensities as "
             "numbers; a ranking of all labels is none of some of them."
         )
     part: PropensityLike | None = propensity
-    if _validation.is_sparse(propensity):
+    if checks.is_sparse(propensity):
         part = propensity.tocsr()[:, inside]
     elif propensity is not None:
-        part = _validation.propensity(propensity, observed.shape[1])[inside]
+        part = checks.propensity(propensity, observed.shape[1])[inside]
     if isinstance(top, LabelSets):
         return LabelSets(top.indicator[:, inside], ids=top.ids), observed[:, inside], part
-    if _validation.is_sparse(top):
+    if checks.is_sparse(top):
         return top.tocsr()[:, inside], observed[:, inside], part
-    return _validation.dense(top, "scores", "label")[:, inside], observed[:, inside], part
+    return checks.dense(top, "scores", "label")[:, inside], observed[:, inside], part
 
 
 def _counted(evaluate: Callable[[Part], Table], part: Part, **counts: int) -> Table:
     """The table of a part; every estimate says how many labels are observed in it."""
     table = evaluate(part)
-    about = {"observed": int(_validation.labels(part[1]).nnz), **counts}
+    about = {"observed": int(checks.labels(part[1]).nnz), **counts}
     made = [replace(each, details={**each.details, **about}) for each in table]
     return replace(table, estimates=tuple(made))
 

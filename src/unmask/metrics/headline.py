@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._text import format_value
 from unmask.metrics.run import Run, Standing
 from unmask.metrics.verdict import Advice, Level, Outcome, Reason

@@ -7,10 +7,9 @@ from typing import TypeAlias
 
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import ScoresLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.metrics.registry import METRICS, split
-from unmask.predictions import LabelSets, TopK
 
 Predictions: TypeAlias = "TopK | LabelSets | ScoresLike"
 """The best labels of every row, a set of them, or scores of all."""
@@ -42,7 +41,7 @@ def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:
     if isinstance(top, LabelSets):
         _refuse_order(names)
         return top.as_top()
-    n_labels = _validation.width(top, "scores")
+    n_labels = checks.width(top, "scores")
     _refuse_all_labels(names, sparse=bool(sp.issparse(top)))
     longest = max(k or n_labels for _, _, k in names)
     return TopK.from_scores(top, min(longest, n_labels))

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._names import ids_of_rows
-from unmask._sparse import entry_rows
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import LabelSets, TopK, checks, entry_rows
 from unmask.data import Dataset
-from unmask.data.pairs import Obeyed
+from unmask.data.dataset import Obeyed
 from unmask.metrics.table import Table
-from unmask.predictions import LabelSets, TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 
 
@@ -75,10 +73,10 @@ class JudgedPairs:
         if isinstance(top, LabelSets):
             left = _without(top.indicator, ignored)
             return LabelSets(left, names=top.names, ids=top.ids)
-        if _validation.is_sparse(top):
-            return _without(_validation.columns(top, name="scores", column="label"), ignored)
-        scores = np.array(_validation.dense(top, "scores", "label"), dtype=np.float64)
-        _validation.same_shape(scores, ignored, "scores", "labels")
+        if checks.is_sparse(top):
+            return _without(checks.columns(top, name="scores", column="label"), ignored)
+        scores = np.array(checks.dense(top, "scores", "label"), dtype=np.float64)
+        checks.same_shape(scores, ignored, "scores", "labels")
         scores[ignored.nonzero()] = -np.inf
         return scores
 
@@ -159,7 +157,7 @@ def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
 
 def _without(matrix: sp.csr_array, pairs: sp.csr_array) -> sp.csr_array:
     """The stored entries, zeros among them, that are not among the pairs."""
-    _validation.same_shape(matrix, pairs, "predictions", "labels")
+    checks.same_shape(matrix, pairs, "predictions", "labels")
     rows, others = (entry_rows(each) for each in (matrix, pairs))
     width = matrix.shape[1]
     kept = ~np.isin(rows * width + matrix.indices, others * width + pairs.indices)

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import Floats, LabelsLike
+from unmask.arrays import TopK, checks
 from unmask.metrics.registry import split
 from unmask.metrics.table import Estimate, Table
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ def table_by(
     -------
     Table
     """
-    observed = _validation.labels(labels)
-    _validation.propensity(mask.value, observed.shape[1])
+    observed = checks.labels(labels)
+    checks.propensity(mask.value, observed.shape[1])
     wrong = mask.false_rate(observed)
     if mask.score_slope is None:
         lowered = MaskModel(mask.value - wrong, mask.row_effort, mask.unannotated)

@@ -28,9 +28,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._sparse import entry_rows, values_at
 from unmask._typing import Bools, Floats, LabelsLike, PropensityLike
+from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.metrics import estimates, macro
 from unmask.metrics.deconvolution import fitting
 from unmask.metrics.deconvolution.stratum import Counts
@@ -44,7 +43,6 @@ from unmask.metrics.robustness import (
     GammaRange,
     Sensitivity,
 )
-from unmask.predictions import TopK
 from unmask.propensity.models import reciprocal
 
 STEPS = 30
@@ -183,8 +181,8 @@ class FromRows:
 
     def sensitivity(self) -> Sensitivity:
         """Hits at one end, misses at the other, entry by entry."""
-        labels = _validation.labels(self.labels)
-        inverse = reciprocal(_validation.entry_propensity(self.propensity, labels))
+        labels = checks.labels(self.labels)
+        inverse = reciprocal(checks.entry_propensity(self.propensity, labels))
         is_hit = _is_hit(self.top, labels, self.k)
         gammas = []
         for gamma in GAMMAS:
@@ -283,12 +281,12 @@ class OfDifference:
     @cached_property
     def net(self) -> Floats:
         """What every label adds to the difference per unit of 1/p (or nearly so)."""
-        return net_hits(*self.systems, _validation.labels(self.labels), self.cell)
+        return net_hits(*self.systems, checks.labels(self.labels), self.cell)
 
     @cached_property
     def inverse(self) -> Floats:
         """1/p of every label."""
-        return reciprocal(_validation.propensity(self.propensity))
+        return reciprocal(checks.propensity(self.propensity))
 
     @property
     def linear(self) -> bool:

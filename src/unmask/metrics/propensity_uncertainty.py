@@ -27,8 +27,8 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
-from unmask import _validation
 from unmask._typing import Floats, PropensityLike
+from unmask.arrays import checks
 from unmask.metrics import intervals
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate, Table
@@ -85,7 +85,7 @@ def with_uncertainty(
     if not uncertain(propensity):
         (tables,) = evaluation(propensity, ())
         return dict(tables)
-    vectors = propensity.draw(seed=seed, size=_validation.positive_int(draws, "draws"))
+    vectors = propensity.draw(seed=seed, size=checks.positive_int(draws, "draws"))
     centre = propensity.centre if isinstance(propensity, MaskModel) else propensity.value
     plain, *drawn = evaluation(centre, vectors)
     return {

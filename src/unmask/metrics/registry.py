@@ -26,12 +26,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from unmask import _validation
 from unmask._kernels import ranking, scored, sets
 from unmask._kernels import ranking as ranking_exact
 from unmask._kernels import ranking as subsample
 from unmask._kernels.block import Kernel
-from unmask._settings import named_options
+from unmask._messages import named_options
+from unmask.arrays import checks
 from unmask.metrics import reference
 from unmask.metrics.reference import Reference
 
@@ -129,7 +129,7 @@ def split(name: str) -> tuple[str, int | None]:
     ValueError: 'P@0' is not a metric; write a name and a k of at least 1, like 'R@5'.
     """
     metric, separator, k = name.partition("@")
-    _validation.one_of(metric, METRICS, "metric")
+    checks.one_of(metric, METRICS, "metric")
     if separator and METRICS[metric].reads != "list":
         raise ValueError(f"{metric} reads the scores of all labels; ask for it without @{k}.")
     if separator and not (k.isascii() and k.isdigit() and k[0] != "0"):
@@ -186,7 +186,7 @@ def supported(metric: str) -> tuple[str, ...]:
     >>> supported("macro-R")
     ('vanilla',)
     """
-    return METRICS[_validation.one_of(metric, METRICS, "metric")].estimators
+    return METRICS[checks.one_of(metric, METRICS, "metric")].estimators
 
 
 _PRECISION = Kernel(("precision",), ranking.precision)

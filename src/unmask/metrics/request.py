@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import Floats, PropensityLike
+from unmask.arrays import LabelSets, TopK, checks
 from unmask.data import Hierarchy
 from unmask.data.judgements import Judgements
 from unmask.metrics.inputs import OF_SETS, Predictions
 from unmask.metrics.intervals import INTERVALS
 from unmask.metrics.propensity_uncertainty import DRAWS, uncertain
 from unmask.metrics.registry import ESTIMATORS, split
-from unmask.predictions import LabelSets, TopK
 
 if TYPE_CHECKING:
     from unmask.metrics.measured.covariates import CovariatesLike
@@ -89,23 +88,21 @@ class Request:
             split(name)
         for name in self.estimators:
             if name != MEASURED or self.audit is None:
-                _validation.one_of(name, ESTIMATORS, "estimator")
-        _validation.one_of(self.interval, INTERVALS, "interval")
-        _validation.confidence(self.confidence)
-        object.__setattr__(self, "clip", float(_validation.in_range(self.clip, "clip", 1, np.inf)))
-        _validation.in_range(self.fraction, "fraction", 0, 0.99)
-        _validation.in_range(
-            _validation.positive_int(self.replicates, "replicates"), "replicates", 2, np.inf
-        )
-        _validation.positive_int(self.draws, "draws")
+                checks.one_of(name, ESTIMATORS, "estimator")
+        checks.one_of(self.interval, INTERVALS, "interval")
+        checks.confidence(self.confidence)
+        object.__setattr__(self, "clip", float(checks.in_range(self.clip, "clip", 1, np.inf)))
+        checks.in_range(self.fraction, "fraction", 0, 0.99)
+        checks.in_range(checks.positive_int(self.replicates, "replicates"), "replicates", 2, np.inf)
+        checks.positive_int(self.draws, "draws")
         if isinstance(self.tau, str):
-            _validation.one_of(self.tau, ["auto"], "tau")
+            checks.one_of(self.tau, ["auto"], "tau")
         else:
-            _validation.in_range(self.tau, "tau", 0, 1)
+            checks.in_range(self.tau, "tau", 0, 1)
         if self.information is not None:
             object.__setattr__(self, "information", _information(self.information))
         if self.by is not None:
-            _validation.one_of(self.by, ["label"], "by")
+            checks.one_of(self.by, ["label"], "by")
         self._refuse_audit_of_parts()
 
     def _refuse_audit_of_parts(self) -> None:
@@ -209,7 +206,7 @@ def default_metrics(top: Predictions) -> list[str]:
     """Return what is estimated by default: P, R and nDCG of rankings, F1 and its like of sets."""
     if isinstance(top, LabelSets):
         return list(OF_SETS)
-    width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
+    width = top.k if isinstance(top, TopK) else checks.width(top, "scores")
     if width < 1:
         raise ValueError("there are no predictions to evaluate; give at least one per row.")
     return [f"{name}@{k}" for k in (1, 3, 5) if k <= width for name in ("P", "R", "nDCG")]
@@ -221,7 +218,7 @@ def default_estimators(propensity: object) -> list[str]:
 
 
 def _information(information: ArrayLike) -> Floats:
-    values = np.asarray(_validation.numbers(information, "information"), dtype=np.float64)
+    values = np.asarray(checks.numbers(information, "information"), dtype=np.float64)
     if values.ndim != 1 or not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError("information must hold a number of at least 0 for each label.")
     return values
@@ -229,6 +226,6 @@ def _information(information: ArrayLike) -> Floats:
 
 def _all_one(propensity: PropensityLike) -> bool:
     """Whether propensities of any form say that no label is missing."""
-    if _validation.is_sparse(propensity):
+    if checks.is_sparse(propensity):
         return bool((propensity.tocsr().data == 1).all())
-    return bool((_validation.propensity(getattr(propensity, "value", propensity)) == 1).all())
+    return bool((checks.propensity(getattr(propensity, "value", propensity)) == 1).all())

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._kernels import columns, even_bounds, in_chunks
 from unmask._text import html_table, text_of
 from unmask._typing import Array, Floats, Ints, ScoresLike
+from unmask.arrays import checks
 from unmask.weights import normalized_weights
 
 BLOCK = 1 << 22
@@ -157,7 +157,7 @@ def scores_of(scores: ScoresLike, labels: sp.csr_array, metric: str) -> Array:
     """
     if sp.issparse(scores):
         raise ValueError(f"{metric} needs a score for every label; give a dense matrix.")
-    values = _validation.dense(scores, "scores", "label")
+    values = checks.dense(scores, "scores", "label")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     if values.shape != labels.shape:

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import PropensityLike
+from unmask.arrays import checks
 from unmask.metrics.evaluation import table_of
 from unmask.metrics.registry import METRICS, split, supported
 from unmask.metrics.request import Request
@@ -63,7 +63,7 @@ def make_scorer(
     1.0
     """
     name, k = split(metric)
-    _validation.one_of(estimator, supported(name), "estimator")
+    checks.one_of(estimator, supported(name), "estimator")
     request = Request(
         [metric], [estimator], seed=seed, tau=tau, clip=clip, fraction=fraction,
         information=information,

@@ -17,9 +17,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from unmask import _validation, data, parallel, predictions
-from unmask._settings import named_options
+from unmask import data, parallel, predictions
+from unmask._messages import named_options
 from unmask._typing import Progress, PropensityLike
+from unmask.arrays import checks
 from unmask.metrics import propensity_uncertainty
 from unmask.metrics.evaluator import Evaluator
 from unmask.metrics.judgement import judge_run
@@ -168,4 +169,4 @@ def _read(shard: Shard) -> tuple[Any, Any]:
     observed = data.read(labels).labels if isinstance(labels, str | os.PathLike) else labels
     if observed is None:
         raise ValueError(f"{labels} holds no labels; name a file that does.")
-    return top, _validation.labels(observed)
+    return top, checks.labels(observed)

@@ -13,7 +13,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from unmask import _validation
 from unmask._text import (
     csv_of,
     format_value,
@@ -24,6 +23,7 @@ from unmask._text import (
     text_of,
     visible,
 )
+from unmask.arrays import checks
 from unmask.metrics import headline, notes
 from unmask.metrics.registry import METRICS
 from unmask.metrics.robustness import Basis, Sensitivity
@@ -203,7 +203,7 @@ class Table:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[checks.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
@@ -356,7 +356,7 @@ class Tables:
 
     def to(self, kind: str) -> str:
         """As "text", "markdown", "latex", "csv" or "json"; see `WRITERS`."""
-        return WRITERS[_validation.one_of(kind, WRITERS, "format")](self)
+        return WRITERS[checks.one_of(kind, WRITERS, "format")](self)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate of every table, with the model's `parameters` if any has."""

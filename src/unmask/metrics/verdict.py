@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from unmask._settings import function, setting
+from unmask._messages import function, setting
 from unmask._text import format_value
 from unmask.metrics.registry import ESTIMATORS
 from unmask.metrics.robustness import between

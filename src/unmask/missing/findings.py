@@ -39,11 +39,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from unmask import _validation
 from unmask._kernels import even_bounds
+from unmask._messages import named_options, setting
 from unmask._names import Strings
-from unmask._settings import named_options, setting
-from unmask._tables.writing import write_columns
 from unmask._text import html_table
 from unmask._typing import (
     Array,
@@ -55,8 +53,9 @@ from unmask._typing import (
     PropensityLike,
     ScoresLike,
 )
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset
-from unmask.predictions import TopK
+from unmask.files.tables import write_columns
 from unmask.propensity.mask_model import MaskModel, RowEffort
 from unmask.propensity.models import Source
 
@@ -153,7 +152,7 @@ class Findings:
 
     def first(self, count: int) -> Findings:
         """The likeliest `count` of the pairs; expected numbers stay those of all."""
-        kept = slice(0, _validation.positive_int(count, "count"))
+        kept = slice(0, checks.positive_int(count, "count"))
         return replace(
             self,
             rows=self.rows[kept],
@@ -193,7 +192,7 @@ class Findings:
             If there is no such format.
         """
         ending = str(path).rpartition(".")[2].lower() if format is None else format
-        write_columns(path, _validation.one_of(ending, FORMATS, "format"), self.table())
+        write_columns(path, checks.one_of(ending, FORMATS, "format"), self.table())
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON: the numbers in all, and the listed pairs."""
@@ -330,7 +329,7 @@ def suspicious(
     """
     mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
     share = spurious if spurious is not None else mask.spurious or SPURIOUS
-    _validation.in_range(share, "spurious", np.finfo(float).tiny, 0.5)
+    checks.in_range(share, "spurious", np.finfo(float).tiny, 0.5)
     mask = replace(mask, spurious=share)
     return _gather("wrong", probabilities, labels, mask, False, top, None)
 
@@ -356,9 +355,9 @@ def _gather(
 ) -> Findings:
     dataset = labels if isinstance(labels, Dataset) else None
     matrix = _labels_of(labels)
-    count = _validation.positive_int(top, "top")
+    count = checks.positive_int(top, "top")
     mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
-    p = _validation.propensity(mask.value, matrix.shape[1])
+    p = checks.propensity(mask.value, matrix.shape[1])
     rate = mask.false_rate(matrix) if mask.spurious else np.zeros(p.size)
     judged = None if dataset is None or dataset.judgements is None else dataset.judgements
     chances = _checked(probabilities, matrix)
@@ -417,10 +416,10 @@ def _missing(
 
 def _labels_of(labels: LabelsLike | Dataset) -> sp.csr_array:
     if not isinstance(labels, Dataset):
-        return _validation.labels(labels)
+        return checks.labels(labels)
     if labels.labels is None:
         raise ValueError("the data set has no labels.")
-    return _validation.labels(labels.labels)
+    return checks.labels(labels.labels)
 
 
 def _names(dataset: Dataset | None, probabilities: TopK | ScoresLike) -> tuple[str, ...] | None:
@@ -445,13 +444,13 @@ def _checked(
             )
         checked: TopK | Floats | sp.csr_array = values
         numbers: Array = values.scores[values.labels >= 0]
-    elif _validation.is_sparse(values):
-        checked = _validation.matrix(values, name=name, column="label")
-        _validation.same_shape(checked, labels, name, "labels")
-        numbers = _validation.finite(checked.data, name)
+    elif checks.is_sparse(values):
+        checked = checks.matrix(values, name=name, column="label")
+        checks.same_shape(checked, labels, name, "labels")
+        numbers = checks.finite(checked.data, name)
     else:
-        checked = _validation.finite(_validation.dense(values, name, "label"), name)
-        _validation.same_shape(checked, labels, name, "labels")
+        checked = checks.finite(checks.dense(values, name, "label"), name)
+        checks.same_shape(checked, labels, name, "labels")
         numbers = checked
     if name == "probabilities" and numbers.size and not 0 <= numbers.min() <= numbers.max() <= 1:
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
@@ -466,7 +465,7 @@ def _blocks(
     chances: TopK | Floats | sp.csr_array, shape: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     width = chances.k if isinstance(chances, TopK) else shape[1]
-    if _validation.is_sparse(chances):
+    if checks.is_sparse(chances):
         width = chances.nnz // max(1, shape[0])
     return pairwise(even_bounds(shape[0], width, BLOCK).tolist())
 
@@ -501,7 +500,7 @@ def _listed(
         row, place = np.nonzero(chances.labels[start:stop] >= 0)
         labels, scores = chances.labels[start:stop], chances.scores[start:stop]
         return row + start, labels[row, place].astype(np.int64), scores[row, place].astype(float)
-    if _validation.is_sparse(chances):
+    if checks.is_sparse(chances):
         part = chances[start:stop].tocoo()
         values = part.data.astype(np.float64)
         return part.row.astype(np.int64) + start, part.col.astype(np.int64), values
@@ -584,9 +583,9 @@ def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLi
     >>> posterior([0.5, 0.9], 0.25).round(3)
     array([0.429, 0.871])
     """
-    r = _validation.finite(_validation.numbers(probability, "probabilities"), "probabilities")
-    p = _validation.numbers(propensity, "propensities").astype(np.float64)
-    rate = _validation.numbers(false_rate, "false rates").astype(np.float64)
+    r = checks.finite(checks.numbers(probability, "probabilities"), "probabilities")
+    p = checks.numbers(propensity, "propensities").astype(np.float64)
+    rate = checks.numbers(false_rate, "false rates").astype(np.float64)
     for values, name, inside in (
         (r, "probabilities must lie in [0, 1]", (r >= 0) & (r <= 1)),
         (p, "propensities must lie in (0, 1]", (p > 0) & (p <= 1)),

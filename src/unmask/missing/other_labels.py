@@ -29,11 +29,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from unmask import _validation
 from unmask._kernels import in_chunks, row_bounds
 from unmask._kernels import other_labels as kernels
-from unmask._settings import named_options
-from unmask._sparse import entry_rows
+from unmask._messages import named_options
 from unmask._typing import (
     Array,
     Bools,
@@ -45,7 +43,7 @@ from unmask._typing import (
     ScoresLike,
     Singles,
 )
-from unmask.predictions import TopK
+from unmask.arrays import TopK, checks, entry_rows
 
 PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
 """λ of the ridge on other labels, falling."""
@@ -135,8 +133,8 @@ def join(
     >>> bool(q[observed[:, 1], 0].mean() > 2 * q[~observed[:, 1], 0].mean())
     True
     """
-    observed = _validation.labels(labels)
-    p = _validation.propensity(propensity, observed.shape[1])
+    observed = checks.labels(labels)
+    p = checks.propensity(propensity, observed.shape[1])
     pairs = _by_label(scores, observed, p)
     if not pairs.observed.any():
         raise ValueError("none of the scored labels is observed; give scores of more labels.")
@@ -177,12 +175,12 @@ def _scored(scores: TopK | ScoresLike, shape: tuple[int, int]) -> _Scored:
         row, place = np.nonzero(scores.labels >= 0)
         listed = scores.labels[row, place], scores.scores[row, place]
         return _Scored(row.astype(np.int32), *listed)
-    if _validation.is_sparse(scores):
-        stored = _validation.matrix(scores, name="scores", column="label")
+    if checks.is_sparse(scores):
+        stored = checks.matrix(scores, name="scores", column="label")
         _refuse_shape(stored.shape, shape)
         rows = _rows(np.diff(stored.indptr))
-        return _Scored(rows, stored.indices, _validation.finite(stored.data, "scores"))
-    table = _validation.finite(_validation.dense(scores, "scores", "label"), "scores")
+        return _Scored(rows, stored.indices, checks.finite(stored.data, "scores"))
+    table = checks.finite(checks.dense(scores, "scores", "label"), "scores")
     _refuse_shape(table.shape, shape)
     rows = _rows(np.full(shape[0], shape[1]))
     return _Scored(rows, np.tile(np.arange(shape[1], dtype=np.int32), shape[0]), table.ravel())

@@ -22,16 +22,14 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._text import html_table
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import TopK, checks, pair_keys
 from unmask.data.judgements import Judgements
-from unmask.data.masking import hide
-from unmask.data.pairs import pair_keys
+from unmask.data.synthetic import hide
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.missing.findings import Findings, find
-from unmask.predictions import TopK
 
 SHARE = 0.1
 BINS, FEWEST = 10, 10
@@ -175,9 +173,9 @@ def rehearse(
     >>> quality.recall
     1.0
     """
-    observed = _validation.labels(labels)
-    p = _validation.propensity(propensity, observed.shape[1])
-    _validation.in_range(share, "share", np.finfo(float).tiny, 0.5)
+    observed = checks.labels(labels)
+    p = checks.propensity(propensity, observed.shape[1])
+    checks.in_range(share, "share", np.finfo(float).tiny, 0.5)
     kept = hide(observed, np.full(p.size, 1.0 - share), seed=seed)
     rest = (1.0 - share) * p
     held = np.setdiff1d(pair_keys(observed), pair_keys(kept))
@@ -237,7 +235,7 @@ def measure(findings: Findings, judgements: Judgements, labels: LabelsLike) -> Q
     >>> measure(missing.find([[0.9, 0.8]] * 8, labels, [0.5, 0.5]), judged, labels).precision
     1.0
     """
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     sample, width = judgements.sample, observed.shape[1]
     if not sample.shape == observed.shape == findings.shape:
         raise ValueError(

@@ -29,15 +29,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
-from unmask._settings import named_options
-from unmask._tables.writing import write_columns
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, PathLike, Record
+from unmask.arrays import checks, pair_keys
 from unmask.audit.annotators import Answers
 from unmask.audit.sheets import Question, Sheet
 from unmask.data import Dataset
-from unmask.data.pairs import Judgement, pair_keys
+from unmask.data.dataset import Judgement
 from unmask.data.writing import write
+from unmask.files import atomic_write, contents, read_json
+from unmask.files.tables import write_columns
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.missing.findings import Findings
 
@@ -231,7 +232,7 @@ def _filled(
     """Pairs that are filled in, and their probabilities."""
     if threshold is None:
         return np.zeros(0, np.int64), np.zeros(0)
-    _validation.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
+    checks.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
     if findings is None or findings.kind != "missing":
         raise ValueError("a threshold needs findings of missing labels to fill in.")
     keys = findings.rows * width + findings.labels
@@ -304,11 +305,11 @@ class Review:
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
-        _validation.one_of(self.kind, KINDS, "kind of findings")
+        checks.one_of(self.kind, KINDS, "kind of findings")
         if any(question.label is None for question in self.sheet.questions):
             raise ValueError("the questions of a review are about pairs, each with a label.")
-        _validation.indices(self.rows, self.shape[0], "rows of questions")
-        _validation.indices(self.labels, self.shape[1], "labels of questions")
+        checks.indices(self.rows, self.shape[0], "rows of questions")
+        checks.indices(self.labels, self.shape[1], "labels of questions")
         chances = np.asarray(self.probability)
         if chances.shape != (len(self.sheet.questions),):
             raise ValueError(
@@ -365,7 +366,7 @@ class Review:
 
     def write(self, path: PathLike) -> None:
         """Keep the review in a JSON file; `read_review` is the inverse."""
-        with _io.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(json.dumps(self.to_dict(), ensure_ascii=False).encode())
 
     def to_dict(self) -> Record:
@@ -422,10 +423,10 @@ class Reviewed:
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
         for name, size in (("rows", self.shape[0]), ("labels", self.shape[1])):
-            _validation.indices(getattr(self, name), size, name)
+            checks.indices(getattr(self, name), size, name)
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
         for name in ("answers", "probability"):
-            numbers = _validation.numbers(getattr(self, name), name).astype(np.float64)
+            numbers = checks.numbers(getattr(self, name), name).astype(np.float64)
             object.__setattr__(self, name, numbers)
         sizes = {len(each) for each in (self.rows, self.labels, self.answers, self.probability)}
         if len(sizes) != 1:
@@ -547,7 +548,7 @@ def read_review(path: PathLike) -> Review:
     >>> len(read_review(path).sheet.questions)
     2
     """
-    stored: Mapping[str, Any] | Any = _io.read_json(path, _io.contents(path))
+    stored: Mapping[str, Any] | Any = read_json(path, contents(path))
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ValueError(f"{path} holds no review of findings; `unmask missing` writes one.")
     if stored.get("version") != VERSION:

@@ -255,7 +255,7 @@ def figure(part: parts.Drawing) -> Figure:
 
 def write_bytes(path: PathLike, contents: bytes) -> Path:
     """Write a file whole or not at all."""
-    from unmask._io import atomic_write
+    from unmask.files.streams import atomic_write
 
     with atomic_write(path) as file:
         file.write(contents)

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _validation
 from unmask._text import visible
 from unmask._typing import Record
+from unmask.arrays import checks
 from unmask.pages import parts
 from unmask.pages.estimates import STYLES
 from unmask.weights import count_distribution
@@ -51,9 +51,9 @@ def label_facts(labels: ArrayLike | sp.sparray, propensity: ArrayLike) -> Record
     >>> facts["count"], facts["observed"], facts["seen"]
     ([3.0, 1.0], [0.25, 0.5, 0.25], 0.5)
     """
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     n, n_labels = matrix.shape
-    p = _validation.propensity(propensity, n_labels)
+    p = checks.propensity(propensity, n_labels)
     count = np.bincount(matrix.indices, minlength=n_labels)
     ranks = np.unique(np.geomspace(1, n_labels, RANKS).astype(int))
     shown = np.argsort(-count, kind="stable")[ranks - 1]

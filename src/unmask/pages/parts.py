@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, SupportsFloat, TypeVar, cast, get_args
 
-from unmask._validation import one_of
+from unmask.arrays.checks import one_of
 
 T = TypeVar("T")
 Position = str | float

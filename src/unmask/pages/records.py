@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import __version__, _io
+from unmask import __version__
 from unmask._typing import PathLike, Record
 from unmask.diagnosis.wording import VERDICTS
+from unmask.files import read_json
 from unmask.pages import estimates, evaluation, files, labels, parts
 from unmask.tuning.result import best_of_families
 
@@ -199,7 +200,7 @@ def read(path: Path, *, kinds: Kinds | None = None) -> list[Record]:
     if path.is_dir():
         raise ValueError(f"{path} holds no rows; name a folder that `unmask reproduce` made.")
     try:
-        content = _io.read_json(path)
+        content = read_json(path)
     except ValueError as error:
         raise ValueError(f"{error} Store results with --json.") from None
     for kind in page_kinds:

@@ -41,12 +41,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.stats import beta, chi2
 
-from unmask import _validation
-from unmask._settings import named_options, setting
-from unmask._sparse import entry_rows, values_at
+from unmask._messages import named_options, setting
 from unmask._typing import Floats, Ints, LabelsLike, ScoresLike
+from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.data.judgements import Design, Judgements
-from unmask.predictions import TopK
 from unmask.propensity import estimate as curves
 from unmask.propensity.estimate import (
     TOGETHER,
@@ -208,7 +206,7 @@ def audit(
     >>> propensity.audit(rows, truth, mask="effort", curve="free").row_effort > 0.3
     True
     """
-    _validation.one_of(mask, MASKS, "mask")
+    checks.one_of(mask, MASKS, "mask")
     if scores is None and mask == "score":
         raise ValueError(
             f"{setting('mask', 'score', of='propensity.audit')} needs the model's scores of the "
@@ -263,13 +261,13 @@ def _level(
             raise ValueError("judgements go with the observed labels of all rows; leave all_rows.")
         if complete.sample.design is not Design.SIMPLE:
             return None
-        everywhere = _validation.labels(observed, name="observed")
+        everywhere = checks.labels(observed, name="observed")
         shown = np.diff(everywhere.indptr)[complete.decided.sample.rows]
     elif all_rows is None:
         return None
     else:
-        everywhere = _validation.labels(all_rows, name="all_rows")
-        audited = _validation.labels(observed, name="observed")
+        everywhere = checks.labels(all_rows, name="all_rows")
+        audited = checks.labels(observed, name="observed")
         if pool is not None:
             raise ValueError("a pool says nothing of labels outside it; leave all_rows out.")
         _refuse_other_rows(everywhere, audited)
@@ -457,10 +455,10 @@ def was_kept(kept: sp.csr_array, true_labels: sp.csr_array) -> Floats:
 def _counts(
     kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int
 ) -> tuple[Floats, Floats, Floats]:
-    total = _validation.numbers(of, "true label counts")
-    total = _validation.per_label(total, total.size, "true label counts")
-    k = _validation.per_label(kept, total.size, "kept label counts")
-    frequency = _validation.per_label(counts, total.size, "training label counts")
+    total = checks.numbers(of, "true label counts")
+    total = checks.per_label(total, total.size, "true label counts")
+    k = checks.per_label(kept, total.size, "kept label counts")
+    frequency = checks.per_label(counts, total.size, "training label counts")
     if (k > total).any():
         label = int(np.flatnonzero(k > total)[0])
         raise ValueError(
@@ -468,7 +466,7 @@ def _counts(
         )
     if not total.any():
         raise ValueError("no audited row has a true label; audit more rows.")
-    _validation.training_rows(n)
+    checks.training_rows(n)
     if frequency.max() > n:
         raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
     return k, total, frequency
@@ -544,9 +542,9 @@ def fit_posterior(
     effect: float, curve: str, confidence: float, seed: int,
 ) -> Posterior:  # fmt: skip
     """Fit the curve to the counts."""
-    _validation.one_of(curve, CURVES, "curve")
-    _validation.in_range(confidence, "confidence", 0.5, 0.9999)
-    _validation.in_range(effect, "effect", 1, float(np.finfo(np.float64).max))
+    checks.one_of(curve, CURVES, "curve")
+    checks.in_range(confidence, "confidence", 0.5, 0.9999)
+    checks.in_range(effect, "effect", 1, float(np.finfo(np.float64).max))
     k, total, frequency = _counts(kept, of, counts, n)
     if sampled and not frequency.all():
         raise ValueError("counts that are themselves sampled must be above 0; add ½ to each.")
@@ -649,9 +647,9 @@ def complete_rows(observed: LabelsLike, complete: LabelsLike) -> JudgedLabels:
     -------
     JudgedLabels
     """
-    labels = _validation.labels(observed, name="observed")
-    true = _validation.labels(complete, name="complete")
-    _validation.audited_pair(labels, true)
+    labels = checks.labels(observed, name="observed")
+    true = checks.labels(complete, name="complete")
+    checks.audited_pair(labels, true)
     kept = sp.csr_array(labels.multiply(true))
     return JudgedLabels(true, kept, np.ones(true.nnz), labels.nnz - kept.nnz, labels.nnz)
 
@@ -677,9 +675,9 @@ def pooled_rows(
     ValueError
         If the pool has another shape, or holds every observed label without being everything.
     """
-    labels = _validation.labels(observed, name="observed")
-    judged = _predicted(pool, labels.shape) if isinstance(pool, TopK) else _validation.labels(pool)
-    _validation.same_shape(judged, labels, "the pool", "observed")
+    labels = checks.labels(observed, name="observed")
+    judged = _predicted(pool, labels.shape) if isinstance(pool, TopK) else checks.labels(pool)
+    checks.same_shape(judged, labels, "the pool", "observed")
     inside = sp.csr_array(labels.multiply(judged))
     whole = judged.nnz == labels.shape[0] * labels.shape[1]
     if not isinstance(pool, TopK) and labels.nnz and inside.nnz == labels.nnz and not whole:
@@ -688,7 +686,7 @@ def pooled_rows(
             "would come out too high. Give the pool without them, or the predictions (a TopK) "
             "that it was made from."
         )
-    true = sp.csr_array(_validation.labels(complete, name="complete").multiply(judged))
+    true = sp.csr_array(checks.labels(complete, name="complete").multiply(judged))
     return complete_rows(inside, true)
 
 
@@ -711,7 +709,7 @@ def judged_pairs(observed: LabelsLike, judgements: Judgements) -> JudgedLabels:
         If pairs were drawn over all rows, which meet each label too seldom.
     """
     judgements = judgements.decided
-    labels, sample = _validation.labels(observed, name="observed"), judgements.sample
+    labels, sample = checks.labels(observed, name="observed"), judgements.sample
     if labels.shape != sample.shape:
         raise ValueError(
             f"the judgements belong to labels of shape {sample.shape}; "

@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import isotonic_regression
 
-from unmask._sparse import values_at
 from unmask._typing import Floats
-from unmask.predictions import TopK
+from unmask.arrays import TopK, values_at
 
 BINS = 30
 LEAST = 1e-3

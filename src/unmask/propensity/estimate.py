@@ -56,9 +56,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import betaln, expit, logit, psi
 from scipy.stats import chi2
 
-from unmask import _validation
-from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints, LabelsLike
+from unmask.arrays import checks, entry_rows
 from unmask.propensity.models import Source, SourceKind
 
 SMALLEST = 1e-3
@@ -542,8 +541,8 @@ class GroupedPropensities:
         """The ends of δ of a group; ValueError for one that was not audited."""
         from scipy.stats import norm
 
-        _validation.one_of(name, self.names, "group")
-        _validation.confidence(confidence)
+        checks.one_of(name, self.names, "group")
+        checks.confidence(confidence)
         place, reach = self.names.index(name), float(norm.ppf((1 + confidence) / 2))
         middle, error = float(self.shift[place]), float(self.error[place])
         return middle - reach * error, middle + reach * error
@@ -571,7 +570,7 @@ class GroupedPropensities:
         ValueError
             If there is not one group per row.
         """
-        matrix = _validation.labels(labels)
+        matrix = checks.labels(labels)
         names, group = _groups(groups, matrix.shape[0])
         by_group = np.array([self.of_group(name) for name in names])
         rows = entry_rows(matrix)

@@ -28,9 +28,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, MatrixLike
+from unmask.arrays import checks
 from unmask.propensity.audit import from_counts, label_counts
 from unmask.propensity.estimate import SMALLEST, PropensityEstimate
 
@@ -75,8 +75,8 @@ def from_marginals(
     >>> p.value.round(3), p.low.round(2), p.high.round(2)
     (array([0.6  , 0.778]), array([0.54, 0.75]), array([0.66, 0.81]))
     """
-    matrix = _validation.labels(observed, name="observed")
-    share = _validation.per_label(true_frequency, matrix.shape[1], "true label frequencies")
+    matrix = checks.labels(observed, name="observed")
+    share = checks.per_label(true_frequency, matrix.shape[1], "true label frequencies")
     bad = np.flatnonzero((share < LOWEST) | (share > 1))
     if bad.size:
         label = int(bad[0])
@@ -86,7 +86,7 @@ def from_marginals(
         )
     if not matrix.shape[0]:
         raise ValueError("there are no observed rows; give at least one.")
-    counted = None if true_n is None else _validation.positive_int(true_n, "true_n")
+    counted = None if true_n is None else checks.positive_int(true_n, "true_n")
     ratio = Ratio(label_counts(matrix), matrix.shape[0], share, counted)
     low, high = ratio.interval(confidence)
     value = np.clip((ratio.counts + 0.5) / (ratio.n + 1) / share, SMALLEST, 1.0)
@@ -114,7 +114,7 @@ class Ratio:
 
     def interval(self, confidence: float) -> tuple[Floats, Floats]:
         """Exact where the true share is known, else normal on the log scale."""
-        _validation.in_range(confidence, "confidence", 0.5, 0.9999)
+        checks.in_range(confidence, "confidence", 0.5, 0.9999)
         tails = np.array([[(1 - confidence) / 2], [(1 + confidence) / 2]])
         if self.true_n is None:
             ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share
@@ -209,7 +209,7 @@ def from_model(
     >>> p.value.round(1)
     array([0.4, 0.3])
     """
-    labels = _validation.labels(observed, name="observed")
+    labels = checks.labels(observed, name="observed")
     frequency = label_counts(labels)
     if (counts is None) != (n is None):
         raise ValueError("give both `counts` and `n` of the training labels, or neither.")
@@ -230,13 +230,13 @@ def from_model(
 def _sums(probabilities: MatrixLike, labels: sp.csr_array) -> Floats:
     """Σ g over the observed positives of each label."""
     chances = (
-        _validation.matrix(probabilities, name="probabilities", column="label")
+        checks.matrix(probabilities, name="probabilities", column="label")
         if sp.issparse(probabilities)
-        else _validation.numbers(probabilities, "probabilities")
+        else checks.numbers(probabilities, "probabilities")
     )
-    _validation.same_shape(chances, labels, "probabilities", "observed")
+    checks.same_shape(chances, labels, "probabilities", "observed")
     at_positives = sp.csr_array(labels.multiply(chances), dtype=np.float64)
-    values = _validation.finite(at_positives.data, "probabilities")
+    values = checks.finite(at_positives.data, "probabilities")
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise ValueError(
             f"probabilities must lie in [0, 1]; got {values.min():g} to {values.max():g}. "

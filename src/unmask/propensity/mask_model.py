@@ -63,10 +63,8 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 from scipy.special import expit, logit, ndtr, ndtri
 
-from unmask import _validation
-from unmask._sparse import entry_rows
 from unmask._typing import Bools, Floats, Ints, PropensityLike, ScoresLike
-from unmask.predictions import TopK
+from unmask.arrays import TopK, checks, entry_rows
 from unmask.propensity.estimate import PropensityEstimate
 from unmask.propensity.models import Source, source_of
 
@@ -127,10 +125,10 @@ class MaskModel:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _validation.in_range(self.row_effort, "row_effort", 0, MOST)
-        _validation.in_range(self.unannotated, "unannotated", 0, MOST)
-        _validation.in_range(self.spurious, "spurious", 0, MOST_SPURIOUS)
-        stated = _validation.propensity(self.propensity)
+        checks.in_range(self.row_effort, "row_effort", 0, MOST)
+        checks.in_range(self.unannotated, "unannotated", 0, MOST)
+        checks.in_range(self.spurious, "spurious", 0, MOST_SPURIOUS)
+        stated = checks.propensity(self.propensity)
         object.__setattr__(self, "value", np.minimum(stated, 1.0 - self.unannotated))
 
     @property
@@ -258,7 +256,7 @@ class MaskModel:
         -------
         csr_array of shape (n, L), float32
         """
-        _validation.propensity(self.value, true_labels.shape[1])
+        checks.propensity(self.value, true_labels.shape[1])
         kept = _kept(true_labels, self, rng)
         if not self.spurious:
             return kept
@@ -418,8 +416,8 @@ def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -
     >>> [round(point, 1) for point in spaced.points], round(sum(spaced.weights), 12)
     ([-4.8, -2.4, 0.0, 2.4, 4.8], 1.0)
     """
-    _validation.in_range(correlation, "row_effort", 0, MOST)
-    _validation.in_range(unannotated, "unannotated", 0, MOST)
+    checks.in_range(correlation, "row_effort", 0, MOST)
+    checks.in_range(unannotated, "unannotated", 0, MOST)
     if correlation == 0.0:
         return RowEffort(0.0, (0.0,), (1.0,), unannotated)
     places = np.linspace(-REACH, REACH, points)
@@ -566,13 +564,13 @@ def scores_of(
     array([-0.5 ,  0.75,  0.5 ])
     """
     rows = entry_rows(labels)
-    if not isinstance(scores, TopK) and not _validation.is_sparse(scores):
-        table = _validation.finite(_validation.dense(scores, "scores", "label"), "scores")
-        _validation.same_shape(table, labels, "scores", name)
+    if not isinstance(scores, TopK) and not checks.is_sparse(scores):
+        table = checks.finite(checks.dense(scores, "scores", "label"), "scores")
+        checks.same_shape(table, labels, "scores", name)
         return np.asarray(table[rows, labels.indices], dtype=np.float64)
     if not isinstance(scores, TopK):
-        scores = _validation.matrix(scores, name="scores", column="label")
-        _validation.same_shape(scores, labels, "scores", name)
+        scores = checks.matrix(scores, name="scores", column="label")
+        checks.same_shape(scores, labels, "scores", name)
     elif scores.labels.shape[0] != labels.shape[0]:
         raise ValueError(
             f"scores of {scores.labels.shape[0]} rows for {labels.shape[0]} rows of {name}; give "

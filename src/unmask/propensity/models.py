@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask.arrays import checks
 
 
 @named_options
@@ -62,7 +62,7 @@ def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
     >>> jain([[1, 0]] * 25 + [[0, 1]] + [[0, 0]] * 24).round(4)
     array([0.5572, 0.2556])
     """
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     return jain_curve(counts, matrix.shape[0], a=a, b=b)
 
@@ -101,9 +101,9 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
     >>> jain_curve([1, 25], n=50).round(4)
     array([0.2556, 0.5572])
     """
-    numbers = _validation.numbers(counts, "label counts")
-    positives = _validation.finite(numbers.astype(np.float64), "label counts")
-    _validation.training_rows(n)
+    numbers = checks.numbers(counts, "label counts")
+    positives = checks.finite(numbers.astype(np.float64), "label counts")
+    checks.training_rows(n)
     if not (0 < a < np.inf and 0 < b < np.inf):
         raise ValueError(f"the Jain constants must be positive numbers; got a = {a:g}, b = {b:g}.")
     if positives.size and not (positives.min() >= 0 and positives.max() <= n):
@@ -146,7 +146,7 @@ def constant(n_labels: int, value: float) -> Propensity:
     >>> constant(3, 0.4)
     array([0.4, 0.4, 0.4])
     """
-    checked = _validation.propensity(np.full(n_labels, value))
+    checked = checks.propensity(np.full(n_labels, value))
     return with_source(checked, Source(SourceKind.CONSTANT, {"p": float(value)}))
 
 
@@ -185,7 +185,7 @@ def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0)
     """
     if not (1 <= head < np.inf and 1 <= tail < np.inf):
         raise ValueError(f"inverse propensities must be at least 1; got {head:g} to {tail:g}.")
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     inverse = np.empty(matrix.shape[1])
     inverse[np.argsort(-counts, kind="stable")] = np.linspace(head, tail, matrix.shape[1])
@@ -220,7 +220,7 @@ def clip(propensity: PropensityLike, low: float) -> Propensity:
     """
     if not 0 < low <= 1:
         raise ValueError(f"the lowest propensity must lie in (0, 1]; got {low:g}.")
-    raised = np.maximum(_validation.propensity(propensity), low)
+    raised = np.maximum(checks.propensity(propensity), low)
     return with_source(raised, source_of(propensity).changed("clip", low))
 
 
@@ -258,8 +258,8 @@ def temper(propensity: PropensityLike, tau: float) -> Propensity:
     >>> temper([0.25, 1.0], 0.5)
     array([0.4, 1. ])
     """
-    _validation.in_range(tau, "tau", 0, 1)
-    p = _validation.propensity(propensity)
+    checks.in_range(tau, "tau", 0, 1)
+    p = checks.propensity(propensity)
     tempered = p / (p + tau * (1 - p))  # at τ = 1 exactly p, at τ = 0 exactly 1
     return with_source(tempered, source_of(propensity).changed("temper", tau))
 
@@ -619,7 +619,7 @@ class PropensityModel:
 
     def __post_init__(self) -> None:
         """Check the propensities."""
-        object.__setattr__(self, "values", _validation.propensity(self.values))
+        object.__setattr__(self, "values", checks.propensity(self.values))
         object.__setattr__(self, "parameters", dict(self.parameters))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:

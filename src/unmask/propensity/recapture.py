@@ -25,9 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike
+from unmask.arrays import checks
 from unmask.propensity.audit import Posterior, audit, label_counts
 from unmask.propensity.estimate import PropensityEstimate
 
@@ -237,12 +237,10 @@ def recapture(
     >>> float(propensity.recapture(one, two, of="either").value.mean().round(1))
     0.6
     """
-    _validation.one_of(of, ("first", "either"), "annotation")
+    checks.one_of(of, ("first", "either"), "annotation")
     for each in more:
         second = sp.csr_array(
-            _validated_annotations(second, each)[0].maximum(
-                _validation.labels(each, name="annotation")
-            )
+            _validated_annotations(second, each)[0].maximum(checks.labels(each, name="annotation"))
         )
     first_labels, second_labels, both = _validated_annotations(first, second)
     estimate = partial(audit, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
@@ -290,8 +288,8 @@ def _validated_annotations(
     first: LabelsLike, second: LabelsLike
 ) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     first_labels, second_labels = (
-        _validation.labels(first, name="first"),
-        _validation.labels(second, name="second"),
+        checks.labels(first, name="first"),
+        checks.labels(second, name="second"),
     )
-    _validation.same_shape(first_labels, second_labels, "first", "second")
+    checks.same_shape(first_labels, second_labels, "first", "second")
     return first_labels, second_labels, sp.csr_array(first_labels.multiply(second_labels))

@@ -17,9 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from unmask import _io, _validation
-from unmask._settings import function, named_options
+from unmask._messages import function, named_options
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
+from unmask.arrays import checks
+from unmask.files import atomic_write, contents, numbers, read_json
 from unmask.propensity.audit import Posterior
 from unmask.propensity.estimate import CurveFit, PropensityEstimate
 from unmask.propensity.marginals import Ratio
@@ -70,7 +71,7 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
     array([0.3, 0.3])
     """
     model, _, constants = spec.partition(":")
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     if _is_preset(model, constants):
         published = preset(constants)
         p = jain(matrix, a=published.a, b=published.b)
@@ -79,7 +80,7 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
         return MODELS[model](matrix, **_constants(model, constants))
     if os.path.exists(spec):
         propensity = read(spec)
-        _validation.propensity(propensity, matrix.shape[1])
+        checks.propensity(propensity, matrix.shape[1])
         return propensity
     raise ValueError(
         f"{spec!r} is neither a file nor a propensity model; give a path or one of: "
@@ -136,10 +137,10 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     >>> read(file)
     array([0.5 , 0.25])
     """
-    content = _io.contents(path)
+    content = contents(path)
     if content.lstrip()[:1] == b"{":
         return _estimate(path, content)
-    values = _io.numbers(path, content)
+    values = numbers(path, content)
     inverted = bool((values > 1).any()) if inverse is None else inverse
     if inverse is None and inverted and (values < 1).any():
         raise ValueError(
@@ -149,14 +150,14 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     with np.errstate(divide="ignore", over="ignore"):
         propensity = 1 / values if inverted else values
     try:
-        checked = _validation.propensity(propensity)
+        checked = checks.propensity(propensity)
         return with_source(checked, Source(SourceKind.FILE, name=os.fspath(path)))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
 def _estimate(path: PathLike, content: bytes) -> PropensityEstimate:
-    record = _io.read_json(path, content)
+    record = read_json(path, content)
     try:
         return from_record(record)
     except ValueError as error:
@@ -190,11 +191,11 @@ def write(path: PathLike, propensity: PropensityLike) -> None:
     0.5
     0.25
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         if isinstance(propensity, PropensityEstimate):
             file.write(json.dumps(to_record(propensity)).encode())
             return
-        file.writelines(b"%r\n" % value for value in _validation.propensity(propensity).tolist())
+        file.writelines(b"%r\n" % value for value in checks.propensity(propensity).tolist())
 
 
 MODELS: dict[str, Callable[..., Propensity]] = {
@@ -271,11 +272,11 @@ def from_record(record: object) -> PropensityEstimate:
 
 def _refuse_unsound(estimate: PropensityEstimate) -> None:
     """Raise unless every number is one, and `draw` draws."""
-    n_labels = _validation.propensity(estimate.value).size
+    n_labels = checks.propensity(estimate.value).size
     for name in ("low", "high", "evidence"):
-        _validation.per_label(getattr(estimate, name), n_labels, name)
-    _validation.in_range(estimate.confidence, "confidence", 0, 1)
-    _validation.in_range(estimate.effect, "effect", 0, float(np.finfo(float).max))
+        checks.per_label(getattr(estimate, name), n_labels, name)
+    checks.in_range(estimate.confidence, "confidence", 0, 1)
+    checks.in_range(estimate.effect, "effect", 0, float(np.finfo(float).max))
     texts = (estimate.method, *estimate.notes)
     if not isinstance(estimate.notes, tuple) or not all(isinstance(each, str) for each in texts):
         raise ValueError(f"method and notes must be text; got {texts!r:.200}")
@@ -289,7 +290,7 @@ def _refuse_unsound(estimate: PropensityEstimate) -> None:
         drawn = estimate.draw(seed=0, size=2)
     if drawn.shape != (2, n_labels):
         raise ValueError(f"draws have shape {drawn.shape} for {n_labels} labels")
-    _validation.finite(drawn, "draws")
+    checks.finite(drawn, "draws")
 
 
 def _refuse_unsound_curve(curve: CurveFit) -> None:
@@ -298,7 +299,7 @@ def _refuse_unsound_curve(curve: CurveFit) -> None:
     parameters = np.array([curve.a, curve.b, curve.concentration, curve.scale], dtype=float)
     if not ((curve.draws > 0).all() and (parameters > 0).all()):
         raise ValueError("parameters of a curve must be positive")
-    _validation.finite(curve.draws, "draws of a curve")
+    checks.finite(curve.draws, "draws of a curve")
 
 
 def _plain(value: object) -> object:

@@ -31,11 +31,10 @@ import scipy.sparse as sp
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
-from unmask import _validation
-from unmask._settings import named_options
-from unmask._sparse import entry_rows
+from unmask._messages import named_options
 from unmask._text import html_table, text_of
 from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import checks, entry_rows
 from unmask.metrics.scored import scores_of
 from unmask.propensity.models import reciprocal
 
@@ -98,7 +97,7 @@ class Calibration:
         -------
         (n, L) floats in [0, 1]
         """
-        values = _validation.dense(scores, "scores", "label").astype(np.float64)
+        values = checks.dense(scores, "scores", "label").astype(np.float64)
         if np.isnan(values).any():
             raise ValueError("scores must be numbers; got NaN.")
         if self.method == "platt":
@@ -146,8 +145,8 @@ def calibrate(
     >>> bool(abs(curve.apply([[0.5, 0.8]]) - [[0.5, 0.8]]).max() < 0.1)
     True
     """
-    _validation.one_of(method, ("isotonic", "platt"), "method")
-    observed = _validation.labels(labels)
+    checks.one_of(method, ("isotonic", "platt"), "method")
+    observed = checks.labels(labels)
     matrix = scores_of(scores, observed, "calibration")
     if not observed.nnz:
         raise ValueError("no label is observed in these rows; calibration needs some that are.")
@@ -172,7 +171,7 @@ def inverse_of(propensity: PropensityLike | None, observed: sp.csr_array) -> Flo
     """1/p of every observed label."""
     if propensity is None:
         return np.ones(observed.nnz)
-    return reciprocal(_validation.entry_propensity(propensity, observed))
+    return reciprocal(checks.entry_propensity(propensity, observed))
 
 
 def binned(scores: Array, observed: sp.csr_array, inverse: Floats) -> tuple[Floats, Floats, Floats]:

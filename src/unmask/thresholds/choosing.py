@@ -30,10 +30,8 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
 from unmask._kernels import even_bounds
-from unmask._settings import named_options
-from unmask._sparse import entry_rows
+from unmask._messages import named_options
 from unmask._text import html_table, text_of
 from unmask._typing import (
     Array,
@@ -45,8 +43,9 @@ from unmask._typing import (
     Record,
     ScoresLike,
 )
+from unmask.arrays import LabelSets, checks, entry_rows
+from unmask.files import atomic_write, read_json
 from unmask.metrics.scored import scores_of
-from unmask.predictions import LabelSets
 from unmask.thresholds import calibration
 from unmask.thresholds.calibration import BLOCK, inverse_of
 
@@ -189,7 +188,7 @@ def write(path: PathLike, thresholds: Thresholds) -> None:
     >>> read(file).metric
     'micro-F1'
     """
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(thresholds.to_dict(), indent=1).encode() + b"\n")
 
 
@@ -217,13 +216,13 @@ def read(path: PathLike) -> Thresholds:
     >>> read(file).values
     array([0.5, inf])
     """
-    content = _io.read_json(path)
+    content = read_json(path)
     try:
         values = [_threshold(each) for each in _list(content["thresholds"], object)]
         own = np.array(_list(content["own"], bool), dtype=bool)
         names = None if content["names"] is None else tuple(_list(content["names"], str))
         metric, value = content["metric"], _number(content["value"])
-        _validation.one_of(metric, METRICS, "metric")
+        checks.one_of(metric, METRICS, "metric")
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"{path} holds no thresholds of `unmask threshold`.") from error
     try:
@@ -311,12 +310,12 @@ def fit(
     >>> cut.apply([[0.65, 0.4]]).indicator.toarray()
     array([[1., 0.]], dtype=float32)
     """
-    _validation.one_of(metric, METRICS, "metric")
-    observed = _validation.labels(labels)
+    checks.one_of(metric, METRICS, "metric")
+    observed = checks.labels(labels)
     matrix = scores_of(scores, observed, "a threshold")
     if not observed.nnz:
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
-    _validation.in_range(prior, "prior", 0, np.inf)
+    checks.in_range(prior, "prior", 0, np.inf)
     if metric != "cost" and tuple(cost) != (1.0, 1.0):
         raise ValueError(f"cost has no effect on {metric}; leave it out, or choose metric='cost'.")
     inverse = inverse_of(propensity, observed)
@@ -341,7 +340,7 @@ def fit(
 
 def _costs(cost: tuple[float, float]) -> tuple[float, float]:
     """Of a wrong and a missing prediction, checked."""
-    pair = _validation.numbers(cost, "cost")
+    pair = checks.numbers(cost, "cost")
     if pair.shape != (2,) or not (np.isfinite(pair) & (pair >= 0)).all():
         raise ValueError(
             "cost is a pair of numbers of 0 or more, of a wrong and of a missing prediction; got "
@@ -353,7 +352,7 @@ def _costs(cost: tuple[float, float]) -> tuple[float, float]:
 def _groups(metric: str, per: Per | None, bands: Sequence[object] | None, n_labels: int) -> Ints:
     """The number of the group of every label; groups have one threshold each."""
     chosen = per or ("band" if bands is not None else METRICS[metric])
-    _validation.one_of(chosen, ("all", "label", "band"), "per")
+    checks.one_of(chosen, ("all", "label", "band"), "per")
     if (chosen == "band") != (bands is not None):
         raise ValueError(
             "thresholds per band need `bands`, a name for each label, and no other do."
@@ -424,9 +423,9 @@ def _label_propensities(
     """A propensity for every label, also where they are stated per observed label."""
     if propensity is None:
         return np.ones(observed.shape[1])
-    if _validation.is_sparse(propensity):
+    if checks.is_sparse(propensity):
         return calibration.label_propensities(observed, inverse)
-    return _validation.propensity(propensity, observed.shape[1])
+    return checks.propensity(propensity, observed.shape[1])
 
 
 def _drawn(

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unmask import _validation, losses
+from unmask import losses
 from unmask._kernels import batches, even_bounds, in_chunks, using_threads
 from unmask._kernels.weights import gauss_legendre
-from unmask._settings import named_options, warn
+from unmask._messages import named_options, warn
 from unmask._typing import Floats, Ints, LabelsLike, PropensityLike
-from unmask._validation import is_tensor
+from unmask.arrays import checks
+from unmask.arrays.checks import is_tensor
 from unmask.losses import Loss, Observed, _loss
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.propensity.models import reciprocal
@@ -125,18 +126,16 @@ class MissingLabelLoss(nn.Module):
         """See the class."""
         super().__init__()
         self.loss = _choose(loss, reduction)
-        self.correction = _validation.one_of(correction, CORRECTIONS, "correction")
+        self.correction = checks.one_of(correction, CORRECTIONS, "correction")
         self.normalized = normalized
-        self.over_batch = _validation.one_of(
-            reduction_over_batch, _OVER_BATCH, "reduction_over_batch"
-        )
-        self.tau = _validation.in_range(tau, "tau", 0, 1)
+        self.over_batch = checks.one_of(reduction_over_batch, _OVER_BATCH, "reduction_over_batch")
+        self.tau = checks.in_range(tau, "tau", 0, 1)
         if tau != 0.5 and correction != "tempered":
             raise ValueError(f"tau has no effect on {correction}; leave it out, or say 'tempered'.")
         _refuse(self.loss, correction, normalized, labels)
         refuse_for_weights(propensity, normalized=normalized)
-        values = _validation.propensity(propensity)
-        _validation.singles_propensity(values, "MissingLabelLoss")
+        values = checks.propensity(propensity)
+        checks.singles_propensity(values, "MissingLabelLoss")
         inverse = np.append(reciprocal(values), 0)
         if correction == "tempered":  # once for all, label by label
             inverse = formulas.tempered_inverse(inverse, np.sign(inverse), self.tau)
@@ -588,7 +587,7 @@ def divisor(over_batch: str, scores: Tensor) -> int:
 
 def _choose(loss: Loss | str | None, reduction: str | None) -> Loss:
     if loss is None:
-        return losses.get(_USUAL[_validation.one_of(reduction or "ova", _USUAL, "reduction")])
+        return losses.get(_USUAL[checks.one_of(reduction or "ova", _USUAL, "reduction")])
     chosen = losses.get(loss)
     if reduction not in (None, chosen.reduction):
         raise ValueError(

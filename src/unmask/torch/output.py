@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Ints, PropensityLike
+from unmask.arrays import checks
 from unmask.losses import Loss, Observed, _loss
 from unmask.torch.module import MissingLabelLoss, divisor, is_compiled, logistic
 from unmask.torch.shortlist import candidate_numbers
@@ -82,8 +82,8 @@ class CorrectedOutput(nn.Module):
                 f"{rule.name} must see all labels of a row at once; take a one-vs-all loss or "
                 "softmax."
             )
-        self.in_features = _validation.positive_int(in_features, "in_features")
-        self.chunk = _validation.positive_int(chunk, "chunk")
+        self.in_features = checks.positive_int(in_features, "in_features")
+        self.chunk = checks.positive_int(chunk, "chunk")
         self.loss, self.sparse = loss, sparse
         self.weight = nn.Parameter(torch.empty(loss.n_labels, in_features))
         self.bias = nn.Parameter(torch.zeros(loss.n_labels, 1)) if bias else None
@@ -194,7 +194,7 @@ class CorrectedOutput(nn.Module):
         tensor([[1, 3, 4]])
         """
         self._refuse_hidden(hidden)
-        k = min(_validation.positive_int(k, "k"), len(self.weight))
+        k = min(checks.positive_int(k, "k"), len(self.weight))
         best = hidden.new_empty(len(hidden), 0)
         labels = torch.empty(best.shape, dtype=torch.long, device=hidden.device)
         for start in range(0, len(self.weight), self.chunk):

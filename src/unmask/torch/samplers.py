@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask import _validation
 from unmask._typing import PropensityLike
+from unmask.arrays import checks
 from unmask.torch.targets import Targets, label_index, row_count
 
 
@@ -75,8 +75,8 @@ def uniform(n_labels: int, size: int, *, generator: torch.Generator | None = Non
     >>> uniform(5, 5).ids.sort().values
     tensor([0, 1, 2, 3, 4])
     """
-    n_labels = _validation.positive_int(n_labels, "n_labels")
-    size = _validation.positive_int(size, "size")
+    n_labels = checks.positive_int(n_labels, "n_labels")
+    size = checks.positive_int(size, "size")
     if size > n_labels:
         raise ValueError(f"size: {size} distinct labels of {n_labels}; take at most {n_labels}.")
     if 4 * size > n_labels:
@@ -126,8 +126,8 @@ def log_uniform(n_labels: int, size: int, *, generator: torch.Generator | None =
     >>> log_uniform(1, 2).expected
     tensor([2., 2.], dtype=torch.float64)
     """
-    n_labels = _validation.positive_int(n_labels, "n_labels")
-    size = _validation.positive_int(size, "size")
+    n_labels = checks.positive_int(n_labels, "n_labels")
+    size = checks.positive_int(size, "size")
     uniforms = torch.rand(size, dtype=torch.float64, generator=generator)
     ids = ((uniforms * math.log(n_labels + 1)).exp().long() - 1).clamp(0, n_labels - 1)
     probability = (1 / (ids + 1.0).double()).log1p() / math.log(n_labels + 1)
@@ -163,9 +163,9 @@ class ByFrequency:
 
     def __init__(self, counts: PropensityLike, *, alpha: float = 0.75) -> None:
         """See the class."""
-        numbers = _validation.numbers(counts, "counts").astype(np.float64)
-        _validation.finite(numbers, "counts")
-        _validation.in_range(alpha, "alpha", 0, 1)
+        numbers = checks.numbers(counts, "counts").astype(np.float64)
+        checks.finite(numbers, "counts")
+        checks.in_range(alpha, "alpha", 0, 1)
         if numbers.ndim != 1 or (numbers < 0).any() or not numbers.any():
             raise ValueError("counts must be one number of 0 or more per label, not all 0.")
         powers = np.where(numbers > 0, numbers**alpha, 0.0)
@@ -187,7 +187,7 @@ class ByFrequency:
         Sample
             `expected` is c · P(label).
         """
-        size = _validation.positive_int(size, "size")
+        size = checks.positive_int(size, "size")
         uniforms = torch.rand(size, dtype=torch.float64, generator=generator)
         ids = torch.searchsorted(self._cumulated, uniforms * self._cumulated[-1], right=True)
         return Sample(ids, size * self.probability[ids])
@@ -227,7 +227,7 @@ def in_batch(targets: Targets, counts: PropensityLike, n_rows: int) -> Sample:
     >>> in_batch([[0, 1], [1]], counts=[10, 50, 40], n_rows=101)
     Sample(ids=tensor([0, 1, 1]), expected=tensor([0.1000, 0.5000, 0.5000], dtype=torch.float64))
     """
-    numbers = torch.as_tensor(_validation.numbers(counts, "counts"), dtype=torch.float64)
+    numbers = torch.as_tensor(checks.numbers(counts, "counts"), dtype=torch.float64)
     n = row_count(targets)
     if not 2 <= n <= n_rows:
         raise ValueError(f"a batch of {n} rows of {n_rows}: in-batch sampling needs two or more.")

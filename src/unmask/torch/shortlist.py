@@ -23,8 +23,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from unmask import _validation
 from unmask._typing import PropensityLike
+from unmask.arrays import checks
 from unmask.losses import Observed
 from unmask.torch.targets import cannot_stop
 
@@ -52,7 +52,7 @@ def candidate_numbers(candidates: Tensor, shape: tuple[int, ...], n_labels: int)
             f"label number per column, ({c},), or per logit, ({n}, {c})."
         )
     if not cannot_stop() and candidates.numel() and int(candidates.max()) >= n_labels:
-        wrong = _validation.out_of_range(int(candidates.max()), n_labels, "label")
+        wrong = checks.out_of_range(int(candidates.max()), n_labels, "label")
         raise ValueError(f"candidates name {wrong}")
     return candidates.long()
 

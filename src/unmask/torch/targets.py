@@ -23,9 +23,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from unmask import _validation
 from unmask._kernels import batches
 from unmask._typing import Array, Ints
+from unmask.arrays import checks
 
 Targets: TypeAlias = Tensor | Array | sp.sparray | sp.spmatrix | Sequence[Sequence[int]]
 """Observed labels, in any of the kinds that this module understands."""
@@ -46,7 +46,7 @@ def label_index(targets: Targets, shape: tuple[int, ...], *, by_column: bool = T
     """
     if isinstance(targets, list | tuple):
         return _checked_numbers(_of_lists(targets, shape[0]), shape[1])
-    if _validation.is_sparse(targets):
+    if checks.is_sparse(targets):
         return _of_scipy(targets, shape)
     targets = as_tensor(targets)
     if not isinstance(targets, Tensor) or targets.is_complex() or targets.ndim != 2:
@@ -89,13 +89,13 @@ def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...])
         )
     own: Tensor = dense.to(index.device).gather(1, index.clamp(min=0)).double()
     p: Tensor = own.where(index >= 0, 1.0)
-    wrong = ~((p >= _validation.LEAST_PROPENSITY) & (p <= 1))
+    wrong = ~((p >= checks.LEAST_PROPENSITY) & (p <= 1))
     if cannot_stop():
         return p.masked_fill(wrong, torch.nan)
     if wrong.any():
         row, slot = (int(each[0]) for each in wrong.nonzero(as_tuple=True))
         raise ValueError(
-            f"propensities must lie in [{_validation.LEAST_PROPENSITY:g}, 1]; got "
+            f"propensities must lie in [{checks.LEAST_PROPENSITY:g}, 1]; got "
             f"{p[row, slot].item():g} in row {row}, label {int(index[row, slot])}."
         )
     return p
@@ -103,7 +103,7 @@ def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...])
 
 def _as_scipy(values: Any) -> sp.sparray | None:
     """A sparse tensor as a matrix of scipy, which is checked by whoever reads it; else None."""
-    if _validation.is_sparse(values):
+    if checks.is_sparse(values):
         return values
     if not isinstance(values, Tensor) or values.layout is torch.strided:
         return None
@@ -116,12 +116,12 @@ def _sparse_propensity(values: sp.sparray, index: Ints, shape: tuple[int, ...]) 
     rows, slots = np.nonzero(index >= 0)
     place = sp.csr_array((slots, (rows, index[rows, slots])), shape=tuple(shape))
     place.sort_indices()
-    chances = _validation.entry_propensity(values, place)
-    low = np.flatnonzero(chances < _validation.LEAST_PROPENSITY)
+    chances = checks.entry_propensity(values, place)
+    low = np.flatnonzero(chances < checks.LEAST_PROPENSITY)
     if low.size:
         raise ValueError(
-            f"propensities must lie in [{_validation.LEAST_PROPENSITY:g}, 1]; got "
-            f"{chances[low[0]]:g} in row {_validation.row_of(place, int(low[0]))}, label "
+            f"propensities must lie in [{checks.LEAST_PROPENSITY:g}, 1]; got "
+            f"{chances[low[0]]:g} in row {checks.row_of(place, int(low[0]))}, label "
             f"{place.indices[low[0]]}."
         )
     p = np.ones(index.shape)
@@ -186,7 +186,7 @@ def _refuse_numbers(index: Tensor, bad: Tensor, n_labels: int) -> None:
     largest = int(index[row].max())
     if largest >= n_labels:
         raise ValueError(
-            f"targets: row {row} names {_validation.out_of_range(largest, n_labels, 'label')}"
+            f"targets: row {row} names {checks.out_of_range(largest, n_labels, 'label')}"
         )
     ordered = index[row].sort().values
     label = int(ordered[1:][(ordered.diff() == 0) & (ordered[1:] >= 0)][0])
@@ -218,7 +218,7 @@ def _of_lists(rows: Sequence[Any], n_rows: int) -> Tensor:
 def _of_scipy(targets: sp.sparray, shape: tuple[int, ...]) -> Tensor:
     if targets.shape != tuple(shape):
         _refuse_shape(targets.shape, shape)
-    labels = _validation.labels(targets, name="targets")
+    labels = checks.labels(targets, name="targets")
     columns = torch.from_numpy(labels.indices.astype(np.int64))
     return _rectangle(columns, torch.from_numpy(np.diff(labels.indptr).astype(np.int64)))
 
@@ -325,7 +325,7 @@ def _in_order(
         bad = (index < 0) | (index >= size)
         if bad.any():
             entry = int(bad.nonzero()[0])
-            wrong = _validation.out_of_range(int(index[entry]), size, noun)
+            wrong = checks.out_of_range(int(index[entry]), size, noun)
             raise ValueError(f"targets: entry {entry} names {wrong}")
     place = rows * shape[1] + columns
     if not (place.diff() > 0).all():

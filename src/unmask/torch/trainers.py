@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import metrics as library
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import PropensityLike
 from unmask.torch.metric import RankingMetrics, _labels
 from unmask.torch.module import MissingLabelLoss

@@ -11,9 +11,9 @@ from mmap import mmap
 
 import numpy as np
 
-from unmask import _validation
 from unmask._kernels import tree_predict as kernels
 from unmask._typing import Array
+from unmask.arrays import checks
 from unmask.linear.model import refuse_other_names
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes, Part
@@ -35,7 +35,7 @@ _FAULTS = {
 
 def refuse_bad_model(model: TreeModel) -> None:
     """ValueError if trees do not fit each other, or a kernel would follow an index astray."""
-    _validation.one_of(model.loss, LINKS, "loss")
+    checks.one_of(model.loss, LINKS, "loss")
     if not model.trees:
         raise ValueError("the model has no trees; give it at least one.")
     refuse_other_names(model.label_names, model.n_labels)

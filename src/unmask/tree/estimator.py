@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, LabelsLike, PropensityLike, Singles
+from unmask.arrays import TopK
 from unmask.linear.multilabel import MultilabelClassifier, on_threads
-from unmask.predictions import TopK
 from unmask.tree.model import TreeModel
 from unmask.tree.prediction import BEAM, predict_top
 from unmask.tree.recipe import TreeRecipe

@@ -16,9 +16,10 @@ from typing import cast
 
 import numpy as np
 
-from unmask import _io, _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Array, PathLike
+from unmask.arrays import checks
+from unmask.files import exclusive, read_json, refuse_columns
 from unmask.linear import folders
 from unmask.linear.folders import MANIFEST, UNFINISHED, FileEntry, Format, Piece
 from unmask.tree.checking import (
@@ -89,7 +90,7 @@ def save(path: PathLike, model: TreeModel) -> None:
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     beside = folders.Beside(model.idf, model.label_names, model.vocabulary)
-    with _io.exclusive(folder):
+    with exclusive(folder):
         shapes = [write_shape(folder, i, tree.shape) for i, tree in enumerate(model.trees)]
         head = FORMAT.header(model.loss, model.n_labels, model.n_features, model.parameters)
         folders.begin(folder, {**head, "shapes": shapes}, beside)
@@ -124,7 +125,7 @@ def prune(model: TreeModel, below: float) -> TreeModel:
     >>> [len(level.values) for level in tree.prune(model, 1e9).trees[0].parts[0]]
     [0]
     """
-    _validation.in_range(below, "below", 0, np.inf)
+    checks.in_range(below, "below", 0, np.inf)
     refuse_bad_model(model)
 
     def pruned(nodes: Nodes) -> Nodes:
@@ -171,7 +172,7 @@ def is_tree(path: PathLike) -> bool:
     for name in (MANIFEST, UNFINISHED):
         if os.path.lexists(Path(path) / name):
             try:
-                head = _io.read_json(Path(path) / name, follow=False)
+                head = read_json(Path(path) / name, follow=False)
             except (OSError, ValueError):
                 return False
             return isinstance(head, dict) and head.get("format") == FORMAT.name
@@ -210,8 +211,8 @@ def load(path: PathLike, *, verify: bool = True) -> TreeModel:
     folder = Path(path)
     present = os.path.lexists(folder / MANIFEST) or not os.path.lexists(folder / UNFINISHED)
     head = cast("Head", FORMAT.read(folder, MANIFEST if present else UNFINISHED))
-    _io.refuse_columns(folder / MANIFEST, head["features"], "features")
-    _io.refuse_columns(folder / MANIFEST, head["labels"], "labels")
+    refuse_columns(folder / MANIFEST, head["features"], "features")
+    refuse_columns(folder / MANIFEST, head["labels"], "labels")
     if head["loss"] not in LINKS:
         raise ValueError(
             f"{folder / MANIFEST} has the unknown loss {head['loss']!r:.60}; known are: "

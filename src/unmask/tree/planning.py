@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _kernels, _validation
+from unmask import _kernels
 from unmask._kernels.linear_state import BLOCK as LANES
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
+from unmask.arrays import checks
 from unmask.data import Dataset
 from unmask.linear.planning import PROCESS, spread_labels
 from unmask.parallel import LocalRunner
@@ -116,7 +117,7 @@ def plan(
     4
     """
     recipe = recipe or TreeRecipe()
-    _validation.positive_int(sample, "sample")
+    checks.positive_int(sample, "sample")
     data = prepare(features, labels, recipe, propensity)
     depth = depth_of(data.n_labels, recipe.leaf)
     bits = split_bits(depth, recipe.arity)

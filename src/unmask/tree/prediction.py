@@ -16,15 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask import _validation
 from unmask._kernels import in_chunks
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import Rows
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, PropensityLike, Singles
+from unmask.arrays import TopK, checks
 from unmask.linear.model import RANKINGS, checked_features, ranking_propensity
-from unmask.predictions import TopK
 from unmask.tree.checking import refuse_bad_model
 from unmask.tree.model import LINKS, Tree, TreeModel
 from unmask.tree.nodes import Nodes
@@ -92,9 +91,9 @@ def predict_top(
     """
     refuse_bad_model(model)
     matrix = checked_features(features, model.n_features)
-    k = min(_validation.positive_int(k, "k"), model.n_labels)
+    k = min(checks.positive_int(k, "k"), model.n_labels)
     if beam is not None:
-        _validation.positive_int(beam, "beam")
+        checks.positive_int(beam, "beam")
     ranking = _ranking(model, rank_by, propensity)
     labels = np.full((matrix.shape[0], k), -1, dtype=np.int32)
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
@@ -117,7 +116,7 @@ class _Ranking(NamedTuple):
 
 
 def _ranking(model: TreeModel, rank_by: str, propensity: PropensityLike | None) -> _Ranking:
-    if _validation.one_of(rank_by, RANKINGS, "ranking") == "score":
+    if checks.one_of(rank_by, RANKINGS, "ranking") == "score":
         bonus = np.zeros(model.n_labels, dtype=np.float32)
     else:
         p = ranking_propensity(rank_by, propensity, model.n_labels, of="tree.predict_top")

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unmask import _validation, weights
+from unmask import weights
 from unmask._kernels.linear_state import Rows
-from unmask._settings import setting
+from unmask._messages import setting
 from unmask._typing import FeaturesLike, Floats, Indices, Ints, LabelsLike, PropensityLike
+from unmask.arrays import checks
 from unmask.data import Dataset
 from unmask.linear.problem import BIASES, checked_rows, no_propensities
 
@@ -95,21 +96,21 @@ class TreeRecipe:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range, and settle the loss."""
-        _validation.one_of(self.correction, CORRECTIONS, "correction of a label tree")
+        checks.one_of(self.correction, CORRECTIONS, "correction of a label tree")
         if self.loss is None:
             object.__setattr__(self, "loss", LOSSES[self.counting])
-        _validation.one_of(self.settled_loss, LOSSES, "loss of a label tree")
-        _validation.one_of(self.bias, BIASES, "bias")
+        checks.one_of(self.settled_loss, LOSSES, "loss of a label tree")
+        checks.one_of(self.bias, BIASES, "bias")
         for name in ("n_trees", "arity", "leaf", "max_iter"):
-            _validation.positive_int(getattr(self, name), name)
+            checks.positive_int(getattr(self, name), name)
         if self.arity < 2 or self.arity & (self.arity - 1) or self.arity > MOST_CHILDREN:
             raise ValueError(f"arity must be a power of 2 from 2 to 65536; got {self.arity}.")
-        _validation.in_range(self.leaf, "leaf", 1, MOST_CHILDREN // 2)
+        checks.in_range(self.leaf, "leaf", 1, MOST_CHILDREN // 2)
         tiny = float(np.finfo(float).tiny)
         for name, value in (("C", self.C), ("tol", self.stop), ("forcing", self.forcing)):
-            _validation.in_range(value, name, tiny, math.inf)
-        _validation.in_range(self.prune_below, "prune_below", 0, math.inf)
-        _validation.in_range(self.seed, "seed", 0, 2**20)
+            checks.in_range(value, name, tiny, math.inf)
+        checks.in_range(self.prune_below, "prune_below", 0, math.inf)
+        checks.in_range(self.seed, "seed", 0, 2**20)
 
     @property
     def settled_loss(self) -> str:

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from unmask import __version__, _io, parallel
-from unmask._settings import named_options, warn
+from unmask import __version__, parallel
+from unmask._messages import named_options, warn
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -32,6 +32,7 @@ from unmask._typing import (
 )
 from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
+from unmask.files import atomic_write
 from unmask.linear import folders
 from unmask.linear.folders import Beside, intact
 from unmask.linear.problem import UnconvergedWarning, unconverged
@@ -389,7 +390,7 @@ class _First:
         if not intact(self.folder, entry):
             raise ValueError(f"{self.folder / entry['file']} was altered or damaged; train anew.")
         source = self.folder / entry["file"]
-        with source.open("rb") as old, _io.atomic_write(folder / name, follow=False) as new:
+        with source.open("rb") as old, atomic_write(folder / name, follow=False) as new:
             shutil.copyfileobj(old, new)
         return {**entry, "file": name, "tree": tree, "part": number}
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import FeaturesLike, LabelsLike, PropensityLike
-from unmask.predictions import TopK
+from unmask.arrays import TopK, checks
 from unmask.tree.model import TreeModel
 from unmask.tree.prediction import predict_top
 from unmask.tree.recipe import TreeRecipe
@@ -64,8 +63,8 @@ def predict_unseen(
     >>> predict_unseen(model, features, labels, 1).labels[:4].ravel()
     array([0, 1, 2, 3], dtype=int32)
     """
-    x, y = _validation.columns(features), _validation.labels(labels)
-    _validation.same_rows(x, y, "features", "labels")
+    x, y = checks.columns(features), checks.labels(labels)
+    checks.same_rows(x, y, "features", "labels")
     n = x.shape[0]
     if n < 2:
         raise ValueError(f"predicting rows from others needs at least two rows; got {n}.")

@@ -59,9 +59,8 @@ from numpy.typing import ArrayLike
 from scipy.special import xlog1py
 from scipy.stats import binom, spearmanr
 
-from unmask import _validation
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints, PropensityLike
+from unmask.arrays import TopK, checks, entry_rows
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.diagnosis import Test
@@ -70,7 +69,6 @@ from unmask.metrics import METRICS, evaluate
 from unmask.metrics.deconvolution.metric_values import METRICS as DECONVOLVED
 from unmask.metrics.registry import split
 from unmask.metrics.run import Evidence, EvidenceKind
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel, PropensityEstimate, temper
 from unmask.weights import count_distribution
 
@@ -150,7 +148,7 @@ class Judge:
         if isinstance(self.propensity, MaskModel) or (self.estimator == "unbiased" and name != "P"):
             return None
         p = np.ones(labels.shape[1]) if self.propensity is None else self.propensity
-        return hits_of(labels, _validation.propensity(p, labels.shape[1]), name, self.places)
+        return hits_of(labels, checks.propensity(p, labels.shape[1]), name, self.places)
 
     def value(self, top: TopK, labels: sp.csr_array | Dataset) -> float:
         """The estimate, its sign such that larger is better; NaN where there is none."""
@@ -448,7 +446,7 @@ def tempered(propensity: PropensityLike, tau: float) -> PropensityLike:
         whole = propensity.centre
         return whole if tau == 1 else replace(whole, propensity=temper(whole.value, tau))
     p = propensity.value if isinstance(propensity, PropensityEstimate) else propensity
-    return temper(_validation.propensity(p), tau)
+    return temper(checks.propensity(p), tau)
 
 
 def of_labels(propensity: PropensityLike, labels: Ints) -> PropensityLike:

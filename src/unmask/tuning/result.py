@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from unmask import linear
 from unmask._text import format_value, html_table, text_of
 from unmask._typing import FeaturesLike, Floats, Record
+from unmask.arrays import TopK
 from unmask.linear import LinearModel, Recipe
-from unmask.predictions import TopK
 from unmask.propensity.models import Source
 from unmask.tuning.judging import OF_COUNTS, Trust
 from unmask.tuning.search import Tried, worth

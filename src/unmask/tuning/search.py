@@ -68,13 +68,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import __version__, _io, _validation, linear
+from unmask import __version__, linear
 from unmask._typing import Floats, Ints, PathLike, Record
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset
+from unmask.files import append_record, key_text, read_records
 from unmask.linear import LinearModel, Recipe
 from unmask.linear.model import best_labels
 from unmask.parallel import Runner
-from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
 from unmask.tuning.judging import Hits, Judge, Judged, matrix_of, rows_of, with_jackknife
 
@@ -377,10 +378,8 @@ class Records:
         """Read those of these rows that are there."""
         self.path = path
         self.mark = "" if path is None else _mark(rows)
-        stored = [] if path is None else _io.read_records(path)
-        self.kept: dict[str, Any] = {
-            _io.key_text(each["key"]): each.get("tried") for each in stored
-        }
+        stored = [] if path is None else read_records(path)
+        self.kept: dict[str, Any] = {key_text(each["key"]): each.get("tried") for each in stored}
         self.tops: dict[tuple[Family, float], TopK] = {}
 
     def key(self, task: Task, trusted: float) -> Record:
@@ -402,7 +401,7 @@ class Records:
         """
         for task in tasks:
             self._judge_again(rows, task, trusted)
-        keys = [_io.key_text(self.key(task, trusted)) for task in tasks]
+        keys = [key_text(self.key(task, trusted)) for task in tasks]
         missing = [i for i, key in enumerate(keys) if key not in self.kept]
         for _ in range(len(tasks) - len(missing)):
             note()
@@ -421,7 +420,7 @@ class Records:
         """A task of the last rung from the predictions of the first, if those are there."""
         if not task.rung or rows.of_rung(task.rung) is not rows.folds[0]:
             return
-        if _io.key_text(self.key(task, trusted)) in self.kept:
+        if key_text(self.key(task, trusted)) in self.kept:
             return
         size = rows.size(task.rung)
         wanted = [(family, cost) for cost in task.costs for family in _ranked(task)]
@@ -442,9 +441,9 @@ class Records:
     def keep(self, task: Task, trusted: float, tried: Iterable[Tried]) -> None:
         """Add a path."""
         key, listed = self.key(task, trusted), [each.to_dict() for each in tried]
-        self.kept[_io.key_text(key)] = listed
+        self.kept[key_text(key)] = listed
         if self.path is not None:
-            _io.append_record(self.path, {"key": key, "tried": listed})
+            append_record(self.path, {"key": key, "tried": listed})
 
 
 def _mark(rows: Rows) -> str:
@@ -461,7 +460,7 @@ def _mark(rows: Rows) -> str:
 
 def _pieces(value: object) -> Iterator[bytes]:
     """All that a value consists of: arrays to the last number, records field by field."""
-    if _validation.is_sparse(value):
+    if checks.is_sparse(value):
         yield from _pieces((value.shape, value.data, value.indices, value.indptr))
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype.str}{value.shape}".encode()

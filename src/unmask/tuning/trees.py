@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unmask import _validation, tree
-from unmask._settings import named_options
+from unmask import tree
+from unmask._messages import named_options
 from unmask._typing import BackendLike, FeaturesLike, Floats, LabelsLike, Progress, PropensityLike
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset
 from unmask.linear.solving import counter
-from unmask.predictions import TopK
 from unmask.tree import TreeModel, TreeRecipe
 from unmask.tree.recipe import LOSSES
 from unmask.tuning.judging import judge_of
@@ -189,15 +189,15 @@ def tune_tree(
     >>> best.estimator, len(best.table), best.model.n_labels
     ('vanilla', 4, 30)
     """
-    x = _validation.columns(features)
-    y = _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
-    _validation.same_rows(x, y, "features", "labels")
+    x = checks.columns(features)
+    y = checks.labels(labels.labels if isinstance(labels, Dataset) else labels)
+    checks.same_rows(x, y, "features", "labels")
     if x.shape[0] < HELD_OUT:
         raise ValueError(f"tuning needs at least {HELD_OUT} rows; got {x.shape[0]}.")
     if not losses or not len(costs):
         raise ValueError("there is nothing to try; name at least one loss and one of costs.")
     base = recipe or TreeRecipe()
-    p = None if propensity is None else _validation.propensity(propensity, y.shape[1])
+    p = None if propensity is None else checks.propensity(propensity, y.shape[1])
     judge = judge_of(metric, propensity, None)
     corrections = ("vanilla",) if p is None else ("vanilla", "counts")
     order = np.random.default_rng(seed).permutation(x.shape[0])

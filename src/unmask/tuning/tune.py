@@ -26,8 +26,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation, linear, parallel
-from unmask._settings import named_options
+from unmask import linear, parallel
+from unmask._messages import named_options
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
@@ -37,8 +37,10 @@ from unmask._typing import (
     Progress,
     PropensityLike,
 )
+from unmask.arrays import checks
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
+from unmask.files import pack_records
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.linear.model import RANKINGS
 from unmask.propensity.models import source_of
@@ -181,26 +183,26 @@ def tune(
     >>> best.predict_top(rows.features, 3).labels.shape
     (400, 3)
     """
-    x = _validation.narrow(_validation.columns(features))
+    x = checks.narrow(checks.columns(features))
     y = _labels(labels)
-    _validation.same_rows(x, matrix_of(y), "features", "labels")
+    checks.same_rows(x, matrix_of(y), "features", "labels")
     if x.shape[0] < 4:
         raise ValueError(f"tuning needs at least 4 rows to hold some out; got {x.shape[0]}.")
     for name, given, usual in (("tau", tau, TAUS), ("rank_by", rank_by, RANKINGS)):
         if propensity is None and tuple(given) != tuple(usual):
             raise ValueError(f"{name} has no effect without propensities; leave it out.")
     judged_by = None if propensity is None else tempered(propensity, 1.0)
-    p = None if judged_by is None else _validation.propensity(judged_by, matrix_of(y).shape[1])
+    p = None if judged_by is None else checks.propensity(judged_by, matrix_of(y).shape[1])
     for loss in losses:
-        _validation.one_of(loss, CORRECTIONS, "loss")
+        checks.one_of(loss, CORRECTIONS, "loss")
     if not losses:
         raise ValueError("losses is empty; name at least one, such as 'logistic'.")
     for strength in tau:
-        _validation.in_range(strength, "tau", np.finfo(float).tiny, 1)
+        checks.in_range(strength, "tau", np.finfo(float).tiny, 1)
     for ranking in rank_by:
-        _validation.one_of(ranking, RANKINGS, "ranking")
+        checks.one_of(ranking, RANKINGS, "ranking")
     for cost in costs if costs is not None else ():
-        _validation.in_range(cost, "costs", np.finfo(float).tiny, np.finfo(float).max)
+        checks.in_range(cost, "costs", np.finfo(float).tiny, np.finfo(float).max)
     if costs is not None and not len(costs):
         raise ValueError("costs is empty; name at least one, such as 1.0.")
     judge = judge_of(metric, judged_by, audit)
@@ -218,7 +220,7 @@ def tune(
         because, chosen, best, error = search.chosen(raised=costs is None and audit is None)
         tried = search.climbed([chosen.family.trained])
     if store is not None:
-        _io.pack_records(store)
+        pack_records(store)
     family = chosen.family
     standing_p = None if p is None else standing.left_of(p)
     trained_on = family.propensity(standing_p)
@@ -347,7 +349,7 @@ def _labels(labels: LabelsLike | Dataset) -> sp.csr_array | Dataset:
     if isinstance(labels, Dataset) and labels.judgements is not None:
         return replace(labels, features=None)
     matrix = labels.labels if isinstance(labels, Dataset) else labels
-    return _validation.narrow(_validation.labels(matrix))
+    return checks.narrow(checks.labels(matrix))
 
 
 def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[Ints, Judge]:

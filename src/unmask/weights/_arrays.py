@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from unmask._typing import Floats
-from unmask._validation import is_tensor
+from unmask.arrays.checks import is_tensor
 
 Array: TypeAlias = Any
 """A numpy array or a torch tensor."""

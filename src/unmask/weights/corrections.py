@@ -21,10 +21,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation
-from unmask._io import archive
-from unmask._settings import named_options, setting
-from unmask._sparse import entry_rows, values_at
+from unmask._messages import named_options, setting
 from unmask._text import html_table
 from unmask._typing import (
     Array,
@@ -36,7 +33,9 @@ from unmask._typing import (
     PathLike,
     PropensityLike,
 )
+from unmask.arrays import checks, entry_rows, values_at
 from unmask.data import Dataset
+from unmask.files import archive, atomic_write
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights.counts import distribution_of
@@ -92,7 +91,7 @@ class Weights:
         """
         pos = _matrix(self.pos)
         cut = pos if self.cut is self.pos else _matrix(self.cut)
-        if cut is not pos and not _validation.same_pattern(pos, cut):
+        if cut is not pos and not checks.same_pattern(pos, cut):
             raise ValueError(
                 f"pos and cut of label weights must store the same entries; got {pos.nnz} in "
                 f"{pos.shape} and {cut.nnz} in {cut.shape}."
@@ -150,7 +149,7 @@ def write(path: PathLike, weights: Weights) -> None:
         arrays["cut"] = weights.cut.data
     buffer = io.BytesIO()  # an archive seeks, which a compressed file cannot
     np.savez(buffer, **arrays)
-    with _io.atomic_write(path) as file:
+    with atomic_write(path) as file:
         file.write(buffer.getbuffer())
 
 
@@ -197,12 +196,12 @@ def read(path: PathLike) -> Weights:
 def _numbers(values: Array) -> Array:
     """Stored weights as finite float64."""
     archive.require_numbers(values)
-    return _validation.finite(values.astype(np.float64, copy=False), "label weights")
+    return checks.finite(values.astype(np.float64, copy=False), "label weights")
 
 
 def _matrix(values: MatrixLike) -> sp.csr_array:
-    checked = _validation.matrix(values, name="label weights", column="label")
-    numbers = _validation.finite(checked.data.astype(np.float64, copy=False), "label weights")
+    checked = checks.matrix(values, name="label weights", column="label")
+    numbers = checks.finite(checked.data.astype(np.float64, copy=False), "label weights")
     return checked if numbers is checked.data else with_values(checked, numbers)
 
 
@@ -314,7 +313,7 @@ def vanilla(
            [0. , 0. , 1. ]])
     """
     form = _checked("vanilla", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
 
 
@@ -367,7 +366,7 @@ def unbiased(
            [ 0. ,  3. ]])
     """
     form = _checked("unbiased", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
 
 
@@ -427,7 +426,7 @@ def bound(
     array([[2., 4.]])
     """
     form = _checked("bound", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     return _weights("bound", matrix, stored_entries(matrix, propensity), form)
 
 
@@ -482,7 +481,7 @@ def empirical_bayes(
            [0. , 0. , 0. ]])
     """
     form = _checked("empirical_bayes", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     entries = stored_entries(matrix, propensity)
     share = distribution_of(entries, matrix.shape[1], without_empty).share
     return _weights("empirical_bayes", matrix, entries, form, share)
@@ -532,18 +531,16 @@ def tempered(
     array([[1.5, 2.5]])
     """
     form = _checked("tempered", normalized, reduction)
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     if sp.issparse(propensity):
-        propensity = with_values(
-            matrix, temper(_validation.entry_propensity(propensity, matrix), tau)
-        )
+        propensity = with_values(matrix, temper(checks.entry_propensity(propensity, matrix), tau))
     else:
-        propensity = temper(_validation.propensity(propensity, matrix.shape[1]), tau)
+        propensity = temper(checks.propensity(propensity, matrix.shape[1]), tau)
     return _weights("tempered", matrix, stored_entries(matrix, propensity), form)
 
 
 def _checked(correction: str, normalized: bool, reduction: str) -> Form:
-    _validation.one_of(reduction, REDUCTIONS, "reduction")
+    checks.one_of(reduction, REDUCTIONS, "reduction")
     refuse_combination(correction, normalized, reduction)
     return {"normalized": normalized, "reduction": reduction}
 

@@ -24,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, xlog1py
 
-from unmask import _mixture, _validation
-from unmask._settings import function, named_options, warn
+from unmask import _mixture
+from unmask._messages import function, named_options, warn
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
+from unmask.arrays import checks
 from unmask.weights.formulas import StoredEntries, stored_entries
 
 HUGE = 1e200
@@ -137,9 +138,9 @@ def count_distribution(
     (The likelihood has its maximum at the border and is flat there: with a share ε of rows that had
     one label it is ε²/2 lower, so that a tolerance of 1e-6 leaves up to 0.0014 of them.)
     """
-    matrix = _validation.labels(labels)
+    matrix = checks.labels(labels)
     entries = stored_entries(matrix, propensity)
-    _validation.in_range(tolerance, "tolerance", 0.0, math.inf)
+    checks.in_range(tolerance, "tolerance", 0.0, math.inf)
     return distribution_of(entries, matrix.shape[1], without_empty, tolerance)
 
 

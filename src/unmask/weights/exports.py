@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import Bools, Floats, Integers, Ints
+from unmask.arrays import checks
 from unmask.weights.corrections import Weights
 
 
@@ -202,7 +202,7 @@ def _refuse(matrix: sp.csr_array, bad: Bools, reason: str, instead: str) -> None
     if bad.any():
         entry = int(np.argmax(bad))
         raise ValueError(
-            f"{reason}; got pos {matrix.data[entry]:g} in row {_validation.row_of(matrix, entry)}, "
+            f"{reason}; got pos {matrix.data[entry]:g} in row {checks.row_of(matrix, entry)}, "
             f"label {matrix.indices[entry]}. Use {instead} instead."
         )
 

@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _kernels, _validation
+from unmask import _kernels
 from unmask._kernels import weights as kernels
 from unmask._kernels.weights import gauss_legendre
-from unmask._settings import function, setting, warn
+from unmask._messages import function, setting, warn
 from unmask._typing import Floats, Integers, PropensityLike
+from unmask.arrays import checks
 from unmask.propensity.models import reciprocal
 from unmask.weights._arrays import Array, as_contiguous, like, namespace
 
@@ -297,7 +298,7 @@ def normalized_weights(indptr: ArrayLike, inverse_propensity: ArrayLike) -> Floa
     >>> normalized_weights(np.array([0, 1, 3]), np.array([3.0, 3.0, 3.0]))
     array([ 3. , -1.5, -1.5])
     """
-    starts, inverse = _validation.inverse_by_entry(indptr, inverse_propensity)
+    starts, inverse = checks.inverse_by_entry(indptr, inverse_propensity)
     return StoredEntries(starts, inverse).shares()
 
 
@@ -367,9 +368,9 @@ class StoredEntries:
 def stored_entries(matrix: sp.csr_array, propensity: PropensityLike) -> StoredEntries:
     """Validated labels with their propensities, per label or per entry, checked and inverted."""
     if sp.issparse(propensity):
-        inverse = reciprocal(_validation.entry_propensity(propensity, matrix))
+        inverse = reciprocal(checks.entry_propensity(propensity, matrix))
         return StoredEntries(matrix.indptr, inverse)
-    inverse = reciprocal(_validation.propensity(propensity, matrix.shape[1]))
+    inverse = reciprocal(checks.propensity(propensity, matrix.shape[1]))
     return StoredEntries(matrix.indptr, inverse, matrix.indices)
 
 

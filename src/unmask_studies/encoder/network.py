@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from unmask._typing import Floats
+from unmask.arrays import TopK
 from unmask.losses import UnboundedLossWarning
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.torch import CorrectedOutput, MissingLabelLoss, samplers
 from unmask.torch.top import largest
 from unmask_studies.training.adam import one_thread

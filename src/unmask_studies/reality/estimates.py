@@ -17,13 +17,12 @@ import scipy.sparse as sp
 
 from unmask import audit as audits
 from unmask import linear, propensity
-from unmask._sparse import entry_rows, values_at
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, entry_rows, values_at
 from unmask.data.judgements import Judgements
 from unmask.diagnosis import diagnose
 from unmask.metrics import compare, evaluate
 from unmask.metrics.table import Estimate, Table
-from unmask.predictions import TopK
 from unmask.propensity import MaskModel, PropensityEstimate
 from unmask_studies.reality.pairs import Pair
 from unmask_studies.runs import Row

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear
+from unmask.arrays import TopK
 from unmask.linear import LinearModel
-from unmask.predictions import TopK
 from unmask_studies.models import Split
 from unmask_studies.reality.pairs import Pair, pair_of
 

@@ -13,11 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import linear, missing, propensity
-from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, values_at
 from unmask.linear.completed import completion
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.tuning import tune
 from unmask_studies.reality.pairs import Pair
 from unmask_studies.runs import Row

@@ -8,7 +8,7 @@ imports torch, and only when a unit is measured.
 
 from dataclasses import replace
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask_studies.runs import DataSets, Study, Unit
 from unmask_studies.training.drawing import draw
 from unmask_studies.training.protocol import PROBLEMS
@@ -30,7 +30,7 @@ def only(losses: list[str]) -> Study:
     {'ova-bce'}
     """
     for name in losses:
-        _validation.one_of(name, LOSSES, "loss")
+        checks.one_of(name, LOSSES, "loss")
 
     def some(size: str, seed: int, data: DataSets | None) -> list[Unit]:
         return [unit for unit in units(size, seed, data) if unit["problem"] in losses]

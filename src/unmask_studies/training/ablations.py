@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import linear
-from unmask._sparse import entry_rows
+from unmask.arrays import entry_rows
 from unmask.propensity import temper
 from unmask.weights import Weights, empirical_bayes
 from unmask.weights.corrections import with_values

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 
 from unmask import losses
 from unmask._typing import Bools
+from unmask.arrays import TopK
 from unmask.losses import Observed
 from unmask.metrics import evaluate
-from unmask.predictions import TopK
 from unmask.weights import unbiased, vanilla
 from unmask_studies.runs import Row
 from unmask_studies.training import adam

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask.metrics.measured import covariates
 from unmask.metrics.measured.covariates import of_rows
 from unmask.predictions import TopK
@@ -14,7 +14,7 @@ TOP = TopK(
     [[0, 1, 2], [1, 2, 0], [2, -1, -1], [-1, -1, -1]],
     [[4.0, 2.0, 1.0], [4.0, 2.0, 1.0], [4.0, -np.inf, -np.inf], [-np.inf] * 3],
 )
-LABELS = _validation.labels([[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
+LABELS = checks.labels([[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
 HIGH, MIDDLE, LOW = 1 / 3, 0.25, 0.25
 """The observed shares at the three scores: 1 of 3, then 0 of 2 and 1 of 2, which may not rise."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import logistic, lower_bound, never_convex
 from unmask.weights._arrays import Array, like, softplus, special
@@ -51,7 +51,7 @@ def observed_likelihood(propensity: ArrayLike) -> Loss:
     >>> round(float(np.exp(-half.value(0.0, 1))), 12), round(float(np.exp(-half.value(0.0, 0))), 12)
     (0.25, 0.75)
     """
-    p = _validation.propensity(np.ravel(propensity))
+    p = checks.propensity(np.ravel(propensity))
     p = p if np.ndim(propensity) else p[0]
     with np.errstate(divide="ignore"):
         shift = np.maximum(np.log1p(-p), NEVER)

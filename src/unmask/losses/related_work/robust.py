@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import lower_bound, never_convex
 from unmask.weights._arrays import Array, logaddexp, namespace, softplus, special
@@ -116,7 +116,7 @@ def asymmetric(
     0.0
     """
     _focusing(gamma_negative, gamma_positive)
-    _validation.in_range(clip, "clip", 0, 1)
+    checks.in_range(clip, "clip", 0, 1)
     log_clip = math.log(clip) if clip else -math.inf
 
     def surprise(s: Array) -> Array:
@@ -244,7 +244,7 @@ def self_paced(
     True
     """
     _focusing(gamma)
-    _validation.in_range(tau, "tau", 0, 1)
+    checks.in_range(tau, "tau", 0, 1)
 
     def choose(s: Array, positive: Array, negative: Array) -> Array:
         if epoch < change_epoch:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
+from unmask.arrays import checks
 from unmask.losses._loss import Loss, Observed
 from unmask.losses.pointwise import logistic, never_convex
 from unmask.weights._arrays import Array, add_at, kth_largest, like, namespace, take
@@ -47,7 +47,7 @@ def label_smoothing(base: Loss = logistic, *, epsilon: float = 0.1) -> Loss:
     >>> float(label_smoothing().value(0.0, 1))
     0.6931471805599453
     """
-    _validation.in_range(epsilon, "epsilon", 0, 1)
+    checks.in_range(epsilon, "epsilon", 0, 1)
     mine, other = 1 - epsilon / 2, epsilon / 2
     return _mixture(label_smoothing, base, mine, other, mine, other)
 
@@ -201,7 +201,7 @@ def large_loss_rejection(base: Loss = logistic, *, epoch: int, percent: float = 
     array([0.0004])
     """
     _one_vs_all(base)
-    _validation.in_range(percent, "percent", 0, 100)
+    checks.in_range(percent, "percent", 0, 100)
     share = min(1.0, max(0, epoch - 1) * percent / 100)
     name = f"large_loss_rejection_{base.name}"
     if not share:

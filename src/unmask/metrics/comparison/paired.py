@@ -36,9 +36,9 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from unmask import _validation
-from unmask._settings import named_options
+from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike
+from unmask.arrays import TopK, checks
 from unmask.data import Dataset, Hierarchy
 from unmask.data.judgements import Judgements
 from unmask.metrics import closure, estimates, intervals, propensity_uncertainty
@@ -66,7 +66,6 @@ from unmask.metrics.run import Run
 from unmask.metrics.state import State
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.metrics.verdict import Level, Verdict, claim, outcome
-from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.models import Source, source_of
 
@@ -184,13 +183,13 @@ def differences(
         measured = _measured(request, systems, labels, request.audit)
         others = tuple(each for each in request.estimators if each != MEASURED)
         if not others:
-            run = run_of_audit(_validation.labels(labels), request.confidence)
+            run = run_of_audit(checks.labels(labels), request.confidence)
             tables = {name: Table(rows, run) for name, rows in measured.items()}
             return Tables("system", tables, run=run)
         asked = replace(request, estimators=others, audit=None)
         return _beside(measured, differences(asked, systems, labels, propensity))
     if sp.issparse(propensity):
-        propensity = _validation.matrix(propensity, name="propensities", column="label")
+        propensity = checks.matrix(propensity, name="propensities", column="label")
     prepared = {name: _prepared(top, request.metrics) for name, top in systems.items()}
     question = _Question(request, prepared, labels)
     quick = question.with_(replicates=2)
@@ -230,7 +229,7 @@ def _measured(
 ) -> dict[str, list[Estimate]]:
     """Measured differences to the first system, each with its outcome."""
     first, *others = systems
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     metrics, confidence, covariates = request.metrics, request.confidence, request.covariates
     by_rows = [name for name in metrics if adds_rows_up(name)]
     measured: dict[str, list[Estimate]] = {name: [] for name in others}
@@ -642,7 +641,7 @@ class _Twentieths:
         return np.array(each)
 
     def _without_each(self, name: str) -> list[estimates.Summary]:
-        observed = _validation.labels(self._question.labels)
+        observed = checks.labels(self._question.labels)
         top = as_top(self._question.systems[name], self._question.request.metrics)
         folds = min(TWENTIETHS, observed.shape[0])
         summaries = [

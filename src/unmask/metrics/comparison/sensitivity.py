@@ -16,17 +16,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unmask import _validation
 from unmask import propensity as models
-from unmask._settings import function, named_options
+from unmask._messages import function, named_options
 from unmask._text import visible
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
+from unmask.arrays import TopK, checks
 from unmask.metrics.comparison.paired import compare
 from unmask.metrics.evaluation import evaluate
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Tables
 from unmask.metrics.verdict import Level
-from unmask.predictions import TopK
 from unmask.propensity import PropensityModel
 
 Models: TypeAlias = "Mapping[str, PropensityModel | PropensityLike] | Sequence[PropensityModel]"
@@ -355,13 +354,13 @@ def powers(propensity: ArrayLike, gammas: Iterable[float] = GAMMAS) -> dict[str,
     >>> {name: model.values.tolist() for name, model in powers([0.5], [0, 1, 2]).items()}
     {'γ = 0': [1.0], 'γ = 1': [0.5], 'γ = 2': [0.25]}
     """
-    checked = _validation.propensity(propensity)
+    checked = checks.propensity(propensity)
     return _by_name(({"γ": float(gamma)}, _power(checked, gamma)) for gamma in gammas)
 
 
 def _power(p: Floats, gamma: float) -> Floats:
     with np.errstate(under="ignore"):
-        raised: Floats = p ** _validation.in_range(gamma, "γ", 0, 10)
+        raised: Floats = p ** checks.in_range(gamma, "γ", 0, 10)
     if not raised.all():
         label = int(np.argmin(p))
         raise ValueError(
@@ -399,7 +398,7 @@ def jain_grid(
     ['a = 0.55, b = 1.5', 'a = 0.5, b = 0.4']
     """
     pairs = constants or ((0.5, 0.4), (0.55, 1.5), (0.6, 2.6))
-    checked = _validation.labels(train_labels)
+    checked = checks.labels(train_labels)
     return _by_name(
         ({"a": float(a), "b": float(b)}, models.jain(checked, a=a, b=b)) for a, b in pairs
     )
@@ -434,7 +433,7 @@ def jain_around(
     >>> list(jain_around([[1, 0]] * 25 + [[0, 1]] * 25))[::4]
     ['a = 0.275, b = 0.75', 'a = 0.55, b = 1.5', 'a = 0.825, b = 2.25']
     """
-    _validation.in_range(spread, "spread", 0.01, 0.99)
+    checks.in_range(spread, "spread", 0.01, 0.99)
     steps = (1 - spread, 1.0, 1 + spread)
     return jain_grid(
         train_labels, [(a * across_a, b * across_b) for across_a in steps for across_b in steps]

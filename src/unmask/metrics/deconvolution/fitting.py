@@ -39,9 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from unmask import _validation
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask._mixture import one_blas_thread
+from unmask.arrays import checks
 from unmask.metrics import intervals
 from unmask.metrics.deconvolution.metric_values import (
     METRICS,
@@ -337,8 +337,8 @@ class Deconvolution:
 
     def _about(self, metric: str) -> Metric:
         if self.counts.sizes is None:
-            return METRICS[_validation.one_of(metric, METRICS, "deconvolved metric")]
-        value = SET_METRICS[_validation.one_of(metric, SET_METRICS, "deconvolved metric of sets")]
+            return METRICS[checks.one_of(metric, METRICS, "deconvolved metric")]
+        value = SET_METRICS[checks.one_of(metric, SET_METRICS, "deconvolved metric of sets")]
         return of_sizes(value, self.counts.sizes)
 
     @cached_property

@@ -25,9 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import t as student
 
-from unmask import _validation
-from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
+from unmask.arrays import LabelSets, TopK, checks, values_at
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.evaluator import contributions
 from unmask.metrics.inputs import Predictions
@@ -44,7 +43,6 @@ from unmask.metrics.measured.estimating import (
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Advice, Level, Reason, Verdict
-from unmask.predictions import LabelSets, TopK
 
 UNJUDGED = 0.05
 """The share of labels in no judged row from which on a mean over labels is doubtful."""
@@ -136,12 +134,12 @@ def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
     if isinstance(predictions, TopK):
         return place_weights(predictions, rows, labels, predictions.k, "P")
     matrix = predictions.indicator if isinstance(predictions, LabelSets) else predictions
-    listed = labels < _validation.width(matrix, "scores")
+    listed = labels < checks.width(matrix, "scores")
     rows, labels, found = rows[listed], labels[listed], np.zeros(labels.size)
-    if _validation.is_sparse(matrix):
+    if checks.is_sparse(matrix):
         scores = values_at(sp.csr_array(matrix), rows, labels)
     else:
-        scores = _validation.dense(matrix, "scores", "label")[rows, labels]
+        scores = checks.dense(matrix, "scores", "label")[rows, labels]
     if isinstance(predictions, LabelSets):
         found[listed] = scores > 0
     elif scores.size:
@@ -192,9 +190,9 @@ def taken(predictions: Predictions, rows: Ints) -> Predictions:
         return TopK(predictions.labels[rows], predictions.scores[rows])
     if isinstance(predictions, LabelSets):
         return predictions[rows]
-    if _validation.is_sparse(predictions):
+    if checks.is_sparse(predictions):
         return predictions.tocsr()[rows]
-    return _validation.dense(predictions, "scores", "label")[rows]
+    return checks.dense(predictions, "scores", "label")[rows]
 
 
 def _added(predictions: Predictions, labels: sp.csr_array, name: str) -> Floats:

@@ -17,11 +17,9 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, MatrixLike
+from unmask.arrays import TopK, checks, values_at
 from unmask.metrics.evaluator import contributions
-from unmask.predictions import TopK
 from unmask.propensity import calibration
 
 CovariatesLike: TypeAlias = "MatrixLike | Mapping[str, MatrixLike]"
@@ -47,7 +45,7 @@ def of_rows(top: TopK, labels: sp.csr_array, name: str, k: int) -> Floats:
     Examples
     --------
     >>> top = TopK([[0, 1], [1, 0]], [[0.75, 0.5], [0.5, 0.25]])
-    >>> of_rows(top, _validation.labels([[1, 0], [0, 0]]), "P@1", 1)[:, [0, 1, 2, 3, 5, 6]]
+    >>> of_rows(top, checks.labels([[1, 0], [0, 0]]), "P@1", 1)[:, [0, 1, 2, 3, 5, 6]]
     array([[1.  , 1.  , 0.  , 0.  , 0.75, 0.5 ],
            [0.  , 0.  , 0.  , 1.  , 0.5 , 0.25]])
     """
@@ -187,18 +185,18 @@ def _columns(values: MatrixLike, top: TopK, shape: tuple[int, int], k: int) -> F
 
 
 def _row_columns(values: MatrixLike, shape: tuple[int, int]) -> Floats:
-    made = np.array(_validation.numbers(values, "covariates"), dtype=np.float64)
+    made = np.array(checks.numbers(values, "covariates"), dtype=np.float64)
     made = made[:, None] if made.ndim == 1 else made
     if made.ndim != 2 or made.shape[0] != shape[0]:
         raise ValueError(
             f"covariates must be known for all {shape[0]} rows, or be an {shape} matrix of pairs; "
             f"got shape {np.shape(values)}."
         )
-    return _validation.finite(made, "covariates")
+    return checks.finite(made, "covariates")
 
 
 def _pair_matrix(values: MatrixLike, shape: tuple[int, int]) -> sp.csr_array:
-    pairs = _validation.columns(values, name="covariates", column="label")
+    pairs = checks.columns(values, name="covariates", column="label")
     if pairs.shape != shape:
         raise ValueError(f"covariates of pairs must have the shape {shape}; got {pairs.shape}.")
     return pairs

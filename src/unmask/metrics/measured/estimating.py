@@ -22,9 +22,8 @@ import scipy.sparse as sp
 from scipy.stats import poisson
 from scipy.stats import t as student
 
-from unmask import _validation
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Integers, Ints, LabelsLike
+from unmask.arrays import TopK, checks, entry_rows, fingerprint
 from unmask.data.judgements import IN_TOP, Design, Judgements
 from unmask.metrics.intervals import of_bounded
 from unmask.metrics.measured import covariates as covariates_
@@ -42,7 +41,6 @@ from unmask.metrics.measured.row_values import JudgedRows, judged_rows
 from unmask.metrics.registry import LINEAR, METRICS, MICRO, OF_PREDICTED, split, split_measured
 from unmask.metrics.table import Estimate
 from unmask.metrics.verdict import Advice, Level, Reason, Verdict, too_wide
-from unmask.predictions import TopK, fingerprint
 
 MEASURED = "measured"
 """The name of the estimator."""
@@ -184,7 +182,7 @@ def checked_audit(
     judged: Judgements, labels: LabelsLike, confidence: float, covariates: CovariatesLike | None
 ) -> Audit:
     """Judgements with the labels they belong to, checked."""
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     if observed.shape != judged.sample.shape:
         raise ValueError(
             f"the judgements belong to data of shape {judged.sample.shape}; the labels have "
@@ -199,12 +197,12 @@ def checked_audit(
                 f"the strata of the audit have {pairs:,} pairs in all, but there are {frame:,} to "
                 "judge; these are other labels, or the plan is damaged."
             )
-    _validation.confidence(confidence)
+    checks.confidence(confidence)
     return Audit(judged, observed, confidence, covariates)
 
 
 def _checked(top: TopK, about: Audit) -> TopK:
-    _validation.same_rows(top.labels, about.labels, "predictions", "labels")
+    checks.same_rows(top.labels, about.labels, "predictions", "labels")
     return top
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import scipy.sparse as sp
 
-from unmask import _validation
 from unmask._typing import LabelsLike
+from unmask.arrays import checks
 from unmask.data.judgements import Judgements
 from unmask.metrics.inputs import Predictions, as_top
 from unmask.metrics.judgement import judge_run
@@ -59,7 +59,7 @@ def beside_measured(
     -------
     Table
     """
-    observed = _validation.labels(labels)
+    observed = checks.labels(labels)
     about = checked_audit(audit, observed, confidence, covariates)
     by_rows = [name for name in metrics if adds_rows_up(name)]
     made = {}

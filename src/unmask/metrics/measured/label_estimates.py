@@ -16,15 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import named_options
-from unmask._sparse import values_at
+from unmask._messages import named_options
 from unmask._typing import Floats, Ints, LabelsLike
+from unmask.arrays import TopK, checks, values_at
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.metrics.measured.estimating import place_weights, refuse_uncovered
 from unmask.metrics.measured.row_values import judged_rows
-from unmask.predictions import TopK
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +92,8 @@ def label_estimates(
     >>> made["precision"].value, made["recall"].value
     (array([0.5, 1. ]), array([1. , 0.5]))
     """
-    observed = _validation.labels(labels)
-    k = _validation.positive_int(k, "k")
+    observed = checks.labels(labels)
+    k = checks.positive_int(k, "k")
     judged = judged.decided
     sample = judged.sample
     if sample.design is not Design.PAIRS:

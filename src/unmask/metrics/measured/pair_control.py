@@ -31,11 +31,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, listed_keys
 from unmask.data.judgements import Judgements
 from unmask.metrics.measured.control import FOLDS, RIDGE, folds_of
 from unmask.metrics.measured.covariates import CovariatesLike, PairColumns, pair_columns
 from unmask.metrics.measured.pair_totals import Fraction, Kinds, Totals
-from unmask.predictions import TopK, listed_keys
 
 UNFORESEEN = 1.0
 """Relevant pairs that covariates are supposed not to have foreseen, beside the judged ones."""

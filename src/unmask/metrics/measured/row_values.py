@@ -24,12 +24,11 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
+from unmask.arrays import TopK, entry_rows
 from unmask.data.judgements import Judgements
 from unmask.metrics.evaluator import contributions
 from unmask.metrics.registry import METRICS
-from unmask.predictions import TopK
 
 
 @dataclass(frozen=True, eq=False)

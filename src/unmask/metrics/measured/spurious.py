@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _validation
-from unmask._settings import named_options
-from unmask._sparse import values_at
+from unmask._messages import named_options
 from unmask._typing import Floats, Integers, LabelsLike
+from unmask.arrays import checks, values_at
 from unmask.data.judgements import Judgements
 from unmask.metrics.intervals import wilson, z_quantile
 
@@ -86,8 +85,8 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     >>> rate.value, rate.judged, rate.wrong
     (0.5, 2, 1)
     """
-    observed = _validation.labels(labels)
-    _validation.confidence(confidence)
+    observed = checks.labels(labels)
+    checks.confidence(confidence)
     rows, wrong, weight = _judged_observed(judged.decided, observed)
     count = wrong.size
     if not count:

@@ -21,8 +21,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask._sparse import entry_rows
 from unmask._typing import Floats, Integers, Ints
+from unmask.arrays import entry_rows
 from unmask.data.judgements import Judgements
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate
