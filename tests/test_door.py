@@ -568,8 +568,6 @@ def test_what_does_not_belong_together_is_refused_at_once(tmp_path: Path) -> Non
                                confidence=1.0),
          "confidence must be at least"),
         (lambda: metrics.reliability(np.full(y.shape, 0.5), y, p, bins=1001), "bins must lie in"),
-        (lambda: propensity.chapman(y, y[:-1]), "first and second must have the same rows"),
-        (lambda: propensity.chapman(y, y[:, :-1]), "first and second must have the same rows"),
         (lambda: predictions.read(listed), "line 3: rows are numbered 0, 1, 2 … in order; got '2'"),
         (lambda: missing.find(sp.csr_array((n, width + 1)), y, p), "must have the same rows"),
         (lambda: missing.find(np.zeros((n + 1, width)), y, p), "must have the same rows"),

@@ -83,7 +83,7 @@ def test_propensities(shape: tuple[int, int]) -> None:
     _, labels, p = nothing(*shape)
     for vector in (propensity.inverse_linear(labels), propensity.constant(shape[1], 0.5),
                    propensity.clip(p, 0.1), propensity.temper(p, 0.5), *powers(p, [1]).values(),
-                   *propensity.chapman(labels, labels)):  # fmt: skip
+                   *propensity.chao(labels, labels)):  # fmt: skip
         assert np.shape(vector) == (shape[1],)
         assert np.isfinite(vector).all()
     for call in (

@@ -118,7 +118,6 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "data.tfidf": lambda g: data.tfidf(g["features"], np.ones(40)).toarray(),
     "propensity.audit": lambda g: propensity.audit(HALF, g["labels"]).value,
     "propensity.chao": lambda g: propensity.chao(HALF, g["labels"]),
-    "propensity.chapman": lambda g: propensity.chapman(HALF, g["labels"]),
     "propensity.clip": lambda g: propensity.clip(g["p"], 0.3),
     "propensity.from_counts": lambda g: (
         propensity.from_counts([3] * 12, [4] * 12, counts=np.arange(1, 13), n=80).value

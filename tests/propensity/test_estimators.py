@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 
 from unmask import data, propensity
-from unmask.propensity import PropensityEstimate, estimate
-
-
-def test_estimators_agree_on_their_defaults() -> None:
-    """95 % intervals, seed 0; labels are held to be independent unless said otherwise."""
-    for estimator in (*propensity.ESTIMATORS.values(), propensity.from_counts):
-        given = inspect.signature(estimator).parameters
-        if "options" in given:  # those of `audit`
-            given = inspect.signature(propensity.audit).parameters
-        assert given["confidence"].default == 0.95
-        assert "seed" not in given or given["seed"].default == 0
-    given = inspect.signature(propensity.from_counts).parameters
-    assert (given["sampled"].default, given["effect"].default) == (False, 1.0)
-    assert inspect.signature(estimate.fit).parameters["effect"].default == 1.0
+from unmask.propensity import PropensityEstimate
+from unmask.propensity.estimate import from_counts
 
 
 @pytest.mark.parametrize("wrong", [{"counts": [1, 2]}, {"n": 9}])
@@ -61,10 +48,11 @@ def test_every_estimator_returns_the_same_kind_of_thing(name: str) -> None:
         (lambda: propensity.audit([[1]], [[1]]), "at least 3 training rows"),
         (lambda: propensity.audit([[1]] * 5, [[1]] * 5, counts=[3]), "both `counts` and `n`"),
         (lambda: propensity.audit([[1]] * 5, [[1]] * 5, curve="jian"), "unknown curve 'jian'"),
-        (lambda: propensity.from_counts([3], [2], counts=[5], n=9), "kept 3 times out of 2"),
-        (lambda: propensity.from_counts([1], [2], counts=[50], n=9), "50 of 9 training rows"),
-        (lambda: propensity.from_counts([1, 1], [2], counts=[5], n=9), "1 numbers, one per label"),
+        (lambda: from_counts([3], [2], counts=[5], n=9), "kept 3 times out of 2"),
+        (lambda: from_counts([1], [2], counts=[50], n=9), "50 of 9 training rows"),
+        (lambda: from_counts([1, 1], [2], counts=[5], n=9), "1 numbers, one per label"),
         (lambda: propensity.recapture([[1]], [[1]], of="both"), "unknown annotation 'both'"),
+        (lambda: propensity.chao([[1.0]]), "at least two annotations"),
         (lambda: propensity.from_model([[1.5]], [[1]]), "Calibrate"),
         (lambda: propensity.from_model([[0.5, 0.1]], [[1]]), "same rows and labels"),
         (lambda: propensity.from_model([[0.5]] * 3, [[1]] * 3, n=3), "both `counts` and `n`"),

@@ -60,11 +60,6 @@ def test_rows_that_nobody_annotated_show_nothing() -> None:
     assert silent == pytest.approx(expected, abs=0.012)
 
 
-def test_no_propensity_exceeds_the_share_of_annotated_rows() -> None:
-    mask = MaskModel([0.9, 0.5], unannotated=0.25)
-    np.testing.assert_array_equal(np.asarray(mask), [0.75, 0.5])
-
-
 def test_wrong_labels_are_a_share_of_the_observed_ones_and_never_true() -> None:
     truth = data.synthetic.independent(5_000, 12, seed=1)
     observed = data.hide(truth, MaskModel(np.full(12, 0.5), spurious=0.1), seed=0)
@@ -135,19 +130,6 @@ def test_rows_without_true_labels_say_nothing() -> None:
         sp.csr_array(kept[:30]), sp.csr_array(truth[:30]), np.array([0.9, 0.1])
     )
     np.testing.assert_allclose(with_empty.probability, without.probability)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"row_effort": 0.95}, "row_effort must lie in .* 0.9.* got 0.95"),
-        ({"unannotated": -0.1}, "unannotated must lie"),
-        ({"spurious": 0.6}, "spurious must lie"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MaskModel([0.5], **options)
 
 
 def test_unknown_masks_and_other_widths_are_refused() -> None:

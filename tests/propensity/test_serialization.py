@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.propensities import either, estimated
 from unmask import data, propensity
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.estimate import from_counts
 from unmask.propensity.spec import from_record, to_record
 
 NAN, INF = float("nan"), float("inf")
@@ -21,7 +22,7 @@ NAN, INF = float("nan"), float("inf")
 
 @cache
 def audited() -> PropensityEstimate:
-    return propensity.from_counts([3, 1], [9, 4], counts=[3, 50], n=1000)
+    return from_counts([3, 1], [9, 4], counts=[3, 50], n=1000)
 
 
 def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

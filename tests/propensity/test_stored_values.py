@@ -13,6 +13,7 @@ from tests.helpers import golden
 from tests.helpers.paths import ROOT
 from unmask import data, propensity
 from unmask.propensity import GroupedPropensities, MaskModel, PropensityEstimate
+from unmask.propensity.estimate import from_counts
 
 N, L = 150, 12
 PINNED = f"scipy=={scipy.__version__}" in (ROOT / "constraints.txt").read_text().split()
@@ -53,7 +54,7 @@ def models() -> dict[str, Callable[[], Any]]:
         "audit, groups": lambda: audit(seen, true, groups=np.arange(N) % 2),
         "effort": lambda: audit(seen, true, mask="effort"),
         "score": lambda: audit(seen, true, mask="score", scores=scores),
-        "from counts": lambda: propensity.from_counts(
+        "from counts": lambda: from_counts(
             [3, 9, 0, 40], [4, 30, 2, 50], counts=np.array([3, 90, 2, 400]), n=800
         ),
         "recapture": lambda: propensity.recapture(first, second),
@@ -62,7 +63,6 @@ def models() -> dict[str, Callable[[], Any]]:
         "recapture, second": lambda: propensity.recapture(second, first, curve="jain"),
         "snapshots": lambda: propensity.snapshots(first, np.maximum(first, second), curve="free"),
         "chao": lambda: propensity.chao(first, second),
-        "chapman": lambda: propensity.chapman(first, second),
         "marginals": lambda: propensity.from_marginals(seen, true.mean(0)),
         "marginals of a sample": lambda: propensity.from_marginals(
             seen, true.mean(0), true_n=90, confidence=0.9

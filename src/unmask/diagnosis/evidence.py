@@ -99,7 +99,7 @@ from unmask.diagnosis.findings import LabelGroup, Severity, Test, TestKind, repl
 from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 from unmask.propensity.mask_model import (
-    SMALLEST,
+    TINIEST,
     RowEffort,
     estimate_effort,
     log_likelihoods,
@@ -877,7 +877,7 @@ def odds_ratio(effort: RowEffort, p: Floats, q: Floats) -> Floats:
     weights = np.array(effort.weights) * (1 - effort.unannotated)
     both = weights @ (effort.propensities(p) * effort.propensities(q))
     first, second = weights @ effort.propensities(p), weights @ effort.propensities(q)
-    alone = np.maximum((first - both) * (second - both), SMALLEST)
+    alone = np.maximum((first - both) * (second - both), TINIEST)
     return np.asarray(both * (1 - first - second + both) / alone)
 
 
