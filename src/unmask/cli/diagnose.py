@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from unmask._typing import PropensityLike
     from unmask.diagnosis import Diagnosis
-    from unmask.diagnosis.evidence import AuditedRows
 
 AuditPair = Annotated[
     tuple[Path, Path] | None,
@@ -76,10 +75,11 @@ def diagnose(
         raise ValueError("--scores are predictions of audited rows; give --audit with them.")
     with progress_console.status("testing"):
         top = None if predictions is None else read_predictions(predictions)
-        row_scores: AuditedRows = {} if scores is None else {"scores": read_predictions(scores)}
+        row_scores = None if scores is None else read_predictions(scores)
         result = diagnosis.diagnose(
-            labels, p, audited, seed=seed, names=files.names, predictions=top, **row_scores
-        )
+            labels, p, audited, seed=seed, names=files.names, predictions=top,
+            scores=row_scores,
+        )  # fmt: skip
     if as_json or html is not None:
         record = _record(source, result, labels, p)
     if html is not None:

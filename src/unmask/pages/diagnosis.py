@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unmask import report
 from unmask._typing import Record
-from unmask.diagnosis.wording import VERDICTS
+from unmask.diagnosis.findings import VERDICTS
 from unmask.pages import label_figures
 
 
