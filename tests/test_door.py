@@ -178,7 +178,6 @@ def _wrong_records(damage: Damage) -> dict[str, Callable[[], Any]]:
         "Weights, rows": lambda: spoilt()[:],
         "Dataset.take": lambda: after(data.Dataset(None, LABELS), "labels").take([0]),
         "losses.describe": lambda: losses.describe(losses.logistic, spoilt()),
-        "weights.write": lambda: weights.write("nowhere/weights.npz", spoilt()),
         "weights.to_samples": lambda: weights.to_samples(spoilt(), 0),
         "weights.to_pos_weight": lambda: weights.to_pos_weight(spoilt()),
         "weights.to_relevance": lambda: weights.to_relevance(spoilt()),

@@ -1,6 +1,6 @@
 """Other people's procedures for missing labels, on the linear protocol, beside our corrections.
 
-What is a loss of one score stands in `losses.related_work` and runs in the training study. Here are
+What is a loss of one score stands in `unmask_studies.training.related_work` and runs in the training study. Here are
 those that weigh pairs, need other knowledge, or go in rounds. Every method trains logistic
 one-vs-all models (group lasso: a ranking loss) and returns scores of new rows:
 

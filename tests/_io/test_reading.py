@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.devices import terminal
-from unmask import _io, audit, data, linear, missing, predictions, propensity, thresholds, weights
+from unmask import _io, audit, data, linear, missing, predictions, propensity, thresholds
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -19,7 +19,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": data.read,
     "predictions": predictions.read,
     "propensity": propensity.read,
-    "weights": weights.read,
     "dismec": linear.read_dismec,
     "dismecpp": lambda path: linear.read_dismecpp(path, bias=True),
     "thresholds": thresholds.read,

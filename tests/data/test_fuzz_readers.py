@@ -53,13 +53,13 @@ def test_every_reader_is_fuzzed() -> None:
     """Every public function whose name says that it reads, and the pages of stored results."""
     public = {
         f"{room}.{name}"
-        for room in ("data", "predictions", "propensity", "weights", "linear")
+        for room in ("data", "predictions", "propensity", "linear")
         for name in dir(getattr(unmask, room))
         if name in ("read", "load") or name.startswith("read_")
     }
     covered = {
         "data.read": "data", "predictions.read": "predictions", "propensity.read": "propensity",
-        "weights.read": "weights", "linear.load": "model", "linear.read_dismec": "dismec",
+        "linear.load": "model", "linear.read_dismec": "dismec",
         "linear.read_dismecpp": "dismecpp", "data.read_judgements": "data.judgements",
         "data.read_hierarchy": "data.hierarchy",
     }  # fmt: skip

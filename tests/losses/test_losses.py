@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import pydoc
 import warnings
 from itertools import product
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from tests.helpers.oracles import expectation_over_masks
 from tests.helpers.strategies import label_sets
 from unmask import losses, weights
-from unmask.losses import LOSSES, UnboundedLossWarning
+from unmask.losses import LOSSES, UnboundedLossWarning, related_work
 from unmask.weights import Weights
 
 # Stated again, in plain Python, so that the losses are not judged by themselves.
@@ -253,19 +255,6 @@ def test_a_parabola_that_is_none_is_bounded_only_if_nothing_is_left_of_it():
     np.testing.assert_allclose(lowest, [2 - 4 / 1.5, 0.0, -np.inf, -np.inf])
 
 
-def test_descriptions_know_the_facts_of_the_theory():
-    assert losses.logistic.describe("unbiased", normalized=True).convex
-    assert losses.squared_error.describe("unbiased", normalized=True).bounded_below
-    assert not losses.hinge.describe("unbiased").convex
-    assert not losses.softmax.describe("unbiased", normalized=True).convex
-    assert losses.softmax.describe("unbiased").convex
-    assert losses.softmax.describe("empirical_bayes", normalized=True).bounded_below
-    assert losses.squared_hinge.describe("bound").convex
-    assert losses.logistic.describe("bound").consistent_for == "precision@k"
-    assert losses.softmax.describe("unbiased", normalized=True).consistent_for == "recall@k"
-    assert losses.hinge.describe("unbiased").consistent_for is None
-
-
 def test_the_lower_bound_is_reached_where_it_is_said_to_be():
     w = weights.unbiased([[1, 0]], [0.25, 1.0])
     lowest = losses.squared_error.describe(w).lower_bound
@@ -304,3 +293,60 @@ def test_caller_arrays_are_left_alone():
             losses.gradient(name, scores, w)
     np.testing.assert_array_equal(scores, kept)
     np.testing.assert_array_equal(w.pos.data, pos)
+
+
+def test_observed_likelihood_is_that_of_what_was_observed():
+    scores, p = np.linspace(-6, 6, 25)[:, None] * np.ones(3), np.array([0.2, 0.7, 1.0])
+    loss = related_work.observed_likelihood(p)
+    chance = p / (1 + np.exp(-scores))
+    np.testing.assert_allclose(loss.value(scores, 1), -np.log(chance), rtol=1e-12)
+    np.testing.assert_allclose(loss.value(scores, 0), -np.log(1 - chance), rtol=1e-9)
+    assert (loss.value(scores, 0)[:, :2] <= -np.log(1 - p[:2])).all()
+    described = loss.describe("vanilla")
+    assert described.bounded_below
+    assert not described.convex
+    complete = related_work.observed_likelihood(1.0)
+    np.testing.assert_allclose(
+        complete.value(scores, 0), losses.logistic.value(scores, 0), rtol=1e-12
+    )
+    assert complete.describe("vanilla").convex
+    for label in (0, 1):
+        up, down = (loss.value(scores + step, label) for step in (1e-6, -1e-6))
+        np.testing.assert_allclose(loss.slope(scores, label), (up - down) / 2e-6, atol=1e-8)
+        up, down = (loss.slope(scores + step, label) for step in (1e-6, -1e-6))
+        np.testing.assert_allclose(loss.curvature(scores, label), (up - down) / 2e-6, atol=1e-8)
+    # in expectation over the mask −r p ln P(1) − (1 − r p) ln P(0) is least at s = logit r
+    half, r, q = related_work.observed_likelihood(0.3), 0.4, 0.3
+    slope = r * q * half.slope(np.log(r / (1 - r)), 1)
+    slope += (1 - r * q) * half.slope(np.log(r / (1 - r)), 0)
+    assert abs(float(slope)) < 1e-15
+    far = np.array([1e4, -1e4])
+    assert all(np.isfinite(half.value(far, label)).all() for label in (0, 1))
+    for wrong in (0.0, 1.2, [0.5, -0.1]):
+        with pytest.raises(ValueError, match="propensities must lie in"):
+            related_work.observed_likelihood(wrong)
+
+
+def test_help_shows_the_formula_of_a_loss_and_its_example_runs():
+    for name, loss in LOSSES.items():
+        shown = pydoc.render_doc(getattr(losses, name), renderer=pydoc.plaintext)
+        assert FORMULAS[name] in shown
+        parsed = doctest.DocTestParser().get_doctest(loss.__doc__, {}, name, None, None)
+        assert parsed.examples
+        assert doctest.DocTestRunner(verbose=False).run(parsed).failed == 0
+    plain = losses.Loss("own", "ova", *[losses.hinge.value] * 3, losses.hinge.convex,
+                        losses.hinge.lower, proper=False)  # fmt: skip
+    assert plain.__doc__ == losses.Loss.__doc__
+
+
+FORMULAS = {
+    "logistic": "ℓ₊(s) = log(1 + e⁻ˢ),    ℓ₋(s) = log(1 + eˢ)",
+    "squared_error": "ℓ₊(s) = (1 − s)²,    ℓ₋(s) = s²",
+    "hinge": "ℓ₊(s) = max(0, 1 − s),    ℓ₋(s) = max(0, 1 + s)",
+    "squared_hinge": "ℓ₊(s) = max(0, 1 − s)²,    ℓ₋(s) = max(0, 1 + s)²",
+    "zero_one": "ℓ₊(s) = [s < 0],    ℓ₋(s) = [s > 0],    and one half at s = 0",
+    "softmax": "Σ_{i∈I} pos_i (A(s) − s_i),    A(s) = log Σ_j eˢʲ",
+    "pairwise_zero_one": "Σ_{i relevant} Σ_{j irrelevant} [s_i < s_j]",
+    "pairwise_logistic": "Σ_{i relevant} Σ_{j irrelevant} log(1 + e^{−(s_i − s_j)})",
+    "pairwise_hinge": "Σ_{i relevant} Σ_{j irrelevant} max(0, 1 − (s_i − s_j))",
+}

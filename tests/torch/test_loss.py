@@ -9,6 +9,7 @@ import pickle
 import runpy
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -244,11 +245,13 @@ def test_state_dict_carries_the_propensities():
     assert torch.equal(other(logits, index_of(labels)), saved(logits, index_of(labels)))
 
 
-def test_related_work_runs_in_the_module():
+def test_losses_of_other_people_run_in_the_module():
+    """Of one's own: one that sees the batch, and the likelihood of what was observed."""
     scores, labels, propensity = batch(9)
     logits = torch.tensor(scores, requires_grad=True)
-    for make in (losses.related_work.hill, losses.related_work.non_negative):
-        loss = MissingLabelLoss(propensity, loss=make(), correction="vanilla")
+    of_batch = replace(losses.logistic, name="own", keep=lambda s, _: s > s.mean(), difference=None)
+    for made in (of_batch, losses.related_work.observed_likelihood(propensity)):
+        loss = MissingLabelLoss(propensity, loss=made, correction="vanilla")
         assert torch.autograd.gradcheck(lambda s, f=loss: f(s, index_of(labels)), logits)
 
 

@@ -13,12 +13,12 @@ from tests.helpers.oracles import expectation_over_masks
 from tests.helpers.strategies import label_sets
 from unmask import losses, weights
 from unmask.losses import LOSSES
-from unmask.weights.formulas import FORMULAS, REDUCTIONS, Rectangle, tempered_inverse, weigh
+from unmask.weights.formulas import REDUCTIONS, Rectangle, tempered_inverse, weigh
 
 TAU = 0.3
 COMBINATIONS = [
     (correction, normalized, reduction)
-    for correction in FORMULAS
+    for correction in weights.CORRECTIONS
     for normalized in (False, True)
     for reduction in REDUCTIONS
     if not (normalized and reduction == "pairwise")
@@ -115,27 +115,3 @@ def test_the_pairwise_bound_is_no_less_than_the_loss_of_true_labels(name, data):
     assert tight == pytest.approx(closed, rel=1e-9, abs=1e-9)
     assert truth <= tight + 1e-9 * (1 + truth)
     assert tight <= loose + 1e-9 * (1 + loose)
-
-
-@pytest.mark.parametrize("factor", [0.9, 0.999])
-def test_smaller_positive_weights_are_no_bound_and_a_larger_cut_is_not_non_negative(factor):
-    """Where one label alone is relevant, the mean of pos_i φ must be φ: pos = 1/p is the least."""
-    p, scores = np.array([0.4, 0.7]), np.array([[0.3, 0.8]])
-    bound = weights.bound([[1, 0]], p, reduction="pairwise")
-    truth = float(LOSSES["pairwise_hinge"].value(scores[0, 0] - scores[0, 1], 1))
-    smaller = weights.Weights(factor * bound.pos, bound.cut)
-    assert p[0] * losses.total("pairwise_hinge", scores, bound)[0] == pytest.approx(truth)
-    assert p[0] * losses.total("pairwise_hinge", scores, smaller)[0] < truth
-    both = weights.bound([[1, 1]], p, reduction="pairwise")
-    assert losses.total("pairwise_hinge", scores, both)[0] == pytest.approx(0, abs=1e-12)
-    more_cut = weights.Weights(both.pos, (2 - factor) * both.cut)
-    assert losses.total("pairwise_hinge", scores, more_cut)[0] < 0
-
-
-@pytest.mark.parametrize("name", ["pairwise_logistic", "pairwise_hinge"])
-def test_the_pairwise_bound_is_convex_and_bounded_below(name):
-    described = LOSSES[name].describe("bound")
-    assert described.convex
-    assert described.bounded_below
-    unbiased = LOSSES[name].describe("unbiased")
-    assert not unbiased.bounded_below

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 from itertools import pairwise, product
-from math import prod
 from typing import Any
 
 import mpmath
@@ -19,7 +18,7 @@ import unmask
 from tests.helpers import oracles, strategies
 from unmask import _kernels, data, weights
 from unmask._kernels import weights as kernels
-from unmask.weights import counts
+from unmask.weights import formulas
 
 NORMALISED = sorted(weights.CORRECTIONS)
 PLAIN = sorted(set(weights.CORRECTIONS) - {"empirical_bayes"})
@@ -81,20 +80,6 @@ def test_the_normalised_bound_bounds_every_share(case, seed):
     assert mean >= true * (1 - 1e-12)
 
 
-def test_with_its_own_label_in_the_sum_it_would_be_no_bound():
-    p, truth = np.array([0.3, 0.5]), (0, 1)
-
-    def printed(observed: tuple[int, ...]) -> np.ndarray:
-        inverse = oracles.dense(row(observed, 2))[0] / p
-        return inverse / (1 + inverse.sum())
-
-    assert (oracles.expectation_over_masks(printed, truth, p) < 0.5).all()
-    ours = oracles.expectation_over_masks(
-        lambda seen: oracles.dense(weights.bound(row(seen, 2), p, normalized=True).pos)[0], truth, p
-    )
-    assert (ours >= 0.5).all()
-
-
 @settings(max_examples=25)
 @given(case=strategies.label_sets(max_labels=6), seed=st.integers(0, 2**32 - 1))
 def test_the_plain_bound_bounds_the_zero_one_loss_up_to_a_constant(case, seed):
@@ -120,16 +105,6 @@ def test_the_plain_bound_of_pick_all_labels_is_the_unbiased_weight():
 @given(st.lists(st.sampled_from([Fraction(n, 20) for n in range(1, 21)]), min_size=1, max_size=8))
 def test_t_equals_rational_arithmetic(p):
     assert_t_is(p, oracles.normalized_weights_exact(p))
-
-
-def test_t_equals_rational_arithmetic_for_fourteen_labels():
-    p = [Fraction(n, 16) for n in (1, 3, 16, 7, 2, 9, 9, 16, 5, 11, 13, 15, 4, 8)]
-    exact = [Fraction(0)] * 14
-    for kept in oracles.subsets(range(14)):
-        weight = prod((1 / p[j] if j in kept else 1 - 1 / p[j]) for j in range(14))
-        for i in kept if weight else ():
-            exact[i] += weight / len(kept)
-    assert_t_is(p, exact)
 
 
 def assert_t_is(p: list[Fraction], exact: list[Fraction]) -> None:
@@ -229,21 +204,6 @@ def test_with_every_propensity_one_all_corrections_are_vanilla(
     assert_same(ours, weights.vanilla(labels, **options))
 
 
-@pytest.mark.parametrize("correction", PLAIN)
-def test_without_options_weights_are_plain_and_for_one_vs_all(correction):
-    labels, p = [[1, 1, 0]], [0.5, 0.25, 0.5]
-    weigh = weights.CORRECTIONS[correction]
-    assert_same(weigh(labels, p), weigh(labels, p, normalized=False, reduction="ova"))
-
-
-def test_with_every_propensity_one_long_rows_are_vanilla_too():
-    labels = np.ones((2, 150))
-    assert_same(
-        weights.unbiased(labels, np.ones(150), normalized=True),
-        weights.vanilla(labels, normalized=True),
-    )
-
-
 @reductions
 @normalisations
 @given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
@@ -257,11 +217,6 @@ def test_tempering_goes_from_vanilla_to_unbiased(reduction, normalized, labels, 
         assert_same(all_of_it, weights.unbiased(labels, p, **options))
 
 
-def test_tempering_replaces_one_over_p():
-    w = weights.tempered([[1, 1]], [0.5, 0.25], tau=0.5, normalized=True)
-    assert_same(w, weights.unbiased([[1, 1]], [1 / 1.5, 1 / 2.5], normalized=True))
-
-
 @pytest.mark.parametrize("correction", NORMALISED)
 @given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15)
@@ -272,12 +227,6 @@ def test_propensities_per_label_and_per_entry_agree(correction, labels, seed):
         weigh(labels, entry_propensity(labels, p), normalized=True),
         weigh(labels, p, normalized=True),
     )
-
-
-def test_propensities_may_differ_from_row_to_row():
-    labels, p = np.array([[1, 1], [1, 0]]), sp.csr_array([[0.5, 0.25], [0.1, 0]])
-    ours = oracles.dense(weights.unbiased(labels, p, normalized=True).pos)
-    np.testing.assert_allclose(ours, [[2 * (1 - 4 / 2), 4 * (1 - 2 / 2)], [10, 0]], rtol=1e-15)
 
 
 @pytest.mark.parametrize("correction", NORMALISED)
@@ -412,17 +361,6 @@ def binomial_table(m: int, n: int, p: float) -> np.ndarray:
     )  # fmt: skip
 
 
-def test_the_posterior_share_is_bayes_rule():
-    labels, p = random_labels(300, 30, 5), np.full(30, 0.4)
-    fit = weights.count_distribution(labels, p)
-    table = binomial_table(fit.share.size, fit.probability.size, 0.4)
-    for m in np.flatnonzero(fit.rows):
-        joint = table[m, 1:] * fit.probability[1:]
-        nothing = table[m, 0] * fit.probability[0]
-        expected = joint @ (1 / np.arange(1, fit.probability.size)) / (joint.sum() + nothing)
-        assert fit.share[m] == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("p", "rows", "support", "probability"),
     [
@@ -433,7 +371,7 @@ def test_the_posterior_share_is_bayes_rule():
 )
 def test_rows_that_show_nothing_need_not_be_counted(p, rows, support, probability):
     """Of two true labels at p = 1/2, where any is seen, one is 2/3 of the time and both 1/3."""
-    fit = counts.mixture(np.array(rows), p, 9, without_empty=True)
+    fit = formulas.mixture(np.array(rows), p, 9, without_empty=True)
     assert fit.support.tolist() == support
     np.testing.assert_allclose(fit.probability, probability, atol=2e-3)
     assert 0 <= fit.gap <= 1e-6
@@ -527,27 +465,6 @@ def test_rows_can_be_taken_out():
         np.testing.assert_array_equal(oracles.dense(part.cut), oracles.dense(w.cut)[wanted])
     shared = weights.unbiased(labels, np.full(10, 0.5))[:3]
     assert shared.pos is shared.cut
-
-
-@pytest.mark.parametrize("correction", PLAIN)
-@pytest.mark.parametrize("name", ["w.npz", "w.npz.gz", "no-suffix"])
-def test_weights_come_back_from_a_file_bit_for_bit(correction, name, tmp_path):
-    labels = random_labels(50, 20, 4)
-    w = weights.CORRECTIONS[correction](labels, np.full(20, 0.3))
-    weights.write(tmp_path / name, w)
-    back = weights.read(tmp_path / name)
-    assert_same(back, w)
-    assert back.pos.shape == w.pos.shape
-    assert (back.pos is back.cut) == (w.pos is w.cut)
-
-
-def test_files_that_hold_no_weights_are_refused(tmp_path):
-    (tmp_path / "text").write_text("1 2 3")
-    np.savez(tmp_path / "other.npz", a=np.ones(3))
-    with pytest.raises(ValueError, match=r"text is not a file that `weights.write` made"):
-        weights.read(tmp_path / "text")
-    with pytest.raises(ValueError, match=r"other.npz holds a but no label weights"):
-        weights.read(tmp_path / "other.npz")
 
 
 LABELS, P = np.array([[1, 1, 0], [0, 1, 0], [1, 1, 1]]), np.array([0.5, 0.25, 0.8])
@@ -658,13 +575,6 @@ def test_relevances_are_positive_and_within_single_precision():
     for value in (0.0, -1.0, 1.001 * largest):
         with pytest.raises(ValueError, match="PECOS needs"):
             weights.to_relevance(given(value))
-
-
-def test_the_first_negative_sample_is_named():
-    pos = sp.csr_array(np.array([[1.0], [1.0], [1.0]]))
-    pos.data[:] = [0.0, 0.5, -2.0]
-    with pytest.raises(ValueError, match="got -2 in row 2, label 0"):
-        weights.to_samples(weights.Weights(pos, pos), 0)
 
 
 @pytest.mark.parametrize("field", ["pos", "cut"])

@@ -6,7 +6,7 @@ labels (all of them, and those of low propensity), m = observed labels of a row 
 
 thinning   Masks with p_j are masks with p_j / t followed by a thinning with t = max p. So, given
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
-           success t: likelihood ratio against the best mixture (that of `weights.counts.mixture`,
+           success t: likelihood ratio against the best mixture (that of `weights.formulas.mixture`,
            which also fits the true label counts), parametric bootstrap.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
@@ -99,7 +99,7 @@ from unmask.propensity.mask_model import (
     scores_of,
 )
 from unmask.propensity.models import reciprocal
-from unmask.weights.counts import Mixture, mixture
+from unmask.weights.formulas import Mixture, mixture
 
 DOUBT = 1e-3
 MOST_DROPPED = 1e12
