@@ -1,12 +1,4 @@
-"""A repaired data set: what was observed, what people confirmed, what was filled in.
-
-Every label of it has an origin. Confirmed and refuted pairs become judgements of the data set, so
-that weights and metrics take them as certain, and labels stay as they were observed; those that are
-filled in (P(missing) at least a threshold) become labels like observed ones. A file has no
-judgements: in it, confirmed labels are labels and refuted ones are none. Propensities describe the
-observed labels alone: after filling in, state or estimate them anew.
-
-Findings before people, and what they said.
+"""Findings before people, and a repaired data set.
 
 `review` makes a sheet of the findings, like that of an audit: for a spreadsheet, Label Studio,
 Argilla or the judging page, read back by `audit.read`. Questions stand in random order, so that
@@ -14,6 +6,13 @@ whatever was answered first is a random sample of the listed findings, and measu
 It is no audit of the data: pairs were chosen because a model believes in them, and pairs it does
 not believe in were never asked about, so nothing follows for recall or P@k. Answers that are only a
 list of pairs (`Reviewed` with `random=False`) repair the data and measure nothing at all.
+
+`complete` repairs a data set; every label of it has an origin. Confirmed and refuted pairs become
+judgements of the data set, so that weights and metrics take them as certain, and labels stay as
+they were observed; those that are filled in (P(missing) at least a threshold) become labels like
+observed ones. A file has no judgements: in it, confirmed labels are labels and refuted ones are
+none. Propensities describe the observed labels alone: after filling in, state or estimate them
+anew.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from unmask.missing.findings import Findings
 
 
 class Origin(StrEnum):
-    """Where a label of a repaired data set comes from.
+    """The origin of a label of a repaired data set.
 
     Examples
     --------
@@ -61,7 +60,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Repaired:
-    """A repaired data set and where every label of it comes from.
+    """A repaired data set and the origin of each of its labels.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ class Repaired:
     probability: Floats
 
     def counts(self) -> dict[str, int]:
-        """How many pairs have each origin."""
+        """Count the pairs of each origin."""
         return {each.value: self.origin.count(each) for each in Origin}
 
     def write(self, path: PathLike) -> tuple[Path, Path]:
@@ -182,7 +181,10 @@ def complete(
                 f"of {part.shape[0]} and {part.shape[1]}."
             )
     own = pair_keys(dataset.labels)
-    judged, answers, stated = _judged(reviewed, width)
+    judged, answers, stated = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    if reviewed is not None:
+        judged = reviewed.rows * width + reviewed.labels
+        answers, stated = reviewed.answers, reviewed.probability
     filled, chance = _filled(findings, threshold, np.r_[own, judged], width)
     confirmed = judged[(answers == 1) & ~np.isin(judged, own)]
     refuted = judged[answers == 0]
@@ -217,16 +219,10 @@ def complete(
     )
 
 
-def _judged(reviewed: Reviewed | None, width: int) -> tuple[Ints, Floats, Floats]:
-    if reviewed is None:
-        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    return reviewed.rows * width + reviewed.labels, reviewed.answers, reviewed.probability
-
-
 def _filled(
     findings: Findings | Review | None, threshold: float | None, taken: Ints, width: int
 ) -> tuple[Ints, Floats]:
-    """Pairs that are filled in, and their probabilities."""
+    """Return pairs to be filled in, and their probabilities."""
     if threshold is None:
         return np.zeros(0, np.int64), np.zeros(0)
     _validation.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
@@ -250,7 +246,7 @@ def _matrix(keys: Ints, shape: tuple[int, int], values: Floats | None = None) ->
 def _judgements(
     dataset: Dataset, judged: Ints, answers: Floats, shape: tuple[int, int]
 ) -> sp.csr_array | None:
-    """Earlier judgements and the new ones, which take their place."""
+    """Return earlier judgements and the new ones, which take their place."""
     earlier = dataset.judgements
     if earlier is None and not judged.size:
         return None
@@ -327,7 +323,7 @@ class Review:
         return np.array([question.label for question in self.sheet.questions], dtype=np.int64)
 
     def reviewed(self, answers: Answers) -> Reviewed:
-        """The joined answers of one or several people (`audit.read`).
+        """Join the answers of one or several people (`audit.read`) with the findings.
 
         Parameters
         ----------
@@ -367,7 +363,7 @@ class Review:
             file.write(json.dumps(self.to_dict(), ensure_ascii=False).encode())
 
     def to_dict(self) -> Record:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -380,7 +376,7 @@ class Review:
 
 @dataclass(frozen=True, eq=False)
 class Reviewed:
-    """What people said about pairs that a model had chosen.
+    """Answers of people about pairs that a model had chosen.
 
     Parameters
     ----------
@@ -444,7 +440,7 @@ class Reviewed:
         return self.random
 
     def precision(self, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The share of the listed findings that are truly missing, and its interval.
+        """Return the share of the listed findings that are truly missing, and its interval.
 
         Parameters
         ----------
@@ -475,7 +471,7 @@ class Reviewed:
 
 
 def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int = 0) -> Review:
-    """Findings as questions to people, in random order, without their probabilities.
+    """Turn findings into questions to people, in random order, without their probabilities.
 
     Parameters
     ----------
@@ -520,7 +516,7 @@ def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int 
 
 
 def read_review(path: PathLike) -> Review:
-    """The review that `Review.write` kept.
+    """Read the review that `Review.write` kept.
 
     Parameters
     ----------
