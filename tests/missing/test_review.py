@@ -182,8 +182,8 @@ def test_questions_of_a_review_name_labels(tmp_path: Path) -> None:
     stored = missing.review(found()).to_dict()
     for label, message in (
         (None, "does not fit the sheet"),
-        (-1, "must lie in"),
-        (3, "must lie in"),
+        (-1, "at least 0; got -1.$"),
+        (3, "at most"),
     ):
         row, _, hint = stored["sheet"]["questions"][0]
         stored["sheet"]["questions"][0] = [row, label, hint]

@@ -56,7 +56,7 @@ def without_replacement() -> Draws:
 
 
 def with_replacement() -> Draws:
-    """All sequences of three draws, as `samplers.log_uniform` draws them."""
+    """All sequences of three draws, with replacement."""
     chance = [math.log((j + 2) / (j + 1)) / math.log(L + 1) for j in range(L)]
     return [
         (
@@ -211,27 +211,6 @@ def test_empty_places_add_nothing_whatever_their_logits(name):
         assert (leaf.grad[:, [1, 3]] == 0).all()
 
 
-def test_in_batch_candidates_are_unbiased_over_batches():
-    """All batches of three rows out of five that hold a row: its loss over labels that occur."""
-    rows = [[0, 1], [1], [], [2, 1], [0]]  # label 3 occurs nowhere
-    counts, n_rows = [2, 3, 1, 0], len(rows)
-    scores = torch.tensor(SCORES[:5])
-    for name in ("logistic", "pairwise_logistic"):
-        loss = module(name, "unbiased", False)
-        occurring = torch.tensor([0, 1, 2])
-        full = loss(scores[:, occurring], rows, candidates=occurring)
-        for row in range(n_rows):
-            others = [each for each in range(n_rows) if each != row]
-            batches = [[row, *pair] for pair in combinations(others, 2)]
-            mean = 0.0
-            for batch in batches:
-                targets = [rows[each] for each in batch]
-                ids, q = samplers.in_batch(targets, counts, n_rows)
-                logits = scores[batch][:, ids]
-                mean += loss(logits, targets, candidates=ids, sampling=q)[0] / len(batches)
-            close(mean, full[row])
-
-
 def test_shared_candidates_with_the_labels_of_the_batch_are_unbiased():
     """Given the labels of the batch: those of other rows are there with certainty."""
     rows, scores = [[0, 2], [2], []], torch.tensor(SCORES[:3])
@@ -276,19 +255,6 @@ def test_uniform_draws_sets_of_the_same_probability():
     assert (counts - 300).abs().max() < 5 * math.sqrt(300)
 
 
-def test_log_uniform_inverts_its_distribution(monkeypatch):
-    """A fine grid in place of random numbers falls into labels as often as `expected` says."""
-    grid = (torch.arange(200_000, dtype=torch.float64) + 0.5) / 200_000
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: grid)
-    ids, expected = samplers.log_uniform(7, 200_000)
-    counts = torch.bincount(ids, minlength=7)
-    chance = torch.tensor(
-        [math.log((j + 2) / (j + 1)) / math.log(8) for j in range(7)], dtype=torch.float64
-    )
-    assert (counts - 200_000 * chance).abs().max() <= 2
-    close(expected, 200_000 * chance[ids])
-
-
 def test_draws_by_frequency_invert_their_distribution(monkeypatch):
     grid = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
     monkeypatch.setattr(torch, "rand", lambda *_, **__: grid)
@@ -305,14 +271,10 @@ def test_draws_by_frequency_invert_their_distribution(monkeypatch):
     [
         (lambda: samplers.uniform(3, 4), "4 distinct labels of 3"),
         (lambda: samplers.uniform(3, 0), "size"),
-        (lambda: samplers.log_uniform(0, 1), "n_labels"),
         (lambda: samplers.ByFrequency([0, 0]), "not all 0"),
         (lambda: samplers.ByFrequency([1, -1]), "0 or more"),
         (lambda: samplers.ByFrequency([1, np.nan]), "finite"),
         (lambda: samplers.ByFrequency([1], alpha=2), "alpha"),
-        (lambda: samplers.in_batch([[0]], [1], 5), "needs two or more"),
-        (lambda: samplers.in_batch([[0], [0]], [1], 1), "batch of 2 rows of 1"),
-        (lambda: samplers.in_batch([[0], [1]], [1, 0], 9), "label 1 is observed"),
         (
             lambda: samplers.with_observed(Sample(torch.zeros(1, 2), torch.ones(1, 2)), [[0]], 3),
             "shape",

@@ -34,7 +34,7 @@ import numpy as np
 from unmask import _validation
 from unmask._typing import Floats
 from unmask.weights import CORRECTIONS, Weights
-from unmask.weights._arrays import Array, add_at, namespace, take, times
+from unmask.weights.formulas import Array, add_at, namespace, take, times
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from unmask.losses._loss import Loss
-from unmask.weights._arrays import Array, namespace, softplus, special
+from unmask.weights.formulas import Array, namespace, softplus, special
 
 
 def pairwise(loss: Loss) -> Loss:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from unmask import _validation
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import logistic, lower_bound, never_convex
-from unmask.weights._arrays import Array, like, softplus, special
+from unmask.weights.formulas import Array, like, softplus, special
 
 NEVER = -1e30
 """ln(1 − p) of a label that is always observed."""

@@ -38,13 +38,16 @@ seem to have many more labels than they have: no row of few labels would have lo
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.special
 from scipy.special import gammaln, xlog1py
 
 from unmask import _kernels, _mixture, _validation
@@ -52,12 +55,14 @@ from unmask._kernels import weights as kernels
 from unmask._kernels.weights import gauss_legendre
 from unmask._settings import function, setting
 from unmask._typing import Floats, Integers, Ints, LabelsLike, PropensityLike
+from unmask._validation import is_tensor
 from unmask.propensity.models import reciprocal
-from unmask.weights._arrays import Array, as_contiguous, like, namespace
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+Array: TypeAlias = Any
+"""A numpy array or a torch tensor."""
 REDUCTIONS = ("ova", "pal", "pairwise")
 _TINY = 1e-30
 
@@ -536,3 +541,76 @@ def _likelihood(
     log[missed < 0] = -np.inf
     scale = log.max(axis=1)
     return np.exp(log - scale[:, None]), scale
+
+
+# The few array operations that numpy and torch spell differently; the rest share their names. The
+# namespace of an array is looked up through `sys.modules`, so that corrections and losses written
+# once run on numpy arrays and torch tensors, and nobody imports torch to use numpy.
+
+
+def namespace(array: Array) -> ModuleType:
+    """Return `torch` for tensors, else `numpy`."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def special(array: Array) -> ModuleType:
+    """Return `torch.special` for tensors, else `scipy.special`: `expit`, `softmax` …"""
+    return sys.modules["torch.special"] if is_tensor(array) else scipy.special
+
+
+def like(array: Array, values: Floats) -> Array:
+    """Return numbers as an array of the kind, precision and device of `array`."""
+    if is_tensor(array):
+        return namespace(array).as_tensor(values, dtype=array.dtype, device=array.device)
+    return values
+
+
+def as_contiguous(array: Array) -> Array:
+    """Lay numbers out row by row."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+
+
+def softplus(scores: Array) -> Array:
+    """Return log(1 + eˢ) without overflow."""
+    return logaddexp(scores, 0.0)
+
+
+def logaddexp(scores: Array, other: float) -> Array:
+    """Return log(eˢ + e^other) without overflow."""
+    xp = namespace(scores)
+    return xp.logaddexp(scores, scores.new_full((), other) if is_tensor(scores) else other)
+
+
+def take(matrix: Array, index: Array) -> Array:
+    """Return the (n, m) entries of an (n, L) matrix at `index`, row by row."""
+    return matrix.gather(1, index) if is_tensor(matrix) else np.take_along_axis(matrix, index, 1)
+
+
+def times(weight: Array, values: Array) -> Array:
+    """Return weight · values, and 0 where the weight is 0: no label, nothing added.
+
+    Not even where its value is infinite, as that of a logit of −inf may be.
+
+    >>> times(np.array([0.0, 2.0]), np.array([3.0, 3.0]))
+    array([0., 6.])
+    """
+    return namespace(weight).where(weight == 0, 0.0, weight * values)
+
+
+def add_at(matrix: Array, index: Array, values: Array) -> Array:
+    """Add `values` (n, m) at `index` to a matrix of ours; repeated places add up.
+
+    In place, unless the matrix is part of a graph that may need what it was.
+    """
+    if is_tensor(matrix):
+        in_graph = matrix.requires_grad
+        return (matrix.scatter_add if in_graph else matrix.scatter_add_)(1, index, values)
+    np.add.at(matrix, (np.arange(len(index))[:, None], index), values)
+    return matrix
+
+
+def kth_largest(values: Array, k: int) -> Array:
+    """Return the k-th largest of a flat array, k counted from 1."""
+    if is_tensor(values):
+        return values.topk(k).values[-1]
+    return np.partition(values, -k)[-k]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from unmask import _validation
 from unmask.losses import Loss, Observed, logistic
 from unmask.losses.pointwise import lower_bound, never_convex
-from unmask.weights._arrays import (
+from unmask.weights.formulas import (
     Array,
     add_at,
     kth_largest,
