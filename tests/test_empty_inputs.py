@@ -109,7 +109,6 @@ def test_masks_and_the_operator(shape: tuple[int, int]) -> None:
     assert data.hide(labels, p, seed=0).shape == shape
     found = operator.unbiased(lambda sets, _: sets.sum(axis=1), labels, p)
     assert found.value.tolist() == [0.0] * shape[0]
-    assert operator.binary(lambda y: y, labels.toarray(), p).shape == shape
 
 
 @pytest.mark.parametrize("shape", SHAPES[:3])

@@ -146,7 +146,6 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "weights.normalized_weights": lambda g: weights.normalized_weights(
         np.array([0, 12]), 1 / _floats(g["p"])
     ),
-    "operator.binary": lambda g: operator.binary(lambda y: y, [1, 0] * 6, g["p"]),
     "operator.unbiased": lambda g: operator.unbiased(_size, g["labels"], g["p"]).value,
     "losses.total": lambda g: losses.total("logistic", g["scores"], PLAIN),
     "losses.gradient": lambda g: losses.gradient("logistic", g["scores"], PLAIN),
