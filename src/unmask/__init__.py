@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         weights,
     )
     from unmask._kernels import set_threads
-    from unmask.diagnosis import diagnose
+    from unmask.diagnosis.diagnose import diagnose
     from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity

@@ -21,7 +21,8 @@ from scipy.special import expit, logit
 
 from unmask import data, propensity, report
 from unmask._typing import Floats, PropensityLike
-from unmask.diagnosis import Test, TestKind, diagnose, holm
+from unmask.diagnosis import Test, TestKind, diagnose
+from unmask.diagnosis.diagnose import holm
 from unmask.diagnosis.evidence import agreement, dependence, recording
 from unmask.propensity import MaskModel
 from unmask_studies.runs import Groups, Row, Study, Unit, group_rows, statement

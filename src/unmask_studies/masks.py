@@ -28,7 +28,7 @@ from unmask import audit as audits
 from unmask import data, propensity, report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.diagnosis import holm
+from unmask.diagnosis.diagnose import holm
 from unmask.diagnosis.evidence import agreement, dependence, recording
 from unmask.metrics import evaluate
 from unmask.predictions import TopK

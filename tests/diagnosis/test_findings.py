@@ -16,10 +16,10 @@ from unmask.diagnosis import (
     FindingKind,
     Test,
     TestKind,
-    _of_tests,
     diagnose,
     findings,
 )
+from unmask.diagnosis.diagnose import _of_tests
 
 
 @lru_cache

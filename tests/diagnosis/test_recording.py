@@ -13,7 +13,8 @@ from scipy.stats import chi2, nchypergeom_fisher
 
 from tests.helpers.diagnoses import L, planted
 from unmask import data
-from unmask.diagnosis import OF_INDEPENDENCE, _modelled, diagnose, evidence
+from unmask.diagnosis import diagnose, evidence
+from unmask.diagnosis.diagnose import OF_INDEPENDENCE, _modelled
 from unmask.diagnosis.findings import TestKind
 from unmask.propensity import MaskModel
 from unmask.propensity.mask_model import EffortGrid, ScoreSlope, normal

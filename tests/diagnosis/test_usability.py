@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from tests.helpers.diagnoses import rng
 from unmask import data
-from unmask.diagnosis import _kish, diagnose, usability, usability_findings
+from unmask.diagnosis import diagnose
+from unmask.diagnosis.diagnose import _kish, usability, usability_findings
 from unmask.weights import normalized_weights
 
 

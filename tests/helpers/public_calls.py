@@ -133,7 +133,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "propensity.jain_curve": lambda g: propensity.jain_curve(np.arange(12), 80),
     "propensity.from_spec": lambda g: propensity.from_spec("jain", g["labels"]),
     "propensity.recapture": lambda g: propensity.recapture(HALF, g["labels"]).value,
-    "propensity.snapshots": lambda g: propensity.snapshots(HALF, g["labels"], curve="free").value,
+    "propensity.snapshots": lambda g: propensity.snapshots(HALF, g["labels"]).value,
     "propensity.temper": lambda g: propensity.temper(g["p"], 0.5),
     "weights.bound": lambda g: _weights(weights.bound(g["labels"], g["p"], normalized=True)),
     "weights.count_distribution": lambda g: (
