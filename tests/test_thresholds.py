@@ -418,31 +418,43 @@ STORED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"thresholds": "12"}, {"thresholds": [0.5, True]}, {"thresholds": [0.5, "x"]},
-        {"thresholds": [0.5, np.nan]}, {"thresholds": [0.5, np.inf]}, {"thresholds": {"0": 1}},
-        {"thresholds": [0.5, [1]]}, {"thresholds": [0.5, 10**400]}, {"thresholds": [0.5]},
-        {"own": "ab"}, {"own": [1, 0]}, {"own": [True]}, {"names": "ab"}, {"names": [1, 2]},
-        {"names": ["a"]}, {"names": []}, {"metric": "P@1"}, {"metric": None}, {"metric": ["cost"]},
-        {"value": "0.5"}, {"value": np.nan}, {"value": None},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_files_of_thresholds_are_not_trusted(tmp_path: Path, change: dict[str, Any]) -> None:
-    file = tmp_path / "cut.json"
-    file.write_text(json.dumps(STORED))
-    assert thresholds.read(file).values.tolist() == [0.5, np.inf]
-    file.write_text(json.dumps(STORED | change))
-    with pytest.raises(ValueError, match=r"cut\.json"):
-        thresholds.read(file)
+def test_files_of_thresholds_are_not_trusted(tmp_path: Path) -> None:
+    for change in [
+        {"thresholds": "12"},
+        {"thresholds": [0.5, True]},
+        {"thresholds": [0.5, "x"]},
+        {"thresholds": [0.5, np.nan]},
+        {"thresholds": [0.5, np.inf]},
+        {"thresholds": {"0": 1}},
+        {"thresholds": [0.5, [1]]},
+        {"thresholds": [0.5, 10**400]},
+        {"thresholds": [0.5]},
+        {"own": "ab"},
+        {"own": [1, 0]},
+        {"own": [True]},
+        {"names": "ab"},
+        {"names": [1, 2]},
+        {"names": ["a"]},
+        {"names": []},
+        {"metric": "P@1"},
+        {"metric": None},
+        {"metric": ["cost"]},
+        {"value": "0.5"},
+        {"value": np.nan},
+        {"value": None},
+    ]:
+        file = tmp_path / "cut.json"
+        file.write_text(json.dumps(STORED))
+        assert thresholds.read(file).values.tolist() == [0.5, np.inf]
+        file.write_text(json.dumps(STORED | change))
+        with pytest.raises(ValueError, match=r"cut\.json"):
+            thresholds.read(file)
 
 
-@pytest.mark.parametrize("cost", [(np.nan, 1), (-1, 1), (1, np.inf), (1, 1, 2), 3, (1, None)])
-def test_costs_are_two_numbers(cost: Any) -> None:
-    with pytest.raises(ValueError, match="cost"):
-        thresholds.fit([[0.5, 1.0]], [[1, 0]], metric="cost", cost=cost)
+def test_costs_are_two_numbers() -> None:
+    for cost in [(np.nan, 1), (-1, 1), (1, np.inf), (1, 1, 2), 3, (1, None)]:
+        with pytest.raises(ValueError, match="cost"):
+            thresholds.fit([[0.5, 1.0]], [[1, 0]], metric="cost", cost=cost)
 
 
 def test_thresholds_fit_together() -> None:

@@ -107,52 +107,54 @@ def random_batch(seed: int = 0, weigh=weights.bound) -> tuple[np.ndarray, Weight
     return rng.normal(size=labels.shape) * 2, weigh(labels, rng.uniform(0.2, 1, 6))
 
 
-@pytest.mark.parametrize("weigh", [weights.bound, weights.unbiased])
-@pytest.mark.parametrize("name", TRAINABLE)
-def test_gradient_equals_autograd_and_finite_differences(name, weigh):
-    scores, w = random_batch(weigh=weigh)
-    given_gradient = losses.gradient(name, scores, w)
-    tensor = torch.tensor(scores, requires_grad=True)
-    rectangles = losses.observed(w)
-    arrays = rectangles.index, rectangles.pos, rectangles.cut
-    seen = losses.Observed(*(torch.as_tensor(array) for array in arrays))
-    value = losses._loss.rows(LOSSES[name], tensor, seen)
-    value.sum().backward()
-    np.testing.assert_allclose(value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12)
-    np.testing.assert_allclose(given_gradient, tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
-    step = 1e-6
-    for i, j in product(range(scores.shape[0]), range(scores.shape[1])):
-        up, down = scores.copy(), scores.copy()
-        up[i, j] += step
-        down[i, j] -= step
-        slope = (losses.total(name, up, w)[i] - losses.total(name, down, w)[i]) / (2 * step)
-        assert given_gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+def test_gradient_equals_autograd_and_finite_differences():
+    for name in TRAINABLE:
+        for weigh in [weights.bound, weights.unbiased]:
+            scores, w = random_batch(weigh=weigh)
+            given_gradient = losses.gradient(name, scores, w)
+            tensor = torch.tensor(scores, requires_grad=True)
+            rectangles = losses.observed(w)
+            arrays = rectangles.index, rectangles.pos, rectangles.cut
+            seen = losses.Observed(*(torch.as_tensor(array) for array in arrays))
+            value = losses._loss.rows(LOSSES[name], tensor, seen)
+            value.sum().backward()
+            np.testing.assert_allclose(
+                value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12
+            )
+            np.testing.assert_allclose(given_gradient, tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
+            step = 1e-6
+            for i, j in product(range(scores.shape[0]), range(scores.shape[1])):
+                up, down = scores.copy(), scores.copy()
+                up[i, j] += step
+                down[i, j] -= step
+                slope = (losses.total(name, up, w)[i] - losses.total(name, down, w)[i]) / (2 * step)
+                assert given_gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("name", [n for n in POINTWISE if n != "zero_one"])
-def test_curvature_is_the_slope_of_the_slope(name, label):
-    loss, at, step = LOSSES[name], np.array([-3.3, -0.7, 0.2, 0.4, 2.6]), 1e-6
-    numeric = (loss.slope(at + step, label) - loss.slope(at - step, label)) / (2 * step)
-    np.testing.assert_allclose(loss.curvature(at, label), numeric, rtol=1e-6, atol=1e-8)
+def test_curvature_is_the_slope_of_the_slope():
+    for name in [n for n in POINTWISE if n != "zero_one"]:
+        for label in [0, 1]:
+            loss, at, step = LOSSES[name], np.array([-3.3, -0.7, 0.2, 0.4, 2.6]), 1e-6
+            numeric = (loss.slope(at + step, label) - loss.slope(at - step, label)) / (2 * step)
+            np.testing.assert_allclose(loss.curvature(at, label), numeric, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", sorted(LOSSES))
-def test_extreme_scores_stay_finite(name, dtype):
-    scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0]])
-    w = weights.unbiased([[1, 1, 0, 0, 1]], [0.3, 0.5, 1, 1, 0.9])
-    assert np.isfinite(losses.total(name, scores, w)).all()
-    seen = losses.observed(w)
-    seen = losses.Observed(
-        torch.as_tensor(seen.index),
-        *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
-    )
-    tensor = torch.tensor(scores, dtype=dtype)
-    assert losses._loss.rows(LOSSES[name], tensor, seen).isfinite().all()
-    if LOSSES[name].slope is not None:
-        assert np.isfinite(losses.gradient(name, scores, w)).all()
-        assert losses._loss.gradient(LOSSES[name], tensor, seen).isfinite().all()
+def test_extreme_scores_stay_finite():
+    for name in sorted(LOSSES):
+        for dtype in [torch.float32, torch.float64]:
+            scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0]])
+            w = weights.unbiased([[1, 1, 0, 0, 1]], [0.3, 0.5, 1, 1, 0.9])
+            assert np.isfinite(losses.total(name, scores, w)).all()
+            seen = losses.observed(w)
+            seen = losses.Observed(
+                torch.as_tensor(seen.index),
+                *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
+            )
+            tensor = torch.tensor(scores, dtype=dtype)
+            assert losses._loss.rows(LOSSES[name], tensor, seen).isfinite().all()
+            if LOSSES[name].slope is not None:
+                assert np.isfinite(losses.gradient(name, scores, w)).all()
+                assert losses._loss.gradient(LOSSES[name], tensor, seen).isfinite().all()
 
 
 def test_a_tie_is_half_a_mistake():
@@ -161,14 +163,14 @@ def test_a_tie_is_half_a_mistake():
     assert losses.total("zero_one", [[0.0, 0.0, -1.0]], w)[0] == 1.0
 
 
-@pytest.mark.parametrize("name", sorted(LOSSES))
-def test_labels_may_be_renamed(name):
-    scores, w = random_batch(3)
-    order = np.random.default_rng(4).permutation(scores.shape[1])
-    renamed = Weights(w.pos[:, order].sorted_indices(), w.cut[:, order].sorted_indices())
-    np.testing.assert_allclose(
-        losses.total(name, scores, w), losses.total(name, scores[:, order], renamed), rtol=1e-12
-    )
+def test_labels_may_be_renamed():
+    for name in sorted(LOSSES):
+        scores, w = random_batch(3)
+        order = np.random.default_rng(4).permutation(scores.shape[1])
+        renamed = Weights(w.pos[:, order].sorted_indices(), w.cut[:, order].sorted_indices())
+        np.testing.assert_allclose(
+            losses.total(name, scores, w), losses.total(name, scores[:, order], renamed), rtol=1e-12
+        )
 
 
 def numerically_convex(name: str, w: Weights, rng: np.random.Generator) -> bool:
@@ -202,34 +204,33 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), SHAPES)
-def test_descriptions_tell_the_truth(name, correction, normalized):
-    loss, rng = LOSSES[name], np.random.default_rng(1)
-    reduction = "pal" if loss.reduction == "pal" else "ova"
-    w = weights.CORRECTIONS[correction](
-        [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]],
-        [0.3, 0.35, 0.4, 1.0],
-        normalized=normalized,
-        reduction=reduction,
-    )
-    told = loss.describe(w, normalized=normalized)
-    assert told.convex == numerically_convex(name, w, rng)
-    assert told.bounded_below == numerically_bounded(name, w, rng)
-    assert told.largest_weight == max(np.abs(w.pos.data).max(), np.abs(w.cut.data).max())
-    general = loss.describe(correction, normalized=normalized)
-    if correction == "empirical_bayes":  # what its weights come to depends on the label counts
-        assert general.convex <= told.convex
-        assert general.bounded_below <= told.bounded_below
-    else:
-        assert (general.convex, general.bounded_below) == (told.convex, told.bounded_below)
-    for _ in range(200):
-        value = losses.total(name, rng.normal(size=w.pos.shape) * rng.choice([0.3, 1, 5]), w)
-        assert value.mean() >= told.lower_bound - 1e-9
+def test_descriptions_tell_the_truth():
+    for name, correction, normalized in SHAPES:
+        loss, rng = LOSSES[name], np.random.default_rng(1)
+        reduction = "pal" if loss.reduction == "pal" else "ova"
+        w = weights.CORRECTIONS[correction](
+            [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]],
+            [0.3, 0.35, 0.4, 1.0],
+            normalized=normalized,
+            reduction=reduction,
+        )
+        told = loss.describe(w, normalized=normalized)
+        assert told.convex == numerically_convex(name, w, rng)
+        assert told.bounded_below == numerically_bounded(name, w, rng)
+        assert told.largest_weight == max(np.abs(w.pos.data).max(), np.abs(w.cut.data).max())
+        general = loss.describe(correction, normalized=normalized)
+        if correction == "empirical_bayes":  # what its weights come to depends on the label counts
+            assert general.convex <= told.convex
+            assert general.bounded_below <= told.bounded_below
+        else:
+            assert (general.convex, general.bounded_below) == (told.convex, told.bounded_below)
+        for _ in range(200):
+            value = losses.total(name, rng.normal(size=w.pos.shape) * rng.choice([0.3, 1, 5]), w)
+            assert value.mean() >= told.lower_bound - 1e-9
 
 
-@pytest.mark.parametrize(
-    ("name", "pos", "cut", "convex"),
-    [
+def test_where_convexity_ends():
+    for name, pos, cut, convex in [
         ("logistic", 0.5, 1.5, True),  # the curvature vanishes
         ("logistic", 0.5, 1.51, False),
         ("squared_error", 1.0, 2.0, True),
@@ -238,10 +239,8 @@ def test_descriptions_tell_the_truth(name, correction, normalized):
         ("hinge", -0.01, 1.0, False),
         ("hinge", 0.0, 1.01, False),
         ("zero_one", 1.0, 1.0, False),
-    ],
-)
-def test_where_convexity_ends(name, pos, cut, convex):
-    assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
+    ]:
+        assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
 
 
 def test_without_labels_no_weight_is_large():

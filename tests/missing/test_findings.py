@@ -155,20 +155,17 @@ def test_uncertain_propensities_widen_the_interval() -> None:
     assert unsure.variance > sure.variance
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for arguments, message in [
         ((CHANCES + 1, LABELS, P), r"probabilities must lie in \[0, 1\]; got 1\.9"),
         ((CHANCES[:5], LABELS, P), "must have the same"),
         ((TopK.from_scores(CHANCES[:5], 2), LABELS, P), "probabilities of 5 rows for 40 rows"),
         ((TopK([[9]] * 40, [[0.5]] * 40), LABELS, P), "name label 9, but there are 6 labels"),
         ((CHANCES, LABELS, P[:3]), "3 propensities for 6 labels"),
         ((CHANCES, Dataset(np.ones((40, 1)), None), P), "the data set has no labels"),
-    ],
-)
-def test_what_does_not_fit_is_refused(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        find(*arguments)  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValueError, match=message):
+            find(*arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 0.51, float("nan")])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import beta, norm
@@ -61,9 +59,8 @@ def test_marginals_at_their_bounds() -> None:
     assert len(propensity.from_marginals(np.zeros((4, 0)), [])) == 0
 
 
-@pytest.mark.parametrize(
-    ("share", "options", "message"),
-    [
+def test_marginals_refuse_what_is_no_frequency() -> None:
+    for share, options, message in [
         ([0.5, 1.5], {}, "got 1.5 at label 1"),
         ([0.5, 0.0], {}, "got 0 at label 1"),
         ([2.0, 0.0], {}, "got 2 at label 0"),
@@ -72,10 +69,6 @@ def test_marginals_at_their_bounds() -> None:
         ([0.5, 0.5], {"true_n": -3}, "got -3"),
         ([0.5, 0.5], {"confidence": 0.49}, "confidence must lie"),
         ([0.5, 0.5], {"confidence": 1.0}, "confidence must lie"),
-    ],
-)
-def test_marginals_refuse_what_is_no_frequency(
-    share: list[float], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        propensity.from_marginals(np.ones((3, 2)), share, **options)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            propensity.from_marginals(np.ones((3, 2)), share, **options)

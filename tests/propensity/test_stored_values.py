@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy
 
 from tests.helpers import golden
@@ -71,23 +70,23 @@ def models() -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.parametrize("name", models())
-def test_values(name: str) -> None:
-    found = models()[name]()
-    if isinstance(found, PropensityEstimate):
-        lines = [described(found)]
-    elif isinstance(found, GroupedPropensities):
-        lines = [described(found.estimate) | {"shift": found.shift, "error": found.error,
-                                              "spread": found.spread}]  # fmt: skip
-    elif isinstance(found, MaskModel):
-        lines = [{"effort": found.row_effort, "unannotated": found.unannotated,
-                  "spurious": found.spurious, "value": found.value}]  # fmt: skip
-    elif hasattr(found, "values") and not callable(found.values):
-        lines = [{"value": found.values, "name": found.name}]
-    else:
-        lines = [{"value": np.asarray(getattr(found, "value", found))}]
-    close = {} if PINNED else {"rel": 1e-3, "abs": 1e-4}
-    golden.check(golden.file_name("values", "propensity"), golden.table(lines), name, **close)
+def test_values() -> None:
+    for name in models():
+        found = models()[name]()
+        if isinstance(found, PropensityEstimate):
+            lines = [described(found)]
+        elif isinstance(found, GroupedPropensities):
+            lines = [described(found.estimate) | {"shift": found.shift, "error": found.error,
+                                                  "spread": found.spread}]  # fmt: skip
+        elif isinstance(found, MaskModel):
+            lines = [{"effort": found.row_effort, "unannotated": found.unannotated,
+                      "spurious": found.spurious, "value": found.value}]  # fmt: skip
+        elif hasattr(found, "values") and not callable(found.values):
+            lines = [{"value": found.values, "name": found.name}]
+        else:
+            lines = [{"value": np.asarray(getattr(found, "value", found))}]
+        close = {} if PINNED else {"rel": 1e-3, "abs": 1e-4}
+        golden.check(golden.file_name("values", "propensity"), golden.table(lines), name, **close)
 
 
 def test_hidden_labels() -> None:

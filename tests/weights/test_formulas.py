@@ -50,25 +50,27 @@ def rectangle_weights(inverse, correction, normalized, reduction, share):
     return weigh(correction, Rectangle(inverse), **options)
 
 
-@pytest.mark.parametrize("kind", PROPENSITIES)
-@pytest.mark.parametrize(("correction", "normalized", "reduction"), COMBINATIONS)
-def test_numpy_torch_and_stored_entries_agree(correction, normalized, reduction, kind):
-    p = PROPENSITIES[kind]
-    labels, inverse = example(p)
-    options = {"tau": TAU} if correction == "tempered" else {}
-    options |= {"normalized": normalized, "reduction": reduction}
-    stored = weights.CORRECTIONS[correction](labels, p, **options)
-    share = weights.count_distribution(labels, p).share
-    form = (correction, normalized, reduction)
-    by_numpy = rectangle_weights(inverse, *form, share)
-    by_torch = rectangle_weights(torch.as_tensor(inverse), *form, torch.as_tensor(share))
-    for ours, on_torch, matrix in zip(by_numpy, by_torch, (stored.pos, stored.cut), strict=True):
-        expected = in_rectangle(matrix)
-        # T of a label sums terms of either sign as large as the product of all 1/p of its row
-        size = np.abs(expected).max(axis=1, keepdims=True, initial=0)
-        assert (np.abs(ours - expected) <= 1e-12 * size).all()
-        np.testing.assert_allclose(on_torch, ours, rtol=1e-12, atol=1e-12 * size.max())
-    assert (by_numpy[0] is by_numpy[1]) == (stored.pos is stored.cut)
+def test_numpy_torch_and_stored_entries_agree():
+    for correction, normalized, reduction in COMBINATIONS:
+        for kind in PROPENSITIES:
+            p = PROPENSITIES[kind]
+            labels, inverse = example(p)
+            options = {"tau": TAU} if correction == "tempered" else {}
+            options |= {"normalized": normalized, "reduction": reduction}
+            stored = weights.CORRECTIONS[correction](labels, p, **options)
+            share = weights.count_distribution(labels, p).share
+            form = (correction, normalized, reduction)
+            by_numpy = rectangle_weights(inverse, *form, share)
+            by_torch = rectangle_weights(torch.as_tensor(inverse), *form, torch.as_tensor(share))
+            for ours, on_torch, matrix in zip(
+                by_numpy, by_torch, (stored.pos, stored.cut), strict=True
+            ):
+                expected = in_rectangle(matrix)
+                # T of a label sums terms of either sign as large as Π 1/p of its row
+                size = np.abs(expected).max(axis=1, keepdims=True, initial=0)
+                assert (np.abs(ours - expected) <= 1e-12 * size).all()
+                np.testing.assert_allclose(on_torch, ours, rtol=1e-12, atol=1e-12 * size.max())
+            assert (by_numpy[0] is by_numpy[1]) == (stored.pos is stored.cut)
 
 
 def test_a_large_weight_does_not_swallow_the_others_in_the_normalised_bound():

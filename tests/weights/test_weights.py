@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -113,11 +112,11 @@ def assert_t_is(p: list[Fraction], exact: list[Fraction]) -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.01, 0.05), (0.05, 0.3), (0.3, 0.7), (0.7, 0.99)])
-def test_t_equals_mpmath_for_a_hundred_labels(low, high):
-    inverse = 1 / np.random.default_rng(3).uniform(low, high, 100)
-    relative_errors = errors(inverse, range(0, 100, 25))
-    assert max(relative_errors) < 4e-15
+def test_t_equals_mpmath_for_a_hundred_labels():
+    for low, high in [(0.01, 0.05), (0.05, 0.3), (0.3, 0.7), (0.7, 0.99)]:
+        inverse = 1 / np.random.default_rng(3).uniform(low, high, 100)
+        relative_errors = errors(inverse, range(0, 100, 25))
+        assert max(relative_errors) < 4e-15
 
 
 @pytest.mark.parametrize("m", [65, 130, pytest.param(1000, marks=pytest.mark.slow)])
@@ -173,17 +172,17 @@ def test_the_order_of_labels_and_rows_does_not_matter(correction, labels, seed):
     np.testing.assert_allclose(ours, straight, rtol=1e-9, atol=1e-12 * scale)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 51, 200])
-def test_quadrature_nodes_are_good_to_the_last_digits(n):
+def test_quadrature_nodes_are_good_to_the_last_digits():
     """Against mpmath: the roots of P_n mapped to [0, 1], relative to their distance from 0."""
-    nodes, node_weights = kernels.gauss_legendre(n)
-    with mpmath.workdps(120):
-        for at in {0, n // 3, n - 1}:
-            x = mpmath.findroot(lambda x: mpmath.legendre(n, 1 - 2 * x), mpmath.mpf(nodes[at]))
-            slope = mpmath.diff(lambda x: mpmath.legendre(n, x), 1 - 2 * x)
-            weight = 1 / ((1 - (1 - 2 * x) ** 2) * slope**2)
-            assert abs(nodes[at] / x - 1) < 8e-16
-            assert abs(node_weights[at] / weight - 1) < 8e-15
+    for n in [1, 2, 3, 10, 51, 200]:
+        nodes, node_weights = kernels.gauss_legendre(n)
+        with mpmath.workdps(120):
+            for at in {0, n // 3, n - 1}:
+                x = mpmath.findroot(lambda x: mpmath.legendre(n, 1 - 2 * x), mpmath.mpf(nodes[at]))  # noqa: B023
+                slope = mpmath.diff(lambda x: mpmath.legendre(n, x), 1 - 2 * x)  # noqa: B023
+                weight = 1 / ((1 - (1 - 2 * x) ** 2) * slope**2)
+                assert abs(nodes[at] / x - 1) < 8e-16
+                assert abs(node_weights[at] / weight - 1) < 8e-15
 
 
 # What is exact to the bit
@@ -257,14 +256,14 @@ def test_values_beyond_float64_are_the_largest_float_and_name_the_row():
     assert (oracles.dense(w.pos)[2:] == -limit).all()  # 399 negative factors
 
 
-@pytest.mark.parametrize("m", [2, 7, 63, 64, 65, 130, 1001])
-@pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-12, 0.009, 0.5])
-def test_nothing_is_ever_nan(m, p):
-    inverse = 1 / np.maximum(np.r_[np.full(m - 1, p), 1.0], 1e-308)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        ours = weights.normalized_weights(np.array([0, m]), inverse)
-    assert np.isfinite(ours).all()
+def test_nothing_is_ever_nan():
+    for p in [1e-300, 5e-324, 1e-12, 0.009, 0.5]:
+        for m in [2, 7, 63, 64, 65, 130, 1001]:
+            inverse = 1 / np.maximum(np.r_[np.full(m - 1, p), 1.0], 1e-308)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                ours = weights.normalized_weights(np.array([0, m]), inverse)
+            assert np.isfinite(ours).all()
 
 
 def test_rows_on_both_sides_of_the_exponent_switch_agree():
@@ -283,13 +282,13 @@ def test_tiny_propensities_give_finite_plain_weights():
         assert np.isfinite(w.pos.data).all()
 
 
-@pytest.mark.parametrize("correction", NORMALISED)
-def test_rows_without_labels_have_no_weights(correction):
-    weigh = weights.CORRECTIONS[correction]
-    w = weigh([[0, 0], [1, 1], [0, 0]], [0.5, 0.5], normalized=True)
-    assert w.pos.indptr.tolist() == [0, 0, 2, 2]
-    for nothing in (np.zeros((3, 2)), np.zeros((0, 2))):
-        assert weigh(nothing, [0.5, 0.5], normalized=True).pos.nnz == 0
+def test_rows_without_labels_have_no_weights():
+    for correction in NORMALISED:
+        weigh = weights.CORRECTIONS[correction]
+        w = weigh([[0, 0], [1, 1], [0, 0]], [0.5, 0.5], normalized=True)
+        assert w.pos.indptr.tolist() == [0, 0, 2, 2]
+        for nothing in (np.zeros((3, 2)), np.zeros((0, 2))):
+            assert weigh(nothing, [0.5, 0.5], normalized=True).pos.nnz == 0
 
 
 def test_what_was_given_is_not_touched():
@@ -301,14 +300,16 @@ def test_what_was_given_is_not_touched():
     assert p.tolist() == [0.5, 0.25, 1]
 
 
-@pytest.mark.parametrize("correction", NORMALISED)
-def test_mistakes_are_named(correction):
-    weigh = weights.CORRECTIONS[correction]
-    with pytest.raises(ValueError, match="unknown reduction 'ovr'; use one of: ova, pairwise, pal"):
-        weigh([[1]], [0.5], reduction="ovr")
-    if correction != "vanilla":
-        with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):
-            weigh([[1, 1]], [0.5, 1.7], normalized=True)
+def test_mistakes_are_named():
+    for correction in NORMALISED:
+        weigh = weights.CORRECTIONS[correction]
+        with pytest.raises(
+            ValueError, match="unknown reduction 'ovr'; use one of: ova, pairwise, pal"
+        ):
+            weigh([[1]], [0.5], reduction="ovr")
+        if correction != "vanilla":
+            with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):
+                weigh([[1, 1]], [0.5, 1.7], normalized=True)
 
 
 def test_empirical_bayes_has_no_plain_form():
@@ -519,9 +520,8 @@ def test_relevance_is_a_float32_matrix_of_the_old_kind():
     np.testing.assert_array_equal(relevance.toarray(), (LABELS * (2 / P - 1)).astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    ("export", "w", "message"),
-    [
+def test_exports_refuse_what_they_cannot_say():
+    for export, w, message in [
         (weights.to_pos_weight, weights.unbiased(LABELS, P), "pos 2 in row 0, label 0.*soft_targ"),
         (
             weights.to_pos_weight,
@@ -540,11 +540,9 @@ def test_relevance_is_a_float32_matrix_of_the_old_kind():
             "must not be negative; got -3 in row 0, label 1.*`bound`",
         ),
         (lambda w: weights.to_samples(w, 3), weights.vanilla(LABELS), r"in 0 … 2; got 3"),
-    ],
-)
-def test_exports_refuse_what_they_cannot_say(export, w, message):
-    with pytest.raises(ValueError, match=message):
-        export(w)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            export(w)
 
 
 def random_labels(n: int, n_labels: int, mean: float) -> sp.csr_array:
@@ -577,10 +575,8 @@ def test_relevances_are_positive_and_within_single_precision():
             weights.to_relevance(given(value))
 
 
-@pytest.mark.parametrize("field", ["pos", "cut"])
-@pytest.mark.parametrize(
-    ("array", "change", "message"),
-    [
+def test_rows_of_weights_that_were_damaged_in_place() -> None:
+    for array, change, message in [
         ("data", lambda data: np.append(data, 1.0), "store"),
         ("data", lambda data: data[None], "one row"),
         ("indices", lambda indices: indices.astype(np.float64), "whole numbers"),
@@ -588,19 +584,16 @@ def test_relevances_are_positive_and_within_single_precision():
         ("indptr", lambda starts: starts.astype(np.float64), "whole numbers"),
         ("indptr", lambda starts: starts[:-1], "need 4 row starts"),
         ("indptr", lambda starts: starts + 1, "begin at 0"),
-    ],
-)
-def test_rows_of_weights_that_were_damaged_in_place(
-    field: str, array: str, change: Any, message: str
-) -> None:
-    labels = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1]], np.float32))
-    w = weights.bound(labels, [0.5, 0.25])
-    if field == "cut":
-        w = weights.Weights(w.pos, w.pos.copy())
-    matrix = getattr(w, field)
-    setattr(matrix, array, change(getattr(matrix, array)))
-    with pytest.raises(ValueError, match=message):
-        w[:]
+    ]:
+        for field in ["pos", "cut"]:
+            labels = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1]], np.float32))
+            w = weights.bound(labels, [0.5, 0.25])
+            if field == "cut":
+                w = weights.Weights(w.pos, w.pos.copy())
+            matrix = getattr(w, field)
+            setattr(matrix, array, change(getattr(matrix, array)))
+            with pytest.raises(ValueError, match=message):
+                w[:]
 
 
 def test_rows_of_weights_whose_type_was_changed_in_place() -> None:
