@@ -80,18 +80,18 @@ __all__ = [
 ]
 
 METRICS = {"micro-F1": "all", "macro-F1": "label", "F1 per label": "label", "cost": "label"}
-"""What thresholds can be chosen by, and who has one if nothing is said."""
+"""Criteria that thresholds can be chosen by, and who has one if nothing is said."""
 OF_LABELS = ("macro-F1", "F1 per label")
 PRIOR = 100.0
 """Observed rows that fitted probabilities count as, for every label."""
 ROUNDS = 50
-"""Of the search for the best micro-F1; it ends where nothing changes, mostly after five."""
+"""Rounds of the search for the best micro-F1; it ends where nothing changes, mostly after five."""
 TRIED = 256
 """Thresholds that a band of labels tries for its mean F1: quantiles of observed scores."""
 FEWEST = 256
 """Thresholds of a label that are tried at least, where there are too many rows for all."""
 _ENDS = {np.inf: None, -np.inf: "-inf"}
-"""How files write thresholds that JSON has no number for."""
+"""Words in files for thresholds that JSON has no number for."""
 Per: TypeAlias = Literal["all", "label", "band"]
 Method: TypeAlias = Literal["isotonic", "platt"]
 T = TypeVar("T")
@@ -794,11 +794,11 @@ def _minimised(
 TERMS = np.array([(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
 """Which of (1, score, u) are multiplied."""
 PENALTY = np.array([0.0, 0.1, 0.1, 1.0, 1.0, 1.0])
-"""Of squared coefficients, the variables having mean 0 and variance 1."""
+"""Penalty of squared coefficients, the variables having mean 0 and variance 1."""
 PAIRS = 1 << 16
 """Pairs of rows and labels that are fitted, beside observed ones; of more, a part is taken."""
 STEPS = 50
-"""Of the search for the largest likelihood; it mostly ends after ten."""
+"""Steps of the search for the largest likelihood; it mostly ends after ten."""
 
 
 @dataclass(frozen=True, eq=False)

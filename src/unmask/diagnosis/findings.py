@@ -56,15 +56,15 @@ class TestKind(StrEnum):
     AUDIT_LABELS = "audit_labels"
     """Every single label was kept as often as its propensity says."""
     NUMBER_OF_LABELS = "number_of_labels"
-    """Whether a label is kept does not depend on how many labels its row has."""
+    """Keeping a label does not depend on how many labels its row has."""
     ROW = "row"
     """The labels of a row are kept or lost independently of each other."""
     OTHER_LABELS = "other_labels"
-    """Whether a label is kept does not depend on which other labels its row has."""
+    """Keeping a label does not depend on which other labels its row has."""
     SCORE = "score"
-    """Whether a label is kept does not depend on the model's score of it."""
+    """Keeping a label does not depend on the model's score of it."""
     COVARIATE = "covariate"
-    """Whether a label is kept does not depend on what else is known of its row."""
+    """Keeping a label does not depend on what else is known of its row."""
     UNANNOTATED = "unannotated"
     """No more rows show nothing than row effort explains: every row was annotated."""
     SPURIOUS = "spurious"
@@ -74,7 +74,7 @@ class TestKind(StrEnum):
 
     @property
     def needs_audit(self) -> bool:
-        """Whether the test is made with an audit only."""
+        """True for tests that are made with an audit only."""
         return self not in _WITHOUT_AUDIT
 
 
@@ -107,7 +107,7 @@ class FindingKind(StrEnum):
     NOT_TESTED = "not_tested"
     """Tests that these data do not allow, and what would allow them."""
     STANDARD_ERRORS = "standard_errors"
-    """How exact unbiased metrics can be."""
+    """The exactness that unbiased metrics can have."""
     ESTIMATOR = "estimator"
     """Which estimator of a metric to use."""
     LOSS = "loss"
@@ -193,7 +193,7 @@ class Test:
 
     @property
     def advice(self) -> str:
-        """What to do if the test rejects."""
+        """Advice for the case that the test rejects."""
         return _said(TESTS[self.kind].advice, self.values)
 
     def _about(self) -> str:
@@ -283,7 +283,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """What to do about it, in sentences."""
+        """Advice, in sentences."""
         if isinstance(self.kind, TestKind):
             return self.tests[0].advice
         return _said(FINDINGS[self.kind].advice, self.values)
@@ -474,7 +474,7 @@ class Words(NamedTuple):
     evidence: Text
     advice: Text
     name: str = ""
-    """Of a test: the tested consequence."""
+    """The tested consequence, of a test."""
 
 
 def _said(text: Text, values: Values) -> str:

@@ -1,4 +1,4 @@
-"""What a loss is, the three ways in which it meets label weights, and what can be promised.
+"""The record of a loss, the three ways in which it meets label weights, and its properties.
 
 For one row with scores s ∈ R^L, observed labels I and the weights pos, cut of `unmask.weights`:
 
@@ -316,7 +316,7 @@ class Description:
     words: str
 
     def __str__(self) -> str:
-        """The sentences."""
+        """Return the sentences."""
         return self.words
 
 

@@ -79,7 +79,7 @@ BLOCK = 1 << 21
 SPURIOUS = 0.02
 """The share of observed labels that `suspicious` takes to be wrong unless it is stated."""
 DRAWS = 20
-"""How often propensities that are not certain are drawn."""
+"""Draws of propensities that are not certain."""
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 

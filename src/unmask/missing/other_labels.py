@@ -48,7 +48,7 @@ from unmask.predictions import TopK
 PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
 """λ of the ridge on other labels, falling."""
 RIDGE = (10.0, 1.0, 1.0, 1.0)
-"""Of a label's own calibration: slope, intercept, no other label, how many."""
+"""Ridge of a label's own calibration: slope, intercept, no other label, how many."""
 FOLDS = 3
 FLOOR = 0.01
 """Pairs whose score is less likely than this keep the calibration that all labels share."""
@@ -56,7 +56,7 @@ SAMPLE = 200_000
 """Pairs that decide what all labels share, and which stage is best."""
 ITERATIONS = 50
 PRECISION = 1e-4
-"""Of the objective of a label's model."""
+"""Precision of the objective of a label's model."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,7 +260,7 @@ def _judgements(
 
 FORMAT, VERSION = "unmask-review", 1
 KINDS = ("missing", "wrong")
-"""Of findings."""
+"""Kinds of findings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,12 +431,12 @@ class Reviewed:
 
     @property
     def confirmed(self) -> int:
-        """How many labels apply."""
+        """The number of labels that apply."""
         return int(self.answers.sum())
 
     @property
     def measures(self) -> bool:
-        """Whether the share of right findings follows; recall and P@k never do."""
+        """True where the share of right findings follows; recall and P@k never do."""
         return self.random
 
     def precision(self, confidence: float = 0.95) -> tuple[float, float, float]:

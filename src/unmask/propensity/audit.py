@@ -787,9 +787,9 @@ def snapshots(
     """
     early, late = _annotations(earlier, later)
     both = sp.csr_array(early.multiply(late))
-    found = audit(both, late, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
+    estimate = audit(both, late, counts=counts, n=n, curve=curve, confidence=confidence, seed=seed)
     note = "an upper bound: labels that both snapshots lack are counted nowhere."
-    return replace(found, method="snapshots", notes=(note, *found.notes))
+    return replace(estimate, method="snapshots", notes=(note, *estimate.notes))
 
 
 def chao(*lists: LabelsLike) -> tuple[Floats, Floats]:

@@ -83,17 +83,17 @@ class Propensities(Protocol):
 
     @property
     def source(self) -> Source:
-        """Where they come from."""
+        """Their origin."""
         ...
 
     @property
     def certain(self) -> bool:
-        """Whether there is nothing to draw."""
+        """True where there is nothing to draw."""
         ...
 
     @property
     def centre(self) -> PropensityLike:
-        """The same, taken as certain."""
+        """The most likely ones, taken as certain."""
         ...
 
     def draw(self, seed: int, size: int) -> Sequence[PropensityLike] | Floats:
@@ -103,7 +103,7 @@ class Propensities(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:
-    """How labels go missing: a propensity per label, row effort, unannotated rows, wrong labels.
+    """A model of masks: a propensity per label, row effort, unannotated rows, wrong labels.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class MaskModel:
 
     @property
     def certain(self) -> bool:
-        """Whether no part of the model is drawn from."""
+        """True where no part of the model is drawn from."""
         slope = self.score_slope
         return (
             self.uncertainty is None
@@ -577,13 +577,13 @@ def scores_of(
 
 def look_up(keys: Ints, values: Floats, wanted: Ints) -> Floats:
     """Return the value of every wanted key; of an absent one what is 1 below the smallest."""
-    found = np.full(wanted.size, values.min() - 1.0 if values.size else 0.0)
+    result = np.full(wanted.size, values.min() - 1.0 if values.size else 0.0)
     if keys.size:
         order = np.argsort(keys)
         place = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
         listed = keys[order][place] == wanted
-        found[listed] = values[order][place[listed]]
-    return found
+        result[listed] = values[order][place[listed]]
+    return result
 
 
 CORRELATIONS = np.linspace(0.0, MOST, 19)

@@ -281,7 +281,7 @@ class SourceKind(StrEnum):
     AUDIT = "audit"
     RECAPTURE = "recapture"
     SNAPSHOTS = "snapshots"
-    """The same rows at two dates: upper bounds."""
+    """Labels of rows at two dates: upper bounds."""
     MODEL = "model"
     """A classifier's probabilities (Elkan & Noto)."""
     MARGINALS = "marginals"

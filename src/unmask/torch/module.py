@@ -421,7 +421,7 @@ class _BatchLoss(torch.autograd.Function):
         loss: Loss,
         over_batch: str,
     ) -> Tensor:
-        """`cut` is None where it equals `pos`."""
+        """Compute the loss; `cut` is None where it equals `pos`."""
         observed = Observed(index, pos, pos if cut is None else cut, background)
         rows: Tensor = _loss.rows(loss, scores, observed)
         if over_batch == "none":
@@ -529,15 +529,15 @@ class _CompiledShortlist(torch.autograd.Function):
         slope, logits, ids, q, *observed = ctx.saved_tensors
         if torch.is_grad_enabled():
             shape = tuple(logits.shape)
-            placed = place(Observed(*observed), ids, shape, q, torch.float32)
-            slope = _differentiable_slope(logits, placed)
+            moved = place(Observed(*observed), ids, shape, q, torch.float32)
+            slope = _differentiable_slope(logits, moved)
         return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None, None, None
 
 
 def _differentiable_slope(logits: Tensor, observed: Observed) -> Tensor:
     pos, cut = observed.pos.float(), observed.cut.float()
-    placed = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
-    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), placed)
+    floats = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
+    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), floats)
     return slope
 
 

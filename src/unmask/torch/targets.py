@@ -357,7 +357,7 @@ def _in_order(
 
 
 def _as_observed(values: Tensor, columns: Tensor) -> Tensor:
-    """The columns, −1 where a sparse target stores a zero."""
+    """Return the columns, −1 where a sparse target stores a zero."""
     ones = values == 1
     if ones.all():
         return columns.long()

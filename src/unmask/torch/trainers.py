@@ -1,4 +1,4 @@
-"""What trainers of others call: a loss and metrics for Hugging Face, a mixin for Lightning.
+"""Functions for trainers of others: a loss and metrics for Hugging Face, a Lightning mixin.
 
 None of them is imported here. `transformers.Trainer` calls `compute_loss_func(outputs, labels,
 num_items_in_batch)` and `compute_metrics(prediction)`; `LightningLosses` is a mixin for a

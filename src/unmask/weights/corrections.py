@@ -296,7 +296,7 @@ def bound(
     normalized: bool = False,
     reduction: str = "ova",
 ) -> Weights:
-    """Positive weights whose loss is, in the mean over masks, no less than the true one.
+    """Weigh positively, so that the mean loss over masks is no less than the true one.
 
     With a = 1/p:
 
@@ -355,7 +355,7 @@ def empirical_bayes(
     reduction: str = "ova",
     without_empty: bool | None = None,
 ) -> Weights:
-    """(1/p_j) E[1/N* | m]: how many labels a row truly has is learnt from all rows together.
+    """Weigh by (1/p_j) E[1/N* | m], N* being learnt from all rows together.
 
     M_j is independent of N* = |Y*|, so E[(Y_j/p_j)(1/N*)] is the mean true share; the unknown 1/N*
     is replaced by its posterior mean given the m labels seen. The weights are positive and of
@@ -410,7 +410,7 @@ def tempered(
     normalized: bool = False,
     reduction: str = "ova",
 ) -> Weights:
-    """Unbiased weights for 1 + τ(1/p − 1) in place of 1/p: less variance, more bias.
+    """Weigh as `unbiased` with 1 + τ(1/p − 1) in place of 1/p: less variance, more bias.
 
     τ = 0 is `vanilla`, τ = 1 is `unbiased`, bit for bit.
 

@@ -76,19 +76,19 @@ class Entries(Protocol):
         ...
 
     def ones(self) -> Array:
-        """1 for every observed label."""
+        """Return 1 for every observed label."""
         ...
 
     def counts(self) -> Array:
-        """The number m of observed labels in the row of every observed label, as integers."""
+        """Return the number m of observed labels in the row of every observed label."""
         ...
 
     def one_plus_others(self) -> Array:
-        """1 + Σ_{k≠j} a_k over the other observed labels of the row."""
+        """Return 1 + Σ_{k≠j} a_k over the other observed labels of the row."""
         ...
 
     def shares(self) -> Array:
-        """T: the unbiased estimate of the label's share of its row."""
+        """Return T, the unbiased estimate of the label's share of its row."""
         ...
 
 
