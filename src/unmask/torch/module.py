@@ -210,22 +210,18 @@ class MissingLabelLoss(nn.Module):
         dtype = torch.promote_types(logits.dtype, torch.float32)
         short = candidates is not None
         observed = self._observe(logits, targets, weights, propensity, short=short)
+        ids, q = None, None
         if candidates is not None:
             ids, q = self._candidates(candidates, sampling, logits.shape)
-            if is_compiled(self.loss, logits):
-                listed: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
-                    logits, ids, q, observed.index, observed.pos, observed.cut,
-                    self.over_batch,
-                )  # fmt: skip
-                return listed
-            observed = place(observed, ids, tuple(logits.shape), q, dtype)
         elif sampling is not None:
             raise ValueError("sampling is about candidates: pass candidates= with it.")
         if is_compiled(self.loss, logits):
-            whole: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
-                logits, observed.index, observed.pos, observed.cut, self.over_batch
+            compiled: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
+                logits, ids, q, observed.index, observed.pos, observed.cut, self.over_batch
             )
-            return whole
+            return compiled
+        if ids is not None:
+            observed = place(observed, ids, tuple(logits.shape), q, dtype)
         pos = observed.pos.to(dtype)
         cut = None if observed.cut is observed.pos else observed.cut.to(dtype)
         value: Tensor = _BatchLoss.apply(  # type: ignore[no-untyped-call]
@@ -470,75 +466,72 @@ def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[F
 
 
 class _CompiledLogistic(torch.autograd.Function):
-    """The one-vs-all logistic loss: value and gradient in one pass, forwards.
+    """The one-vs-all logistic loss of all labels or of candidates, in one pass, forwards.
 
     A graph of gradients computes the slope once more, by operations that can be differentiated.
     """
 
     @staticmethod
     def forward(
-        ctx: Context, logits: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
-    ) -> Tensor:
-        rows, slope = logistic(logits.float(), index, pos, cut)
-        return _kept(ctx, slope, rows, over_batch, logits, index, pos, cut)
-
-    @staticmethod
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        slope, logits, *observed = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            slope = _differentiable_slope(logits, Observed(*observed))
-        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None
-
-
-class _CompiledShortlist(torch.autograd.Function):
-    """The one-vs-all logistic loss of the logits of candidates."""
-
-    @staticmethod
-    def forward(
         ctx: Context,
         logits: Tensor,
-        ids: Tensor,
+        ids: Tensor | None,
         q: Tensor | None,
         index: Tensor,
         pos: Tensor,
         cut: Tensor,
         over_batch: str,
     ) -> Tensor:
-        scores = logits.detach().float().contiguous()
-        slope, rows = _room(scores)
-        column = torch.empty_like(index)
-        weights = candidate_weights(ids, q, scores.dtype)
-        lists, counts = (
-            each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
-        )
-        arrays = [each.numpy() for each in (index, pos, cut, column)]
-        arrays += [rows, slope.numpy()]
-
-        def work(part: slice) -> None:
-            own = slice(None) if len(lists) == 1 else part
-            labels = (each[part] for each in arrays)
-            batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
-
-        _by_rows(scores, work)
-        if q is not None:
-            refuse_missing(index, column >= 0)
-        return _kept(ctx, slope, rows, over_batch, logits, ids, q, index, pos, cut)
+        if ids is None:
+            rows, slope = logistic(logits.float(), index, pos, cut)
+        else:
+            rows, slope = _logistic_of_candidates(logits, ids, q, index, pos, cut)
+        ctx.over_batch = over_batch
+        ctx.save_for_backward(slope, logits, ids, q, index, pos, cut)
+        if over_batch == "none":
+            return torch.from_numpy(rows.astype(np.float32))
+        return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        slope, logits, ids, q, *observed = ctx.saved_tensors
+        slope, logits, ids, q, index, pos, cut = ctx.saved_tensors
         if torch.is_grad_enabled():
-            shape = tuple(logits.shape)
-            moved = place(Observed(*observed), ids, shape, q, torch.float32)
-            slope = _differentiable_slope(logits, moved)
-        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None, None, None
+            observed = Observed(index, pos, cut)
+            if ids is not None:
+                observed = place(observed, ids, tuple(logits.shape), q, torch.float32)
+            observed = Observed(
+                observed.index.clamp(min=0), observed.pos.float(), observed.cut.float(),
+                observed.background,
+            )  # fmt: skip
+            slope = _loss.gradient(losses.logistic, logits.float(), observed)
+        over_batch = ctx.over_batch
+        by_row = grad[:, None] if over_batch == "none" else grad / divisor(over_batch, slope)
+        return (slope * by_row).to(logits.dtype), None, None, None, None, None, None
 
 
-def _differentiable_slope(logits: Tensor, observed: Observed) -> Tensor:
-    pos, cut = observed.pos.float(), observed.cut.float()
-    floats = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
-    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), floats)
-    return slope
+def _logistic_of_candidates(
+    logits: Tensor, ids: Tensor, q: Tensor | None, index: Tensor, pos: Tensor, cut: Tensor
+) -> tuple[Floats, Tensor]:
+    """Return the loss of every row and its slope, as `logistic`, for the logits of candidates."""
+    scores = logits.detach().float().contiguous()
+    slope, rows = _room(scores)
+    column = torch.empty_like(index)
+    weights = candidate_weights(ids, q, scores.dtype)
+    lists, counts = (
+        each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
+    )
+    arrays = [each.numpy() for each in (index, pos, cut, column)]
+    arrays += [rows, slope.numpy()]
+
+    def work(part: slice) -> None:
+        own = slice(None) if len(lists) == 1 else part
+        labels = (each[part] for each in arrays)
+        batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
+
+    _by_rows(scores, work)
+    if q is not None:
+        refuse_missing(index, column >= 0)
+    return rows, slope
 
 
 def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
@@ -554,21 +547,6 @@ def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
 def _room(scores: Tensor) -> tuple[Tensor, Floats]:
     """Make room for the slope of every logit and the loss of every row."""
     return torch.empty_like(scores, memory_format=torch.contiguous_format), np.empty(len(scores))
-
-
-def _kept(
-    ctx: Context, slope: Tensor, rows: Floats, over_batch: str, *inputs: Tensor | None
-) -> Tensor:
-    ctx.over_batch = over_batch
-    ctx.save_for_backward(slope, *inputs)
-    if over_batch == "none":
-        return torch.from_numpy(rows.astype(np.float32))
-    return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
-
-
-def _scaled(ctx: Context, grad: Tensor, slope: Tensor) -> Tensor:
-    by_row = grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, slope)
-    return slope * by_row
 
 
 def _refuse_logits(logits: Tensor) -> None:
