@@ -431,6 +431,8 @@ def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -
     >>> [round(point, 1) for point in spaced.points], round(sum(spaced.weights), 12)
     ([-4.8, -2.4, 0.0, 2.4, 4.8], 1.0)
     """
+    for number, name in ((correlation, "row_effort"), (unannotated, "unannotated")):
+        _validation.in_range(number, name, 0, MOST)
     if correlation == 0.0:
         return RowEffort(0.0, (0.0,), (1.0,), unannotated)
     places = np.linspace(-REACH, REACH, points)
