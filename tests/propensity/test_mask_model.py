@@ -9,9 +9,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from tests.helpers.oracles import subsets
+from tests.helpers.propensities import estimated
 from unmask import data, propensity
-from unmask.propensity import MaskModel
+from unmask.propensity import MaskModel, source_of
 from unmask.propensity.mask_model import (
+    Propensities,
     ScoreSlope,
     _log_likelihood,
     _shares,
@@ -301,3 +303,21 @@ def test_effort_and_slope_are_drawn_from_numbers_of_their_own() -> None:
     assert drawn.score_slope is not None
     numbers = {abs(drawn.score_slope.slope), abs(drawn.score_slope.shift)}
     assert all(abs(abs(effort.first) - number) > 1e-6 for number in numbers)
+
+
+def test_estimates_and_mask_models_obey_one_protocol() -> None:
+    """Value, source, certain, centre, draw; and `MaskModel.of` takes propensities of any form."""
+    estimate = estimated()
+    plain, doubtful = MaskModel(P), MaskModel(estimate, 0.3)
+    for propensities, certain in ((estimate, False), (plain, True), (doubtful, False)):
+        obeys: Propensities = propensities
+        assert obeys.certain is certain
+        np.testing.assert_array_equal(np.asarray(obeys.centre), obeys.value)
+        assert MaskModel.of(obeys.centre).certain
+        assert obeys.source == source_of(propensities)
+        drawn = np.array([np.asarray(each) for each in obeys.draw(seed=1, size=3)])
+        assert (np.ptp(drawn, axis=0) == 0).all() == certain
+    assert MaskModel.of(doubtful) is doubtful
+    np.testing.assert_array_equal(MaskModel.of(estimate).highest, estimate.high)
+    np.testing.assert_array_equal(MaskModel.of(P.tolist()).highest, P)
+    np.testing.assert_array_equal(MaskModel([0.9], unannotated=0.25).highest, [0.75])
