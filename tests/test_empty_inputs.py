@@ -83,7 +83,7 @@ def test_propensities(shape: tuple[int, int]) -> None:
     _, labels, p = nothing(*shape)
     for vector in (propensity.inverse_linear(labels), propensity.constant(shape[1], 0.5),
                    propensity.clip(p, 0.1), propensity.temper(p, 0.5), *powers(p, [1]).values(),
-                   *propensity.chapman(labels, labels)):  # fmt: skip
+                   *propensity.chao(labels, labels)):  # fmt: skip
         assert np.shape(vector) == (shape[1],)
         assert np.isfinite(vector).all()
     for call in (
@@ -109,7 +109,6 @@ def test_masks_and_the_operator(shape: tuple[int, int]) -> None:
     assert data.hide(labels, p, seed=0).shape == shape
     found = operator.unbiased(lambda sets, _: sets.sum(axis=1), labels, p)
     assert found.value.tolist() == [0.0] * shape[0]
-    assert operator.binary(lambda y: y, labels.toarray(), p).shape == shape
 
 
 @pytest.mark.parametrize("shape", SHAPES[:3])

@@ -20,7 +20,7 @@ import fuzz_api
 
 PATTERN = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1], [0, 1]], np.float32))
 NO_MATRIX = {
-    "operator.binary", "propensity.clip", "propensity.from_counts", "propensity.jain_curve",
+    "propensity.clip", "propensity.from_counts", "propensity.jain_curve",
     "propensity.temper", "metrics.powers", "weights.normalized_weights", "missing.posterior",
 }  # fmt: skip
 COMBINED = {"missing.measure", "tree.predict_unseen"}

@@ -10,7 +10,6 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unmask import _mixture
-from unmask.weights import counts
 
 
 def test_em_stops_at_its_tolerance_or_after_its_steps() -> None:
@@ -85,16 +84,3 @@ def test_the_gap_bounds_the_missing_likelihood(rows, p):
     coarse = _mixture.maximum(kernel, shares, 0.05)
     fine = _mixture.maximum(kernel, shares, 1e-10)
     assert fine.log_likelihood[-1] - coarse.log_likelihood[-1] <= coarse.gap + 1e-12
-
-
-def test_label_counts_are_fitted_by_it(monkeypatch):
-    calls = []
-    fit = _mixture.maximum
-
-    def recorded(*arguments):
-        calls.append(arguments)
-        return fit(*arguments)
-
-    monkeypatch.setattr(_mixture, "maximum", recorded)
-    counts.count_distribution([[1, 1], [1, 0], [0, 0]], [0.5, 0.5])
-    assert len(calls) == 1

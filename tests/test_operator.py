@@ -201,39 +201,21 @@ def test_thinning_goes_on_until_few_enough_are_left_and_spares_the_certain():
     assert rounds[0] >= 3
 
 
-# Binary
-
-
 @settings(max_examples=40)
 @given(p=strategies.propensities, seed=st.integers(0, 2**32 - 1))
-def test_the_binary_form_is_unbiased_and_has_the_stated_variance(p, seed):
+def test_of_one_label_it_is_unbiased_and_has_the_stated_variance(p, seed):
     one, zero = np.random.default_rng(seed).normal(size=2)
-    seen, unseen = operator.binary(lambda y: np.where(y == 1, one, zero), [1, 0], [p, p])
+    values = operator.unbiased(lambda y, _: np.where(y[:, 0] == 1, one, zero), [[1], [0]], [p])
+    seen, unseen = values.value
+    assert seen == pytest.approx((one + (p - 1) * zero) / p, rel=1e-12, abs=1e-12)
     assert p * seen + (1 - p) * unseen == pytest.approx(one, rel=1e-12, abs=1e-12)
     variance = p * seen**2 + (1 - p) * unseen**2 - one**2
     assert variance == pytest.approx(p * (1 - p) * (one - zero) ** 2 / p**2, rel=1e-7, abs=1e-9)
 
 
-def test_the_binary_form_is_the_multilabel_form_of_one_label():
-    one = operator.unbiased(lambda sets, row: 3 * sets[:, 0] + 2, [[1], [0]], [0.3]).value
-    np.testing.assert_allclose(operator.binary(lambda y: 3 * y + 2, [1, 0], 0.3), one, rtol=1e-14)
-
-
-def test_the_binary_form_takes_a_matrix():
-    scores = np.random.default_rng(0).normal(size=(2, 3))
-    labels, p = np.array([[1, 0, 1], [0, 0, 1]]), np.array([0.5, 0.1, 1.0])
-    ours = operator.binary(lambda y: np.logaddexp(0, (1 - 2 * y) * scores), labels, p)
-    w = weights.unbiased(labels, p)
-    pos, cut = oracles.dense(w.pos), oracles.dense(w.cut)
-    plus, minus = np.logaddexp(0, -scores), np.logaddexp(0, scores)
-    np.testing.assert_allclose(ours, minus + pos * plus - cut * minus, rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: operator.binary(lambda y: y, [1, 2], [0.5, 0.5]), "labels must be 0 or 1"),
-        (lambda: operator.binary(lambda y: y, [1], [0.0]), r"must lie in \(0, 1\]; got 0"),
         (
             lambda: operator.unbiased(lambda sets, row: 1.0, [[1, 1]], [0.5, 0.5]),
             r"one value per label set; got shape \(\) for 4 sets in row 0",

@@ -14,9 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unmask import LabelSets, evaluate, thresholds
-from unmask.thresholds import calibration, choosing
-from unmask.thresholds import calibration as chances
-from unmask.thresholds.calibration import platt
+from unmask.thresholds import platt
 
 
 def rows(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -92,7 +90,7 @@ def test_thresholds_of_observed_labels_are_too_high_and_corrected_ones_are_not()
 def fitted_chances(scores: np.ndarray, observed: np.ndarray, p: np.ndarray) -> np.ndarray:
     """(n, L) probabilities that are fitted to all labels together."""
     labels = sp.csr_array(observed.astype(np.float32))
-    fitted = chances.fit(scores, labels, 1 / p[labels.indices], p)
+    fitted = thresholds.fit_chances(scores, labels, 1 / p[labels.indices], p)
     made = np.empty(scores.shape)
     for label in range(scores.shape[1]):
         order = np.argsort(-scores[:, label], kind="stable")
@@ -147,7 +145,7 @@ def test_fitted_probabilities_are_those_of_the_largest_likelihood() -> None:
     """Of P(y = 1) = p r, less the penalty; the search of another implementation ends there."""
     _, observed, p, scores = rows(120, 4, seed=13)
     labels = sp.csr_array(observed.astype(np.float32))
-    fitted = chances.fit(scores, labels, 1 / p[labels.indices], p)
+    fitted = thresholds.fit_chances(scores, labels, 1 / p[labels.indices], p)
     u = np.log([[(column >= s).mean() for s in column] for column in scores.T]).T
     pairs = np.stack([scores.ravel(), u.ravel()], axis=1)
     assert fitted.centre == pytest.approx(pairs.mean(axis=0))
@@ -169,24 +167,16 @@ def test_fitted_probabilities_are_those_of_the_largest_likelihood() -> None:
     assert fitted_chances(scores, observed, p) == pytest.approx((curve + logistic) / 2)
 
 
-def test_the_unit_of_scores_does_not_matter() -> None:
-    _, observed, p, scores = rows(150, 3, seed=14)
-    for metric in ("micro-F1", "macro-F1"):
-        cut = thresholds.fit(scores, observed, p, metric=metric)
-        other = thresholds.fit(40 * scores - 7, observed, p, metric=metric)
-        assert other.values == pytest.approx(40 * cut.values - 7)
-
-
 def test_of_many_pairs_a_part_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that were observed or are near the top, and some of the others for all of them."""
     _, observed, p, scores = rows(2000, 5, seed=15)
     everything = fitted_chances(scores, observed, p)
-    monkeypatch.setattr(chances, "PAIRS", 3000)
+    monkeypatch.setattr(thresholds, "PAIRS", 3000)
     part = fitted_chances(scores, observed, p)
     assert np.abs(part - everything).max() < 0.03
     assert np.abs(part - everything).max() > 0
     labels = sp.csr_array(observed.astype(np.float32))
-    _, weights, of_pairs, flags = chances._sampled(scores, labels, p, (0.0, 1.0))
+    _, weights, of_pairs, flags = thresholds._sampled(scores, labels, p, (0.0, 1.0))
     assert flags.sum() == observed.sum()
     assert weights.size < 3100 + observed.sum()
     assert weights.sum() == pytest.approx(scores.size, rel=0.02)
@@ -197,9 +187,11 @@ def test_of_many_rows_some_thresholds_are_tried(monkeypatch: pytest.MonkeyPatch)
     _, observed, p, scores = rows(3000, 4, seed=16)
     fitted = {metric: thresholds.fit(scores, observed, p, metric=metric)
               for metric in ("micro-F1", "macro-F1")}  # fmt: skip
-    monkeypatch.setattr(choosing, "BLOCK", 1)
-    falling = np.sort(scores[:, 0])[::-1]
-    tried = choosing._chosen_ends(falling, 256)
+    monkeypatch.setattr(thresholds, "BLOCK", 1)
+    labels = sp.csr_array(observed.astype(np.float32))
+    inverse = 1 / p[labels.indices]
+    chances = thresholds.fit_chances(scores, labels, inverse, p)
+    tried = thresholds._drawn(chances, scores, labels, inverse, 100.0)[0].predicted - 1
     assert tried[:128].tolist() == list(range(128))
     assert tried[-1] == 2999
     assert 200 < tried.size <= 256
@@ -221,7 +213,7 @@ def test_labels_without_an_observation_take_part() -> None:
     lower = entries.copy()
     lower.data[:] = np.where(np.arange(lower.nnz) % 2, 0.3, 0.6)
     labels = sp.csr_array(observed.astype(np.float32))
-    mean = chances.label_propensities(labels, 1 / lower.data)
+    mean = thresholds.label_propensities(labels, 1 / lower.data)
     column = lower.tocsc()[:, [0]].data
     assert mean[0] == pytest.approx(column.size / (1 / column).sum())
     assert mean[3] == pytest.approx(lower.nnz / (1 / lower.data).sum())
@@ -324,15 +316,6 @@ def test_calibrated_scores_are_probabilities_of_true_labels(method: str) -> None
     assert 0 <= rising.min() <= rising.max() <= 1
 
 
-def test_platt_is_where_the_unbiased_loss_is_flat() -> None:
-    _, observed, p, chance = rows(200, 3, seed=5)
-    scores = chance.round(2)  # few different scores: bins hold one each
-    curve = thresholds.calibrate(scores, observed, p, method="platt")
-    residual = curve.apply(scores) - observed / p
-    assert residual.mean() == pytest.approx(0, abs=1e-6)
-    assert (residual * scores).mean() == pytest.approx(0, abs=1e-6)
-
-
 @pytest.mark.parametrize("start", [(0.0, 0.0), (8.0, 0.0), (-6.0, 3.0), (20.0, 5.0)])
 def test_platt_ends_at_the_same_minimum_wherever_it_starts(start: tuple[float, float]) -> None:
     """Far out a whole step of Newton's would leap beyond all bounds: it is halved."""
@@ -343,7 +326,7 @@ def test_platt_ends_at_the_same_minimum_wherever_it_starts(start: tuple[float, f
         return float(pairs @ np.logaddexp(0, x @ w) - true @ (x @ w) + 1e-6 * w @ w)
 
     exact = minimize(loss, np.zeros(2), options={"gtol": 1e-9}).x
-    minimum = calibration._minimised(loss, x, pairs, true, np.array(start))
+    minimum = thresholds._minimised(loss, x, pairs, true, np.array(start))
     np.testing.assert_allclose(minimum, exact, atol=1e-5)
 
 
@@ -360,10 +343,10 @@ def test_platt_ends_at_the_same_minimum_wherever_it_starts(start: tuple[float, f
 def test_bins_hold_a_part_of_the_scores_each(
     monkeypatch: pytest.MonkeyPatch, scores: Any, block: int, means: Any, pairs: Any, true: Any
 ) -> None:
-    monkeypatch.setattr(calibration, "BINS", 2)
-    monkeypatch.setattr(calibration, "BLOCK", block)
+    monkeypatch.setattr(thresholds, "BINS", 2)
+    monkeypatch.setattr(thresholds, "SAMPLE", block)
     observed = sp.csr_array(np.array([[0.0, 1, 0], [1, 0, 1]]))
-    made = calibration.binned(np.array(scores, np.float32), observed, np.array([2.0, 4, 3]))
+    made = thresholds.binned(np.array(scores, np.float32), observed, np.array([2.0, 4, 3]))
     for mine, expected in zip(made, (means, pairs, true), strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-6)
 
@@ -371,7 +354,7 @@ def test_bins_hold_a_part_of_the_scores_each(
 def test_rising_curves_join_what_falls_and_stay_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares 0.5, 0 and 2 at scores 0, 1 and 2: the first two are joined, the last is 1."""
     observed = sp.csr_array(np.array([[1.0, 0, 0, 1]]))
-    made = calibration.rising_curve(np.array([[0.0, 0, 1, 2]]), observed, np.array([1.0, 2]))
+    made = thresholds.rising_curve(np.array([[0.0, 0, 1, 2]]), observed, np.array([1.0, 2]))
     np.testing.assert_allclose(made.scores, [0, 1, 2])
     np.testing.assert_allclose(made.probabilities, [1 / 3, 1 / 3, 1])
     np.testing.assert_allclose(made.apply([[-1, 0, 1.5, 9]]), [[1 / 3, 1 / 3, 2 / 3, 1]])
@@ -435,31 +418,43 @@ STORED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"thresholds": "12"}, {"thresholds": [0.5, True]}, {"thresholds": [0.5, "x"]},
-        {"thresholds": [0.5, np.nan]}, {"thresholds": [0.5, np.inf]}, {"thresholds": {"0": 1}},
-        {"thresholds": [0.5, [1]]}, {"thresholds": [0.5, 10**400]}, {"thresholds": [0.5]},
-        {"own": "ab"}, {"own": [1, 0]}, {"own": [True]}, {"names": "ab"}, {"names": [1, 2]},
-        {"names": ["a"]}, {"names": []}, {"metric": "P@1"}, {"metric": None}, {"metric": ["cost"]},
-        {"value": "0.5"}, {"value": np.nan}, {"value": None},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_files_of_thresholds_are_not_trusted(tmp_path: Path, change: dict[str, Any]) -> None:
-    file = tmp_path / "cut.json"
-    file.write_text(json.dumps(STORED))
-    assert thresholds.read(file).values.tolist() == [0.5, np.inf]
-    file.write_text(json.dumps(STORED | change))
-    with pytest.raises(ValueError, match=r"cut\.json"):
-        thresholds.read(file)
+def test_files_of_thresholds_are_not_trusted(tmp_path: Path) -> None:
+    for change in [
+        {"thresholds": "12"},
+        {"thresholds": [0.5, True]},
+        {"thresholds": [0.5, "x"]},
+        {"thresholds": [0.5, np.nan]},
+        {"thresholds": [0.5, np.inf]},
+        {"thresholds": {"0": 1}},
+        {"thresholds": [0.5, [1]]},
+        {"thresholds": [0.5, 10**400]},
+        {"thresholds": [0.5]},
+        {"own": "ab"},
+        {"own": [1, 0]},
+        {"own": [True]},
+        {"names": "ab"},
+        {"names": [1, 2]},
+        {"names": ["a"]},
+        {"names": []},
+        {"metric": "P@1"},
+        {"metric": None},
+        {"metric": ["cost"]},
+        {"value": "0.5"},
+        {"value": np.nan},
+        {"value": None},
+    ]:
+        file = tmp_path / "cut.json"
+        file.write_text(json.dumps(STORED))
+        assert thresholds.read(file).values.tolist() == [0.5, np.inf]
+        file.write_text(json.dumps(STORED | change))
+        with pytest.raises(ValueError, match=r"cut\.json"):
+            thresholds.read(file)
 
 
-@pytest.mark.parametrize("cost", [(np.nan, 1), (-1, 1), (1, np.inf), (1, 1, 2), 3, (1, None)])
-def test_costs_are_two_numbers(cost: Any) -> None:
-    with pytest.raises(ValueError, match="cost"):
-        thresholds.fit([[0.5, 1.0]], [[1, 0]], metric="cost", cost=cost)
+def test_costs_are_two_numbers() -> None:
+    for cost in [(np.nan, 1), (-1, 1), (1, np.inf), (1, 1, 2), 3, (1, None)]:
+        with pytest.raises(ValueError, match="cost"):
+            thresholds.fit([[0.5, 1.0]], [[1, 0]], metric="cost", cost=cost)
 
 
 def test_thresholds_fit_together() -> None:
@@ -515,38 +510,8 @@ def test_thresholds_and_calibrations_show_themselves() -> None:
 
 def test_the_first_candidate_of_a_group_counts_among_all() -> None:
     """A group whose best threshold is the highest one raises what others have to reach."""
-    sure = choosing._Candidates(np.array([0.9]), np.array([10.0]), np.array([10.0]))
-    other = choosing._Candidates(np.array([0.8, 0.7]), np.array([1.0, 3.0]), np.array([1.0, 6.0]))
-    nothing = choosing._Candidates(np.array([0.6]), np.array([0.0]), np.array([9.0]))
-    assert choosing._best_together([sure, other, nothing]).tolist() == [0.9, 0.8, np.inf]
-    assert choosing._best_together([other]).tolist() == [0.7]
-
-
-def test_an_unknown_way_to_calibrate_is_refused() -> None:
-    with pytest.raises(ValueError, match="method"):
-        thresholds.calibrate(np.eye(3), np.eye(3), [0.5] * 3, method="plat")
-
-
-@pytest.mark.parametrize(
-    ("scores", "ends"),
-    [
-        ([[0.5, -np.inf], [2.0, np.inf]], (0.5, 2.0)),
-        ([[np.inf, -np.inf]], (0.0, 0.0)),
-        ([[-3.0, -1.0]], (-3.0, -1.0)),
-    ],
-)
-def test_ends_are_those_of_finite_scores(scores: Any, ends: tuple[float, float]) -> None:
-    assert chances._finite_ends(np.array(scores)) == ends
-
-
-def test_what_reaches_a_threshold() -> None:
-    some = choosing._Candidates(
-        np.array([0.8, 0.5, 0.1]), np.array([1.0, 3.0, 4.5]), np.array([1.0, 6.0, 9.0])
-    )
-    reached = {0.9: (0, 0), 0.8: (1, 1), 0.6: (1, 1), 0.5: (3, 6), 0.1: (4.5, 9), 0.0: (4.5, 9)}
-    for threshold, wanted in reached.items():
-        assert some.reached(threshold) == wanted
-    assert some.positives == 4.5
-    none = choosing._Candidates(np.empty(0), np.empty(0), np.empty(0))
-    assert none.reached(0.5) == (0, 0)
-    assert none.positives == 0
+    sure = thresholds._Candidates(np.array([0.9]), np.array([10.0]), np.array([10.0]))
+    other = thresholds._Candidates(np.array([0.8, 0.7]), np.array([1.0, 3.0]), np.array([1.0, 6.0]))
+    nothing = thresholds._Candidates(np.array([0.6]), np.array([0.0]), np.array([9.0]))
+    assert thresholds._best_together([sure, other, nothing]).tolist() == [0.9, 0.8, np.inf]
+    assert thresholds._best_together([other]).tolist() == [0.7]

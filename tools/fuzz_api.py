@@ -248,7 +248,6 @@ def functions() -> dict[str, Function]:
         "propensity.snapshots": lambda y, s: (
             propensity.snapshots(y, np.ones(s.shape), curve="free").value
         ),
-        "propensity.chapman": lambda y, s: propensity.chapman(s.pattern, y),
         "propensity.from_model": lambda y, s: propensity.from_model(np.full(s.shape, 0.5), y).value,
         **corrections,
         "weights.count_distribution": lambda y, s: weights.count_distribution(y, s.p).probability,

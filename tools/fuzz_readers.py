@@ -327,27 +327,6 @@ def _read_propensity(folder: Path) -> None:
         str(p), p.low < p.high, p.confidence < 1, p.evidence + 1, [*p.notes]
 
 
-def _weight_files() -> list[Files]:
-    from unmask import weights
-
-    made = [weights.unbiased(LABELS, [0.5, 0.3]), weights.bound(LABELS, [0.5, 0.3])]
-    return [_written(lambda f, w=each: weights.write(f / "a.npz", w)) for each in made]  # type: ignore[misc]
-
-
-def _weight_members() -> list[Files]:
-    return [_members(files["a.npz"]) for files in _weight_files()]
-
-
-def _read_weights(folder: Path) -> None:
-    from unmask import weights
-
-    found = weights.read(next(folder.iterdir()))
-    for matrix in (found.pos, found.cut):
-        _sound(matrix)
-        if matrix.data.dtype != np.float64 or matrix.shape != found.pos.shape:
-            raise AssertionError(f"{matrix.data.dtype} {matrix.shape}")
-
-
 def _models() -> list[Files]:
     from unmask import linear
 
@@ -568,8 +547,6 @@ READERS: dict[str, Reader] = {
     "predictions.npz": Reader(_score_members, _read_predictions, _zipped),
     "propensity": Reader(_propensity_texts, _read_propensity),
     "propensity.json": Reader(_estimates, _read_propensity),
-    "weights": Reader(_weight_files, _read_weights),
-    "weights.members": Reader(_weight_members, _read_weights, _zipped),
     "model": Reader(_models, _read_model),
     "model.signed": Reader(_models, _read_model, _signed),
     "dismec": Reader(_dismec, _read_dismec),

@@ -57,7 +57,7 @@ def maximize(
     tolerance: float = TOLERANCE,
     steps: int = STEPS,
 ) -> Mixtures:
-    """The mixture of every column of `shares`, within `tolerance` of its maximum or `steps` long.
+    """Fit the mixture of every column of `shares`, within `tolerance` of its maximum or `steps`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Maximum(NamedTuple):
 
 
 def maximum(kernel: Floats, shares: Floats, tolerance: float = 1e-6) -> Maximum:
-    """The mixture that maximises Σ shares · log(kernel π), to within `tolerance` per observation.
+    """Fit the mixture that maximises Σ shares · log(kernel π), within `tolerance` per observation.
 
     Starts from equal weights. The likelihood never falls from one iteration to the next.
 
@@ -149,7 +149,7 @@ def maximum(kernel: Floats, shares: Floats, tolerance: float = 1e-6) -> Maximum:
 def _best_step(
     kernel: Floats, shares: Floats, weights: Floats, gradient: Floats, mixed: Floats
 ) -> tuple[Floats, float]:
-    """The EM step, or a point towards the Newton target where that is more likely."""
+    """Return the EM step, or a point towards the Newton target where that is more likely."""
     em_step = weights * gradient
     value = _mean_log(kernel, shares, em_step)
     target = _newton_target(kernel / mixed[:, None], shares, em_step)
@@ -162,7 +162,7 @@ def _best_step(
 
 
 def _newton_target(ratio: Floats, shares: Floats, fallback: Floats) -> Floats:
-    """The distribution that maximises the second-order expansion of the log-likelihood.
+    """Return the distribution that maximises the second-order expansion of the log-likelihood.
 
     That is min_q Σ_c shares_c (Σ_a ratio_ca q_a − 2)² over q ≥ 0, Σq = 1; as Σq = 1, the 2 may be
     taken inside, and then the constraint becomes one more equation of a non-negative least squares.
@@ -182,7 +182,7 @@ def _mean_log(kernel: Floats, shares: Floats, weights: Floats) -> float:
 
 
 def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """`function` with linear algebra on one thread: its matrices are smaller than a hand-over."""
+    """Run linear algebra of `function` on one thread: its matrices are smaller than a hand-over."""
 
     @wraps(function)
     def limited(*args: Arguments.args, **options: Arguments.kwargs) -> Result:

@@ -3,8 +3,10 @@
 Labels go missing independently, Y = M ⊙ Y*, P(M_j = 1) = p_j. For a function f of a label set there
 is exactly one function P(f) of the observed set with E[P(f)(Y)] = f(Y*) for every Y*:
 
-    binary      P(f)(1) = (f(1) + (p − 1) f(0)) / p,    P(f)(0) = f(0)
-    multilabel  P(f)(I) = Σ_{J⊆I} f(J) Π_{j∈J} 1/p_j Π_{k∈I∖J} (1 − 1/p_k)
+    one label   P(f)(1) = (f(1) + (p − 1) f(0)) / p,    P(f)(0) = f(0)
+    any number  P(f)(I) = Σ_{J⊆I} f(J) Π_{j∈J} 1/p_j Π_{k∈I∖J} (1 − 1/p_k)
+
+For one label its variance is q(1 − q)(f(1) − f(0))² / p², q = P(Y = 1).
 
 (Schultheis & Babbar, *Unbiased loss functions for multilabel classification with missing labels*,
 2021). This is the slow, general truth beside the closed forms in `weights` and `metrics`, and it
@@ -22,61 +24,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask._kernels import even_bounds
+from unmask._messages import named_options
 from unmask._typing import Bools, Floats, Integers, LabelsLike, PropensityLike
 from unmask.arrays import checks
 from unmask.propensity.models import reciprocal
+
+__all__ = ["Estimate", "unbiased"]
 
 SetFunction = Callable[[Floats, int], ArrayLike]
 
 BATCH = 1 << 21  # numbers in one batch of label sets: 16 MB
 BEYOND = "P(f) exceeds float64 for {}: raise the propensities with `propensity.clip`."
-
-
-def binary(f: Callable[[Floats], ArrayLike], labels: ArrayLike, propensity: ArrayLike) -> Floats:
-    """P(f) for a function of one label, entry by entry: (f(1) + (p − 1) f(0)) / p where a label is.
-
-    Its variance is q(1 − q)(f(1) − f(0))² / p², q = P(Y = 1).
-
-    Parameters
-    ----------
-    f : function of an array
-        Called twice, with an array of ones and one of zeros in the shape of `labels`.
-    labels : array of 0 and 1, any shape
-        Observed labels.
-    propensity : numbers in (0, 1]
-        Anything that broadcasts against the labels.
-
-    Returns
-    -------
-    floats in the shape of `labels`
-
-    Raises
-    ------
-    ValueError
-        If labels or propensities are out of range, or the result exceeds float64.
-
-    References
-    ----------
-    Schultheis & Babbar (2021); Natarajan et al., *Cost-sensitive learning with noisy labels*
-    (2017).
-
-    Examples
-    --------
-    >>> scores = np.array([0.5, -1.0])
-    >>> binary(lambda y: (y - scores) ** 2, [1, 0], [0.25, 0.5])
-    array([0.25, 1.  ])
-    """
-    observed = checks.numbers(labels, "labels").astype(np.float64)
-    if not ((observed == 0) | (observed == 1)).all():
-        raise ValueError("labels must be 0 or 1; code a missing label as 0.")
-    chance = checks.numbers(propensity, "propensities")
-    p = checks.propensity(chance.ravel()).reshape(chance.shape)
-    one, zero = np.asarray(f(np.ones_like(observed))), np.asarray(f(np.zeros_like(observed)))
-    with np.errstate(over="ignore"):
-        value = np.asarray(np.where(observed == 1, (one + (p - 1) * zero) / p, zero))
-    if np.isinf(value).any() and np.isfinite(one).all() and np.isfinite(zero).all():
-        raise ValueError(BEYOND.format(f"p = {p.min():g}"))
-    return value
 
 
 @dataclass(frozen=True)
@@ -107,6 +65,7 @@ class Estimate:
     exact: Bools
 
 
+@named_options
 def unbiased(
     f: SetFunction,
     labels: LabelsLike,
@@ -116,7 +75,7 @@ def unbiased(
     samples: int = 100,
     seed: int = 0,
 ) -> Estimate:
-    """P(f) for every row of `labels`, whatever `f` is.
+    """Return P(f) for every row of `labels`, whatever `f` is.
 
         P(f)(I) = Σ_{J⊆I} f(J) Π_{j∈J} 1/p_j Π_{k∈I∖J} (1 − 1/p_k)
 
@@ -197,7 +156,7 @@ class _Row:
 
 
 def _enumerate(row: _Row) -> tuple[Floats, Floats, Floats]:
-    """Value, standard error and rounding of P(f), visiting all subsets in batches."""
+    """Return value, standard error and rounding of P(f), visiting all subsets in batches."""
     value = size = np.zeros(())
     for label_sets, weights in _subsets(row):
         values = np.asarray(row.f(label_sets, row.number), dtype=np.float64)
@@ -217,7 +176,7 @@ def _enumerate(row: _Row) -> tuple[Floats, Floats, Floats]:
 
 
 def _subsets(row: _Row) -> Iterator[tuple[Floats, Floats]]:
-    """All subsets with a weight other than 0, and Π_{kept} a Π_{dropped} (1 − a) for each.
+    """Yield all subsets with a weight other than 0, and Π_{kept} a Π_{dropped} (1 − a) for each.
 
     A label with p = 1 has no weight when dropped, so it is in every subset.
     """
@@ -245,7 +204,7 @@ def _subsample(
 
 
 def _thin(row: _Row, exact_up_to: int, random: np.random.Generator) -> _Row:
-    """The row with uncertain labels dropped at random, p halved, until few enough are left."""
+    """Drop uncertain labels of a row at random, p halved, until few enough are left."""
     columns, inverse = row.columns, row.inverse
     while np.count_nonzero(inverse > 1) > exact_up_to:
         kept = (inverse == 1) | (random.random(inverse.size) < 0.5)

@@ -1,7 +1,7 @@
 """Other people's procedures for missing labels, on the linear protocol, beside our corrections.
 
-What is a loss of one score stands in `losses.related_work` and runs in the training study. Here are
-those that weigh pairs, need other knowledge, or go in rounds. Every method trains logistic
+What is a loss of one score stands in `training.related_work` and runs in the training study. Here
+are those that weigh pairs, need other knowledge, or go in rounds. Every method trains logistic
 one-vs-all models (group lasso: a ranking loss) and returns scores of new rows:
 
 - *class prior* (uPU): a case-control estimate, π E_P[ℓ₊ − ℓ₋] + E_U[ℓ₋], from known priors π;

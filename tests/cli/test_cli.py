@@ -17,7 +17,7 @@ import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
 from unmask.cli import data as cli_data
-from unmask.diagnosis import FindingKind, TestKind, wording
+from unmask.diagnosis import FindingKind, TestKind, findings
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +189,8 @@ def test_diagnosis_refutes_counts_and_cannot_judge_a_file_without_empty_rows(
     assert severities["count_thinning"] == "error"
     assert severities["cannot_judge"] == "warning"
     assert "empty_rows" not in {test["kind"] for test in record["tests"]}
-    refuted = wording.TESTS[TestKind.COUNT_THINNING].title
-    cannot = wording.FINDINGS[FindingKind.CANNOT_JUDGE].title
+    refuted = findings.TESTS[TestKind.COUNT_THINNING].title
+    cannot = findings.FINDINGS[FindingKind.CANNOT_JUDGE].title
     assert refuted in page.read_text()
     assert cannot in page.read_text()
     printed = run(*asked).stdout

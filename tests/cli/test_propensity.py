@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.command import run
 from unmask import data, predictions, propensity
-from unmask.diagnosis import FindingKind, wording
+from unmask.diagnosis import FindingKind, findings
 from unmask.predictions import TopK
 
 
@@ -100,7 +100,7 @@ def test_the_order_of_systems_is_tried_under_other_propensities(folder: Path) ->
 def test_diagnose_opens_with_its_verdict(folder: Path) -> None:
     told = run("diagnose", folder / "test.txt", "--propensity", folder / "estimate.json").stdout
     assert "450 rows, 30 labels" in words(told)
-    title = wording.FINDINGS[FindingKind.STANDARD_ERRORS].title
+    title = findings.FINDINGS[FindingKind.STANDARD_ERRORS].title
     assert told.index("verdict") < told.index(title)
 
 

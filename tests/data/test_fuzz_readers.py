@@ -53,13 +53,13 @@ def test_every_reader_is_fuzzed() -> None:
     """Every public function whose name says that it reads, and the pages of stored results."""
     public = {
         f"{room}.{name}"
-        for room in ("data", "predictions", "propensity", "weights", "linear")
+        for room in ("data", "predictions", "propensity", "linear")
         for name in dir(getattr(unmask, room))
         if name in ("read", "load") or name.startswith("read_")
     }
     covered = {
         "data.read": "data", "predictions.read": "predictions", "propensity.read": "propensity",
-        "weights.read": "weights", "linear.load": "model", "linear.read_dismec": "dismec",
+        "linear.load": "model", "linear.read_dismec": "dismec",
         "linear.read_dismecpp": "dismecpp", "data.read_judgements": "data.judgements",
         "data.read_hierarchy": "data.hierarchy",
     }  # fmt: skip
@@ -163,11 +163,6 @@ CORPUS: dict[str, tuple[str, int, Callable[[Files], Files]]] = {
     "no draws": ("propensity.json", 0, tree("p.json", "uncertainty", "curve", "draws", value=[])),
     "number too large": ("propensity.json", 0, tree("p.json", "low", value=[10**400] * 4)),
     "unknown kind": ("propensity.json", 0, tree("p.json", "uncertainty", value={"kind": "x"})),
-    "weights, no archive": ("weights", 0, put("a.npz", b"PK\x03\x04 and nothing else")),
-    "weights, shape": ("weights.members", 0, put("shape.npy", array(3))),
-    "weights, columns": ("weights.members", 0, put("indices.npy", array(0, 0, 7))),
-    "weights, values": ("weights.members", 0, put("pos.npy", array(1.0, np.nan, 2.0))),
-    "weights, objects": ("weights.members", 0, put("pos.npy", b"\x93NUMPY\x01\x00")),
     "no text": ("model", 0, tree("manifest.json", "shards", 0, "file", value="\ud800")),
     "features": ("model.signed", 1, tree("manifest.json", "features", value=10**30)),
     "loss": ("model", 0, tree("manifest.json", "loss", value="hinge of a door")),

@@ -93,21 +93,6 @@ def test_pairs_agree_with_counting_permutations() -> None:
     assert "label 0 is kept in 20% of the rows that have label 1 and in 80%" in found.effect
 
 
-def test_agreement_counts_the_audit() -> None:
-    true = sp.csr_array(np.ones((100, 2), dtype=np.float32))
-    seen = sp.csr_array(
-        np.repeat([[1, 1], [1, 0], [0, 0]], [25, 25, 50], axis=0).astype(np.float32)
-    )
-    level, shape, each = evidence.agreement(seen, true, np.array([0.5, 0.25]))
-    assert level.p_value == pytest.approx(1)
-    assert shape.p_value == pytest.approx(1)
-    assert each.p_value == 1.0
-    level, _, each = evidence.agreement(seen, true, np.array([0.8, 0.25]))
-    assert level.p_value < 1e-6
-    assert "37.5% of the audited labels were kept; these propensities say 52.5%" in level.effect
-    assert "label 0 was kept 50 of 100 times" in each.effect
-
-
 def test_the_shape_is_a_regression_on_the_logits_of_the_propensities() -> None:
     """Weighted by the variances; a label that is never lost or never present tells nothing."""
     kept, of = np.array([9, 20, 11, 30, 0]), np.array([40, 40, 40, 30, 0])
@@ -159,14 +144,6 @@ def test_each_dependence_is_found_with_an_audit(kind: str) -> None:
     assert tests[TestKind(kind)].severity == "error"
 
 
-def test_a_single_audited_row_counts() -> None:
-    true = sp.csr_array(np.ones((1, 1), dtype=np.float32))
-    level, each = evidence.agreement(true, true, np.array([0.2]))
-    assert level.p_value == pytest.approx(2 * norm.sf(0.8 / 0.4))
-    assert each.p_value == pytest.approx(0.4)
-    assert level.severity == "error"
-
-
 @pytest.mark.parametrize(("kept", "severity"), [(42, "warning"), (43, "error")])
 def test_a_level_within_five_percent_is_no_error(kept: int, severity: str) -> None:
     """40 expected of 100; 42 is 5 % more."""
@@ -202,15 +179,6 @@ def test_beyond_all_permutations_the_tail_is_a_normal_one() -> None:
         min(2 / 5, 2 * norm.sf(1.6 / np.std(drawn)))
     )
     assert evidence._two_sided(9.0, np.ones(4)) == pytest.approx(2 / 5)
-    assert [evidence._permutations(n) for n in (19_999, 20_000)] == [999, 199]
-
-
-def test_rows_of_equal_size_say_nothing_of_their_size() -> None:
-    true = sp.csr_array(np.ones((4, 2), np.float32))
-    kept = sp.csr_array(np.array([[1, 0], [1, 1], [0, 1], [0, 0]], np.float32))
-    found = evidence.on_number_of_labels(residuals(kept, true))
-    assert (found.p_value, found.severity) == (1.0, "warning")
-    assert "by the factor 1.00" in found.effect
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.stats import binom, gamma, norm
 
 from tests.helpers import oracles, strategies
 from tests.helpers.diagnoses import ALL, L, planted, violations
-from unmask import _mixture, data
+from unmask import data
 from unmask.diagnosis import diagnose, evidence
 
 
@@ -56,14 +56,6 @@ def test_counts_are_a_thinning_with_the_largest_propensity(case: tuple) -> None:
     np.testing.assert_allclose(distribution(p), thinned, atol=1e-12)
 
 
-def test_spread_by_hand() -> None:
-    labels = sp.csr_array(np.array([[1, 1], [1, 1], [0, 1], [1, 0]], dtype=np.float32))
-    found = evidence.spread(labels, np.array([0.5, 0.25]), ALL)
-    assert "variance 0.25" in found.effect
-    assert "makes it 0.938" in found.effect  # (3 · 0.5 + 3 · 0.75) / 4
-    assert found.p_value < 0.5
-
-
 def test_empty_rows_by_hand() -> None:
     """Rows of 1, 2 and 2 labels at p = ½: each label stands for ln(½)/½ lost ones."""
     labels = sp.csr_array([[1, 0], [1, 1], [1, 1], [0, 0.0]])
@@ -93,19 +85,6 @@ def test_the_most_frequent_label_by_hand() -> None:
     assert list(evidence.frequency(sp.csr_array((5, 0)), np.ones(0))) == []
 
 
-def test_beyond_all_replicates_the_tail_is_that_of_a_gamma() -> None:
-    drawn = np.array([1.0, 2.0, 3.0, 6.0])
-    mean, variance = 3.0, 3.5
-    assert evidence._tail(7.0, np.zeros(0)) == 1
-    assert evidence._tail(6.0, drawn) == pytest.approx(2 / 5)
-    far = gamma.sf(20.0, mean**2 / variance, scale=variance / mean)
-    assert evidence._tail(20.0, drawn) == pytest.approx(far)
-    assert evidence._tail(6.1, drawn) == pytest.approx(
-        min(1 / 5, gamma.sf(6.1, mean**2 / variance, scale=variance / mean))
-    )
-    assert evidence._tail(9.0, np.ones(4)) == pytest.approx(1 / 5)
-
-
 def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
     """Counts 1 : 2 : 1 are Bin(2, 1/2); 1 : 0 : 1 are no mixture of binomials."""
     fine, fit = evidence._likelihood_ratio(np.array([25, 50, 25]), 2, 0.5)
@@ -115,37 +94,6 @@ def test_likelihood_ratio_is_zero_for_a_perfect_thinning() -> None:
     # π on 0 and 2 labels: x (1 − x) + … maximises ln(1 − 3x/4) + ln(x/4), so x = 2/3
     assert ratio == pytest.approx(2 * 50 * np.log(0.5 / 0.5 * 0.5 / (1 / 6)), rel=1e-3)
     np.testing.assert_allclose(fit.probability, [1 / 3, 0, 2 / 3], atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("rows", "n_labels", "t"),
-    [
-        ([25, 50, 25], 2, 0.5),
-        ([50, 0, 50], 2, 0.5),
-        ([0, 50, 100, 3], 6, 0.5),
-        ([10, 40, 35, 9, 4, 1, 1], 40, 0.3),
-        ([0, 10, 0, 90, 0, 0, 7], 25, 0.6),
-    ],
-)
-def test_the_best_mixture_is_that_of_the_mixture_fitter(
-    rows: list[int], n_labels: int, t: float
-) -> None:
-    """`_mixture.maximize`, another algorithm, run to its end, finds nothing more likely."""
-    counts = np.array(rows)
-    ratio, fit = evidence._likelihood_ratio(counts, n_labels, t)
-    chances = binom.pmf(np.flatnonzero(counts)[:, None], fit.support, t)
-    if not counts[0]:
-        chances /= 1 - (1 - t) ** fit.support
-    shares = counts[counts > 0] / counts.sum()
-    start = np.full(fit.support.size, 1 / fit.support.size)
-    options = {"tolerance": 1e-9, "steps": 100_000}
-    best = _mixture.maximize(chances, shares[:, None], start, 1.0, **options).weights[:, 0]
-    reached, maximum = (shares @ np.log(chances @ pi) for pi in (fit.probability, best))
-    assert reached == pytest.approx(fit.log_likelihood[-1], abs=1e-12)
-    assert maximum - 1e-9 <= reached + fit.gap  # never less likely than it certifies
-    assert fit.gap <= 1e-6
-    expected = 2 * counts.sum() * (shares @ np.log(shares) - reached)
-    assert ratio == pytest.approx(max(0.0, expected), abs=1e-9 * counts.sum())
 
 
 def test_without_empty_rows_counts_are_compared_given_that_they_are_not_zero() -> None:
@@ -199,15 +147,6 @@ def test_labels_cut_off_at_a_number_are_recognised() -> None:
     assert worst is not None
     assert "no row shows more than 10 labels" in worst.evidence
     assert "cut off" in worst.advice
-
-
-def test_a_label_cannot_be_more_frequent_than_its_propensity() -> None:
-    labels = sp.csr_array(np.repeat([[1, 0], [0, 1]], [80, 20], axis=0).astype(np.float32))
-    (wrong,) = evidence.frequency(labels, np.array([0.5, 0.5]))
-    assert wrong.p_value < 1e-6
-    assert "label 0 is observed in 80.0%" in wrong.effect
-    (fine,) = evidence.frequency(labels, np.array([0.9, 0.5]))
-    assert fine.p_value > 0.5
 
 
 def test_labels_that_are_never_lost_allow_anything() -> None:

@@ -10,15 +10,16 @@ import pytest
 
 from tests.helpers.diagnoses import ALL, LOW, L, planted, rng, violations
 from unmask import data
-from unmask.diagnosis import Diagnosis, Finding, FindingKind, Test, TestKind, diagnose, wording
-from unmask.diagnosis.diagnose import _summary, _violation
-
-
-def test_errors_above_one_are_not_listed() -> None:
-    errors = {"P@1": 1.5, "P@3": 2.0, "R@1": 0.5, "R@3": 1.5, "nDCG@1": 1.0}
-    assert wording.listed(errors) == (
-        "P@k above 1, of no use; R@k ±0.5 at 1, ±1.5 at 3; nDCG@k ±1 at 1"
-    )
+from unmask.diagnosis import (
+    Diagnosis,
+    Finding,
+    FindingKind,
+    Test,
+    TestKind,
+    diagnose,
+    findings,
+)
+from unmask.diagnosis.diagnose import _of_tests
 
 
 @lru_cache
@@ -76,8 +77,8 @@ def test_findings_are_those_of_rejected_tests_and_others() -> None:
 
 
 def test_every_kind_has_words() -> None:
-    assert set(wording.TESTS) == set(TestKind)
-    assert set(wording.FINDINGS) == set(FindingKind)
+    assert set(findings.TESTS) == set(TestKind)
+    assert set(findings.FINDINGS) == set(FindingKind)
     assert not set(TestKind) & set(FindingKind)  # one name, one meaning, for `finding(kind)`
     made = [test for test in audited().tests if test.name and test.title and test.effect]
     assert len(made) == len(audited().tests)
@@ -101,18 +102,18 @@ def test_kinds_survive_json_and_compare_with_strings() -> None:
 @pytest.mark.parametrize(("adjusted", "words"), [(1e-15, "p = 1e-15"), (9e-16, "p below 1e-15")])
 def test_tiny_chances_are_not_told_apart(adjusted: float, words: str) -> None:
     test = Test(TestKind.AUDIT_SHAPE, 0.0, {"slope": 2.0}, adjusted=adjusted)
-    found = _violation(test, 7)
+    (found,) = _of_tests([test], [test], 0.05)
     assert found.evidence == (
         "From rare to frequent labels the logit of the propensity should rise 2.00 times as fast "
-        f"as stated ({words} after correction for 7 tests)."
+        f"as stated ({words} after correction for 1 tests)."
     )
 
 
 def test_a_single_passed_test_is_named() -> None:
-    tests = [Test(TestKind.ROW, 0.001), Test(TestKind.AUDIT_LEVEL, 0.9)]
-    (found,) = _summary(tests, tests[:1], 0.05)
+    tests = [Test(TestKind.ROW, 0.001, {"correlation": 0.2}), Test(TestKind.AUDIT_LEVEL, 0.9)]
+    _, found = _of_tests(tests, tests[:1], 0.05)
     assert found.tests == (tests[1],)
     assert found.evidence == f"1 of 2 tests find nothing: {tests[1].name}."
-    assert list(_summary(tests, tests, 0.05)) == []
-    (quiet,) = _summary(tests, [], 0.05)
+    assert len(list(_of_tests(tests, tests, 0.05))) == 2
+    (quiet,) = _of_tests(tests, [], 0.05)
     assert quiet.evidence == "2 tests, none rejected at 0.05 after correction."

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.helpers.diagnoses import L, planted, rng
+from tests.helpers.diagnoses import rng
 from unmask import data
-from unmask.diagnosis import FindingKind, diagnose
-from unmask.diagnosis.usability import _kish, usability, usability_findings
+from unmask.diagnosis import diagnose
+from unmask.diagnosis.diagnose import _kish, usability, usability_findings
 from unmask.weights import normalized_weights
 
 
@@ -45,14 +45,6 @@ def test_the_limit_takes_the_largest_weights_of_every_row() -> None:
     limits = usability(labels, p, (1, 2), rng())["largest_standard_error"]
     assert limits["P@1"] == pytest.approx(np.sqrt((25 + 25 + 0 + 16) / 4 / 4))
     assert limits["P@2"] == pytest.approx(np.sqrt((9**2 + 5**2 + 0 + 6**2) / 4 / 4 / 4))
-
-
-def test_without_losses_everything_is_exact() -> None:
-    labels = planted(500)
-    found = usability(labels, np.ones(L), (1, 3), rng())
-    assert found["effective_sample_size"]["P"] == pytest.approx(labels.nnz)
-    assert found["largest_weight"] == {"1/p": 1.0, "T": 1.0}
-    assert found["standard_error"]["R@3"] < 0.02
 
 
 def test_rows_without_labels_have_no_negative_total() -> None:
@@ -91,78 +83,42 @@ def figures(precision: float, recall: float, negative: float = 0.0, weight: floa
     }
 
 
-@pytest.mark.parametrize(
-    ("precision", "recall", "severity", "advice"),
-    [
+def test_the_figures_decide_what_is_said() -> None:
+    """The larger error decides exactness; that of recall the estimator; negative rows the loss."""
+    for precision, recall, severity, advice in (
         (0.01, 0.01, "info", "Precise enough."),
         (0.011, 0.01, "info", "More rows divide"),
         (0.01, 0.011, "info", "More rows divide"),
         (0.1, 0.1, "info", "More rows divide"),
         (0.11, 0.1, "warning", "More rows divide"),
         (0.1, 0.11, "warning", "More rows divide"),
-    ],
-)
-def test_the_larger_error_decides_what_is_said_of_both(
-    precision: float, recall: float, severity: str, advice: str
-) -> None:
-    exactness, _, _ = usability_findings(figures(precision, recall), False)
-    assert (exactness.severity, exactness.advice.startswith(advice)) == (severity, True)
-    assert (
-        "9,876 labels are worth 1,234 of equal weight in P and nDCG, 56 in R" in exactness.evidence
-    )
-
-
-@pytest.mark.parametrize(
-    ("recall", "broken", "severity", "advice"),
-    [
+    ):
+        exactness, _, _ = usability_findings(figures(precision, recall), False)
+        assert (exactness.severity, exactness.advice.startswith(advice)) == (severity, True)
+        worth = "9,876 labels are worth 1,234 of equal weight in P and nDCG, 56 in R"
+        assert worth in exactness.evidence
+    for recall, broken, severity, advice in (
         (0.01, False, "info", "Use `unbiased` for every metric."),
         (0.011, False, "info", "Use `unbiased` for P@k and DCG@k"),
         (0.1, False, "info", "Use `unbiased` for P@k and DCG@k"),
         (0.11, False, "warning", "Use `unbiased` for P@k and DCG@k"),
         (0.11, True, "info", "Report `vanilla`"),
-    ],
-)
-def test_which_estimator(recall: float, broken: bool, severity: str, advice: str) -> None:
-    _, estimator, _ = usability_findings(figures(0.0, recall), broken)
-    assert (estimator.severity, estimator.advice.startswith(advice)) == (severity, True)
-    assert ("did not go missing" in estimator.evidence) == broken
-
-
-def test_recall_with_an_error_above_one_is_noise() -> None:
+    ):
+        _, estimator, _ = usability_findings(figures(0.0, recall), broken)
+        assert (estimator.severity, estimator.advice.startswith(advice)) == (severity, True)
+        assert ("did not go missing" in estimator.evidence) == broken
     for recall, words in ((1.0, "a standard error of 1."), (1.01, "nothing but noise here.")):
         _, estimator, _ = usability_findings(figures(0.0, recall), False)
         assert estimator.evidence.endswith(words)
-
-
-@pytest.mark.parametrize(
-    ("negative", "weight", "advice"),
-    [
+    for negative, weight, advice in (
         (0.01, 100.0, "`unbiased` weights also"),
         (0.011, 100.0, "`empirical_bayes` weights"),
         (0.01, 101.0, "`empirical_bayes` weights"),
-    ],
-)
-def test_which_weights_for_normalised_losses(negative: float, weight: float, advice: str) -> None:
-    *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), False)
-    assert advice in loss.advice
-
-
-def test_an_error_takes_corrected_numbers_back() -> None:
+    ):
+        *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), False)
+        assert advice in loss.advice
     labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50 + [[0, 0, 0]]
     for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
-        estimator = diagnose(labels, [p] * 3).finding("estimator")
-        assert estimator is not None
-        assert estimator.advice.startswith(start)
-
-
-def test_recommendations_follow_the_figures() -> None:
-    easy = diagnose(planted(2000), np.full(L, 0.99999))
-    advice = {f.kind: f.advice for f in easy.findings}
-    assert advice[FindingKind.ESTIMATOR] == "Use `unbiased` for every metric."
-    true = data.synthetic.independent(2000, 100, probability=0.2, seed=0)
-    p = np.full(100, 0.1)
-    hard = diagnose(data.hide(true, p, seed=0), p)
-    found = {f.kind: f for f in hard.findings}
-    assert found[FindingKind.ESTIMATOR].severity == "warning"
-    assert "`deconvolved` for R@k" in found[FindingKind.ESTIMATOR].advice
-    assert "empirical_bayes" in found[FindingKind.LOSS].advice
+        found = diagnose(labels, [p] * 3).finding("estimator")
+        assert found is not None
+        assert found.advice.startswith(start)

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from unmask import data, propensity
 from unmask.propensity import PropensityEstimate
-from unmask.propensity.audit import Posterior
-from unmask.propensity.estimate import CurveFit
+from unmask.propensity.estimate import CurveFit, Posterior
 
 
 class Fixed:

@@ -118,7 +118,6 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "data.tfidf": lambda g: data.tfidf(g["features"], np.ones(40)).toarray(),
     "propensity.audit": lambda g: propensity.audit(HALF, g["labels"]).value,
     "propensity.chao": lambda g: propensity.chao(HALF, g["labels"]),
-    "propensity.chapman": lambda g: propensity.chapman(HALF, g["labels"]),
     "propensity.clip": lambda g: propensity.clip(g["p"], 0.3),
     "propensity.from_counts": lambda g: (
         propensity.from_counts([3] * 12, [4] * 12, counts=np.arange(1, 13), n=80).value
@@ -134,7 +133,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "propensity.jain_curve": lambda g: propensity.jain_curve(np.arange(12), 80),
     "propensity.from_spec": lambda g: propensity.from_spec("jain", g["labels"]),
     "propensity.recapture": lambda g: propensity.recapture(HALF, g["labels"]).value,
-    "propensity.snapshots": lambda g: propensity.snapshots(HALF, g["labels"], curve="free").value,
+    "propensity.snapshots": lambda g: propensity.snapshots(HALF, g["labels"]).value,
     "propensity.temper": lambda g: propensity.temper(g["p"], 0.5),
     "weights.bound": lambda g: _weights(weights.bound(g["labels"], g["p"], normalized=True)),
     "weights.count_distribution": lambda g: (
@@ -147,7 +146,6 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
     "weights.normalized_weights": lambda g: weights.normalized_weights(
         np.array([0, 12]), 1 / _floats(g["p"])
     ),
-    "operator.binary": lambda g: operator.binary(lambda y: y, [1, 0] * 6, g["p"]),
     "operator.unbiased": lambda g: operator.unbiased(_size, g["labels"], g["p"]).value,
     "losses.total": lambda g: losses.total("logistic", g["scores"], PLAIN),
     "losses.gradient": lambda g: losses.gradient("logistic", g["scores"], PLAIN),

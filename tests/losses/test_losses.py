@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import pydoc
 import warnings
 from itertools import product
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from tests.helpers.oracles import expectation_over_masks
 from tests.helpers.strategies import label_sets
 from unmask import losses, weights
-from unmask.losses import LOSSES, UnboundedLossWarning
+from unmask.losses import LOSSES, UnboundedLossWarning, related_work
 from unmask.weights import Weights
 
 # Stated again, in plain Python, so that the losses are not judged by themselves.
@@ -105,52 +107,54 @@ def random_batch(seed: int = 0, weigh=weights.bound) -> tuple[np.ndarray, Weight
     return rng.normal(size=labels.shape) * 2, weigh(labels, rng.uniform(0.2, 1, 6))
 
 
-@pytest.mark.parametrize("weigh", [weights.bound, weights.unbiased])
-@pytest.mark.parametrize("name", TRAINABLE)
-def test_gradient_equals_autograd_and_finite_differences(name, weigh):
-    scores, w = random_batch(weigh=weigh)
-    given_gradient = losses.gradient(name, scores, w)
-    tensor = torch.tensor(scores, requires_grad=True)
-    rectangles = losses.observed(w)
-    arrays = rectangles.index, rectangles.pos, rectangles.cut
-    seen = losses.Observed(*(torch.as_tensor(array) for array in arrays))
-    value = losses._loss.rows(LOSSES[name], tensor, seen)
-    value.sum().backward()
-    np.testing.assert_allclose(value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12)
-    np.testing.assert_allclose(given_gradient, tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
-    step = 1e-6
-    for i, j in product(range(scores.shape[0]), range(scores.shape[1])):
-        up, down = scores.copy(), scores.copy()
-        up[i, j] += step
-        down[i, j] -= step
-        slope = (losses.total(name, up, w)[i] - losses.total(name, down, w)[i]) / (2 * step)
-        assert given_gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+def test_gradient_equals_autograd_and_finite_differences():
+    for name in TRAINABLE:
+        for weigh in [weights.bound, weights.unbiased]:
+            scores, w = random_batch(weigh=weigh)
+            given_gradient = losses.gradient(name, scores, w)
+            tensor = torch.tensor(scores, requires_grad=True)
+            rectangles = losses.observed(w)
+            arrays = rectangles.index, rectangles.pos, rectangles.cut
+            seen = losses.Observed(*(torch.as_tensor(array) for array in arrays))
+            value = losses._loss.rows(LOSSES[name], tensor, seen)
+            value.sum().backward()
+            np.testing.assert_allclose(
+                value.detach().numpy(), losses.total(name, scores, w), rtol=1e-12
+            )
+            np.testing.assert_allclose(given_gradient, tensor.grad.numpy(), rtol=1e-10, atol=1e-12)
+            step = 1e-6
+            for i, j in product(range(scores.shape[0]), range(scores.shape[1])):
+                up, down = scores.copy(), scores.copy()
+                up[i, j] += step
+                down[i, j] -= step
+                slope = (losses.total(name, up, w)[i] - losses.total(name, down, w)[i]) / (2 * step)
+                assert given_gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("name", [n for n in POINTWISE if n != "zero_one"])
-def test_curvature_is_the_slope_of_the_slope(name, label):
-    loss, at, step = LOSSES[name], np.array([-3.3, -0.7, 0.2, 0.4, 2.6]), 1e-6
-    numeric = (loss.slope(at + step, label) - loss.slope(at - step, label)) / (2 * step)
-    np.testing.assert_allclose(loss.curvature(at, label), numeric, rtol=1e-6, atol=1e-8)
+def test_curvature_is_the_slope_of_the_slope():
+    for name in [n for n in POINTWISE if n != "zero_one"]:
+        for label in [0, 1]:
+            loss, at, step = LOSSES[name], np.array([-3.3, -0.7, 0.2, 0.4, 2.6]), 1e-6
+            numeric = (loss.slope(at + step, label) - loss.slope(at - step, label)) / (2 * step)
+            np.testing.assert_allclose(loss.curvature(at, label), numeric, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", sorted(LOSSES))
-def test_extreme_scores_stay_finite(name, dtype):
-    scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0]])
-    w = weights.unbiased([[1, 1, 0, 0, 1]], [0.3, 0.5, 1, 1, 0.9])
-    assert np.isfinite(losses.total(name, scores, w)).all()
-    seen = losses.observed(w)
-    seen = losses.Observed(
-        torch.as_tensor(seen.index),
-        *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
-    )
-    tensor = torch.tensor(scores, dtype=dtype)
-    assert losses._loss.rows(LOSSES[name], tensor, seen).isfinite().all()
-    if LOSSES[name].slope is not None:
-        assert np.isfinite(losses.gradient(name, scores, w)).all()
-        assert losses._loss.gradient(LOSSES[name], tensor, seen).isfinite().all()
+def test_extreme_scores_stay_finite():
+    for name in sorted(LOSSES):
+        for dtype in [torch.float32, torch.float64]:
+            scores = np.array([[1e4, -1e4, 1e4, -1e4, 0.0]])
+            w = weights.unbiased([[1, 1, 0, 0, 1]], [0.3, 0.5, 1, 1, 0.9])
+            assert np.isfinite(losses.total(name, scores, w)).all()
+            seen = losses.observed(w)
+            seen = losses.Observed(
+                torch.as_tensor(seen.index),
+                *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
+            )
+            tensor = torch.tensor(scores, dtype=dtype)
+            assert losses._loss.rows(LOSSES[name], tensor, seen).isfinite().all()
+            if LOSSES[name].slope is not None:
+                assert np.isfinite(losses.gradient(name, scores, w)).all()
+                assert losses._loss.gradient(LOSSES[name], tensor, seen).isfinite().all()
 
 
 def test_a_tie_is_half_a_mistake():
@@ -159,14 +163,14 @@ def test_a_tie_is_half_a_mistake():
     assert losses.total("zero_one", [[0.0, 0.0, -1.0]], w)[0] == 1.0
 
 
-@pytest.mark.parametrize("name", sorted(LOSSES))
-def test_labels_may_be_renamed(name):
-    scores, w = random_batch(3)
-    order = np.random.default_rng(4).permutation(scores.shape[1])
-    renamed = Weights(w.pos[:, order].sorted_indices(), w.cut[:, order].sorted_indices())
-    np.testing.assert_allclose(
-        losses.total(name, scores, w), losses.total(name, scores[:, order], renamed), rtol=1e-12
-    )
+def test_labels_may_be_renamed():
+    for name in sorted(LOSSES):
+        scores, w = random_batch(3)
+        order = np.random.default_rng(4).permutation(scores.shape[1])
+        renamed = Weights(w.pos[:, order].sorted_indices(), w.cut[:, order].sorted_indices())
+        np.testing.assert_allclose(
+            losses.total(name, scores, w), losses.total(name, scores[:, order], renamed), rtol=1e-12
+        )
 
 
 def numerically_convex(name: str, w: Weights, rng: np.random.Generator) -> bool:
@@ -200,34 +204,33 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), SHAPES)
-def test_descriptions_tell_the_truth(name, correction, normalized):
-    loss, rng = LOSSES[name], np.random.default_rng(1)
-    reduction = "pal" if loss.reduction == "pal" else "ova"
-    w = weights.CORRECTIONS[correction](
-        [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]],
-        [0.3, 0.35, 0.4, 1.0],
-        normalized=normalized,
-        reduction=reduction,
-    )
-    told = loss.describe(w, normalized=normalized)
-    assert told.convex == numerically_convex(name, w, rng)
-    assert told.bounded_below == numerically_bounded(name, w, rng)
-    assert told.largest_weight == max(np.abs(w.pos.data).max(), np.abs(w.cut.data).max())
-    general = loss.describe(correction, normalized=normalized)
-    if correction == "empirical_bayes":  # what its weights come to depends on the label counts
-        assert general.convex <= told.convex
-        assert general.bounded_below <= told.bounded_below
-    else:
-        assert (general.convex, general.bounded_below) == (told.convex, told.bounded_below)
-    for _ in range(200):
-        value = losses.total(name, rng.normal(size=w.pos.shape) * rng.choice([0.3, 1, 5]), w)
-        assert value.mean() >= told.lower_bound - 1e-9
+def test_descriptions_tell_the_truth():
+    for name, correction, normalized in SHAPES:
+        loss, rng = LOSSES[name], np.random.default_rng(1)
+        reduction = "pal" if loss.reduction == "pal" else "ova"
+        w = weights.CORRECTIONS[correction](
+            [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]],
+            [0.3, 0.35, 0.4, 1.0],
+            normalized=normalized,
+            reduction=reduction,
+        )
+        told = loss.describe(w, normalized=normalized)
+        assert told.convex == numerically_convex(name, w, rng)
+        assert told.bounded_below == numerically_bounded(name, w, rng)
+        assert told.largest_weight == max(np.abs(w.pos.data).max(), np.abs(w.cut.data).max())
+        general = loss.describe(correction, normalized=normalized)
+        if correction == "empirical_bayes":  # what its weights come to depends on the label counts
+            assert general.convex <= told.convex
+            assert general.bounded_below <= told.bounded_below
+        else:
+            assert (general.convex, general.bounded_below) == (told.convex, told.bounded_below)
+        for _ in range(200):
+            value = losses.total(name, rng.normal(size=w.pos.shape) * rng.choice([0.3, 1, 5]), w)
+            assert value.mean() >= told.lower_bound - 1e-9
 
 
-@pytest.mark.parametrize(
-    ("name", "pos", "cut", "convex"),
-    [
+def test_where_convexity_ends():
+    for name, pos, cut, convex in [
         ("logistic", 0.5, 1.5, True),  # the curvature vanishes
         ("logistic", 0.5, 1.51, False),
         ("squared_error", 1.0, 2.0, True),
@@ -236,10 +239,8 @@ def test_descriptions_tell_the_truth(name, correction, normalized):
         ("hinge", -0.01, 1.0, False),
         ("hinge", 0.0, 1.01, False),
         ("zero_one", 1.0, 1.0, False),
-    ],
-)
-def test_where_convexity_ends(name, pos, cut, convex):
-    assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
+    ]:
+        assert bool(losses.LOSSES[name].convex(np.array(pos), np.array(cut))) == convex
 
 
 def test_without_labels_no_weight_is_large():
@@ -251,19 +252,6 @@ def test_a_parabola_that_is_none_is_bounded_only_if_nothing_is_left_of_it():
     pos, cut = np.array([2.0, 0.0, 1.0, 1.0]), np.array([1.5, 1.0, 2.0, 3.0])
     lowest = losses.squared_error.lower(pos, cut)
     np.testing.assert_allclose(lowest, [2 - 4 / 1.5, 0.0, -np.inf, -np.inf])
-
-
-def test_descriptions_know_the_facts_of_the_theory():
-    assert losses.logistic.describe("unbiased", normalized=True).convex
-    assert losses.squared_error.describe("unbiased", normalized=True).bounded_below
-    assert not losses.hinge.describe("unbiased").convex
-    assert not losses.softmax.describe("unbiased", normalized=True).convex
-    assert losses.softmax.describe("unbiased").convex
-    assert losses.softmax.describe("empirical_bayes", normalized=True).bounded_below
-    assert losses.squared_hinge.describe("bound").convex
-    assert losses.logistic.describe("bound").consistent_for == "precision@k"
-    assert losses.softmax.describe("unbiased", normalized=True).consistent_for == "recall@k"
-    assert losses.hinge.describe("unbiased").consistent_for is None
 
 
 def test_the_lower_bound_is_reached_where_it_is_said_to_be():
@@ -304,3 +292,60 @@ def test_caller_arrays_are_left_alone():
             losses.gradient(name, scores, w)
     np.testing.assert_array_equal(scores, kept)
     np.testing.assert_array_equal(w.pos.data, pos)
+
+
+def test_observed_likelihood_is_that_of_what_was_observed():
+    scores, p = np.linspace(-6, 6, 25)[:, None] * np.ones(3), np.array([0.2, 0.7, 1.0])
+    loss = related_work.observed_likelihood(p)
+    chance = p / (1 + np.exp(-scores))
+    np.testing.assert_allclose(loss.value(scores, 1), -np.log(chance), rtol=1e-12)
+    np.testing.assert_allclose(loss.value(scores, 0), -np.log(1 - chance), rtol=1e-9)
+    assert (loss.value(scores, 0)[:, :2] <= -np.log(1 - p[:2])).all()
+    described = loss.describe("vanilla")
+    assert described.bounded_below
+    assert not described.convex
+    complete = related_work.observed_likelihood(1.0)
+    np.testing.assert_allclose(
+        complete.value(scores, 0), losses.logistic.value(scores, 0), rtol=1e-12
+    )
+    assert complete.describe("vanilla").convex
+    for label in (0, 1):
+        up, down = (loss.value(scores + step, label) for step in (1e-6, -1e-6))
+        np.testing.assert_allclose(loss.slope(scores, label), (up - down) / 2e-6, atol=1e-8)
+        up, down = (loss.slope(scores + step, label) for step in (1e-6, -1e-6))
+        np.testing.assert_allclose(loss.curvature(scores, label), (up - down) / 2e-6, atol=1e-8)
+    # in expectation over the mask −r p ln P(1) − (1 − r p) ln P(0) is least at s = logit r
+    half, r, q = related_work.observed_likelihood(0.3), 0.4, 0.3
+    slope = r * q * half.slope(np.log(r / (1 - r)), 1)
+    slope += (1 - r * q) * half.slope(np.log(r / (1 - r)), 0)
+    assert abs(float(slope)) < 1e-15
+    far = np.array([1e4, -1e4])
+    assert all(np.isfinite(half.value(far, label)).all() for label in (0, 1))
+    for wrong in (0.0, 1.2, [0.5, -0.1]):
+        with pytest.raises(ValueError, match="propensities must lie in"):
+            related_work.observed_likelihood(wrong)
+
+
+def test_help_shows_the_formula_of_a_loss_and_its_example_runs():
+    for name, loss in LOSSES.items():
+        shown = pydoc.render_doc(getattr(losses, name), renderer=pydoc.plaintext)
+        assert FORMULAS[name] in shown
+        parsed = doctest.DocTestParser().get_doctest(loss.__doc__, {}, name, None, None)
+        assert parsed.examples
+        assert doctest.DocTestRunner(verbose=False).run(parsed).failed == 0
+    plain = losses.Loss("own", "ova", *[losses.hinge.value] * 3, losses.hinge.convex,
+                        losses.hinge.lower, proper=False)  # fmt: skip
+    assert plain.__doc__ == losses.Loss.__doc__
+
+
+FORMULAS = {
+    "logistic": "ℓ₊(s) = log(1 + e⁻ˢ),    ℓ₋(s) = log(1 + eˢ)",
+    "squared_error": "ℓ₊(s) = (1 − s)²,    ℓ₋(s) = s²",
+    "hinge": "ℓ₊(s) = max(0, 1 − s),    ℓ₋(s) = max(0, 1 + s)",
+    "squared_hinge": "ℓ₊(s) = max(0, 1 − s)²,    ℓ₋(s) = max(0, 1 + s)²",
+    "zero_one": "ℓ₊(s) = [s < 0],    ℓ₋(s) = [s > 0],    and one half at s = 0",
+    "softmax": "Σ_{i∈I} pos_i (A(s) − s_i),    A(s) = log Σ_j eˢʲ",
+    "pairwise_zero_one": "Σ_{i relevant} Σ_{j irrelevant} [s_i < s_j]",
+    "pairwise_logistic": "Σ_{i relevant} Σ_{j irrelevant} log(1 + e^{−(s_i − s_j)})",
+    "pairwise_hinge": "Σ_{i relevant} Σ_{j irrelevant} max(0, 1 − (s_i − s_j))",
+}

@@ -26,7 +26,7 @@ from unmask.torch.trainers import compute_metrics
 TOP, LABELS, P = rows_of(900)
 PLAN = audit.plan(TOP, LABELS, budget=20, metrics=["R@3"], expect=False)
 JUDGED = audit.from_rows(PLAN, LABELS[PLAN.rows])
-FORWARDS = {"audit.plan", "data.read", "diagnosis.diagnose", "propensity.snapshots"}
+FORWARDS = {"audit.plan", "data.read"}
 """Functions with `**options`, which refuse a name where they use it."""
 
 

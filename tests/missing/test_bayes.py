@@ -65,22 +65,28 @@ def test_spurious_labels_make_unobserved_ones_a_little_less_likely_missing() -> 
         np.testing.assert_allclose(wrong(R, P, SPURIOUS)[label], exact, rtol=1e-12)
 
 
-@pytest.mark.parametrize("unannotated", [0.0, 0.3])
-@pytest.mark.parametrize("pattern", [(0, 0, 0), (1, 0, 0), (0, 1, 1)])
-@pytest.mark.parametrize("spurious", [np.zeros(3), SPURIOUS], ids=["none", "some"])
-def test_row_effort(unannotated: float, pattern: tuple[int, ...], spurious: np.ndarray) -> None:
+def test_row_effort() -> None:
     """Nobody writes wrong labels into a row at which nobody looks."""
-    effort = RowEffort(0.5, (-1.0, 0.0, 1.5), (0.2, 0.5, 0.3), unannotated)
-    p = np.minimum(P, 1 - unannotated)
-    chances = [
-        ((1 - unannotated) * weight, effort.propensity_at(p, np.float64(point)), spurious)
-        for point, weight in zip(effort.points, effort.weights, strict=True)
-    ]
-    chances.append((unannotated, np.zeros(3), np.zeros(3)))
-    rows = np.zeros(3, dtype=np.int64)
-    got = by_effort(R, p, rows, np.array(pattern, dtype=float), effort, spurious)
-    for label in np.flatnonzero(np.array(pattern) == 0):
-        np.testing.assert_allclose(got[label], share_true(chances, pattern, label), 1e-10, 1e-200)
+    for spurious in [np.zeros(3), SPURIOUS]:
+        for pattern in [(0, 0, 0), (1, 0, 0), (0, 1, 1)]:
+            for unannotated in [0.0, 0.3]:
+                effort = RowEffort(0.5, (-1.0, 0.0, 1.5), (0.2, 0.5, 0.3), unannotated)
+                p = np.minimum(P, 1 - unannotated)
+                chances = [
+                    (
+                        (1 - unannotated) * weight,
+                        effort.propensity_at(p, np.float64(point)),
+                        spurious,
+                    )
+                    for point, weight in zip(effort.points, effort.weights, strict=True)
+                ]
+                chances.append((unannotated, np.zeros(3), np.zeros(3)))
+                rows = np.zeros(3, dtype=np.int64)
+                got = by_effort(R, p, rows, np.array(pattern, dtype=float), effort, spurious)
+                for label in np.flatnonzero(np.array(pattern) == 0):
+                    np.testing.assert_allclose(
+                        got[label], share_true(chances, pattern, label), 1e-10, 1e-200
+                    )
 
 
 def test_rows_of_effort_do_not_mix() -> None:
@@ -109,17 +115,14 @@ def test_find_obeys_a_mask_model() -> None:
     np.testing.assert_allclose(np.sort(found.probability), np.sort(exact[hidden]))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_numbers_out_of_range_are_refused() -> None:
+    for arguments, message in [
         (([1.5], [0.5]), r"probabilities must lie in \[0, 1\]; got 1.5"),
         (([0.5], [0.0]), r"propensities must lie in \(0, 1\]; got 0"),
         (([0.5], [0.5], [1.0]), r"false rates must lie in \[0, 1\); got 1"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        posterior(*arguments)  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValueError, match=message):
+            posterior(*arguments)  # type: ignore[arg-type]
 
 
 def test_certain_and_impossible_labels() -> None:

@@ -13,7 +13,7 @@ from unmask import TopK, propensity
 from unmask.data import Dataset, hide
 from unmask.missing import find, findings, posterior, suspicious
 from unmask.propensity import MaskModel
-from unmask.propensity.mask_model import ScoreSlope
+from unmask.propensity.mask_model import ScoreSlope, look_up
 
 RNG = np.random.default_rng(3)
 LABELS = (RNG.random((40, 6)) < 0.2).astype(int)
@@ -155,20 +155,17 @@ def test_uncertain_propensities_widen_the_interval() -> None:
     assert unsure.variance > sure.variance
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for arguments, message in [
         ((CHANCES + 1, LABELS, P), r"probabilities must lie in \[0, 1\]; got 1\.9"),
         ((CHANCES[:5], LABELS, P), "must have the same"),
         ((TopK.from_scores(CHANCES[:5], 2), LABELS, P), "probabilities of 5 rows for 40 rows"),
         ((TopK([[9]] * 40, [[0.5]] * 40), LABELS, P), "name label 9, but there are 6 labels"),
         ((CHANCES, LABELS, P[:3]), "3 propensities for 6 labels"),
         ((CHANCES, Dataset(np.ones((40, 1)), None), P), "the data set has no labels"),
-    ],
-)
-def test_what_does_not_fit_is_refused(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        find(*arguments)  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValueError, match=message):
+            find(*arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 0.51, float("nan")])
@@ -192,11 +189,8 @@ def test_observed_labels_that_no_list_has_are_pairs_of_their_rows() -> None:
     assert pairs.chance.tolist() == pytest.approx(expected)
 
 
-def test_pairs_without_a_score_stand_one_below_the_smallest() -> None:
-    scores = TopK.from_scores(CHANCES, 2)
-    pairs = findings._pairs(CHANCES, sp.csr_array(LABELS), 3, 6)
-    made = findings._score_of(scores, pairs, sp.csr_array(LABELS), 3, 6)
-    listed = {(i, int(j)): float(CHANCES[i, j]) for i in range(3, 6) for j in scores.labels[i]}
-    asked = zip(pairs.rows.tolist(), pairs.labels.tolist(), strict=True)
-    wanted = [listed.get(pair, min(listed.values()) - 1) for pair in asked]
-    assert made.tolist() == pytest.approx(wanted)
+def test_what_is_looked_up_and_absent_stands_one_below_the_smallest() -> None:
+    keys, values = np.array([7, 2, 5]), np.array([0.5, 0.75, -1.0])
+    np.testing.assert_array_equal(look_up(keys, values, np.array([5, 1, 7, 9])), [-1, -2, 0.5, -2])
+    nothing = np.zeros(0, dtype=np.int64)
+    np.testing.assert_array_equal(look_up(nothing, np.zeros(0), np.array([3])), [0.0])

@@ -82,17 +82,19 @@ def test_the_kernel_finds_the_optimum_of_every_stage(penalties: list[float]) -> 
             np.testing.assert_allclose(stage[own], exact[pairs.rows[own]], atol=2e-4)
 
 
-@pytest.mark.parametrize("pull", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("observed", [0, 3, 40, 60])
-def test_the_balanced_intercept_is_the_one_root(observed: int, pull: float) -> None:
-    rng = np.random.default_rng(observed)
-    z, p = rng.normal(8, 6, 60), rng.uniform(0.1, 1, 60)
+def test_the_balanced_intercept_is_the_one_root() -> None:
+    for observed in [0, 3, 40, 60]:
+        for pull in [0.01, 1.0, 30.0]:
+            rng = np.random.default_rng(observed)
+            z, p = rng.normal(8, 6, 60), rng.uniform(0.1, 1, 60)
 
-    def excess(o: float) -> float:
-        return float((p * expit(z + o)).sum() + pull * o - observed)
+            def excess(o: float) -> float:
+                return float((p * expit(z + o)).sum() + pull * o - observed)  # noqa: B023
 
-    exact = brentq(excess, -1e4, 1e4, xtol=1e-12)
-    np.testing.assert_allclose(kernels.balanced(z, p, observed, pull), exact, rtol=1e-7, atol=1e-9)
+            exact = brentq(excess, -1e4, 1e4, xtol=1e-12)
+            np.testing.assert_allclose(
+                kernels.balanced(z, p, observed, pull), exact, rtol=1e-7, atol=1e-9
+            )
 
 
 @pytest.mark.parametrize("shared", [13.0, -13.0])
@@ -218,20 +220,17 @@ def test_unlikely_pairs_keep_the_common_calibration() -> None:
     np.testing.assert_allclose(line(logit(exact)), once_more, rtol=1e-7)  # all below 0: one slope
 
 
-@pytest.mark.parametrize(
-    ("scores", "labels", "message"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for scores, labels, message in [
         (SCORES[:3], OBSERVED, "must have the same shape; got"),
         (sp.csr_array(SCORES[:, :2]), OBSERVED, "must have the same shape; got"),
         (TopK([[9]] * N, [[0.5]] * N), OBSERVED, "labels up to 9"),
         (TopK([[L]] * N, [[0.5]] * N), OBSERVED, f"labels up to {L}"),
         (SCORES, np.zeros((N, L)), "none of the scored labels is observed"),
         (np.where(SCORES > 1, np.nan, SCORES), OBSERVED, "scores must be finite"),
-    ],
-)
-def test_what_does_not_fit_is_refused(scores: object, labels: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        join(scores, labels, P)  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValueError, match=message):
+            join(scores, labels, P)  # type: ignore[arg-type]
 
 
 def test_the_last_calibration_is_likeliest_and_rises() -> None:

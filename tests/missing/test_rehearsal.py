@@ -13,7 +13,7 @@ from scipy.stats import norm
 from unmask import TopK, audit, data, missing
 from unmask._typing import Floats
 from unmask.metrics.intervals import wilson
-from unmask.missing import rehearsal
+from unmask.missing import findings
 
 P = np.array([0.5, 0.3, 0.8])
 
@@ -120,36 +120,36 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_shares_of_judged_pairs_weigh_as_the_pairs_do() -> None:
     """As many trials as (Σ w)² / Σ w²; without any, nothing is excluded."""
     right, weight = np.array([1.0, 0, 1, 0]), np.array([1.0, 2, 3, 4])
-    share, ends = rehearsal._weighted_share(right, weight)
+    share, ends = findings._weighted_share(right, weight)
     assert share == pytest.approx(0.4)
     low, high = wilson(0.4, 100 / 30, norm.ppf(0.975))
     assert ends == pytest.approx((float(low), float(high)))
-    share, ends = rehearsal._weighted_share(np.zeros(0), np.zeros(0))
+    share, ends = findings._weighted_share(np.zeros(0), np.zeros(0))
     assert np.isnan(share)
     assert ends == (0.0, 1.0)
 
 
 def test_shares_of_labels_that_came_back_are_over_their_chance() -> None:
     returned, back = np.array([1.0, 0, 1, 1]), np.array([0.5, 0.8, 0.8, 0.9])
-    share, ends = rehearsal._returned_share(returned, back)
+    share, ends = findings._returned_share(returned, back)
     assert share == pytest.approx((2 + 1.25 + 1 / 0.9) / 4)
     low, high = wilson(1.0, 3.0, norm.ppf(0.975))  # a share of more than 1 is one of 1
     assert ends == pytest.approx((float(low), float(high)))
-    assert rehearsal._returned_share(np.zeros(0), np.zeros(0))[1] == (0.0, 1.0)
+    assert findings._returned_share(np.zeros(0), np.zeros(0))[1] == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
     ("count", "trials", "ends"),
     [
         (7, 0.0, [(0, 7)]),
-        (7, 2.0 * rehearsal.FEWEST, [(0, 3), (3, 7)]),
-        (7, 1.99 * rehearsal.FEWEST, [(0, 7)]),
+        (7, 2.0 * findings.FEWEST, [(0, 3), (3, 7)]),
+        (7, 1.99 * findings.FEWEST, [(0, 7)]),
         (0, 100.0, []),
-        (1, 3.0 * rehearsal.FEWEST, [(0, 1)]),
+        (1, 3.0 * findings.FEWEST, [(0, 1)]),
     ],
 )
 def test_bins_hold_labels_enough(count: int, trials: float, ends: list[tuple[int, int]]) -> None:
-    assert [(each.start, each.stop) for each in rehearsal._bins(count, trials)] == ends
-    parts = rehearsal._bins(1000, 1e9)
-    assert len(parts) == rehearsal.BINS
+    assert [(each.start, each.stop) for each in findings._bins(count, trials)] == ends
+    parts = findings._bins(1000, 1e9)
+    assert len(parts) == findings.BINS
     assert (parts[0].start, parts[-1].stop) == (0, 1000)

@@ -122,9 +122,8 @@ def test_later_judgements_take_the_place_of_earlier_ones() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for call, message in [
         (lambda: missing.complete(ROWS), "nothing to repair with"),
         (lambda: missing.complete(ROWS, threshold=0.5), "needs findings"),
         (lambda: missing.complete(ROWS, threshold=1.5, findings=found()), "threshold must lie in"),
@@ -139,16 +138,13 @@ def test_later_judgements_take_the_place_of_earlier_ones() -> None:
             lambda: missing.review(missing.find(CHANCES, np.ones((3, 3)), [0.5] * 3)),
             "no finding to review",
         ),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(call: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for changes, message in [
         ({"format": "other"}, "holds no review of findings"),
         ({"version": 9}, "another version than 1"),
         ({"shape": None}, "a damaged review"),
@@ -160,27 +156,29 @@ def test_what_does_not_fit_is_refused(call: object, message: str) -> None:
         ({"kind": "other"}, "kind of findings"),
         ({"sheet": 3}, "no sheet of version"),
         ({"sheet": {}}, "no sheet of version"),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    stored = missing.review(found()).to_dict() | changes
-    (tmp_path / "review.json").write_text(json.dumps(stored))
-    with pytest.raises(ValueError, match=message):
-        missing.read_review(tmp_path / "review.json")
+    ]:
+        stored = missing.review(found()).to_dict() | changes
+        (tmp_path / "review.json").write_text(json.dumps(stored))
+        with pytest.raises(ValueError, match=message):
+            missing.read_review(tmp_path / "review.json")
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), -0.5, 1.5, float("inf"), None])
-def test_reviews_state_probabilities(tmp_path: Path, wrong: float | None) -> None:
-    stored = missing.review(found()).to_dict()
-    stored["probability"] = [wrong, *stored["probability"][1:]]
-    (tmp_path / "review.json").write_text(json.dumps(stored))
-    with pytest.raises(ValueError, match="damaged review: probabilities must lie"):
-        missing.read_review(tmp_path / "review.json")
+def test_reviews_state_probabilities(tmp_path: Path) -> None:
+    for wrong in [float("nan"), -0.5, 1.5, float("inf"), None]:
+        stored = missing.review(found()).to_dict()
+        stored["probability"] = [wrong, *stored["probability"][1:]]
+        (tmp_path / "review.json").write_text(json.dumps(stored))
+        with pytest.raises(ValueError, match="damaged review: probabilities must lie"):
+            missing.read_review(tmp_path / "review.json")
 
 
 def test_questions_of_a_review_name_labels(tmp_path: Path) -> None:
     stored = missing.review(found()).to_dict()
-    for label, message in ((None, "each with a label"), (-1, "must lie in"), (3, "must lie in")):
+    for label, message in (
+        (None, "does not fit the sheet"),
+        (-1, "at least 0; got -1.$"),
+        (3, "at most"),
+    ):
         row, _, hint = stored["sheet"]["questions"][0]
         stored["sheet"]["questions"][0] = [row, label, hint]
         (tmp_path / "review.json").write_text(json.dumps(stored))

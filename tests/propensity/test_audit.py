@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from scipy.stats import beta, chi2
 
 from tests.helpers.propensities import audited_rows, estimated, posterior
 from unmask import data, propensity
-from unmask.propensity.audit import design_effect, fit_posterior, residuals, was_kept
+from unmask.propensity.audit import design_effect, residuals, was_kept
+from unmask.propensity.estimate import fit_posterior, from_counts
 
 
 def test_given_one_curve_the_summary_is_the_beta_itself() -> None:
@@ -87,20 +87,13 @@ def test_residuals_and_the_design_effect_entry_by_entry(seed: int) -> None:
     assert design_effect(*sparse) == pytest.approx(max(1.0, effect), rel=1e-9)
 
 
-def test_rows_that_keep_everything_have_no_design_effect() -> None:
-    true = sp.csr_array(np.ones((3, 2), dtype=np.float32))
-    assert design_effect(true, true) == 1.0
-    half = sp.csr_array(np.array([[1, 1], [0, 0]], dtype=np.float32))
-    assert design_effect(half, sp.csr_array(np.ones((2, 2), dtype=np.float32))) == 2.0
-
-
 def test_an_audit_is_its_counts() -> None:
     """By default along K + ½ of n + 1 rows, known from a sample only; else along what is given."""
     kept, true = random_masks(0)
     k, total = kept.sum(axis=0), true.sum(axis=0)
     effect = design_effect(sp.csr_array(kept), sp.csr_array(true))
     alone = propensity.audit(kept, true)
-    same = propensity.from_counts(k, total, counts=total + 0.5, n=10, sampled=True, effect=effect)
+    same = from_counts(k, total, counts=total + 0.5, n=10, sampled=True, effect=effect)
     np.testing.assert_array_equal(alone.value, same.value)
     np.testing.assert_array_equal(alone.high, same.high)
     assert (alone.effect, alone.method, same.method) == (effect, "audit", "counts")
@@ -108,25 +101,24 @@ def test_an_audit_is_its_counts() -> None:
     counts = [3, 50, 70, 20, 10, 40, 0]
     placed = propensity.audit(kept, true, counts=counts, n=500)
     np.testing.assert_array_equal(
-        placed.value, propensity.from_counts(k, total, counts=counts, n=500, effect=effect).value
+        placed.value, from_counts(k, total, counts=counts, n=500, effect=effect).value
     )
 
 
 def test_counts_at_their_bounds_are_taken() -> None:
     """All kept, a label in every training row, three rows, and the least confidence."""
-    found = propensity.from_counts([3, 0], [3, 2], counts=[3, 0], n=3, confidence=0.5)
+    found = from_counts([3, 0], [3, 2], counts=[3, 0], n=3, confidence=0.5)
     assert found.value[0] > found.value[1]
     assert ((found.low > 0) & (found.low < found.high) & (found.high < 1)).all()
-    sure = propensity.from_counts([3, 0], [3, 2], counts=[3, 0], n=3, confidence=0.9999)
+    sure = from_counts([3, 0], [3, 2], counts=[3, 0], n=3, confidence=0.9999)
     assert (sure.high - sure.low > found.high - found.low).all()
 
 
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_counts_that_say_nothing_are_refused() -> None:
+    for options, message in [
         ({"kept": [2, 3]}, "label 1 was kept 3 times out of 2"),
         ({"counts": [1, 10]}, "a label cannot occur in 10 of 9"),
         ({"n": 2}, "got 2"),
@@ -139,29 +131,17 @@ NAN, INF = float("nan"), float("inf")
         ({"confidence": 1.0}, "confidence must lie"),
         ({"counts": [0, 5], "sampled": True}, "must be above 0; add ½"),
         ({"of": [0, 0], "kept": [0, 0]}, "no audited row"),
-    ],
-)
-def test_counts_that_say_nothing_are_refused(options: dict[str, Any], message: str) -> None:
-    given = {"kept": [1, 1], "of": [2, 2], "counts": [1, 5], "n": 9, **options}
-    with pytest.raises(ValueError, match=message):
-        propensity.from_counts(given.pop("kept"), given.pop("of"), **given)
-
-
-def test_an_audit_mentions_what_it_left_out_and_what_errs_together() -> None:
-    from unmask.propensity.audit import _notes
-
-    assert _notes(0, 9, 1.0) == ()
-    assert [note[:6] for note in _notes(2, 9, 1.0)] == ["2 of 9"]
-    assert ["design effect 2.0" in note for note in _notes(0, 9, 2.0)] == [True]
-    assert len(_notes(1, 9, 3.0)) == 2
+    ]:
+        given = {"kept": [1, 1], "of": [2, 2], "counts": [1, 5], "n": 9, **options}
+        with pytest.raises(ValueError, match=message):
+            from_counts(given.pop("kept"), given.pop("of"), **given)
 
 
 def test_a_curve_that_the_counts_leave_open_is_mentioned() -> None:
-    from unmask.propensity.audit import _curve_notes
-
     intervals = {"a": (0.01, 9.0), "b": (10.0, 40.0), "concentration": (2.0, 1e5)}
     known = posterior([3], [5], [[0.5, 1.0, 6.0, 2.0]])
-    notes = _curve_notes(replace(known, curve=replace(known.curve, intervals=intervals)))
+    open_curve = replace(known, curve=replace(known.curve, intervals=intervals))
+    notes = open_curve.estimate(0.9, "own", (), 1.0).notes
     assert notes == ("a is hardly determined by these counts (anything from 0.01 to 9).",)
 
 
@@ -170,7 +150,7 @@ def test_a_free_curve_is_advised_at_one_in_a_hundred() -> None:
     for size, advised in ((1.5, False), (4.0, True)):
         kept, of = np.array([0.8, 0.9, 0.84]) * size, [size] * 3
         held, free = (
-            propensity.from_counts(kept, of, counts=[2, 30, 400], n=100_000, curve=each)
+            from_counts(kept, of, counts=[2, 30, 400], n=100_000, curve=each)
             for each in ("jain", "free")
         )
         ratio = 2 * (free.curve.log_likelihood - held.curve.log_likelihood)
@@ -179,16 +159,6 @@ def test_a_free_curve_is_advised_at_one_in_a_hundred() -> None:
         said = f"likelihood ratio {ratio:.1f}, level {free.curve.scale:.2g} against"
         assert any(said in note for note in held.notes) == advised
         assert not any("likelihood ratio" in note for note in free.notes)
-
-
-def test_without_a_curve_worth_anything_the_rate_is_the_estimate() -> None:
-    """Huge counts: the posterior mean is k/K, the interval the binomial one."""
-    of = np.array([1e6, 2e6, 5e5])
-    kept = of * [0.2, 0.7, 0.4]  # far from any monotone frequency_curve, so little is pooled
-    estimate = propensity.from_counts(kept, of, counts=[10, 100, 1000], n=5000)
-    np.testing.assert_allclose(estimate.value, [0.2, 0.7, 0.4], atol=1e-3)
-    error = np.sqrt(estimate.value * (1 - estimate.value) / of)
-    np.testing.assert_allclose(estimate.high - estimate.low, 2 * 1.96 * error, rtol=0.02)
 
 
 def test_a_label_nobody_audited_gets_the_curve_and_a_wide_interval() -> None:
@@ -214,18 +184,6 @@ def test_the_order_of_rows_does_not_matter_and_labels_carry_no_order() -> None:
     labels = np.random.default_rng(1).permutation(60)
     shuffled = propensity.audit(seen[:, labels], true[:, labels])
     np.testing.assert_allclose(shuffled.value, given_.value[labels], atol=1e-3)  # sums reorder
-
-
-def test_residuals_and_design_effect_by_hand() -> None:
-    """Two labels in four rows; rows 0, 1 lose both, rows 2, 3 keep both: everything together."""
-    true = sp.csr_array(np.ones((4, 2), dtype=np.float32))
-    kept = sp.csr_array(np.array([[0, 0], [0, 0], [1, 1], [1, 1]], dtype=np.float32))
-    np.testing.assert_array_equal(
-        residuals(kept, true).toarray(), [[-0.5] * 2] * 2 + [[0.5] * 2] * 2
-    )
-    assert design_effect(kept, true) == 2.0
-    apart = sp.csr_array(np.array([[0, 1], [0, 1], [1, 0], [1, 0]], dtype=np.float32))
-    assert design_effect(apart, true) == 1.0  # never below 1
 
 
 def test_dependent_rows_widen_the_intervals() -> None:
@@ -295,13 +253,3 @@ def test_jester_rates_are_found_by_an_audit(real_data: Path) -> None:
     rates = np.asarray(rated.mean(axis=0)).ravel()
     assert ((found.low <= rates) & (rates <= found.high)).mean() > 0.9
     assert any("together" in note for note in found.notes)
-
-
-def test_posterior_of_one_label_is_conjugate() -> None:
-    """Given the frequency_curve, p_j is Beta(κc + k, κ(1 − c) + K − k)."""
-    known = fit_posterior(
-        [3], [10], [50], 1000, sampled=False, effect=1.0, curve="jain", confidence=0.95, seed=0
-    )
-    draw = np.array([0.55, 1.5, 20.0, np.log(1000) - 1])
-    c = propensity.jain_curve([50], 1000)[0]
-    np.testing.assert_allclose(np.ravel(known.betas(draw)), [20 * c + 3, 20 * (1 - c) + 7])

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask.propensity import mask_model
-from unmask.propensity.mask_model import MOST, EffortPosterior
+from unmask.propensity.mask_model import EffortPosterior
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 13])
@@ -19,23 +19,6 @@ def test_half_of_the_prior_is_at_0_and_the_rest_even(size: int) -> None:
     assert prior.sum() == pytest.approx(1, rel=1e-15)
     assert prior[0] == (0.5 if size > 1 else 1)
     assert np.ptp(prior[1:]) == 0 if size > 1 else True
-
-
-@pytest.mark.parametrize(("silent", "rows"), [(0, 5), (2, 8), (50, 400), (9, 10), (1, 1)])
-def test_shares_go_up_to_three_standard_errors_beyond_the_silent_rows(
-    silent: int, rows: int
-) -> None:
-    shares = mask_model._shares(np.arange(rows) < silent)
-    if silent == 0:
-        assert shares.tolist() == [0]
-        return
-    share = silent / rows
-    most = min(MOST, share + 3 * math.sqrt(share * (1 - share) / rows + 0.25 / rows**2))
-    np.testing.assert_allclose(shares, most * np.arange(13) / 12, rtol=1e-12, atol=1e-15)
-
-
-def test_no_rows_have_no_share() -> None:
-    assert mask_model._shares(np.zeros(0, bool)).tolist() == [0]
 
 
 def test_what_a_distribution_says() -> None:

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import data, propensity
+from unmask.propensity.estimate import from_counts
 
 NAN, INF = float("nan"), float("inf")
 
@@ -19,10 +20,10 @@ def test_a_model_is_its_sums_over_positives() -> None:
     )
     sums, total = [1.25, 1.625, 0.0], np.array([3.0, 3.0, 0.0])
     alone = propensity.from_model(probabilities, observed)
-    same = propensity.from_counts(sums, total, counts=total + 0.5, n=6, sampled=True, curve="free")
+    same = from_counts(sums, total, counts=total + 0.5, n=6, sampled=True, curve="free")
     np.testing.assert_array_equal(alone.value, same.value)
     placed = propensity.from_model(probabilities, observed, counts=[9, 8, 2], n=40)
-    same = propensity.from_counts(sums, total, counts=[9, 8, 2], n=40, curve="free")
+    same = from_counts(sums, total, counts=[9, 8, 2], n=40, curve="free")
     np.testing.assert_array_equal(placed.value, same.value)
 
 

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.helpers.propensities import audited_rows, certain, estimated
 from unmask import data, propensity
-from unmask.propensity import PropensityEstimate
-from unmask.propensity.audit import Posterior
-from unmask.propensity.estimate import CurveFit, Evidence
-from unmask.propensity.marginals import Ratio
-from unmask.propensity.recapture import Either
-
-
-@pytest.mark.parametrize("kind", [PropensityEstimate, Ratio, Posterior, Either, CurveFit, Evidence])
-def test_records_are_frozen_and_compared_by_identity(kind: Any) -> None:
-    """Two records with equal arrays have no truth value to compare by."""
-    settings_ = kind.__dataclass_params__
-    assert settings_.frozen
-    assert not settings_.eq
 
 
 def test_draws_stay_where_a_correction_is_finite() -> None:

@@ -18,10 +18,6 @@ from unmask.propensity import estimate
 from unmask.propensity.estimate import CurveFit, Evidence
 
 
-def test_the_prior_of_a_fitted_curve_is_centred_on_the_constants_in_common_use() -> None:
-    np.testing.assert_allclose(np.exp(estimate.COMMON[:2]), [0.55, 1.5])
-
-
 def counted(*columns: list[float], sampled: bool = False) -> Evidence:
     kept, of, counts = (np.array(column, dtype=float) for column in columns)
     return Evidence.collect(kept, of, counts, sampled)
@@ -43,14 +39,6 @@ def test_the_curve_is_one_over_one_plus_scale_at_a_single_positive() -> None:
     assert estimate.level(theta, np.array([1.0]))[0] == pytest.approx(0.25, rel=1e-14)
     far = estimate.level(theta, np.array([28.0]))[0]
     assert far == pytest.approx(1 / (1 + 3 * 10**-0.7), rel=1e-14)
-
-
-def test_many_parameters_are_evaluated_like_one_at_a_time() -> None:
-    thetas = np.log([[0.5, 1.5, 30, 6.0], [1.2, 0.3, 4, 2.0]])
-    for sampled in (False, True):
-        seen = counted([3, 1, 0], [9, 1, 4], [30, 2, 7], sampled=sampled)
-        apart = [float(estimate.log_likelihood(theta, seen)) for theta in thetas]
-        np.testing.assert_allclose(estimate.log_likelihood(thetas, seen), apart, rtol=1e-13)
 
 
 def test_a_label_audited_less_than_once_counts() -> None:
@@ -112,38 +100,6 @@ def test_an_interval_ends_where_the_best_of_the_other_parameters_has_fallen(free
     assert ends >= 3
 
 
-def test_the_maximum_is_stationary() -> None:
-    """Inside the bounds the derivative vanishes on every axis that was open."""
-    start = np.r_[estimate.COMMON, np.log(np.log(5000) - 1)]
-    for axes in ([True, True, True, False], [True, False, True, True]):
-        found = estimate.maximize(SEEN, start, np.array(axes))
-        np.testing.assert_array_equal(found[~np.array(axes)], start[~np.array(axes)])
-        inside = np.array(axes) & (found > estimate.BOUNDS[:, 0]) & (found < estimate.BOUNDS[:, 1])
-        assert inside.any()
-        np.testing.assert_allclose(estimate.slope(found, SEEN)[inside], 0, atol=1e-3)
-
-
-def test_an_interval_that_the_data_leave_open_ends_at_the_bound() -> None:
-    """From hardly any evidence to much: an end is the bound, or where the likelihood fell."""
-    axes, a = np.array([True, False, True, False]), 0
-    start = np.log([0.55, 1.5, 30.0, np.log(5000) - 1])
-    bounds, closed = np.exp(estimate.BOUNDS[a]), []
-    for size in (1, 2, 3, 4, 6, 8, 12, 16, 24, 400):
-        seen = counted([size * 0.1] * 4, [size / 4] * 4, [498, 499, 500, 501])
-        best = estimate.maximize(seen, start, axes)
-        target = float(estimate.log_likelihood(best, seen)) - 1.92
-        low, high = estimate.profile(seen, best, a, axes, target)
-        assert low <= np.exp(best[a]) <= high
-        for end, bound in zip((low, high), bounds, strict=True):
-            held = np.r_[np.log(end), best[1:]]
-            there = estimate.maximize(seen, held, axes & (np.arange(4) != a))
-            fallen = float(estimate.log_likelihood(there, seen)) - target
-            assert abs(fallen) < 0.1 or (end == pytest.approx(bound) and fallen > 0)
-        closed.append(bool(low > bounds[0] * 1.001))
-    assert closed == sorted(closed)
-    assert (closed[0], closed[-1]) == (False, True)
-
-
 def empty() -> Evidence:
     return Evidence.collect(np.zeros(0), np.zeros(0), np.zeros(0))
 
@@ -160,27 +116,6 @@ def test_without_evidence_the_draws_are_those_of_the_prior() -> None:
     np.testing.assert_allclose(drawn.std(axis=0), law.std(), rtol=0.12)
     assert ((drawn >= estimate.BOUNDS[:, 0]) & (drawn <= estimate.BOUNDS[:, 1])).all()
     np.testing.assert_allclose(np.corrcoef(drawn.T), np.eye(4), atol=0.15)
-
-
-def test_a_stretch_leaves_a_distribution_as_it_is() -> None:
-    """Draws of a Gaussian in three dimensions, moved many times, are draws of it still."""
-    rng = np.random.default_rng(0)
-    scale = np.array([0.1, 1.0, 20.0])
-
-    def density(x: np.ndarray) -> np.ndarray:
-        return -((x / scale) ** 2).sum(axis=1) / 2
-
-    size = 20_000
-    state = rng.standard_normal((size, 3)) * scale
-    value, before = density(state), state.copy()
-    halves = np.arange(size).reshape(2, -1)
-    for _ in range(6):
-        for movers, partners in (halves, halves[::-1]):
-            estimate._stretch(density, state, value, movers, partners, rng)
-    np.testing.assert_array_equal(value, density(state))
-    assert 0.8 < (state != before).all(axis=1).mean() < 1
-    np.testing.assert_allclose(state.mean(axis=0) / scale, 0, atol=0.05)
-    np.testing.assert_allclose(np.cov((state / scale).T), np.eye(3), atol=0.06)
 
 
 def test_the_walkers_fill_a_box_from_its_corner() -> None:
@@ -291,20 +226,6 @@ def test_noiseless_counts_give_back_the_constants(a: float, b: float, free: bool
         assert low < value < high
 
 
-def test_profile_interval_ends_where_the_likelihood_has_fallen() -> None:
-    """At the end of the interval for a, twice the drop of the best likelihood is χ²₁(0.95)."""
-    rng = np.random.default_rng(1)
-    of = rng.poisson(20, COUNTS.size).astype(float)
-    p = propensity.jain_curve(COUNTS, N)
-    seen = Evidence.collect(rng.binomial(of.astype(int), p).astype(float), of, COUNTS)
-    fitted = estimate.fit(seen, N, free=False, confidence=0.95, rng=rng)
-    for end in fitted.intervals["a"]:
-        held = theta(end, fitted.b, fitted.concentration, fitted.scale)
-        best = estimate.maximize(seen, held, np.array([False, True, True, False]))
-        drop = fitted.log_likelihood - float(estimate.log_likelihood(best, seen))
-        assert 2 * drop == pytest.approx(3.841, abs=0.15)
-
-
 def test_the_sampler_follows_the_density() -> None:
     """Mean and covariance of a skewed pair of Gaussian variables."""
     covariance = np.array([[1.0, 0.9], [0.9, 1.0]])
@@ -323,24 +244,3 @@ def test_the_sampler_follows_the_density() -> None:
     )
     np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.1)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.15)
-
-
-def test_walkers_start_within_a_fiftieth_of_the_bounds() -> None:
-    """Around a start in a corner: none outside, and not all on the edge."""
-    bounds, first = np.array([[0.0, 10.0], [-4.0, 0.0]]), list[np.ndarray]()
-
-    def density(state: np.ndarray) -> np.ndarray:
-        first.append(state.copy())
-        inside = ((state >= bounds[:, 0]) & (state <= bounds[:, 1])).all(axis=1)
-        return np.where(inside, 0.0, -np.inf)
-
-    rng = np.random.default_rng(0)
-    drawn = estimate.ensemble(density, np.array([10.0, -4.0]), bounds, rng)
-    high, low = 10.0 - first[0][:, 0], first[0][:, 1] + 4.0
-    assert (first[0].min(axis=0) >= bounds[:, 0]).all()
-    assert (first[0].max(axis=0) <= bounds[:, 1]).all()
-    for distance, margin in ((high, 0.2), (low, 0.08)):
-        clipped = np.sort(distance)[:12]  # nearly half of them stood outside
-        assert 0.3 * margin < clipped.max() < margin
-    assert drawn.shape == (estimate.WALKERS * estimate.SNAPSHOTS, 2)
-    np.testing.assert_allclose(drawn.mean(axis=0), [5, -2], atol=1.5)  # the density is flat

@@ -59,13 +59,6 @@ def test_judged_pairs_with_probabilities_give_the_rates_of_whole_rows() -> None:
     assert ((estimate.low < P) & (estimate.high > P)).mean() > 0.85
 
 
-def test_counts_of_whole_rows_are_plain_counts() -> None:
-    _, observed, true = problem(200)
-    kept, total = complete_rows(observed, true).counts()
-    np.testing.assert_allclose(total, true.sum(axis=0))
-    np.testing.assert_allclose(kept, observed.sum(axis=0), atol=1e-9)
-
-
 def test_what_cannot_tell_propensities_is_refused() -> None:
     top, observed, true = problem(200)
     plan = audit.plan(top, observed, budget=50, unit="pairs", metrics=["P@5"])

@@ -9,9 +9,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from tests.helpers.oracles import subsets
+from tests.helpers.propensities import estimated
 from unmask import data, propensity
-from unmask.propensity import MaskModel
+from unmask.propensity import MaskModel, source_of
 from unmask.propensity.mask_model import (
+    Propensities,
     ScoreSlope,
     _log_likelihood,
     _shares,
@@ -58,11 +60,6 @@ def test_rows_that_nobody_annotated_show_nothing() -> None:
     silent = (np.diff(observed.indptr) == 0).mean()
     expected = 0.3 + 0.7 * (1 - 0.7 / 0.7) ** 4
     assert silent == pytest.approx(expected, abs=0.012)
-
-
-def test_no_propensity_exceeds_the_share_of_annotated_rows() -> None:
-    mask = MaskModel([0.9, 0.5], unannotated=0.25)
-    np.testing.assert_array_equal(np.asarray(mask), [0.75, 0.5])
 
 
 def test_wrong_labels_are_a_share_of_the_observed_ones_and_never_true() -> None:
@@ -135,19 +132,6 @@ def test_rows_without_true_labels_say_nothing() -> None:
         sp.csr_array(kept[:30]), sp.csr_array(truth[:30]), np.array([0.9, 0.1])
     )
     np.testing.assert_allclose(with_empty.probability, without.probability)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"row_effort": 0.95}, "row_effort must lie in .* 0.9.* got 0.95"),
-        ({"unannotated": -0.1}, "unannotated must lie"),
-        ({"spurious": 0.6}, "spurious must lie"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MaskModel([0.5], **options)
 
 
 def test_unknown_masks_and_other_widths_are_refused() -> None:
@@ -319,3 +303,21 @@ def test_effort_and_slope_are_drawn_from_numbers_of_their_own() -> None:
     assert drawn.score_slope is not None
     numbers = {abs(drawn.score_slope.slope), abs(drawn.score_slope.shift)}
     assert all(abs(abs(effort.first) - number) > 1e-6 for number in numbers)
+
+
+def test_estimates_and_mask_models_obey_one_protocol() -> None:
+    """Value, source, certain, centre, draw; and `MaskModel.of` takes propensities of any form."""
+    estimate = estimated()
+    plain, doubtful = MaskModel(P), MaskModel(estimate, 0.3)
+    for propensities, certain in ((estimate, False), (plain, True), (doubtful, False)):
+        obeys: Propensities = propensities
+        assert obeys.certain is certain
+        np.testing.assert_array_equal(np.asarray(obeys.centre), obeys.value)
+        assert MaskModel.of(obeys.centre).certain
+        assert obeys.source == source_of(propensities)
+        drawn = np.array([np.asarray(each) for each in obeys.draw(seed=1, size=3)])
+        assert (np.ptp(drawn, axis=0) == 0).all() == certain
+    assert MaskModel.of(doubtful) is doubtful
+    np.testing.assert_array_equal(MaskModel.of(estimate).highest, estimate.high)
+    np.testing.assert_array_equal(MaskModel.of(P.tolist()).highest, P)
+    np.testing.assert_array_equal(MaskModel([0.9], unannotated=0.25).highest, [0.75])

@@ -24,18 +24,6 @@ def test_plain_weights_are_those_of_the_marginals(correction: str) -> None:
     np.testing.assert_array_equal(weigh(OBSERVED, MASK).pos.data, weigh(OBSERVED, P).pos.data)
 
 
-def test_weights_without_a_meaning_are_refused() -> None:
-    for correction in (weights.unbiased, weights.empirical_bayes):
-        with pytest.raises(ValueError, match="labels of a row to be lost independently"):
-            correction(OBSERVED, MASK, normalized=True)
-    with pytest.raises(ValueError, match="the mask depends on the model's scores"):
-        weights.unbiased(OBSERVED, STEEP)
-    plain = weights.unbiased(OBSERVED, MaskModel(P), normalized=True)
-    np.testing.assert_array_equal(
-        plain.pos.data, weights.unbiased(OBSERVED, P, normalized=True).pos.data
-    )
-
-
 def test_training_takes_a_mask_model_for_its_propensities() -> None:
     recipe = linear.Recipe(loss="logistic", correction="bound", C=0.1, tol=0.01)
     by_mask, by_vector = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -11,17 +10,7 @@ import scipy.sparse as sp
 
 from tests.helpers.propensities import either, posterior
 from unmask import data, propensity
-from unmask.propensity.recapture import Either
-
-
-def test_chapman_by_hand() -> None:
-    """(n₁, n₂, m) = (5, 4, 2): 6·5/3 − 1 and 6·5·3·2/(3²·4); nothing twice; nothing."""
-    first, second = np.zeros((9, 3)), np.zeros((9, 3))
-    first[:5, 0], second[3:7, 0] = 1, 1
-    first[:3, 1], second[5:7, 1] = 1, 1
-    size, variance = propensity.chapman(first, second)
-    np.testing.assert_allclose(size, [9, 11, 0], rtol=1e-15)
-    np.testing.assert_allclose(variance, [5, 4 * 3 * 3 * 2 / 2, 0], rtol=1e-15)
+from unmask.propensity.estimate import Either
 
 
 def gamma_rule(shape: float) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +55,7 @@ def test_either_shifts_the_odds_of_a_draw_together() -> None:
 
 
 def test_either_states_the_mean_and_the_quantiles_of_its_draws() -> None:
-    from unmask.propensity.recapture import DRAWS
+    from unmask.propensity.audit import DRAWS
 
     found = either()
     drawn = found.uncertainty.sample(np.random.default_rng(0), DRAWS)
@@ -74,46 +63,6 @@ def test_either_states_the_mean_and_the_quantiles_of_its_draws() -> None:
     np.testing.assert_allclose(found.low, np.quantile(drawn, 0.1, axis=0))
     np.testing.assert_allclose(found.high, np.quantile(drawn, 0.9, axis=0))
     assert (found.method, found.confidence, len(found)) == ("recapture", 0.8, 3)
-
-
-@pytest.mark.parametrize(("size", "n1", "n2"), [(5, 3, 2), (6, 4, 4), (7, 5, 3)])
-def test_chapman_is_unbiased_for_fixed_captures(size: int, n1: int, n2: int) -> None:
-    """n₁ + n₂ ≥ N: the mean over all pairs of captures of these sizes is N, exactly."""
-    first = np.zeros((size, 1))
-    first[:n1] = 1
-    sizes = []
-    for chosen in combinations(range(size), n2):
-        second = np.zeros((size, 1))
-        second[list(chosen)] = 1
-        sizes.append(propensity.chapman(first, second)[0][0])
-    assert np.mean(sizes) == pytest.approx(size, rel=1e-12)
-
-
-def test_chapman_variance_is_unbiased_too() -> None:
-    """Seber's variance, over all captures of fixed sizes with n₁ + n₂ ≥ N."""
-    size, n1, n2 = 6, 4, 3
-    first = np.zeros((size, 1))
-    first[:n1] = 1
-    found = []
-    for chosen in combinations(range(size), n2):
-        second = np.zeros((size, 1))
-        second[list(chosen)] = 1
-        found.append([v[0] for v in propensity.chapman(first, second)])
-    sizes, variances = np.array(found).T
-    assert variances.mean() == pytest.approx(sizes.var(), rel=1e-12)
-
-
-def test_the_rate_among_the_second_is_the_firsts_propensity() -> None:
-    """E[m | n₂] = p₁ n₂, by enumeration of all pairs of annotations of four true labels."""
-    p1, p2, n2_wanted = 0.3, 0.6, 2
-    total = weight = 0.0
-    for one, two in product(product((0, 1), repeat=4), repeat=2):
-        chance = np.prod([p1 if x else 1 - p1 for x in one])
-        chance *= np.prod([p2 if x else 1 - p2 for x in two])
-        if sum(two) == n2_wanted:
-            total += chance * sum(x and y for x, y in zip(one, two, strict=True))
-            weight += chance
-    assert total / weight == pytest.approx(p1 * n2_wanted)
 
 
 def test_recapture_is_an_audit_by_the_other() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.propensities import either, estimated
 from unmask import data, propensity
 from unmask.propensity import PropensityEstimate
+from unmask.propensity.estimate import from_counts
 from unmask.propensity.spec import from_record, to_record
 
 NAN, INF = float("nan"), float("inf")
@@ -21,7 +22,7 @@ NAN, INF = float("nan"), float("inf")
 
 @cache
 def audited() -> PropensityEstimate:
-    return propensity.from_counts([3, 1], [9, 4], counts=[3, 50], n=1000)
+    return from_counts([3, 1], [9, 4], counts=[3, 50], n=1000)
 
 
 def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -35,9 +36,8 @@ def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return dict(copy)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_a_record_with_one_thing_wrong_is_damaged() -> None:
+    for path, value in [
         ("value", [0.5, 0.0]),
         ("value", [0.5]),
         ("low", [0.1]),
@@ -64,13 +64,11 @@ def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("uncertainty.kept", [1.0, 1.0, 1.0]),
         ("uncertainty.kind", "Evidence"),
         ("uncertainty", None),
-    ],
-)
-def test_a_record_with_one_thing_wrong_is_damaged(path: str, value: Any) -> None:
-    record = to_record(audited())
-    assert isinstance(from_record(changed(record, "method", "other")), PropensityEstimate)
-    with pytest.raises(ValueError, match="damaged"):
-        from_record(changed(record, path, value))
+    ]:
+        record = to_record(audited())
+        assert isinstance(from_record(changed(record, "method", "other")), PropensityEstimate)
+        with pytest.raises(ValueError, match="damaged"):
+            from_record(changed(record, path, value))
 
 
 @pytest.mark.parametrize("which", ["first", "second"])
@@ -80,21 +78,24 @@ def test_both_annotations_of_a_record_are_looked_at(which: str) -> None:
         from_record(changed(record, f"uncertainty.{which}.curve.a", -1.0))
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [("confidence", 0.0), ("confidence", 1.0), ("effect", 0.5), ("curve.a", 0.25), ("notes", [])],
-)
-def test_a_record_at_its_bounds_is_read(path: str, value: Any) -> None:
-    again = from_record(changed(to_record(audited()), path, value))
-    assert isinstance(again.notes, tuple)
-    np.testing.assert_array_equal(again.draw(1, 3), audited().draw(1, 3))
-    assert audited().draw(1, 0).shape == (0, len(audited()))
+def test_a_record_at_its_bounds_is_read() -> None:
+    for path, value in [
+        ("confidence", 0.0),
+        ("confidence", 1.0),
+        ("effect", 0.5),
+        ("curve.a", 0.25),
+        ("notes", []),
+    ]:
+        again = from_record(changed(to_record(audited()), path, value))
+        assert isinstance(again.notes, tuple)
+        np.testing.assert_array_equal(again.draw(1, 3), audited().draw(1, 3))
+        assert audited().draw(1, 0).shape == (0, len(audited()))
 
 
-@pytest.mark.parametrize("record", [None, 3, [], {}, {"kind": "Ratio"}, "PropensityEstimate"])
-def test_what_is_no_record_is_refused(record: Any) -> None:
-    with pytest.raises(ValueError, match="no propensity estimate"):
-        from_record(record)
+def test_what_is_no_record_is_refused() -> None:
+    for record in [None, 3, [], {}, {"kind": "Ratio"}, "PropensityEstimate"]:
+        with pytest.raises(ValueError, match="no propensity estimate"):
+            from_record(record)
 
 
 def test_records_give_back_every_field(tmp_path: Path) -> None:

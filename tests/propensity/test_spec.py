@@ -24,22 +24,19 @@ def test_files_round_trip_and_say_what_they_hold(tmp_path: Path, inverse: bool) 
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    for text, message in [
         ("0.5\n2\n", "numbers from 0.5 to 2 are neither"),
         ("0.5\nx\n", r"line 2.*'x'"),
         ("0.5\n0\n", "got 0 at label 1"),
         ("", "empty"),
         ("nan\n", "got nan at label 0"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "p.txt"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message) as error:
-        propensity.read(path)
-    assert "p.txt" in str(error.value)
+    ]:
+        path = tmp_path / "p.txt"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message) as error:
+            propensity.read(path)
+        assert "p.txt" in str(error.value)
 
 
 def test_descriptions_reach_the_models() -> None:
@@ -58,9 +55,8 @@ def test_descriptions_reach_the_models() -> None:
         np.testing.assert_array_equal(propensity.from_spec(text, labels), wanted)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_descriptions_that_say_nothing_are_refused() -> None:
+    for text, message in [
         ("constant", "write constant:value"),
         ("constant:a", "write constant:value"),
         ("constant:0.5,0.5", "write constant:value"),
@@ -68,11 +64,9 @@ def test_descriptions_reach_the_models() -> None:
         ("jain:0.5,x", "write jain:a,b"),
         ("inverse_linear:two", "write inverse_linear:head,tail"),
         ("jian", "neither a file nor a propensity model"),
-    ],
-)
-def test_descriptions_that_say_nothing_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        propensity.from_spec(text, [[1], [0], [0]])
+    ]:
+        with pytest.raises(ValueError, match=message):
+            propensity.from_spec(text, [[1], [0], [0]])
 
 
 def test_a_file_of_the_wrong_length_is_refused_by_name(tmp_path: Path) -> None:
@@ -83,9 +77,8 @@ def test_a_file_of_the_wrong_length_is_refused_by_name(tmp_path: Path) -> None:
         propensity.from_spec(str(path), np.ones((2, 3)))
 
 
-@pytest.mark.parametrize(
-    ("text", "inverse", "wanted"),
-    [
+def test_files_hold_p_or_its_inverse(tmp_path: Path) -> None:
+    for text, inverse, wanted in [
         ("1\n2\n4\n", None, [1, 0.5, 0.25]),
         ("1\n2\n4\n", True, [1, 0.5, 0.25]),
         ("1\n0.5\n", None, [1, 0.5]),
@@ -93,21 +86,15 @@ def test_a_file_of_the_wrong_length_is_refused_by_name(tmp_path: Path) -> None:
         ("1\n1\n", None, [1, 1]),
         ("1.5\n1.5\n", None, [1 / 1.5] * 2),
         ("1.5\n1\n", None, [1 / 1.5, 1]),
-    ],
-)
-def test_files_hold_p_or_its_inverse(
-    tmp_path: Path, text: str, inverse: bool | None, wanted: list[float]
-) -> None:
-    path = tmp_path / "p.txt"
-    path.write_text(text)
-    np.testing.assert_array_equal(propensity.read(path, inverse=inverse), wanted)
+    ]:
+        path = tmp_path / "p.txt"
+        path.write_text(text)
+        np.testing.assert_array_equal(propensity.read(path, inverse=inverse), wanted)
 
 
-@pytest.mark.parametrize(("text", "inverse"), [("2\n", False), ("0.5\n", True), ("0\n", True)])
-def test_what_the_caller_says_of_a_file_is_held_against_it(
-    tmp_path: Path, text: str, inverse: bool
-) -> None:
-    path = tmp_path / "p.txt"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"p\.txt: propensities must lie in \(0, 1\]"):
-        propensity.read(path, inverse=inverse)
+def test_what_the_caller_says_of_a_file_is_held_against_it(tmp_path: Path) -> None:
+    for text, inverse in [("2\n", False), ("0.5\n", True), ("0\n", True)]:
+        path = tmp_path / "p.txt"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"p\.txt: propensities must lie in \(0, 1\]"):
+            propensity.read(path, inverse=inverse)

@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from unmask import TopK, losses, weights
 from unmask_studies import baselines
 from unmask_studies.baselines import METHODS, TrainingData
+from unmask_studies.training import related_work
 
 
 def known(n: int = 60, n_labels: int = 5) -> TrainingData:
@@ -52,7 +53,7 @@ def test_without_spurious_labels_corruption_is_the_unbiased_loss() -> None:
         )
     ]
     assert np.allclose(*both)
-    conditional = losses.related_work.class_conditional(flip_positive=1 - rows.p)
+    conditional = related_work.class_conditional(flip_positive=1 - rows.p)
     assert np.allclose(both[0], losses.total(conditional, scores, weights.vanilla(rows.labels)))
 
 

@@ -26,54 +26,62 @@ def batch(n_labels: int, scale: float = 3.0):
     return scores, sp.csr_array(dense.astype(float)), rng.uniform(0.2, 1, n_labels)
 
 
-@pytest.mark.parametrize("n_labels", [1, 7, 8, 9, 16, 100, 519, 1100])
-@pytest.mark.parametrize("correction", ["unbiased", "bound"])
-@pytest.mark.parametrize("over", ["mean", "sum", "none"])
-def test_single_precision_equals_the_losses_in_double(n_labels, correction, over):
+def test_single_precision_equals_the_losses_in_double():
     """Rows of fewer labels than a register, of whole registers, and of a rest; long sums."""
-    scores, labels, p = batch(n_labels)
-    loss = MissingLabelLoss(p, correction=correction, reduction_over_batch=over)
-    logits = torch.tensor(scores, requires_grad=True)
-    value = loss(logits, labels)
-    assert value.grad_fn.name().startswith("_CompiledLogistic")
-    w = weights.CORRECTIONS[correction](labels, p)
-    rows = losses.total("logistic", scores, w)
-    expected = {"mean": rows.mean(), "sum": rows.sum(), "none": rows}[over]
-    assert value.dtype is torch.float32
-    np.testing.assert_allclose(value.detach(), expected, rtol=2e-6, atol=2e-5)
-    by_row = np.arange(1.0, 10) if over == "none" else np.full(9, 1 / 9 if over == "mean" else 1)
-    (value * torch.tensor(by_row if over == "none" else 1.0)).sum().backward()
-    gradient = losses.gradient("logistic", scores, w) * by_row[:, None]
-    largest = np.abs(gradient).max()  # terms of that size are added in float32
-    np.testing.assert_allclose(logits.grad, gradient, rtol=0, atol=4e-7 * largest)
+    for over in ["mean", "sum", "none"]:
+        for correction in ["unbiased", "bound"]:
+            for n_labels in [1, 7, 8, 9, 16, 100, 519, 1100]:
+                scores, labels, p = batch(n_labels)
+                loss = MissingLabelLoss(p, correction=correction, reduction_over_batch=over)
+                logits = torch.tensor(scores, requires_grad=True)
+                value = loss(logits, labels)
+                assert value.grad_fn.name().startswith("_CompiledLogistic")
+                w = weights.CORRECTIONS[correction](labels, p)
+                rows = losses.total("logistic", scores, w)
+                expected = {"mean": rows.mean(), "sum": rows.sum(), "none": rows}[over]
+                assert value.dtype is torch.float32
+                np.testing.assert_allclose(value.detach(), expected, rtol=2e-6, atol=2e-5)
+                by_row = (
+                    np.arange(1.0, 10)
+                    if over == "none"
+                    else np.full(9, 1 / 9 if over == "mean" else 1)
+                )
+                (value * torch.tensor(by_row if over == "none" else 1.0)).sum().backward()
+                gradient = losses.gradient("logistic", scores, w) * by_row[:, None]
+                largest = np.abs(gradient).max()  # terms of that size are added in float32
+                np.testing.assert_allclose(logits.grad, gradient, rtol=0, atol=4e-7 * largest)
 
 
-@pytest.mark.parametrize("c", [1, 7, 8, 21, 600])
-@pytest.mark.parametrize("per_row", [False, True])
-@pytest.mark.parametrize("sampling", [False, True])
-@pytest.mark.parametrize("over", ["mean", "none"])
-def test_a_shortlist_in_single_precision_equals_that_in_double(c, per_row, sampling, over):
+def test_a_shortlist_in_single_precision_equals_that_in_double():
     """With repeated candidates, some of them observed, and empty places that hold NaN."""
-    _, labels, p = batch(30)
-    rng = np.random.default_rng(c)
-    loss = MissingLabelLoss(p, correction="bound", reduction_over_batch=over)
-    lists = [row.nonzero()[0].tolist() for row in labels.toarray()]
-    union = labels.indices if sampling else []
-    drawn = [np.r_[rng.integers(-1, 30, c), union, union[:3]].astype(int) for _ in lists]
-    ids = torch.tensor(np.array(drawn if per_row else drawn[0]))
-    q = torch.tensor(rng.uniform(0.1, 2, ids.shape)) if sampling else None
-    scores = torch.tensor(rng.normal(size=(9, ids.shape[-1])) * 3)
-    scores = torch.where(ids < 0, torch.nan, scores)
-    both = []
-    for dtype in (torch.float32, torch.float64):
-        logits = scores.to(dtype).requires_grad_()
-        value = loss(logits, lists, candidates=ids, sampling=q)
-        assert ("Compiled" in value.grad_fn.name()) == (dtype is torch.float32)
-        (value * torch.arange(1, 1 + value.numel()).view_as(value)).sum().backward()
-        both.append((value.detach().double(), logits.grad.double()))
-    (value, gradient), (expected, exact) = both
-    torch.testing.assert_close(value, expected, rtol=2e-6, atol=1e-4)
-    torch.testing.assert_close(gradient, exact, rtol=0, atol=1e-6 * (1 + exact.abs().max().item()))
+    for over in ["mean", "none"]:
+        for sampling in [False, True]:
+            for per_row in [False, True]:
+                for c in [1, 7, 8, 21, 600]:
+                    _, labels, p = batch(30)
+                    rng = np.random.default_rng(c)
+                    loss = MissingLabelLoss(p, correction="bound", reduction_over_batch=over)
+                    lists = [row.nonzero()[0].tolist() for row in labels.toarray()]
+                    union = labels.indices if sampling else []
+                    drawn = [
+                        np.r_[rng.integers(-1, 30, c), union, union[:3]].astype(int) for _ in lists
+                    ]
+                    ids = torch.tensor(np.array(drawn if per_row else drawn[0]))
+                    q = torch.tensor(rng.uniform(0.1, 2, ids.shape)) if sampling else None
+                    scores = torch.tensor(rng.normal(size=(9, ids.shape[-1])) * 3)
+                    scores = torch.where(ids < 0, torch.nan, scores)
+                    both = []
+                    for dtype in (torch.float32, torch.float64):
+                        logits = scores.to(dtype).requires_grad_()
+                        value = loss(logits, lists, candidates=ids, sampling=q)
+                        assert ("Compiled" in value.grad_fn.name()) == (dtype is torch.float32)
+                        (value * torch.arange(1, 1 + value.numel()).view_as(value)).sum().backward()
+                        both.append((value.detach().double(), logits.grad.double()))
+                    (value, gradient), (expected, exact) = both
+                    torch.testing.assert_close(value, expected, rtol=2e-6, atol=1e-4)
+                    torch.testing.assert_close(
+                        gradient, exact, rtol=0, atol=1e-6 * (1 + exact.abs().max().item())
+                    )
 
 
 def test_other_logits_take_the_general_way():
@@ -206,9 +214,8 @@ def test_valid_label_numbers_are_read_once(monkeypatch):
         targets._checked_numbers(index, 2)
 
 
-@pytest.mark.parametrize(
-    ("starts", "columns", "width"),
-    [
+def test_rows_of_a_sparse_matrix():
+    for starts, columns, width in [
         ([0, 2, 2, 3], [0, 4, 1], 2),
         ([0], [], 0),
         ([0, 2, 3], [4, 0, 1], -1),
@@ -219,15 +226,13 @@ def test_valid_label_numbers_are_read_once(monkeypatch):
         ([0, 9, 3], [0, 1, 2], -1),
         ([1, 2, 3], [0, 1, 2], -1),
         ([0, 2, 4], [0, 1, 2], -1),
-    ],
-)
-def test_rows_of_a_sparse_matrix(starts, columns, width):
-    starts, columns = np.array(starts), np.array(columns, dtype=np.int64)
-    assert batches.widest(starts, columns, 5) == width
-    if width == 2:
-        out = np.empty((3, 2), dtype=np.int64)
-        batches.unpack(starts, columns, out)
-        assert out.tolist() == [[0, 4], [-1, -1], [1, -1]]
+    ]:
+        starts, columns = np.array(starts), np.array(columns, dtype=np.int64)
+        assert batches.widest(starts, columns, 5) == width
+        if width == 2:
+            out = np.empty((3, 2), dtype=np.int64)
+            batches.unpack(starts, columns, out)
+            assert out.tolist() == [[0, 4], [-1, -1], [1, -1]]
 
 
 def _in_every_layout(dense: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -9,6 +9,7 @@ import pickle
 import runpy
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,20 +83,20 @@ def numpy_weights(name: str, correction: str, normalized: bool, labels, propensi
     return weights.CORRECTIONS[correction](labels, propensity, **options)
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_values_and_gradients_equal_numpy(name, correction, normalized):
-    scores, labels, propensity = batch()
-    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
-    logits = torch.tensor(scores, requires_grad=True)
-    value = loss(logits, index_of(labels))
-    value.sum().backward()
-    w = numpy_weights(name, correction, normalized, labels, propensity)
-    np.testing.assert_allclose(value.detach(), losses.total(name, scores, w), rtol=1e-11)
-    np.testing.assert_allclose(
-        logits.grad, losses.gradient(name, scores, w), rtol=1e-10, atol=1e-12
-    )
-    again = loss(logits, weights=w)
-    np.testing.assert_allclose(again.detach(), value.detach(), rtol=1e-11)
+def test_values_and_gradients_equal_numpy():
+    for name, correction, normalized in COMBINATIONS:
+        scores, labels, propensity = batch()
+        loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+        logits = torch.tensor(scores, requires_grad=True)
+        value = loss(logits, index_of(labels))
+        value.sum().backward()
+        w = numpy_weights(name, correction, normalized, labels, propensity)
+        np.testing.assert_allclose(value.detach(), losses.total(name, scores, w), rtol=1e-11)
+        np.testing.assert_allclose(
+            logits.grad, losses.gradient(name, scores, w), rtol=1e-10, atol=1e-12
+        )
+        again = loss(logits, weights=w)
+        np.testing.assert_allclose(again.detach(), value.detach(), rtol=1e-11)
 
 
 def test_empirical_bayes_of_rows_whose_empty_ones_were_dropped_equals_numpy():
@@ -110,14 +111,16 @@ def test_empirical_bayes_of_rows_whose_empty_ones_were_dropped_equals_numpy():
     assert not torch.equal(loss.share, whole.share)
 
 
-@pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("correction", ["unbiased", "empirical_bayes"])
-def test_every_kind_of_target_means_the_same(kind, correction):
-    scores, labels, propensity = batch(1)
-    loss = module("logistic", correction, True, labels, propensity)
-    logits = torch.tensor(scores)
-    expected = loss(logits, index_of(labels))
-    torch.testing.assert_close(loss(logits, TARGETS[kind](labels)), expected, rtol=1e-12, atol=0)
+def test_every_kind_of_target_means_the_same():
+    for correction in ["unbiased", "empirical_bayes"]:
+        for kind in TARGETS:
+            scores, labels, propensity = batch(1)
+            loss = module("logistic", correction, True, labels, propensity)
+            logits = torch.tensor(scores)
+            expected = loss(logits, index_of(labels))
+            torch.testing.assert_close(
+                loss(logits, TARGETS[kind](labels)), expected, rtol=1e-12, atol=0
+            )
 
 
 def test_sparse_targets_may_store_zeros():
@@ -140,35 +143,35 @@ def test_vanilla_equals_torch():
     torch.testing.assert_close(ours(logits, dense), cross_entropy(logits, dense, reduction="sum"))
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_complete_labels_and_the_ends_of_tau_are_exact(normalized):
-    scores, labels, propensity = batch(4)
-    logits, index = torch.tensor(scores), index_of(labels)
+def test_complete_labels_and_the_ends_of_tau_are_exact():
+    for normalized in [False, True]:
+        scores, labels, propensity = batch(4)
+        logits, index = torch.tensor(scores), index_of(labels)
 
-    def value(p, correction, **options):
-        loss = MissingLabelLoss(p, correction=correction, normalized=normalized, **options)
-        return loss(logits, index)
+        def value(p, correction, **options):
+            loss = MissingLabelLoss(p, correction=correction, normalized=normalized, **options)  # noqa: B023
+            return loss(logits, index)  # noqa: B023
 
-    ones = np.ones(len(propensity))
-    assert value(propensity, "tempered", tau=1.0) == value(propensity, "unbiased")
-    assert value(ones, "tempered", tau=0.3) == value(ones, "unbiased")
-    tolerance = {"rtol": 1e-12 if normalized else 0, "atol": 0}
-    vanilla = value(propensity, "vanilla")
-    torch.testing.assert_close(value(ones, "unbiased"), vanilla, **tolerance)
-    torch.testing.assert_close(value(propensity, "tempered", tau=0.0), vanilla, **tolerance)
+        ones = np.ones(len(propensity))
+        assert value(propensity, "tempered", tau=1.0) == value(propensity, "unbiased")
+        assert value(ones, "tempered", tau=0.3) == value(ones, "unbiased")
+        tolerance = {"rtol": 1e-12 if normalized else 0, "atol": 0}
+        vanilla = value(propensity, "vanilla")
+        torch.testing.assert_close(value(ones, "unbiased"), vanilla, **tolerance)
+        torch.testing.assert_close(value(propensity, "tempered", tau=0.0), vanilla, **tolerance)
 
 
-@pytest.mark.parametrize("m", [1, 2, 7, 40])
-def test_batched_quadrature_equals_high_precision(m):
-    propensity = np.random.default_rng(m).uniform(0.05, 1, m)
-    inverse = torch.as_tensor(
-        np.stack([1 / propensity, np.r_[1 / propensity[:1], np.zeros(m - 1)]])
-    )
-    ours = Rectangle(inverse).shares()
-    exact = np.array([float(t) for t in normalized_weights_mp(propensity)])
-    np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-12 * np.abs(exact).max())
-    assert ours[1, 0] == pytest.approx(1 / propensity[0], rel=1e-13)
-    assert (ours[1, 1:] == 0).all()
+def test_batched_quadrature_equals_high_precision():
+    for m in [1, 2, 7, 40]:
+        propensity = np.random.default_rng(m).uniform(0.05, 1, m)
+        inverse = torch.as_tensor(
+            np.stack([1 / propensity, np.r_[1 / propensity[:1], np.zeros(m - 1)]])
+        )
+        ours = Rectangle(inverse).shares()
+        exact = np.array([float(t) for t in normalized_weights_mp(propensity)])
+        np.testing.assert_allclose(ours[0], exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+        assert ours[1, 0] == pytest.approx(1 / propensity[0], rel=1e-13)
+        assert (ours[1, 1:] == 0).all()
 
 
 def test_propensities_at_the_nodes_of_the_quadrature_are_harmless():
@@ -179,25 +182,25 @@ def test_propensities_at_the_nodes_of_the_quadrature_are_harmless():
     np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_gradcheck(name, correction, normalized):
-    scores, labels, propensity = batch(5, n=3, n_labels=4)
-    loss = module(name, correction, normalized, labels, propensity)
-    logits = torch.tensor(scores, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda s: loss(s, index_of(labels)), logits)
+def test_gradcheck():
+    for name, correction, normalized in COMBINATIONS:
+        scores, labels, propensity = batch(5, n=3, n_labels=4)
+        loss = module(name, correction, normalized, labels, propensity)
+        logits = torch.tensor(scores, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda s: loss(s, index_of(labels)), logits)  # noqa: B023
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", ["logistic", "softmax", "pairwise_logistic"])
-def test_half_precision_logits_are_computed_in_single(name, dtype):
-    scores, labels, propensity = batch(6)
-    loss = MissingLabelLoss(propensity, loss=name)
-    half = torch.tensor(scores, dtype=dtype, requires_grad=True)
-    value = loss(half, index_of(labels))
-    value.backward()
-    assert value.dtype is torch.float32
-    assert half.grad.dtype is dtype
-    torch.testing.assert_close(value, loss(half.detach().float(), index_of(labels)))
+def test_half_precision_logits_are_computed_in_single():
+    for name in ["logistic", "softmax", "pairwise_logistic"]:
+        for dtype in [torch.bfloat16, torch.float16]:
+            scores, labels, propensity = batch(6)
+            loss = MissingLabelLoss(propensity, loss=name)
+            half = torch.tensor(scores, dtype=dtype, requires_grad=True)
+            value = loss(half, index_of(labels))
+            value.backward()
+            assert value.dtype is torch.float32
+            assert half.grad.dtype is dtype
+            torch.testing.assert_close(value, loss(half.detach().float(), index_of(labels)))
 
 
 def test_autocast_changes_nothing():
@@ -214,14 +217,14 @@ def test_autocast_changes_nothing():
     assert layer.weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if loss.slope is not None])
-def test_extreme_logits_stay_finite(name):
-    logits = torch.tensor([[1e4, -1e4, 1e4, -1e4]], requires_grad=True)
-    loss = MissingLabelLoss([0.1, 0.5, 0.9, 1.0], loss=name)
-    value = loss(logits, torch.tensor([[0, 1]]))
-    value.backward()
-    assert value.isfinite()
-    assert logits.grad.isfinite().all()
+def test_extreme_logits_stay_finite():
+    for name in [n for n, loss in LOSSES.items() if loss.slope is not None]:
+        logits = torch.tensor([[1e4, -1e4, 1e4, -1e4]], requires_grad=True)
+        loss = MissingLabelLoss([0.1, 0.5, 0.9, 1.0], loss=name)
+        value = loss(logits, torch.tensor([[0, 1]]))
+        value.backward()
+        assert value.isfinite()
+        assert logits.grad.isfinite().all()
 
 
 def test_batches_without_labels_or_rows_are_no_accident():
@@ -244,11 +247,13 @@ def test_state_dict_carries_the_propensities():
     assert torch.equal(other(logits, index_of(labels)), saved(logits, index_of(labels)))
 
 
-def test_related_work_runs_in_the_module():
+def test_losses_of_other_people_run_in_the_module():
+    """Of one's own: one that sees the batch, and the likelihood of what was observed."""
     scores, labels, propensity = batch(9)
     logits = torch.tensor(scores, requires_grad=True)
-    for make in (losses.related_work.hill, losses.related_work.non_negative):
-        loss = MissingLabelLoss(propensity, loss=make(), correction="vanilla")
+    of_batch = replace(losses.logistic, name="own", keep=lambda s, _: s > s.mean(), difference=None)
+    for made in (of_batch, losses.related_work.observed_likelihood(propensity)):
+        loss = MissingLabelLoss(propensity, loss=made, correction="vanilla")
         assert torch.autograd.gradcheck(lambda s, f=loss: f(s, index_of(labels)), logits)
 
 
@@ -457,12 +462,12 @@ REFUSED = {
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSC tensor support is in beta")
-@pytest.mark.parametrize("name", REFUSED)
-def test_targets_that_are_none_are_refused(name):
-    make, message = REFUSED[name]
-    loss, target = MissingLabelLoss([0.5, 0.6, 0.7]), make()
-    with pytest.raises(ValueError, match=message):
-        loss(torch.zeros(2, 3), target)
+def test_targets_that_are_none_are_refused():
+    for name in REFUSED:
+        make, message = REFUSED[name]
+        loss, target = MissingLabelLoss([0.5, 0.6, 0.7]), make()
+        with pytest.raises(ValueError, match=message):
+            loss(torch.zeros(2, 3), target)
 
 
 def test_unsorted_targets_mean_the_same():
@@ -478,69 +483,68 @@ def test_unsorted_targets_mean_the_same():
         torch.testing.assert_close(loss(logits, target), expected)
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_no_rows_have_no_loss_and_no_gradient(name, correction, normalized):
-    _, labels, propensity = batch()
-    for over_batch in ("mean", "sum", "none"):
-        loss = module(
-            name, correction, normalized, labels, propensity, reduction_over_batch=over_batch
-        )
-        for target in (
-            torch.zeros(0, 9),
-            torch.zeros(0, 9).to_sparse_coo(),
-            torch.zeros(0, 9).to_sparse_csr(),
-            torch.zeros(0, 4, dtype=torch.long),
-        ):
-            logits = torch.zeros(0, 9, requires_grad=True)
-            value = loss(logits, target)
-            value.sum().backward()
-            assert value.shape == ((0,) if over_batch == "none" else ())
-            assert value.sum() == 0
-            assert logits.grad.shape == (0, 9)
-        assert loss(torch.zeros(0, 9), weights=weights.vanilla(labels)[:0]).sum() == 0
+def test_no_rows_have_no_loss_and_no_gradient():
+    for name, correction, normalized in COMBINATIONS:
+        _, labels, propensity = batch()
+        for over_batch in ("mean", "sum", "none"):
+            loss = module(
+                name, correction, normalized, labels, propensity, reduction_over_batch=over_batch
+            )
+            for target in (
+                torch.zeros(0, 9),
+                torch.zeros(0, 9).to_sparse_coo(),
+                torch.zeros(0, 9).to_sparse_csr(),
+                torch.zeros(0, 4, dtype=torch.long),
+            ):
+                logits = torch.zeros(0, 9, requires_grad=True)
+                value = loss(logits, target)
+                value.sum().backward()
+                assert value.shape == ((0,) if over_batch == "none" else ())
+                assert value.sum() == 0
+                assert logits.grad.shape == (0, 9)
+            assert loss(torch.zeros(0, 9), weights=weights.vanilla(labels)[:0]).sum() == 0
 
 
 INF = float("inf")
 
 
-@pytest.mark.parametrize(
-    ("name", "correction", "normalized"),
-    [combination for combination in COMBINATIONS if combination[0] != "squared_error"],
-)
-def test_a_logit_of_minus_infinity_is_the_limit(name, correction, normalized):
+def test_a_logit_of_minus_infinity_is_the_limit():
     """A label that is never predicted: like −10000 to the loss, and no gradient.
 
     Label 0, because short rows are filled up with it at weight 0. Only the squared error has no
     limit there.
     """
-    scores, labels, propensity = batch(3)
-    labels = sp.csr_array(labels.toarray() * (np.arange(9) > 0))
-    scores[:, 0] = -1e4
-    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
-    logits = [torch.tensor(scores, requires_grad=True) for _ in range(2)]
-    masked = torch.where(torch.arange(9) == 0, -INF, logits[1])
-    far, limit = loss(logits[0], index_of(labels)), loss(masked, index_of(labels))
-    torch.testing.assert_close(far, limit, rtol=1e-10, atol=1e-10)
-    far.sum().backward()
-    limit.sum().backward()
-    assert logits[1].grad.isfinite().all()
-    torch.testing.assert_close(logits[0].grad[:, 1:], logits[1].grad[:, 1:])
+    for name, correction, normalized in [
+        combination for combination in COMBINATIONS if combination[0] != "squared_error"
+    ]:
+        scores, labels, propensity = batch(3)
+        labels = sp.csr_array(labels.toarray() * (np.arange(9) > 0))
+        scores[:, 0] = -1e4
+        loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+        logits = [torch.tensor(scores, requires_grad=True) for _ in range(2)]
+        masked = torch.where(torch.arange(9) == 0, -INF, logits[1])
+        far, limit = loss(logits[0], index_of(labels)), loss(masked, index_of(labels))
+        torch.testing.assert_close(far, limit, rtol=1e-10, atol=1e-10)
+        far.sum().backward()
+        limit.sum().backward()
+        assert logits[1].grad.isfinite().all()
+        torch.testing.assert_close(logits[0].grad[:, 1:], logits[1].grad[:, 1:])
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_other_rows_do_not_suffer_from_a_row_that_is_not_finite(name, correction, normalized):
-    scores, labels, propensity = batch(4)
-    labels = sp.csr_array(np.maximum(labels.toarray(), np.eye(11, 9)))  # every row has a label
-    loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
-    clean = loss(torch.tensor(scores), index_of(labels))
-    for value in (np.nan, np.inf):
-        spoilt = scores.copy()
-        spoilt[2, 5] = spoilt[7, labels.indices[labels.indptr[7]]] = value
-        dirty = loss(torch.tensor(spoilt), index_of(labels))
-        rest = np.setdiff1d(np.arange(11), [2, 7])
-        assert torch.equal(dirty[rest], clean[rest])
-        if np.isnan(value):
-            assert dirty[[2, 7]].isnan().all()
+def test_other_rows_do_not_suffer_from_a_row_that_is_not_finite():
+    for name, correction, normalized in COMBINATIONS:
+        scores, labels, propensity = batch(4)
+        labels = sp.csr_array(np.maximum(labels.toarray(), np.eye(11, 9)))  # every row has a label
+        loss = module(name, correction, normalized, labels, propensity, reduction_over_batch="none")
+        clean = loss(torch.tensor(scores), index_of(labels))
+        for value in (np.nan, np.inf):
+            spoilt = scores.copy()
+            spoilt[2, 5] = spoilt[7, labels.indices[labels.indptr[7]]] = value
+            dirty = loss(torch.tensor(spoilt), index_of(labels))
+            rest = np.setdiff1d(np.arange(11), [2, 7])
+            assert torch.equal(dirty[rest], clean[rest])
+            if np.isnan(value):
+                assert dirty[[2, 7]].isnan().all()
 
 
 def test_logits_that_are_none_are_refused():
@@ -567,32 +571,32 @@ def test_a_compiled_graph_answers_nan_to_bad_label_numbers(correction):
     torch.testing.assert_close(value[[0, 3]], loss(logits[[0, 3]], index[[0, 3]]))
 
 
-@pytest.mark.parametrize("kind", ["bool", "uint16", "int32", "float64"])
-def test_arrays_are_targets_as_tensors_are(kind):
-    dense = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
-    loss = MissingLabelLoss([0.5, 0.6, 0.7, 0.8], correction="bound")
-    logits = torch.arange(8.0).view(2, 4)
-    expected = loss(logits, torch.tensor(dense))
-    assert loss(logits, dense.astype(kind)) == expected
-    assert loss(logits, np.array([[0, 3], [1, -1]])) == expected
-    ids = np.array([0, 3, 1], dtype=np.int32)
-    short = loss(logits[:, :3], dense, candidates=torch.tensor(ids))
-    assert loss(logits[:, :3], dense.astype(kind), candidates=ids) == short
+def test_arrays_are_targets_as_tensors_are():
+    for kind in ["bool", "uint16", "int32", "float64"]:
+        dense = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+        loss = MissingLabelLoss([0.5, 0.6, 0.7, 0.8], correction="bound")
+        logits = torch.arange(8.0).view(2, 4)
+        expected = loss(logits, torch.tensor(dense))
+        assert loss(logits, dense.astype(kind)) == expected
+        assert loss(logits, np.array([[0, 3], [1, -1]])) == expected
+        ids = np.array([0, 3, 1], dtype=np.int32)
+        short = loss(logits[:, :3], dense, candidates=torch.tensor(ids))
+        assert loss(logits[:, :3], dense.astype(kind), candidates=ids) == short
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax"])
-def test_the_jacobian_of_rows_is_the_gradient_of_each(name):
-    loss = MissingLabelLoss(
-        [0.5, 0.6, 0.7], loss=name, correction="bound", reduction_over_batch="none"
-    )
-    logits, targets = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.0, -0.5]]), [[0, 2], [1]]
-    index = torch.tensor([[0, 2], [1, -1]])
-    jacobian = torch.func.jacrev(lambda scores: loss(scores, index))(logits)
-    leaf = logits.clone().requires_grad_()
-    loss(leaf, targets).sum().backward()
-    assert torch.equal(jacobian[0, 1], torch.zeros(3))
-    assert torch.equal(jacobian[1, 0], torch.zeros(3))
-    torch.testing.assert_close(torch.stack([jacobian[0, 0], jacobian[1, 1]]), leaf.grad)
+def test_the_jacobian_of_rows_is_the_gradient_of_each():
+    for name in ["logistic", "softmax"]:
+        loss = MissingLabelLoss(
+            [0.5, 0.6, 0.7], loss=name, correction="bound", reduction_over_batch="none"
+        )
+        logits, targets = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.0, -0.5]]), [[0, 2], [1]]
+        index = torch.tensor([[0, 2], [1, -1]])
+        jacobian = torch.func.jacrev(lambda scores: loss(scores, index))(logits)  # noqa: B023
+        leaf = logits.clone().requires_grad_()
+        loss(leaf, targets).sum().backward()
+        assert torch.equal(jacobian[0, 1], torch.zeros(3))
+        assert torch.equal(jacobian[1, 0], torch.zeros(3))
+        torch.testing.assert_close(torch.stack([jacobian[0, 0], jacobian[1, 1]]), leaf.grad)
 
 
 def test_a_module_is_copied_and_sent_to_processes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -55,7 +56,7 @@ def without_replacement() -> Draws:
 
 
 def with_replacement() -> Draws:
-    """All sequences of three draws, as `samplers.log_uniform` draws them."""
+    """All sequences of three draws, with replacement."""
     chance = [math.log((j + 2) / (j + 1)) / math.log(L + 1) for j in range(L)]
     return [
         (
@@ -104,16 +105,16 @@ def close(actual, expected) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("draws", DRAWS)
-@pytest.mark.parametrize(("name", "correction", "normalized"), SUMS)
-def test_loss_and_gradient_are_unbiased_over_all_samples(name, correction, normalized, draws):
-    loss = module(name, correction, normalized)
-    full = torch.tensor(SCORES, requires_grad=True)
-    expected = loss(full, LISTS)
-    expected.sum().backward()
-    value, gradient = average(loss, DRAWS[draws])
-    close(value, expected.detach())
-    close(gradient, full.grad)
+def test_loss_and_gradient_are_unbiased_over_all_samples():
+    for name, correction, normalized in SUMS:
+        for draws in DRAWS:
+            loss = module(name, correction, normalized)
+            full = torch.tensor(SCORES, requires_grad=True)
+            expected = loss(full, LISTS)
+            expected.sum().backward()
+            value, gradient = average(loss, DRAWS[draws])
+            close(value, expected.detach())
+            close(gradient, full.grad)
 
 
 @pytest.mark.parametrize("name", [n for n in LOSSES if LOSSES[n].slope and n != "softmax"])
@@ -137,98 +138,77 @@ def test_masks_and_samples_together_average_to_the_loss_of_the_true_labels(name,
         close(scores.grad.sum(0), losses.gradient(name, SCORES[3:4], complete)[0])
 
 
-@pytest.mark.parametrize("draws", DRAWS)
-@pytest.mark.parametrize("correction", ["vanilla", "unbiased", "bound"])
-def test_the_sum_within_the_softmax_is_unbiased_and_its_loss_low(correction, draws):
-    loss = module("softmax", correction, False)
-    scores = torch.tensor(SCORES)
-    inverse = 1 / P if correction != "vanilla" else np.ones(L)
-    total = torch.tensor((SETS * inverse).sum(1))[1:]
-    own = torch.tensor((SETS * inverse * SCORES).sum(1))[1:]
-    full = loss(scores, LISTS)[1:]
-    mean, partition = 0.0, 0.0
-    for chance, sample in DRAWS[draws]:
-        value = sampled(loss, sample, scores)[1:]
-        mean = mean + chance * value
-        partition = partition + chance * ((value + own) / total).exp()
-    close(partition, scores[1:].exp().sum(1))
-    assert (mean < full - 1e-3).any()
-    assert (mean <= full + 1e-12).all()
+def test_the_sum_within_the_softmax_is_unbiased_and_its_loss_low():
+    for correction in ["vanilla", "unbiased", "bound"]:
+        for draws in DRAWS:
+            loss = module("softmax", correction, False)
+            scores = torch.tensor(SCORES)
+            inverse = 1 / P if correction != "vanilla" else np.ones(L)
+            total = torch.tensor((SETS * inverse).sum(1))[1:]
+            own = torch.tensor((SETS * inverse * SCORES).sum(1))[1:]
+            full = loss(scores, LISTS)[1:]
+            mean, partition = 0.0, 0.0
+            for chance, sample in DRAWS[draws]:
+                value = sampled(loss, sample, scores)[1:]
+                mean = mean + chance * value
+                partition = partition + chance * ((value + own) / total).exp()
+            close(partition, scores[1:].exp().sum(1))
+            assert (mean < full - 1e-3).any()
+            assert (mean <= full + 1e-12).all()
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_all_labels_as_candidates_are_the_full_loss(name, correction, normalized):
+def test_all_labels_as_candidates_are_the_full_loss():
     """In any order, with or without the certainty 1; a row of its own order for every row."""
-    loss = module(name, correction, normalized, reduction_over_batch="mean")
-    generator = torch.Generator().manual_seed(3)
-    orders = torch.stack([torch.randperm(L, generator=generator) for _ in SETS])
-    for ids in (orders[0], orders):
-        full, short = (torch.tensor(SCORES, requires_grad=True) for _ in range(2))
-        expected = loss(full, LISTS)
-        expected.backward()
-        for sampling in (None, 1.0, torch.ones(L)):
-            short.grad = None
-            logits = short.gather(1, ids.expand(orders.shape))
-            value = loss(logits, LISTS, candidates=ids, sampling=sampling)
-            value.backward()
-            close(value.detach(), expected.detach())
-            close(short.grad, full.grad)
+    for name, correction, normalized in COMBINATIONS:
+        loss = module(name, correction, normalized, reduction_over_batch="mean")
+        generator = torch.Generator().manual_seed(3)
+        orders = torch.stack([torch.randperm(L, generator=generator) for _ in SETS])
+        for ids in (orders[0], orders):
+            full, short = (torch.tensor(SCORES, requires_grad=True) for _ in range(2))
+            expected = loss(full, LISTS)
+            expected.backward()
+            for sampling in (None, 1.0, torch.ones(L)):
+                short.grad = None
+                logits = short.gather(1, ids.expand(orders.shape))
+                value = loss(logits, LISTS, candidates=ids, sampling=sampling)
+                value.backward()
+                close(value.detach(), expected.detach())
+                close(short.grad, full.grad)
 
 
-@pytest.mark.parametrize(("name", "correction", "normalized"), COMBINATIONS)
-def test_without_sampling_it_is_the_loss_of_the_labels_listed(name, correction, normalized):
+def test_without_sampling_it_is_the_loss_of_the_labels_listed():
     """Weights are those of all observed labels; labels outside the list take no part."""
-    loss = module(name, correction, normalized)
-    options = {"tau": 0.5} if correction == "tempered" else {}
-    reduction = LOSSES[name].reduction
-    w = weights.CORRECTIONS[correction](
-        sp.csr_array(SETS), P, normalized=normalized, reduction=reduction, **options
-    )
-    ids = [2, 0, 3]
-    inside = weights.Weights(w.pos[:, ids], w.cut[:, ids])
-    logits = torch.tensor(SCORES[:, ids], requires_grad=True)
-    value = loss(logits, LISTS, candidates=torch.tensor(ids))
-    value.sum().backward()
-    close(value.detach(), losses.total(name, SCORES[:, ids], inside))
-    close(logits.grad, losses.gradient(name, SCORES[:, ids], inside))
-    again = loss(logits, weights=w, candidates=torch.tensor(ids))
-    close(again.detach(), value.detach())
+    for name, correction, normalized in COMBINATIONS:
+        loss = module(name, correction, normalized)
+        options = {"tau": 0.5} if correction == "tempered" else {}
+        reduction = LOSSES[name].reduction
+        w = weights.CORRECTIONS[correction](
+            sp.csr_array(SETS), P, normalized=normalized, reduction=reduction, **options
+        )
+        ids = [2, 0, 3]
+        inside = weights.Weights(w.pos[:, ids], w.cut[:, ids])
+        logits = torch.tensor(SCORES[:, ids], requires_grad=True)
+        value = loss(logits, LISTS, candidates=torch.tensor(ids))
+        value.sum().backward()
+        close(value.detach(), losses.total(name, SCORES[:, ids], inside))
+        close(logits.grad, losses.gradient(name, SCORES[:, ids], inside))
+        again = loss(logits, weights=w, candidates=torch.tensor(ids))
+        close(again.detach(), value.detach())
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax", "pairwise_hinge"])
-def test_empty_places_add_nothing_whatever_their_logits(name):
-    loss = module(name, "bound", False)
-    ids = torch.tensor([[2, -1, 0, -5]]).repeat(len(SETS), 1)
-    logits = torch.tensor(SCORES)
-    expected = loss(logits[:, [0, 2]], LISTS, candidates=torch.tensor([2, 0]))
-    for value in (0.0, -torch.inf, torch.nan):
-        logits[:, [1, 3]] = value
-        leaf = logits.clone().requires_grad_()
-        actual = loss(leaf, LISTS, candidates=ids)
-        actual.sum().backward()
-        close(actual.detach(), expected)
-        assert (leaf.grad[:, [1, 3]] == 0).all()
-
-
-def test_in_batch_candidates_are_unbiased_over_batches():
-    """All batches of three rows out of five that hold a row: its loss over labels that occur."""
-    rows = [[0, 1], [1], [], [2, 1], [0]]  # label 3 occurs nowhere
-    counts, n_rows = [2, 3, 1, 0], len(rows)
-    scores = torch.tensor(SCORES[:5])
-    for name in ("logistic", "pairwise_logistic"):
-        loss = module(name, "unbiased", False)
-        occurring = torch.tensor([0, 1, 2])
-        full = loss(scores[:, occurring], rows, candidates=occurring)
-        for row in range(n_rows):
-            others = [each for each in range(n_rows) if each != row]
-            batches = [[row, *pair] for pair in combinations(others, 2)]
-            mean = 0.0
-            for batch in batches:
-                targets = [rows[each] for each in batch]
-                ids, q = samplers.in_batch(targets, counts, n_rows)
-                logits = scores[batch][:, ids]
-                mean += loss(logits, targets, candidates=ids, sampling=q)[0] / len(batches)
-            close(mean, full[row])
+def test_empty_places_add_nothing_whatever_their_logits():
+    for name in ["logistic", "softmax", "pairwise_hinge"]:
+        loss = module(name, "bound", False)
+        ids = torch.tensor([[2, -1, 0, -5]]).repeat(len(SETS), 1)
+        logits = torch.tensor(SCORES)
+        expected = loss(logits[:, [0, 2]], LISTS, candidates=torch.tensor([2, 0]))
+        for value in (0.0, -torch.inf, torch.nan):
+            logits[:, [1, 3]] = value
+            leaf = logits.clone().requires_grad_()
+            actual = loss(leaf, LISTS, candidates=ids)
+            actual.sum().backward()
+            close(actual.detach(), expected)
+            assert (leaf.grad[:, [1, 3]] == 0).all()
 
 
 def test_shared_candidates_with_the_labels_of_the_batch_are_unbiased():
@@ -275,19 +255,6 @@ def test_uniform_draws_sets_of_the_same_probability():
     assert (counts - 300).abs().max() < 5 * math.sqrt(300)
 
 
-def test_log_uniform_inverts_its_distribution(monkeypatch):
-    """A fine grid in place of random numbers falls into labels as often as `expected` says."""
-    grid = (torch.arange(200_000, dtype=torch.float64) + 0.5) / 200_000
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: grid)
-    ids, expected = samplers.log_uniform(7, 200_000)
-    counts = torch.bincount(ids, minlength=7)
-    chance = torch.tensor(
-        [math.log((j + 2) / (j + 1)) / math.log(8) for j in range(7)], dtype=torch.float64
-    )
-    assert (counts - 200_000 * chance).abs().max() <= 2
-    close(expected, 200_000 * chance[ids])
-
-
 def test_draws_by_frequency_invert_their_distribution(monkeypatch):
     grid = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
     monkeypatch.setattr(torch, "rand", lambda *_, **__: grid)
@@ -299,28 +266,21 @@ def test_draws_by_frequency_invert_their_distribution(monkeypatch):
     assert torch.bincount(samplers.ByFrequency([5, 0, 1], alpha=0).draw(10_000).ids)[1] == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_samples_that_cannot_be_drawn():
+    for call, message in [
         (lambda: samplers.uniform(3, 4), "4 distinct labels of 3"),
         (lambda: samplers.uniform(3, 0), "size"),
-        (lambda: samplers.log_uniform(0, 1), "n_labels"),
         (lambda: samplers.ByFrequency([0, 0]), "not all 0"),
         (lambda: samplers.ByFrequency([1, -1]), "0 or more"),
         (lambda: samplers.ByFrequency([1, np.nan]), "finite"),
         (lambda: samplers.ByFrequency([1], alpha=2), "alpha"),
-        (lambda: samplers.in_batch([[0]], [1], 5), "needs two or more"),
-        (lambda: samplers.in_batch([[0], [0]], [1], 1), "batch of 2 rows of 1"),
-        (lambda: samplers.in_batch([[0], [1]], [1, 0], 9), "label 1 is observed"),
         (
             lambda: samplers.with_observed(Sample(torch.zeros(1, 2), torch.ones(1, 2)), [[0]], 3),
             "shape",
         ),
-    ],
-)
-def test_samples_that_cannot_be_drawn(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 # --- the door, memory, transforms -----------------------------------------------------------------
@@ -340,21 +300,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_shortlists_that_are_none_are_refused(name):
-    changed, message = REFUSED[name]
-    call = {
-        "logits": torch.zeros(2, 3),
-        "targets": [[0], [1]],
-        "candidates": torch.arange(3),
-    } | changed
-    with pytest.raises(ValueError, match=message):
-        MissingLabelLoss(P)(call.pop("logits"), call.pop("targets"), **call)
+def test_shortlists_that_are_none_are_refused():
+    for name in REFUSED:
+        changed, message = REFUSED[name]
+        call = {
+            "logits": torch.zeros(2, 3),
+            "targets": [[0], [1]],
+            "candidates": torch.arange(3),
+        } | changed
+        with pytest.raises(ValueError, match=message):
+            MissingLabelLoss(P)(call.pop("logits"), call.pop("targets"), **call)
 
 
 def test_losses_that_must_see_all_labels_refuse_a_shortlist():
     loss = MissingLabelLoss(
-        P, loss=losses.related_work.large_loss_rejection(epoch=2), correction="vanilla"
+        P, loss=replace(LOSSES["logistic"], keep=lambda s, _: s > 0), correction="vanilla"
     )
     with pytest.raises(ValueError, match="must see all labels"):
         loss(torch.zeros(2, 3), [[0], [1]], candidates=torch.arange(3))

@@ -75,7 +75,8 @@ def test_sets_and_scores_in_batches_are_those_of_one_call(make, predictions):
     for part in torch.arange(60).split(17):
         metric.update(logits[part].requires_grad_(), targets[part])
     table = unmask.evaluate(
-        predictions(logits), targets.numpy(), P, metrics=metric._metrics,
+        predictions(logits), targets.numpy(), P,
+        metrics=list(dict.fromkeys(each.metric for each in metric.table())),
         estimators=["vanilla", "unbiased"],
     )  # fmt: skip
     expected = {f"{e.metric}/{e.estimator}": e.value for e in table}

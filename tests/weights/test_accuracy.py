@@ -63,13 +63,13 @@ def assert_accurate(inverse: np.ndarray, exact: dict[int, Any]) -> None:
             assert abs(found[i] - t) <= (16 + inverse.size / 4) * EPSILON * size
 
 
-@pytest.mark.parametrize("p", EXTREMES)
-def test_equal_propensities_have_a_closed_form(p: float) -> None:
+def test_equal_propensities_have_a_closed_form() -> None:
     """T = (1 − (1 − a)^m) / m, from almost nothing to far beyond float64."""
-    a = 1 / np.float64(p)
-    for m in LENGTHS:
-        exact = (1 - (1 - Fraction(float(a))) ** m) / m if m <= 65 else _closed(float(a), m)
-        assert_accurate(np.full(m, a), {0: exact, m // 2: exact, m - 1: exact})
+    for p in EXTREMES:
+        a = 1 / np.float64(p)
+        for m in LENGTHS:
+            exact = (1 - (1 - Fraction(float(a))) ** m) / m if m <= 65 else _closed(float(a), m)
+            assert_accurate(np.full(m, a), {0: exact, m // 2: exact, m - 1: exact})
 
 
 def _closed(a: float, m: int) -> Any:
@@ -90,17 +90,22 @@ def two_groups(a: float, b: float, r: int, s: int) -> Any:
         return total
 
 
-@pytest.mark.parametrize(
-    ("m", "s", "p", "q"),
-    [(2, 1, 0.3, 0.9), (10, 4, 1e-6, 0.5), (65, 20, 1e-6, 0.9), (200, 30, 1e-3, 0.9),
-     (1000, 40, 0.01, 0.9), (1000, 30, 0.7, 0.01), (2000, 20, 0.5, 0.99), (2000, 20, 0.9, 1e-6),
-     (2000, 5, 1 - 1e-6, 1e-6)],
-)  # fmt: skip
-def test_two_propensities_in_long_rows(m: int, s: int, p: float, q: float) -> None:
-    a, b = float(1 / np.float64(p)), float(1 / np.float64(q))
-    first = mpmath.mpf(a) * two_groups(a, b, m - s - 1, s)
-    last = mpmath.mpf(b) * two_groups(a, b, m - s, s - 1)
-    assert_accurate(np.r_[np.full(m - s, a), np.full(s, b)], {0: first, m - 1: last})
+def test_two_propensities_in_long_rows() -> None:
+    for m, s, p, q in [
+        (2, 1, 0.3, 0.9),
+        (10, 4, 1e-6, 0.5),
+        (65, 20, 1e-6, 0.9),
+        (200, 30, 1e-3, 0.9),
+        (1000, 40, 0.01, 0.9),
+        (1000, 30, 0.7, 0.01),
+        (2000, 20, 0.5, 0.99),
+        (2000, 20, 0.9, 1e-6),
+        (2000, 5, 1 - 1e-6, 1e-6),
+    ]:
+        a, b = float(1 / np.float64(p)), float(1 / np.float64(q))
+        first = mpmath.mpf(a) * two_groups(a, b, m - s - 1, s)
+        last = mpmath.mpf(b) * two_groups(a, b, m - s, s - 1)
+        assert_accurate(np.r_[np.full(m - s, a), np.full(s, b)], {0: first, m - 1: last})
 
 
 @settings(max_examples=60, deadline=None)

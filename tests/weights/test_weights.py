@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 from itertools import pairwise, product
-from math import prod
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -19,7 +17,7 @@ import unmask
 from tests.helpers import oracles, strategies
 from unmask import _kernels, data, weights
 from unmask._kernels import weights as kernels
-from unmask.weights import counts
+from unmask.weights import formulas
 
 NORMALISED = sorted(weights.CORRECTIONS)
 PLAIN = sorted(set(weights.CORRECTIONS) - {"empirical_bayes"})
@@ -81,20 +79,6 @@ def test_the_normalised_bound_bounds_every_share(case, seed):
     assert mean >= true * (1 - 1e-12)
 
 
-def test_with_its_own_label_in_the_sum_it_would_be_no_bound():
-    p, truth = np.array([0.3, 0.5]), (0, 1)
-
-    def printed(observed: tuple[int, ...]) -> np.ndarray:
-        inverse = oracles.dense(row(observed, 2))[0] / p
-        return inverse / (1 + inverse.sum())
-
-    assert (oracles.expectation_over_masks(printed, truth, p) < 0.5).all()
-    ours = oracles.expectation_over_masks(
-        lambda seen: oracles.dense(weights.bound(row(seen, 2), p, normalized=True).pos)[0], truth, p
-    )
-    assert (ours >= 0.5).all()
-
-
 @settings(max_examples=25)
 @given(case=strategies.label_sets(max_labels=6), seed=st.integers(0, 2**32 - 1))
 def test_the_plain_bound_bounds_the_zero_one_loss_up_to_a_constant(case, seed):
@@ -122,27 +106,17 @@ def test_t_equals_rational_arithmetic(p):
     assert_t_is(p, oracles.normalized_weights_exact(p))
 
 
-def test_t_equals_rational_arithmetic_for_fourteen_labels():
-    p = [Fraction(n, 16) for n in (1, 3, 16, 7, 2, 9, 9, 16, 5, 11, 13, 15, 4, 8)]
-    exact = [Fraction(0)] * 14
-    for kept in oracles.subsets(range(14)):
-        weight = prod((1 / p[j] if j in kept else 1 - 1 / p[j]) for j in range(14))
-        for i in kept if weight else ():
-            exact[i] += weight / len(kept)
-    assert_t_is(p, exact)
-
-
 def assert_t_is(p: list[Fraction], exact: list[Fraction]) -> None:
     expected = np.array([float(t) for t in exact])
     ours = weights.normalized_weights(np.array([0, len(p)]), np.array([float(1 / q) for q in p]))
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.01, 0.05), (0.05, 0.3), (0.3, 0.7), (0.7, 0.99)])
-def test_t_equals_mpmath_for_a_hundred_labels(low, high):
-    inverse = 1 / np.random.default_rng(3).uniform(low, high, 100)
-    relative_errors = errors(inverse, range(0, 100, 25))
-    assert max(relative_errors) < 4e-15
+def test_t_equals_mpmath_for_a_hundred_labels():
+    for low, high in [(0.01, 0.05), (0.05, 0.3), (0.3, 0.7), (0.7, 0.99)]:
+        inverse = 1 / np.random.default_rng(3).uniform(low, high, 100)
+        relative_errors = errors(inverse, range(0, 100, 25))
+        assert max(relative_errors) < 4e-15
 
 
 @pytest.mark.parametrize("m", [65, 130, pytest.param(1000, marks=pytest.mark.slow)])
@@ -198,17 +172,17 @@ def test_the_order_of_labels_and_rows_does_not_matter(correction, labels, seed):
     np.testing.assert_allclose(ours, straight, rtol=1e-9, atol=1e-12 * scale)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 51, 200])
-def test_quadrature_nodes_are_good_to_the_last_digits(n):
+def test_quadrature_nodes_are_good_to_the_last_digits():
     """Against mpmath: the roots of P_n mapped to [0, 1], relative to their distance from 0."""
-    nodes, node_weights = kernels.gauss_legendre(n)
-    with mpmath.workdps(120):
-        for at in {0, n // 3, n - 1}:
-            x = mpmath.findroot(lambda x: mpmath.legendre(n, 1 - 2 * x), mpmath.mpf(nodes[at]))
-            slope = mpmath.diff(lambda x: mpmath.legendre(n, x), 1 - 2 * x)
-            weight = 1 / ((1 - (1 - 2 * x) ** 2) * slope**2)
-            assert abs(nodes[at] / x - 1) < 8e-16
-            assert abs(node_weights[at] / weight - 1) < 8e-15
+    for n in [1, 2, 3, 10, 51, 200]:
+        nodes, node_weights = kernels.gauss_legendre(n)
+        with mpmath.workdps(120):
+            for at in {0, n // 3, n - 1}:
+                x = mpmath.findroot(lambda x: mpmath.legendre(n, 1 - 2 * x), mpmath.mpf(nodes[at]))  # noqa: B023
+                slope = mpmath.diff(lambda x: mpmath.legendre(n, x), 1 - 2 * x)  # noqa: B023
+                weight = 1 / ((1 - (1 - 2 * x) ** 2) * slope**2)
+                assert abs(nodes[at] / x - 1) < 8e-16
+                assert abs(node_weights[at] / weight - 1) < 8e-15
 
 
 # What is exact to the bit
@@ -229,21 +203,6 @@ def test_with_every_propensity_one_all_corrections_are_vanilla(
     assert_same(ours, weights.vanilla(labels, **options))
 
 
-@pytest.mark.parametrize("correction", PLAIN)
-def test_without_options_weights_are_plain_and_for_one_vs_all(correction):
-    labels, p = [[1, 1, 0]], [0.5, 0.25, 0.5]
-    weigh = weights.CORRECTIONS[correction]
-    assert_same(weigh(labels, p), weigh(labels, p, normalized=False, reduction="ova"))
-
-
-def test_with_every_propensity_one_long_rows_are_vanilla_too():
-    labels = np.ones((2, 150))
-    assert_same(
-        weights.unbiased(labels, np.ones(150), normalized=True),
-        weights.vanilla(labels, normalized=True),
-    )
-
-
 @reductions
 @normalisations
 @given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
@@ -257,11 +216,6 @@ def test_tempering_goes_from_vanilla_to_unbiased(reduction, normalized, labels, 
         assert_same(all_of_it, weights.unbiased(labels, p, **options))
 
 
-def test_tempering_replaces_one_over_p():
-    w = weights.tempered([[1, 1]], [0.5, 0.25], tau=0.5, normalized=True)
-    assert_same(w, weights.unbiased([[1, 1]], [1 / 1.5, 1 / 2.5], normalized=True))
-
-
 @pytest.mark.parametrize("correction", NORMALISED)
 @given(labels=strategies.label_matrices(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15)
@@ -272,12 +226,6 @@ def test_propensities_per_label_and_per_entry_agree(correction, labels, seed):
         weigh(labels, entry_propensity(labels, p), normalized=True),
         weigh(labels, p, normalized=True),
     )
-
-
-def test_propensities_may_differ_from_row_to_row():
-    labels, p = np.array([[1, 1], [1, 0]]), sp.csr_array([[0.5, 0.25], [0.1, 0]])
-    ours = oracles.dense(weights.unbiased(labels, p, normalized=True).pos)
-    np.testing.assert_allclose(ours, [[2 * (1 - 4 / 2), 4 * (1 - 2 / 2)], [10, 0]], rtol=1e-15)
 
 
 @pytest.mark.parametrize("correction", NORMALISED)
@@ -308,14 +256,14 @@ def test_values_beyond_float64_are_the_largest_float_and_name_the_row():
     assert (oracles.dense(w.pos)[2:] == -limit).all()  # 399 negative factors
 
 
-@pytest.mark.parametrize("m", [2, 7, 63, 64, 65, 130, 1001])
-@pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-12, 0.009, 0.5])
-def test_nothing_is_ever_nan(m, p):
-    inverse = 1 / np.maximum(np.r_[np.full(m - 1, p), 1.0], 1e-308)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        ours = weights.normalized_weights(np.array([0, m]), inverse)
-    assert np.isfinite(ours).all()
+def test_nothing_is_ever_nan():
+    for p in [1e-300, 5e-324, 1e-12, 0.009, 0.5]:
+        for m in [2, 7, 63, 64, 65, 130, 1001]:
+            inverse = 1 / np.maximum(np.r_[np.full(m - 1, p), 1.0], 1e-308)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                ours = weights.normalized_weights(np.array([0, m]), inverse)
+            assert np.isfinite(ours).all()
 
 
 def test_rows_on_both_sides_of_the_exponent_switch_agree():
@@ -334,13 +282,13 @@ def test_tiny_propensities_give_finite_plain_weights():
         assert np.isfinite(w.pos.data).all()
 
 
-@pytest.mark.parametrize("correction", NORMALISED)
-def test_rows_without_labels_have_no_weights(correction):
-    weigh = weights.CORRECTIONS[correction]
-    w = weigh([[0, 0], [1, 1], [0, 0]], [0.5, 0.5], normalized=True)
-    assert w.pos.indptr.tolist() == [0, 0, 2, 2]
-    for nothing in (np.zeros((3, 2)), np.zeros((0, 2))):
-        assert weigh(nothing, [0.5, 0.5], normalized=True).pos.nnz == 0
+def test_rows_without_labels_have_no_weights():
+    for correction in NORMALISED:
+        weigh = weights.CORRECTIONS[correction]
+        w = weigh([[0, 0], [1, 1], [0, 0]], [0.5, 0.5], normalized=True)
+        assert w.pos.indptr.tolist() == [0, 0, 2, 2]
+        for nothing in (np.zeros((3, 2)), np.zeros((0, 2))):
+            assert weigh(nothing, [0.5, 0.5], normalized=True).pos.nnz == 0
 
 
 def test_what_was_given_is_not_touched():
@@ -352,14 +300,16 @@ def test_what_was_given_is_not_touched():
     assert p.tolist() == [0.5, 0.25, 1]
 
 
-@pytest.mark.parametrize("correction", NORMALISED)
-def test_mistakes_are_named(correction):
-    weigh = weights.CORRECTIONS[correction]
-    with pytest.raises(ValueError, match="unknown reduction 'ovr'; use one of: ova, pairwise, pal"):
-        weigh([[1]], [0.5], reduction="ovr")
-    if correction != "vanilla":
-        with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):
-            weigh([[1, 1]], [0.5, 1.7], normalized=True)
+def test_mistakes_are_named():
+    for correction in NORMALISED:
+        weigh = weights.CORRECTIONS[correction]
+        with pytest.raises(
+            ValueError, match="unknown reduction 'ovr'; use one of: ova, pairwise, pal"
+        ):
+            weigh([[1]], [0.5], reduction="ovr")
+        if correction != "vanilla":
+            with pytest.raises(ValueError, match=r"must lie in \(0, 1\]; got 1.7 at label 1"):
+                weigh([[1, 1]], [0.5, 1.7], normalized=True)
 
 
 def test_empirical_bayes_has_no_plain_form():
@@ -412,17 +362,6 @@ def binomial_table(m: int, n: int, p: float) -> np.ndarray:
     )  # fmt: skip
 
 
-def test_the_posterior_share_is_bayes_rule():
-    labels, p = random_labels(300, 30, 5), np.full(30, 0.4)
-    fit = weights.count_distribution(labels, p)
-    table = binomial_table(fit.share.size, fit.probability.size, 0.4)
-    for m in np.flatnonzero(fit.rows):
-        joint = table[m, 1:] * fit.probability[1:]
-        nothing = table[m, 0] * fit.probability[0]
-        expected = joint @ (1 / np.arange(1, fit.probability.size)) / (joint.sum() + nothing)
-        assert fit.share[m] == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("p", "rows", "support", "probability"),
     [
@@ -433,7 +372,7 @@ def test_the_posterior_share_is_bayes_rule():
 )
 def test_rows_that_show_nothing_need_not_be_counted(p, rows, support, probability):
     """Of two true labels at p = 1/2, where any is seen, one is 2/3 of the time and both 1/3."""
-    fit = counts.mixture(np.array(rows), p, 9, without_empty=True)
+    fit = formulas.mixture(np.array(rows), p, 9, without_empty=True)
     assert fit.support.tolist() == support
     np.testing.assert_allclose(fit.probability, probability, atol=2e-3)
     assert 0 <= fit.gap <= 1e-6
@@ -529,27 +468,6 @@ def test_rows_can_be_taken_out():
     assert shared.pos is shared.cut
 
 
-@pytest.mark.parametrize("correction", PLAIN)
-@pytest.mark.parametrize("name", ["w.npz", "w.npz.gz", "no-suffix"])
-def test_weights_come_back_from_a_file_bit_for_bit(correction, name, tmp_path):
-    labels = random_labels(50, 20, 4)
-    w = weights.CORRECTIONS[correction](labels, np.full(20, 0.3))
-    weights.write(tmp_path / name, w)
-    back = weights.read(tmp_path / name)
-    assert_same(back, w)
-    assert back.pos.shape == w.pos.shape
-    assert (back.pos is back.cut) == (w.pos is w.cut)
-
-
-def test_files_that_hold_no_weights_are_refused(tmp_path):
-    (tmp_path / "text").write_text("1 2 3")
-    np.savez(tmp_path / "other.npz", a=np.ones(3))
-    with pytest.raises(ValueError, match=r"text is not a file that `weights.write` made"):
-        weights.read(tmp_path / "text")
-    with pytest.raises(ValueError, match=r"other.npz holds a but no label weights"):
-        weights.read(tmp_path / "other.npz")
-
-
 LABELS, P = np.array([[1, 1, 0], [0, 1, 0], [1, 1, 1]]), np.array([0.5, 0.25, 0.8])
 
 
@@ -602,9 +520,8 @@ def test_relevance_is_a_float32_matrix_of_the_old_kind():
     np.testing.assert_array_equal(relevance.toarray(), (LABELS * (2 / P - 1)).astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    ("export", "w", "message"),
-    [
+def test_exports_refuse_what_they_cannot_say():
+    for export, w, message in [
         (weights.to_pos_weight, weights.unbiased(LABELS, P), "pos 2 in row 0, label 0.*soft_targ"),
         (
             weights.to_pos_weight,
@@ -623,11 +540,9 @@ def test_relevance_is_a_float32_matrix_of_the_old_kind():
             "must not be negative; got -3 in row 0, label 1.*`bound`",
         ),
         (lambda w: weights.to_samples(w, 3), weights.vanilla(LABELS), r"in 0 … 2; got 3"),
-    ],
-)
-def test_exports_refuse_what_they_cannot_say(export, w, message):
-    with pytest.raises(ValueError, match=message):
-        export(w)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            export(w)
 
 
 def random_labels(n: int, n_labels: int, mean: float) -> sp.csr_array:
@@ -660,17 +575,8 @@ def test_relevances_are_positive_and_within_single_precision():
             weights.to_relevance(given(value))
 
 
-def test_the_first_negative_sample_is_named():
-    pos = sp.csr_array(np.array([[1.0], [1.0], [1.0]]))
-    pos.data[:] = [0.0, 0.5, -2.0]
-    with pytest.raises(ValueError, match="got -2 in row 2, label 0"):
-        weights.to_samples(weights.Weights(pos, pos), 0)
-
-
-@pytest.mark.parametrize("field", ["pos", "cut"])
-@pytest.mark.parametrize(
-    ("array", "change", "message"),
-    [
+def test_rows_of_weights_that_were_damaged_in_place() -> None:
+    for array, change, message in [
         ("data", lambda data: np.append(data, 1.0), "store"),
         ("data", lambda data: data[None], "one row"),
         ("indices", lambda indices: indices.astype(np.float64), "whole numbers"),
@@ -678,19 +584,16 @@ def test_the_first_negative_sample_is_named():
         ("indptr", lambda starts: starts.astype(np.float64), "whole numbers"),
         ("indptr", lambda starts: starts[:-1], "need 4 row starts"),
         ("indptr", lambda starts: starts + 1, "begin at 0"),
-    ],
-)
-def test_rows_of_weights_that_were_damaged_in_place(
-    field: str, array: str, change: Any, message: str
-) -> None:
-    labels = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1]], np.float32))
-    w = weights.bound(labels, [0.5, 0.25])
-    if field == "cut":
-        w = weights.Weights(w.pos, w.pos.copy())
-    matrix = getattr(w, field)
-    setattr(matrix, array, change(getattr(matrix, array)))
-    with pytest.raises(ValueError, match=message):
-        w[:]
+    ]:
+        for field in ["pos", "cut"]:
+            labels = sp.csr_array(np.array([[1, 0], [0, 1], [1, 1]], np.float32))
+            w = weights.bound(labels, [0.5, 0.25])
+            if field == "cut":
+                w = weights.Weights(w.pos, w.pos.copy())
+            matrix = getattr(w, field)
+            setattr(matrix, array, change(getattr(matrix, array)))
+            with pytest.raises(ValueError, match=message):
+                w[:]
 
 
 def test_rows_of_weights_whose_type_was_changed_in_place() -> None:

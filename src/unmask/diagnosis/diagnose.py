@@ -1,4 +1,14 @@
-"""`diagnose`: all tests and figures of one label matrix, put into findings."""
+"""`diagnose`: all tests and figures of one label matrix, put into findings.
+
+**How exact?** Corrected metrics weigh a hit on label j by 1/p_j (P@k, nDCG@k) or by the exact
+normalised weight T_j (R@k, `weights.normalized_weights`). What the masks cost depends on labels,
+propensities and on which labels a model prefers. Before there is a model, the standard errors are
+those of one that puts min(k, N*) true labels of every row first, in random choice (nDCG@k:
+normaliser taken as known). A model that prefers labels of low propensity pays more. For P@k there
+is a limit that holds for every model: its row value is at most x = the sum of the k largest 1/p of
+the row's observed labels, divided by k, so its standard error is at most √(mean x² / n). The
+effective sample size is (Σ w)² / Σ w²: as many unweighted labels would be as exact.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, PropensityLike, ScoresLike
-from unmask.arrays import TopK, checks
-from unmask.diagnosis import wording
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows
 from unmask.diagnosis.evidence import (
     DOUBT,
     agreement,
@@ -20,21 +30,27 @@ from unmask.diagnosis.evidence import (
     feasibility,
     has_empty_rows,
     recording,
+    row_sums,
     share_lost,
 )
 from unmask.diagnosis.findings import (
+    LABEL_KEYS,
     SEVERITIES,
+    USELESS,
     Diagnosis,
     Finding,
     FindingKind,
     Severity,
     Test,
     TestKind,
+    Usability,
+    estimators_to_use,
 )
-from unmask.diagnosis.usability import usability, usability_findings
 from unmask.metrics import evaluate
-from unmask.propensity import MaskModel, PropensityEstimate
+from unmask.predictions import TopK
+from unmask.propensity import MaskModel
 from unmask.propensity.models import reciprocal
+from unmask.weights import count_distribution, normalized_weights
 
 OF_INDEPENDENCE = frozenset(
     {TestKind.COUNT_THINNING, TestKind.AUDIT_LEVEL, TestKind.AUDIT_SHAPE, TestKind.ROW,
@@ -43,6 +59,7 @@ OF_INDEPENDENCE = frozenset(
 """Tests that a stated row effort makes meaningless."""
 FEW = 4
 """Below as many observed positives a label's frequency is known to worse than ±50 %."""
+HUGE = 1e100
 
 
 @named_options
@@ -62,8 +79,7 @@ def diagnose(
     """Test `labels` against independent masks with these propensities, and say what can be used.
 
     The hypothesis is Y_ij = M_ij Y*_ij with independent M_ij ~ Bernoulli(p_j), for *any* true
-    labels Y*; the tests are in `feasibility` and, with an audit, in `dependence` and `recording`.
-    What these data cannot tell is listed.
+    labels Y*. What these data cannot tell is listed.
 
     Parameters
     ----------
@@ -87,10 +103,10 @@ def diagnose(
     predictions : TopK or scores of shape (n, L), optional
         Of the same rows: their metrics, judged as `evaluate` judges them, may contradict the
         propensities (P@k above 1, a refused fit, estimates that exclude each other).
-    scores : TopK or scores of shape (m, L), optional
+    scores : TopK, or (m, L) dense or sparse scores, optional
         Of the audited rows, to test whether obvious labels are kept more often.
     covariates : mapping of str to m numbers or texts, optional
-        What else is known of the audited rows, to test whether keeping depends on it.
+        Of the audited rows, by name.
 
     Returns
     -------
@@ -127,69 +143,80 @@ def diagnose(
         raise ValueError(f"labels of shape {matrix.shape} hold no label; there is nothing to test.")
     checks.in_range(alpha, "alpha", 0, 1)
     p = checks.propensity(propensity, matrix.shape[1])
-    stated = propensity.propensity if isinstance(propensity, MaskModel) else propensity
-    highest = stated.high if isinstance(stated, PropensityEstimate) else p
+    mask = MaskModel.of(propensity)
     places = tuple(checks.positive_int(place, "k") for place in k)
     if not places:
         raise ValueError("k is empty; give at least one number of places, such as (1, 3, 5).")
+    if names is not None and len(names) != p.size:
+        raise ValueError(f"{len(names)} label names for {p.size} labels; give one per label.")
     rng = np.random.default_rng(seed)
-    tests = list(feasibility(matrix, highest, rng))
+    tests = list(feasibility(matrix, mask.highest, rng))
     tests += _audit_tests(audit, p, rng, scores, covariates)
-    modelled = _modelled(propensity)
-    tests = [test for test in tests if test.kind not in modelled]
-    corrected = holm([_named(test, _label_names(names, matrix.shape[1])) for test in tests])
-    rejected = [test for test in corrected if test.adjusted <= alpha]
+    modelled = _modelled(mask)
+    tests = holm([_named(test, names) for test in tests if test.kind not in modelled])
+    rejected = [test for test in tests if test.adjusted <= alpha]
+    few_wrong = [test for test in tests if test not in rejected and test.values.get("spurious")]
     figures = usability(matrix, p, places, rng)
     findings = [
-        *(_violation(test, len(tests)) for test in rejected),
-        *_summary(corrected, rejected, alpha),
-        *_cannot_judge(matrix, highest, alpha),
+        *_of_tests(tests, rejected, alpha),
+        *_cannot_judge(matrix, mask.highest, alpha),
         *_contradicted(predictions, matrix, propensity, places),
-        *_few_spurious(corrected, rejected),
-        *_not_tested(corrected, audit is not None, modelled),
+        *(Finding(FindingKind.SPURIOUS_LABELS, "warning", test.values) for test in few_wrong),
+        *_not_tested(tests, audit is not None, modelled),
         *usability_findings(figures, any(test.severity == "error" for test in rejected)),
-        *_tail(matrix, p),
+        *_rare_labels(matrix, p),
     ]
     worst_first = sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))
-    return Diagnosis(tuple(worst_first), tuple(corrected), figures, *matrix.shape)
+    return Diagnosis(tuple(worst_first), tuple(tests), figures, *matrix.shape)
 
 
-def _contradicted(
-    predictions: TopK | ScoresLike | None,
-    labels: sp.csr_array,
-    propensity: PropensityLike,
-    places: tuple[int, ...],
-) -> Iterator[Finding]:
-    """What the metrics of predictions, judged together, say against the propensities."""
-    if predictions is None:
-        return
-    width = predictions.k if isinstance(predictions, TopK) else labels.shape[1]
-    metrics = [f"{name}@{k}" for k in places if k <= width for name in ("P", "R")]
-    table = evaluate(
-        predictions, labels, propensity, metrics=metrics or ["P@1"],
-        estimators=["unbiased", "deconvolved"],
-    )  # fmt: skip
-    for evidence in () if table.run is None else table.run.evidence:
-        severity: Severity = "error" if evidence.refutes else "warning"
-        yield Finding(FindingKind.PREDICTIONS, severity, contradiction=evidence)
+def _audit_tests(
+    audit: tuple[LabelsLike, LabelsLike] | None,
+    p: Floats,
+    rng: np.random.Generator,
+    scores: TopK | ScoresLike | None,
+    covariates: Mapping[str, ArrayLike] | None,
+) -> list[Test]:
+    """Return all tests of audited rows; none without an audit."""
+    if audit is None:
+        rows = {"scores": scores, "covariates": covariates}
+        if stated := [name for name, values in rows.items() if values is not None]:
+            raise ValueError(
+                f"{' and '.join(stated)} of audited rows came without an audit; give `audit`."
+            )
+        return []
+    observed = checks.labels(audit[0], name="observed")
+    complete = checks.labels(audit[1], name="complete")
+    checks.audited_pair(observed, complete)
+    if complete.shape[1] != p.size:
+        raise ValueError(f"the audit has {complete.shape[1]} labels, the data have {p.size}.")
+    return [
+        *agreement(observed, complete, p),
+        *dependence(observed, complete, rng, scores, covariates),
+        *recording(observed, complete),
+    ]
 
 
-def _label_names(names: Sequence[str] | None, n_labels: int) -> Sequence[str] | None:
-    if names is not None and len(names) != n_labels:
-        raise ValueError(f"{len(names)} label names for {n_labels} labels; give one per label.")
-    return names
+def _modelled(mask: MaskModel) -> frozenset[TestKind]:
+    """Return tests of what a mask model states, or that take labels to be lost independently."""
+    kinds = set() if mask.effort is None else set(OF_INDEPENDENCE)
+    if mask.score_slope is not None:
+        kinds.add(TestKind.SCORE)
+    if mask.spurious:
+        kinds.add(TestKind.SPURIOUS)
+    return frozenset(kinds)
 
 
 def _named(test: Test, names: Sequence[str] | None) -> Test:
-    """The test with the names of the labels among its values."""
-    keys = wording.LABEL_KEYS & test.values.keys()
+    """Put the names of labels beside their numbers."""
+    keys = LABEL_KEYS & test.values.keys()
     if names is None or not keys:
         return test
     return replace(test, names={key: names[int(test.values[key])] for key in keys})
 
 
 def holm(tests: list[Test]) -> list[Test]:
-    """Holm's step-down correction: the smallest p-value times their number, and so on upwards.
+    """Correct p-values step by step (Holm): the smallest times their number, and so on upwards.
 
     >>> from unmask.diagnosis import TestKind
     >>> tests = [Test(TestKind.ROW, p) for p in (0.01, 0.5, 0.04)]
@@ -203,89 +230,53 @@ def holm(tests: list[Test]) -> list[Test]:
     return [replace(test, adjusted=float(a)) for test, a in zip(tests, adjusted, strict=True)]
 
 
-def _audit_tests(
-    audit: tuple[LabelsLike, LabelsLike] | None,
-    p: Floats,
-    rng: np.random.Generator,
-    scores: TopK | ScoresLike | None,
-    covariates: Mapping[str, ArrayLike] | None,
-) -> list[Test]:
-    """All tests of audited rows; none without an audit."""
-    if audit is None:
-        given = {"scores": scores, "covariates": covariates}
-        names = [name for name, each in given.items() if each is not None]
-        if names:
-            raise ValueError(
-                f"{' and '.join(names)} of audited rows came without an audit; give `audit`."
-            )
-        return []
-    observed, complete = _audit(audit, p.size)
-    return [
-        *agreement(observed, complete, p),
-        *dependence(observed, complete, rng, scores, covariates),
-        *recording(observed, complete),
-    ]
-
-
-def _audit(
-    audit: tuple[LabelsLike, LabelsLike], n_labels: int
-) -> tuple[sp.csr_array, sp.csr_array]:
-    observed = checks.labels(audit[0], name="observed")
-    complete = checks.labels(audit[1], name="complete")
-    checks.audited_pair(observed, complete)
-    if complete.shape[1] != n_labels:
-        raise ValueError(f"the audit has {complete.shape[1]} labels, the data have {n_labels}.")
-    return observed, complete
-
-
-def _violation(test: Test, tests: int) -> Finding:
-    return Finding(test.kind, test.severity, {"tests": tests}, test.group, (test,))
-
-
-def _summary(tests: list[Test], rejected: list[Test], alpha: float) -> Iterator[Finding]:
+def _of_tests(tests: list[Test], rejected: list[Test], alpha: float) -> Iterator[Finding]:
+    """Yield a finding for every rejected test, and what the others say together."""
+    n = len(tests)
+    for test in rejected:
+        yield Finding(test.kind, test.severity, {"tests": n}, test.group, (test,))
+    passed = tuple(test for test in tests if test not in rejected)
     if not rejected:
-        values = {"tests": len(tests), "alpha": alpha}
-        yield Finding(FindingKind.NO_CONTRADICTION, "info", values)
-    elif passed := tuple(test for test in tests if test not in rejected):
-        values = {"passed": len(passed), "tests": len(tests)}
+        yield Finding(FindingKind.NO_CONTRADICTION, "info", {"tests": n, "alpha": alpha})
+    elif passed:
+        values = {"passed": len(passed), "tests": n}
         yield Finding(FindingKind.PASSED_TESTS, "info", values, tests=passed)
 
 
 def _cannot_judge(labels: sp.csr_array, p: Floats, alpha: float) -> Iterator[Finding]:
-    """No row is empty: a warning where that is more than chance, as rows must then be missing."""
+    """Warn if no row is empty and that is more than chance, as rows must then be missing."""
     if has_empty_rows(labels) or p[labels.indices].min() == 1:
         return
     least, cautious = share_lost(labels, p)
     by_chance = (1 - cautious) ** labels.shape[0] + DOUBT
     values = {"rows": labels.shape[0], "least_share": least}
-    severity: Severity = "warning" if by_chance <= alpha else "info"
-    yield Finding(FindingKind.CANNOT_JUDGE, severity, values)
+    yield Finding(FindingKind.CANNOT_JUDGE, "warning" if by_chance <= alpha else "info", values)
 
 
-def _few_spurious(tests: list[Test], rejected: list[Test]) -> Iterator[Finding]:
-    """Wrong labels in the audit that are too few for the test to reject."""
-    for test in tests:
-        wrong = test.kind is TestKind.SPURIOUS and test.values["spurious"]
-        if wrong and test not in rejected:
-            yield Finding(FindingKind.SPURIOUS_LABELS, "warning", test.values)
-
-
-def _modelled(propensity: object) -> frozenset[TestKind]:
-    """Tests of what a mask model itself states, or that take labels to be lost independently."""
-    if not isinstance(propensity, MaskModel):
-        return frozenset()
-    kinds = set() if propensity.effort is None else set(OF_INDEPENDENCE)
-    if propensity.score_slope is not None:
-        kinds.add(TestKind.SCORE)
-    if propensity.spurious:
-        kinds.add(TestKind.SPURIOUS)
-    return frozenset(kinds)
+def _contradicted(
+    predictions: TopK | ScoresLike | None,
+    labels: sp.csr_array,
+    propensity: PropensityLike,
+    places: tuple[int, ...],
+) -> Iterator[Finding]:
+    """Yield what metrics of predictions, judged together, say against the propensities."""
+    if predictions is None:
+        return
+    width = predictions.k if isinstance(predictions, TopK) else labels.shape[1]
+    metrics = [f"{name}@{k}" for k in places if k <= width for name in ("P", "R")]
+    table = evaluate(
+        predictions, labels, propensity, metrics=metrics or ["P@1"],
+        estimators=["unbiased", "deconvolved"],
+    )  # fmt: skip
+    for evidence in () if table.run is None else table.run.evidence:
+        severity: Severity = "error" if evidence.refutes else "warning"
+        yield Finding(FindingKind.PREDICTIONS, severity, contradiction=evidence)
 
 
 def _not_tested(
     tests: list[Test], audited: bool, modelled: frozenset[TestKind]
 ) -> Iterator[Finding]:
-    """The tests that need an audit, or more than this one, and were not made."""
+    """List the tests that need an audit, or more than this one, and were not made."""
     made = {test.kind for test in tests} | modelled
     missing = tuple(kind for kind in TestKind if kind.needs_audit and kind not in made)
     if missing:
@@ -293,7 +284,7 @@ def _not_tested(
         yield Finding(FindingKind.NOT_TESTED, "info", values, not_tested=missing)
 
 
-def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
+def _rare_labels(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     never, rarely = int((counts == 0).sum()), int(((counts > 0) & (counts < FEW)).sum())
     if never or rarely:
@@ -306,3 +297,91 @@ def _tail(labels: sp.csr_array, p: Floats) -> Iterator[Finding]:
             "share": float(true_counts[counts < FEW].sum() / true_counts.sum()),
         }
         yield Finding(FindingKind.RARE_LABELS, "info", values)
+
+
+def usability(
+    labels: sp.csr_array, p: Floats, places: tuple[int, ...], rng: np.random.Generator
+) -> Usability:
+    """Return expected standard errors and the figures behind them."""
+    n, m = labels.shape[0], np.diff(labels.indptr)
+    inverse = reciprocal(p[labels.indices])
+    exact = normalized_weights(labels.indptr, inverse)
+    by_label, by_share = _scale(inverse), _scale(exact)
+    share = count_distribution(labels, p, tolerance=1e-6).share[m]  # E[1/N* | m] of every row
+    uniform, errors = rng.random(labels.nnz), {}
+    for k in places:
+        hit = uniform < np.repeat(np.minimum(1.0, k * share), m)
+        filled = 1 / np.maximum(share, 1 / k)  # min(k, N*): the places a right model can fill
+        hits = row_sums(labels, hit * (inverse / by_label))
+        for name, row, scale in (
+            (f"P@{k}", hits / k, by_label),
+            (f"R@{k}", row_sums(labels, hit * (exact / by_share)), by_share),
+            (f"nDCG@{k}", hits / filled, by_label),
+        ):
+            errors[name] = float(row.std() / np.sqrt(n)) * scale
+    return {
+        "standard_error": errors,
+        "largest_standard_error": {
+            f"P@{k}": _largest_precision_error(labels, inverse, k) for k in places
+        },
+        "effective_sample_size": {"P": _kish(inverse), "R": _kish(np.abs(exact))},
+        "observed_labels": int(labels.nnz),
+        "largest_weight": {
+            "1/p": float(inverse.max(initial=1.0)),
+            "T": float(np.abs(exact).max(initial=1.0)),
+        },
+        "rows_with_negative_total_weight": float((row_sums(labels, exact / by_share) < 0).mean()),
+    }
+
+
+def _largest_precision_error(labels: sp.csr_array, inverse: Floats, k: int) -> float:
+    """Return √(mean x² / n) with x = the k largest 1/p of the row's observed labels, over k."""
+    rows = entry_rows(labels)
+    order = np.lexsort((-inverse, rows))  # rows stay together, the largest weight of each first
+    place = np.arange(labels.nnz) - labels.indptr[rows]
+    scale = _scale(inverse)
+    most = row_sums(labels, np.where(place < k, inverse[order], 0.0) / scale) / k
+    return float(np.sqrt((most**2).mean() / labels.shape[0])) * scale
+
+
+def _scale(weights: Floats) -> float:
+    """Return 1, or the largest of weights whose squares or sums could exceed float64."""
+    largest = float(np.abs(weights).max(initial=1.0))
+    return largest if largest > HUGE else 1.0
+
+
+def _kish(weights: Floats) -> float:
+    largest = weights.max(initial=0.0)
+    scaled = weights / largest if largest else weights
+    return float(scaled.sum() ** 2 / (scaled**2).sum()) if largest else 0.0
+
+
+def usability_findings(usability: Usability, refuted: bool) -> Iterator[Finding]:
+    """Yield what the figures mean for the choice of an estimator and of a loss."""
+    errors, sizes = usability["standard_error"], usability["effective_sample_size"]
+    weights = {
+        "largest_weight_P": usability["largest_weight"]["1/p"],
+        "largest_weight_R": usability["largest_weight"]["T"],
+    }
+    precision, recall = (
+        max(error for name, error in errors.items() if name.partition("@")[0] == metric)
+        for metric in ("P", "R")
+    )
+    yield Finding(
+        FindingKind.STANDARD_ERRORS,
+        "warning" if max(precision, recall) > USELESS else "info",
+        {
+            **errors,
+            "precision_error": precision,
+            "recall_error": recall,
+            "largest_precision_error": max(usability["largest_standard_error"].values()),
+            **weights,
+            "observed_labels": usability["observed_labels"],
+            "effective_sample_size_P": sizes["P"],
+            "effective_sample_size_R": sizes["R"],
+        },
+    )
+    severity, _ = estimators_to_use(recall, refuted)
+    yield Finding(FindingKind.ESTIMATOR, severity, {"recall_error": recall, "refuted": refuted})
+    negative = usability["rows_with_negative_total_weight"]
+    yield Finding(FindingKind.LOSS, "info", {**weights, "negative_rows": negative})

@@ -1,13 +1,13 @@
-"""Can labels that went missing independently, with these propensities, look like this?
+"""The tests behind a diagnosis: label counts alone, and audited rows.
 
-True labels may be distributed in any way, so only what holds for *every* distribution is tested,
-for sets G of labels (all of them, and those of low propensity), m = observed labels of a row in G:
+**Can labels that went missing independently, with these propensities, look like this?** True labels
+may be distributed in any way, so only what holds for *every* distribution is tested, for sets G of
+labels (all of them, and those of low propensity), m = observed labels of a row in G:
 
 thinning   Masks with p_j are masks with p_j / t followed by a thinning with t = max p. So, given
            some m', m ~ Bin(m', t), and the histogram of m must be a mixture of binomials with
-           success t: likelihood ratio against the best mixture, parametric bootstrap. The best
-           mixture is that of `weights.counts.mixture`, which also fits the true label counts: one
-           solver for both.
+           success t: likelihood ratio against the best mixture (that of `weights.formulas.mixture`,
+           which also fits the true label counts), parametric bootstrap.
 spread     Var(m) = E Var(m | Y*) + Var E(m | Y*) ≥ E Σ_{j ∈ Y*∩G} p_j (1 − p_j), and the last is
            the mean of Σ_{j observed} (1 − p_j). For equal propensities: Var(m) ≥ (1 − p) E[m].
 empty      P(m = 0) = E Π_{j ∈ Y*∩G} (1 − p_j) ≥ exp E Σ_{j observed} ln(1 − p_j) / p_j  (Jensen).
@@ -26,32 +26,13 @@ frequency  counts them among the rows.
 
 All are exact or conservative for unequal propensities; none assumes that rows look alike.
 
-Does keeping a label depend on something? The conditional score test, within labels.
+**Do the propensities agree with an audit?** Is k_j binomial (K_j, p_j), on the whole, from head to
+tail, and for each label?
 
-M_ij says whether the true label j of row i was kept, x_ij is what keeping may depend on (a number,
-or several). In the logistic model logit P(M_ij = 1) = a_j + βᵀ x_ij, given k_j kept of K_j, the
-score of β at 0 and its variance over all arrangements of a label's kept entries are
-
-    T = Σ_ij e_ij (x_ij − x̄_j),    V = Σ_j [Σ_i e_ij² / (K_j − 1)] Σ_i (x_ij − x̄_j)(x_ij − x̄_j)ᵀ
-
-with e_ij = M_ij − k_j/K_j. No propensity enters. TᵀV⁻T is chi-square with rank V degrees of
-freedom, and V⁻T is a first step towards β.
-
-Where labels of a row are kept or lost together, with correlation r (`row_correlation`), the score
-varies more than V says, and more so the more alike x is within rows:
-
-    V_r = Σ_i Σ_jk r_jk a_ij a_ikᵀ,    a_ij = s_j (x_ij − x̄_j),    r_jj = 1, r_jk = r, V_0 = V
-
-with s_j² = Σ_i e_ij² / (K_j − 1). One r for all rows is far less noisy than the squares of every
-row's own sum. TᵀV_r⁻T / rank is compared with F of rank and rows − 1 degrees of freedom (`by_row`).
-
-With an audit: do the propensities agree with it, and what does keeping a label depend on?
-
-The audit tells for every true label of every audited row whether it was kept, M_ij. If keeping is
-independent with one propensity per label, then within each label every arrangement of its kept and
-lost entries over its rows is equally likely. The tests condition on k_j of K_j and so need no
-propensity; e_ij = M_ij − k_j/K_j. The score tests (`score_test`) allow for labels of a row that
-are kept or lost together.
+**What does keeping a label depend on?** The audit tells for every true label of every audited row
+whether it was kept, M_ij. If keeping is independent with one propensity per label, then within each
+label every arrangement of its kept and lost entries over its rows is equally likely. The tests
+condition on k_j of K_j and so need no propensity; e_ij = M_ij − k_j/K_j.
 
 number of labels  score test of ln N*_i; effect: the odds of being kept, per doubling of the number
                   of labels
@@ -64,13 +45,25 @@ row               U = Σ_i Σ_{j<k} e_ij e_ik: are a row's labels kept or lost t
 other labels      is j kept more or less often where k is present? Fisher's exact test for every
                   pair with enough rows, Bonferroni; effect: the two rates of the strongest pair
 
-Against the stated propensities: is k_j binomial (K_j, p_j), on the whole, from head to tail, and
-for each label?
+The score test: x_ij is what keeping may depend on (a number, or several). In the logistic model
+logit P(M_ij = 1) = a_j + βᵀ x_ij, given k_j kept of K_j, the score of β at 0 and its variance over
+all arrangements of a label's kept entries are
 
-With an audit: how labels came to be recorded, beyond what keeping a true label depends on.
+    T = Σ_ij e_ij (x_ij − x̄_j),    V = Σ_j [Σ_i e_ij² / (K_j − 1)] Σ_i (x_ij − x̄_j)(x_ij − x̄_j)ᵀ
+
+TᵀV⁻T is chi-square with rank V degrees of freedom, and V⁻T is a first step towards β. Where labels
+of a row are kept or lost together, with correlation r (`row_correlation`), the score varies more
+than V says, and more so the more alike x is within rows:
+
+    V_r = Σ_i Σ_jk r_jk a_ij a_ikᵀ,    a_ij = s_j (x_ij − x̄_j),    r_jj = 1, r_jk = r, V_0 = V
+
+with s_j² = Σ_i e_ij² / (K_j − 1). One r for all rows is far less noisy than the squares of every
+row's own sum. TᵀV_r⁻T / rank is compared with F of rank and rows − 1 degrees of freedom (`by_row`).
+
+**How did labels come to be recorded?**
 
 unannotated  does π₀ > 0 make what was kept likelier than row effort alone? Likelihood ratio of the
-             model in `propensity.effort_estimate`, ρ fitted on both sides; half of a chi-square
+             model in `propensity.mask_model`, ρ fitted on both sides; half of a chi-square
 spurious     are more than 1 % of the observed labels not true? Binomial test
 closure      where label j implies label k (no audited row has j without k), is k kept more often
              with a kept j than row effort makes it? Fisher's exact test of every such pair,
@@ -81,22 +74,24 @@ closure      where label j implies label k (no audited row has j without k), is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit, xlogy
 from scipy.stats import binom, chi2, gamma, hypergeom, norm, rankdata
 from scipy.stats import f as fisher_f
 
 from unmask._typing import Bools, Floats, Ints, ScoresLike
-from unmask.arrays import TopK, checks, entry_rows, values_at
-from unmask.diagnosis.findings import LabelGroup, Severity, Test, TestKind, replicates
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows, values_at
+from unmask.diagnosis.findings import LabelGroup, Severity, Test, TestKind
+from unmask.predictions import TopK
 from unmask.propensity.audit import label_counts, residuals
 from unmask.propensity.mask_model import (
-    SMALLEST,
+    TINIEST,
     RowEffort,
     estimate_effort,
     log_likelihoods,
@@ -104,17 +99,19 @@ from unmask.propensity.mask_model import (
     scores_of,
 )
 from unmask.propensity.models import reciprocal
-from unmask.weights.counts import Mixture, mixture
+from unmask.weights.formulas import Mixture, mixture
 
 DOUBT = 1e-3
 MOST_DROPPED = 1e12
 """Rows behind one row beyond which their number makes no difference."""
 REPLICATES = 99
+UNUSUAL = 10
+"""Replicates beyond what was observed from which on it is nothing unusual."""
 NEGLIGIBLE = 0.01  # a likelihood ratio that needs no replicates to be called a perfect fit
 
 
 def feasibility(labels: sp.csr_array, p: Floats, rng: np.random.Generator) -> Iterator[Test]:
-    """All tests, on validated labels and propensities."""
+    """Make all tests of labels alone, on validated labels and propensities."""
     judgeable = has_empty_rows(labels)
     dropped = np.zeros(labels.shape[0]) if judgeable else dropped_rows(labels, p)
     yield from frequency(labels, p, float(dropped.sum()))
@@ -127,12 +124,12 @@ def feasibility(labels: sp.csr_array, p: Floats, rng: np.random.Generator) -> It
 
 
 def has_empty_rows(labels: sp.csr_array) -> bool:
-    """Whether any row has no observed label; if none has, empty rows may have been dropped."""
+    """Tell if any row has no observed label; if none has, empty rows may have been dropped."""
     return bool((np.diff(labels.indptr) == 0).any())
 
 
 def dropped_rows(labels: sp.csr_array, p: Floats) -> Floats:
-    """How many rows that lost all their labels stand behind every row, at most, on average."""
+    """Return how many rows that lost all labels stand behind every row, at most, on average."""
     only = np.diff(labels.indptr) == 1
     behind = np.zeros(labels.shape[0])
     behind[only] = reciprocal(p[labels.indices[labels.indptr[:-1][only]]]) - 1
@@ -140,7 +137,7 @@ def dropped_rows(labels: sp.csr_array, p: Floats) -> Floats:
 
 
 def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]]:
-    """All labels, and the labels of low propensity that make up half of what was observed."""
+    """Yield all labels, and those of low propensity that make up half of what was observed."""
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     used = counts > 0
     if not used.any():
@@ -154,7 +151,7 @@ def groups(labels: sp.csr_array, p: Floats) -> Iterator[tuple[LabelGroup, Bools]
 
 
 def frequency(labels: sp.csr_array, p: Floats, dropped: float = 0.0) -> Iterator[Test]:
-    """Is any label observed in a larger share of rows than its propensity?"""
+    """Test if any label is observed in a larger share of rows than its propensity."""
     n = np.full(p.shape, labels.shape[0] + np.ceil(dropped))
     counts = np.bincount(labels.indices, minlength=labels.shape[1])
     if counts.size:
@@ -162,30 +159,17 @@ def frequency(labels: sp.csr_array, p: Floats, dropped: float = 0.0) -> Iterator
 
 
 def predicted_frequency(top: TopK, labels: sp.csr_array, p: Floats) -> Test:
-    """Is any label observed in a larger share of the rows it is predicted for than p_j?
+    """Test if any label is observed in more of the rows it is predicted for than p_j allows.
 
     P(Y_j = 1 | x) = p_j P(Y*_j = 1 | x) ≤ p_j, so a label that is predicted well must not be
-    observed more often than its propensity. The predictions must not have seen these labels.
-
-    Parameters
-    ----------
-    top : TopK
-        Predictions of n rows by a model that was trained on others.
-    labels : csr_array of shape (n, L)
-        Checked labels of these rows.
-    p : (L,) floats
-        Propensities.
-
-    Returns
-    -------
-    Test
-        Corrected for the number of labels.
+    observed more often than its propensity. The predictions must not have seen these labels. The
+    p-value is corrected for the number of labels.
     """
     return _shares(*predicted_counts(top, labels), p)
 
 
 def predicted_counts(top: TopK, labels: sp.csr_array) -> tuple[Ints, Ints]:
-    """Of every label, in how many rows it is predicted and observed, and in how many predicted."""
+    """Count the rows for which every label is predicted and observed, and predicted at all."""
     predicted = top.labels >= 0
     rows, chosen = np.nonzero(predicted)[0], top.labels[predicted]
     hits = values_at(labels, rows, chosen) > 0
@@ -196,7 +180,7 @@ def predicted_counts(top: TopK, labels: sp.csr_array) -> tuple[Ints, Ints]:
 
 
 def _shares(counts: Ints, n: Floats | Ints, p: Floats) -> Test:
-    """The binomial test of the label that exceeds its propensity most clearly."""
+    """Test the label that exceeds its propensity most clearly by the binomial distribution."""
     tail = binom.sf(counts - 1, n, p)
     worst = int(np.argmin(tail))
     return Test(
@@ -212,7 +196,7 @@ def _shares(counts: Ints, n: Floats | Ints, p: Floats) -> Test:
 
 
 def empty_rows(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
-    """Are there as many rows without a label as must have lost all of theirs?
+    """Test if as many rows lack a label as must have lost all of theirs.
 
     The bound is itself estimated: the test takes its lower end at level `DOUBT` and adds `DOUBT` to
     the p-value (Berger & Boos, *P values maximized over a confidence set for the nuisance
@@ -229,7 +213,7 @@ def empty_rows(part: sp.csr_array, p: Floats, group: LabelGroup) -> Test:
 
 
 def share_lost(part: sp.csr_array, p: Floats) -> tuple[float, float]:
-    """The share of rows that lose every label, at least; and its lower end at level `DOUBT`."""
+    """Return the least share of rows that lose every label, and its lower end at level `DOUBT`."""
     with np.errstate(divide="ignore"):
         exponent = row_sums(part, (np.log1p(-p) / p)[part.indices])
     bound = float(np.exp(exponent.mean()))
@@ -238,7 +222,7 @@ def share_lost(part: sp.csr_array, p: Floats) -> tuple[float, float]:
 
 
 def spread(part: sp.csr_array, p: Floats, group: LabelGroup, dropped: Floats | None = None) -> Test:
-    """Does the number of observed labels vary at least as much as losing labels makes it vary?
+    """Test if the number of observed labels varies as much as losing labels makes it vary.
 
     `dropped` rows without labels stand behind every row (default: none); the excess of a row is
     its influence on Σ m² − (Σ m)² / (number of rows) − Σ (1 − p).
@@ -263,14 +247,10 @@ def spread(part: sp.csr_array, p: Floats, group: LabelGroup, dropped: Floats | N
 
 
 def thinning(
-    part: sp.csr_array,
-    t: float,
-    group: LabelGroup,
-    rng: np.random.Generator,
-    *,
+    part: sp.csr_array, t: float, group: LabelGroup, rng: np.random.Generator, *,
     without_empty: bool = False,
-) -> Test:
-    """Is the histogram of label counts that of a thinning with probability t?
+) -> Test:  # fmt: skip
+    """Test if the histogram of label counts is that of a thinning with probability t.
 
     `without_empty`: only rows that are not empty are compared, with what thinning leaves in them.
     """
@@ -301,13 +281,12 @@ def thinning(
 
 
 def row_sums(labels: sp.csr_array, of_entry: Floats) -> Floats:
-    """Σ over the stored labels of every row."""
-    rows = entry_rows(labels)
-    return np.bincount(rows, of_entry, labels.shape[0]).astype(np.float64)
+    """Add up numbers of stored labels row by row."""
+    return np.bincount(entry_rows(labels), of_entry, labels.shape[0]).astype(np.float64)
 
 
 def _likelihood_ratio(rows: Ints, n_labels: int, t: float) -> tuple[float, Mixture]:
-    """2 ln (histogram of counts / best mixture of Bin(N, t)), and that mixture."""
+    """Return 2 ln (histogram of counts / best mixture of Bin(N, t)), and that mixture."""
     counts = np.trim_zeros(rows, "b")
     fit = mixture(counts, t, n_labels, without_empty=counts[0] == 0)
     shares = counts / counts.sum()
@@ -316,7 +295,7 @@ def _likelihood_ratio(rows: Ints, n_labels: int, t: float) -> tuple[float, Mixtu
 
 
 def _histogram(fit: Mixture, t: float) -> Floats:
-    """The share of rows with 0, 1, 2 … labels by the fitted mixture."""
+    """Return the share of rows with 0, 1, 2 … labels by the fitted mixture."""
     chance = binom.pmf(np.arange(fit.support[-1] + 1)[:, None], fit.support, t)
     chance[: fit.support[0]] = 0  # fitted without empty rows
     shares = (chance / chance.sum(axis=0)) @ fit.probability
@@ -324,7 +303,7 @@ def _histogram(fit: Mixture, t: float) -> Floats:
 
 
 def _tail(value: float, repeated: Floats) -> float:
-    """The chance of `value` or more; beyond all replicates, from a Gamma with their moments."""
+    """Return the chance of `value` or more; beyond all replicates by a Gamma of their moments."""
     if not repeated.size:
         return 1.0
     counted = (1 + (repeated >= value).sum()) / (1 + repeated.size)
@@ -334,37 +313,39 @@ def _tail(value: float, repeated: Floats) -> float:
     return float(min(counted, gamma.sf(value, repeated.mean() / scale, scale=scale)))
 
 
-@dataclass(frozen=True)
-class ScoreTest:
-    """What the test says.
+def replicates(
+    draw: Callable[[], float], observed: float, most: int, *, two_sided: bool = False
+) -> Floats:
+    """Draw up to `most` times; no more once so many lie beyond `observed` that it is not unusual.
 
-    Parameters
-    ----------
-    p_value : float
-        Under the hypothesis that β is 0.
-    slope : floats of shape (c,)
-        A first step towards β.
+    A p-value of (1 + draws beyond) / (1 + draws) keeps its level (Besag & Clifford, *Sequential
+    Monte Carlo p-values*, 1991), and where nothing is wrong most of the work is saved.
+
+    >>> replicates(lambda: 1.0, 0.5, 99).size, replicates(lambda: 1.0, 2.0, 99).size
+    (10, 99)
     """
+    statistics: list[float] = []
+    above = below = 0
+    while len(statistics) < most and (below if two_sided and below < above else above) < UNUSUAL:
+        statistics.append(draw())
+        above += statistics[-1] >= observed
+        below += statistics[-1] <= observed
+    return np.array(statistics)
+
+
+class ScoreTest(NamedTuple):
+    """The p-value of β = 0, and a first step towards β, (c,)."""
 
     p_value: float
     slope: Floats
 
 
 def score_test(left: sp.csr_array, values: Floats, *, by_row: bool = False) -> ScoreTest:
-    """The score test of β = 0.
+    """Test β = 0 by its score: see the module.
 
-    Parameters
-    ----------
-    left : csr_array of shape (m, L)
-        e_ij of every true label (`propensity.audit.residuals`).
-    values : floats of shape (nnz,) or (nnz, c)
-        x_ij of every true label, in the order of `left.indices`.
-    by_row : bool, default False
-        Whether the variance allows for labels of a row that are kept or lost together.
-
-    Returns
-    -------
-    ScoreTest
+    `left` holds e_ij of every true label (`propensity.audit.residuals`), `values` x_ij in the order
+    of its entries, (nnz,) or (nnz, c). `by_row` allows for labels of a row that are kept or lost
+    together.
 
     Examples
     --------
@@ -376,7 +357,9 @@ def score_test(left: sp.csr_array, values: Floats, *, by_row: bool = False) -> S
     (0.1213, array([1.2]))
     """
     columns = np.asarray(values, dtype=np.float64).reshape(left.nnz, -1)
-    centred = columns - _label_means(left, columns)[left.indices]
+    sizes = np.maximum(np.bincount(left.indices, minlength=left.shape[1]), 1)
+    sums = [np.bincount(left.indices, column, left.shape[1]) for column in columns.T]
+    centred = columns - (np.column_stack(sums) / sizes[:, None])[left.indices]
     scaled = centred * _spread(left)[left.indices, None]
     score = left.data @ centred
     variance = scaled.T @ scaled
@@ -388,29 +371,19 @@ def score_test(left: sp.csr_array, values: Floats, *, by_row: bool = False) -> S
     if not by_row:
         return ScoreTest(float(chi2.sf(score @ slope, freedom)), slope)
     shared = min(max(row_correlation(left), 0.0), 1.0)
-    sums = _row_sums(left, scaled)
-    together = (1 - shared) * variance + shared * (sums.T @ sums)
+    by_rows = np.column_stack([row_sums(left, column) for column in scaled.T])
+    together = (1 - shared) * variance + shared * (by_rows.T @ by_rows)
     statistic = float(score @ np.linalg.pinv(together, hermitian=True) @ score)
     rows = int((np.diff(left.indptr) > 0).sum())
     return ScoreTest(float(fisher_f.sf(statistic / freedom, freedom, max(rows - 1, 1))), slope)
 
 
 def row_correlation(left: sp.csr_array) -> float:
-    """The mean correlation between the fates of two true labels of a row.
+    """Return the mean correlation between the fates of two true labels of a row.
 
     Σ_i Σ_{j≠k} e_ij e_ik over what it would be on average if the correlation were 1
     (`expected_products`). Sampling makes it differ from 0, either way, also where labels are kept
-    independently.
-
-    Parameters
-    ----------
-    left : csr_array of shape (m, L)
-        e_ij of every true label (`propensity.audit.residuals`).
-
-    Returns
-    -------
-    float
-        0 where no row has two labels that are both kept and lost.
+    independently. 0 where no row has two labels that are both kept and lost.
 
     Examples
     --------
@@ -421,27 +394,17 @@ def row_correlation(left: sp.csr_array) -> float:
     1.0
     """
     expected = expected_products(left, _spread(left))
-    sums = _row_sums(left, left.data[:, None])
-    observed = float((sums**2).sum() - (left.data**2).sum())
+    observed = float((row_sums(left, left.data) ** 2).sum() - (left.data**2).sum())
     return observed / expected if expected > 0 else 0.0
 
 
 def expected_products(left: sp.csr_array, spread: Floats) -> float:
-    """The mean of Σ_i Σ_{j≠k} e_ij e_ik where fates of two labels of a row have correlation 1.
+    """Return the mean of Σ_i Σ_{j≠k} e_ij e_ik where two fates of a row have correlation 1.
 
     The fate of a row enters the rates k_j/K_j as well, so that a product has the mean
-    s_j s_k [(1 − 1/K_j)(1 − 1/K_k) + (n_jk − 1) / (K_j K_k)], n_jk the rows with both labels.
-
-    Parameters
-    ----------
-    left : csr_array of shape (m, L)
-        Whose stored entries are the true labels.
-    spread : floats of shape (L,)
-        s_j, the standard deviation of a label's fate.
-
-    Returns
-    -------
-    float
+    s_j s_k [(1 − 1/K_j)(1 − 1/K_k) + (n_jk − 1) / (K_j K_k)], n_jk the rows with both labels and
+    s_j the standard deviation of a label's fate (`spread`). The stored entries of `left` are the
+    true labels.
 
     Examples
     --------
@@ -460,37 +423,16 @@ def expected_products(left: sp.csr_array, spread: Floats) -> float:
 
 
 def _spread(left: sp.csr_array) -> Floats:
-    """s_j: the standard deviation of M_ij over the rows of a label."""
+    """Return s_j, the standard deviation of M_ij over the rows of a label."""
     sizes = np.bincount(left.indices, minlength=left.shape[1])
     squares = np.bincount(left.indices, left.data**2, left.shape[1])
     return np.asarray(np.sqrt(squares / np.maximum(sizes - 1, 1)))
 
 
-def _label_means(left: sp.csr_array, columns: Floats) -> Floats:
-    sizes = np.maximum(np.bincount(left.indices, minlength=left.shape[1]), 1)
-    sums = [np.bincount(left.indices, column, left.shape[1]) for column in columns.T]
-    return np.asarray(np.column_stack(sums) / sizes[:, None])
-
-
-def _row_sums(left: sp.csr_array, columns: Floats) -> Floats:
-    """Σ_j of every column, (m, c)."""
-    row = entry_rows(left)
-    return np.column_stack([np.bincount(row, column, left.shape[0]) for column in columns.T])
-
-
 def ranks_within_labels(values: Floats, true_labels: sp.csr_array) -> Floats:
-    """Where every entry stands among the entries of its label, from −½ to ½.
+    """Return the place of every entry among those of its label, from −½ to ½.
 
-    Parameters
-    ----------
-    values : floats of shape (nnz,)
-        In the order of `true_labels.indices`.
-    true_labels : csr_array of shape (m, L)
-
-    Returns
-    -------
-    floats of shape (nnz,)
-        Equal values get the mean of their places.
+    Equal values get the mean of their places; `values` are in the order of the matrix.
 
     Examples
     --------
@@ -511,21 +453,14 @@ FEWEST_PAIRS = 5
 
 
 def agreement(observed: sp.csr_array, complete: sp.csr_array, p: Floats) -> Iterator[Test]:
-    """Do the stated propensities agree with the audit?"""
+    """Test the stated propensities against the audit: their level, their shape, each label's."""
     kept, total = label_counts(sp.csr_array(observed.multiply(complete))), label_counts(complete)
     used = (total > 0) & (p < 1)
     if not used.any():
         return
     kept, total, p = kept[used], total[used], p[used]
-    yield _level(kept, total, p)
-    yield from _shape(kept, total, p)
-    yield _each_label(np.flatnonzero(used), kept, total, p)
-
-
-def _level(kept: Floats, total: Floats, p: Floats) -> Test:
-    """Were as many labels kept as stated, on the whole?"""
     excess, variance = kept - total * p, total * p * (1 - p)
-    return Test(
+    yield Test(
         TestKind.AUDIT_LEVEL,
         float(2 * norm.sf(abs(excess.sum()) / np.sqrt(variance.sum()))),
         {
@@ -534,11 +469,7 @@ def _level(kept: Floats, total: Floats, p: Floats) -> Test:
         },
         _severity(abs(excess.sum()) > 0.05 * (total * p).sum()),
     )
-
-
-def _shape(kept: Floats, total: Floats, p: Floats) -> Iterator[Test]:
-    """Score test of the slope 1 of the true logits over the stated ones, if these differ."""
-    excess, variance = kept - total * p, total * p * (1 - p)
+    # score test of the slope 1 of the true logits over the stated ones, if these differ
     centred = logit(p) - (variance * logit(p)).sum() / variance.sum()
     information = float((variance * centred**2).sum())
     if information > 1e-9:
@@ -548,18 +479,14 @@ def _shape(kept: Floats, total: Floats, p: Floats) -> Iterator[Test]:
             float(2 * norm.sf(abs(score) / np.sqrt(information))),
             {"slope": float(1 + score / information)},
         )
-
-
-def _each_label(labels: NDArray[np.intp], kept: Floats, total: Floats, p: Floats) -> Test:
-    """Binomial test of every label, Bonferroni."""
     below, above = binom.cdf(kept, total, p), binom.sf(kept - 1, total, p)
     chances = np.minimum(1.0, 2 * np.minimum(below, above))
     worst = int(np.argmin(chances))
-    return Test(
+    yield Test(
         TestKind.AUDIT_LABELS,
         float(min(1.0, chances[worst] * chances.size)),
         {
-            "label": int(labels[worst]),
+            "label": int(np.flatnonzero(used)[worst]),
             "kept": float(kept[worst]),
             "true": float(total[worst]),
             "propensity": float(p[worst]),
@@ -574,7 +501,7 @@ def dependence(
     scores: TopK | ScoresLike | None = None,
     covariates: Mapping[str, ArrayLike] | None = None,
 ) -> Iterator[Test]:
-    """What keeping a label depends on; both matrices are validated."""
+    """Test what keeping a label depends on; both matrices are validated."""
     kept = sp.csr_array(observed.multiply(complete))
     left = residuals(kept, complete)
     if not left.data.any():
@@ -583,55 +510,43 @@ def dependence(
     yield on_row(left, rng)
     yield on_other_labels(kept, complete)
     if scores is not None:
-        yield on_score(left, scores)
-    yield from on_covariates(left, covariates or {})
+        ranks = ranks_within_labels(scores_of(scores, left), left)
+        yield _by_odds(TestKind.SCORE, left, ranks, 0.5)
+    for name, values in (covariates or {}).items():
+        yield on_covariate(left, name, values)
 
 
 def on_number_of_labels(left: sp.csr_array) -> Test:
-    """Score test of ln N* in a logistic model with one intercept per label."""
+    """Test ln N* in a logistic model with one intercept per label."""
     log_size = np.log(np.repeat(np.diff(left.indptr), np.diff(left.indptr)))
-    tested = score_test(left, log_size, by_row=True)
-    per_doubling = float(np.exp(np.log(2) * tested.slope[0]))
+    return _by_odds(TestKind.NUMBER_OF_LABELS, left, log_size, np.log(2))
+
+
+def _by_odds(kind: TestKind, left: sp.csr_array, values: Floats, step: float) -> Test:
+    """Make a score test whose effect is the change of the odds over a step of the values."""
+    tested = score_test(left, values, by_row=True)
+    factor = float(np.exp(step * tested.slope[0]))
+    severity = _severity(abs(np.log(factor)) > np.log(1.1))
+    return Test(kind, tested.p_value, {"odds_factor": factor}, severity)
+
+
+def on_covariate(left: sp.csr_array, name: str, values: ArrayLike) -> Test:
+    """Test a covariate of the rows: its number, or its groups if it is text."""
+    by_entry = _columns(values, left.shape[0], name)[entry_rows(left)]
+    tested = score_test(left, by_entry, by_row=True)
+    explained = by_entry @ tested.slope
+    spread = float(np.exp(explained.std())) if explained.size else 1.0
     return Test(
-        TestKind.NUMBER_OF_LABELS,
+        TestKind.COVARIATE,
         tested.p_value,
-        {"odds_factor": per_doubling},
-        _severity(abs(np.log(per_doubling)) > np.log(1.1)),
+        {"odds_factor": spread},
+        _severity(spread > 1.1),
+        names={"covariate": name},
     )
-
-
-def on_score(left: sp.csr_array, scores: TopK | ScoresLike) -> Test:
-    """Score test of the rank of the model's score among those of the same label."""
-    ranks = ranks_within_labels(scores_of(scores, left), left)
-    tested = score_test(left, ranks, by_row=True)
-    between_quartiles = float(np.exp(tested.slope[0] / 2))
-    return Test(
-        TestKind.SCORE,
-        tested.p_value,
-        {"odds_factor": between_quartiles},
-        _severity(abs(np.log(between_quartiles)) > np.log(1.1)),
-    )
-
-
-def on_covariates(left: sp.csr_array, covariates: Mapping[str, ArrayLike]) -> Iterator[Test]:
-    """Score test of every covariate of the rows: its number, or its groups if it is text."""
-    of_entry = entry_rows(left)
-    for name, values in covariates.items():
-        columns = _columns(values, left.shape[0], name)
-        tested = score_test(left, columns[of_entry], by_row=True)
-        by_entry = columns[of_entry] @ tested.slope
-        spread = float(np.exp(by_entry.std())) if by_entry.size else 1.0
-        yield Test(
-            TestKind.COVARIATE,
-            tested.p_value,
-            {"odds_factor": spread},
-            _severity(spread > 1.1),
-            names={"covariate": name},
-        )
 
 
 def _columns(values: ArrayLike, rows: int, name: str) -> Floats:
-    """(rows, c) numbers: the covariate, or one column per group but the first."""
+    """Return (rows, c) numbers: the covariate, or one column per group but the first."""
     array = np.asarray(values)
     if array.shape != (rows,):
         raise ValueError(
@@ -646,7 +561,7 @@ def _columns(values: ArrayLike, rows: int, name: str) -> Floats:
 
 
 def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
-    """Permutation test of Σ_i (Σ_j e_ij)², which is U up to constants."""
+    """Test Σ_i (Σ_j e_ij)², which is U up to constants, by permutation."""
     by_label = sp.csc_array(left)
     rows, size = by_label.indices, np.diff(by_label.indptr)
     label = np.repeat(np.arange(size.size), size)
@@ -658,7 +573,7 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
     repeated = replicates(
         lambda: together(values[np.lexsort((rng.random(values.size), label))]),
         observed,
-        _permutations(values.size),
+        PERMUTATIONS if values.size < 20_000 else 199,  # what matters in a huge audit shows soon
         two_sided=True,
     )
     correlation = row_correlation(left)
@@ -671,7 +586,7 @@ def on_row(left: sp.csr_array, rng: np.random.Generator) -> Test:
 
 
 def on_other_labels(kept: sp.csr_array, complete: sp.csr_array) -> Test:
-    """Fisher's exact test of (j kept) against (k present), for every pair with enough rows."""
+    """Test (j kept) against (k present) by Fisher's exact test, for every pair with enough rows."""
     together = sp.csr_array(complete.T @ complete).tocoo()
     size, k = label_counts(complete), label_counts(kept)
     j, other, present = together.row, together.col, np.rint(together.data)
@@ -706,13 +621,8 @@ def _severity(large: bool) -> Severity:
     return "error" if large else "warning"
 
 
-def _permutations(entries: int) -> int:
-    """Fewer for a huge audit, where a dependence that matters shows at once."""
-    return PERMUTATIONS if entries < 20_000 else 199
-
-
 def _two_sided(observed: float, repeated: Floats) -> float:
-    """Both tails; beyond all permutations by the normal distribution with their moments."""
+    """Return both tails; beyond all permutations by the normal distribution of their moments."""
     tail = 1 + min((repeated >= observed).sum(), (repeated <= observed).sum())
     counted = min(1.0, 2 * tail / (1 + repeated.size))
     if tail > 1 or repeated.std() == 0:
@@ -731,7 +641,7 @@ TOLERATED = 0.01
 
 
 def recording(observed: sp.csr_array, complete: sp.csr_array) -> Iterator[Test]:
-    """All three tests that these rows allow; both matrices are validated."""
+    """Make the tests of recording that these rows allow; both matrices are validated."""
     kept = sp.csr_array(observed.multiply(complete))
     if (np.diff(complete.indptr) > 0).sum() >= FEWEST_ROWS and 0 < kept.nnz < complete.nnz:
         yield unannotated(kept, complete)
@@ -741,7 +651,7 @@ def recording(observed: sp.csr_array, complete: sp.csr_array) -> Iterator[Test]:
 
 
 def unannotated(kept: sp.csr_array, complete: sp.csr_array) -> Test:
-    """Did nobody look at some of the rows?"""
+    """Test if nobody looked at some of the rows."""
     grid = log_likelihoods(kept, complete, pooled_rates(kept, complete))
     by_share = grid.log_likelihood.max(axis=0)
     ratio = 2 * float(by_share.max() - by_share[0])
@@ -758,7 +668,7 @@ def unannotated(kept: sp.csr_array, complete: sp.csr_array) -> Test:
 
 
 def pooled_rates(kept: sp.csr_array, complete: sp.csr_array) -> Floats:
-    """k_j / K_j, drawn towards the rate of all labels, the less the more labels differ.
+    """Return k_j / K_j, drawn towards the rate of all labels, the less the more labels differ.
 
     With mean m and variance v of the rates over labels, by pairs of rows that share a label, a beta
     distribution has the weight m (1 − m) / v − 1 of that many rows. Labels of p = 0.1 drawn to a
@@ -776,7 +686,7 @@ def pooled_rates(kept: sp.csr_array, complete: sp.csr_array) -> Floats:
 
 
 def spurious(wrong: int, observed: int) -> Test:
-    """Are more of the observed labels wrong than corrections bear?"""
+    """Test if more of the observed labels are wrong than corrections bear."""
     return Test(
         TestKind.SPURIOUS,
         float(binom.sf(wrong - 1, observed, TOLERATED)),
@@ -790,7 +700,7 @@ def spurious(wrong: int, observed: int) -> Test:
 
 
 def closure(kept: sp.csr_array, complete: sp.csr_array) -> Iterator[Test]:
-    """Is a label that another one implies recorded with it, more than row effort explains?"""
+    """Test if an implied label is recorded with the other, more than row effort explains."""
     size = label_counts(complete)
     together = sp.csr_array(complete.T @ complete).tocoo()
     child, parent, both = together.row, together.col, np.rint(together.data)
@@ -825,10 +735,8 @@ def closure(kept: sp.csr_array, complete: sp.csr_array) -> Iterator[Test]:
     )
 
 
-def _effort_of_others(
-    kept: sp.csr_array, complete: sp.csr_array, implied: NDArray[np.int64]
-) -> RowEffort:
-    """The largest row effort that labels allow which no label implies; none if they show none.
+def _effort_of_others(kept: sp.csr_array, complete: sp.csr_array, implied: Ints) -> RowEffort:
+    """Return the largest row effort that labels allow which no label implies, if they show any.
 
     A closed hierarchy makes implied labels depend on others, but not those others on each other.
     """
@@ -842,16 +750,7 @@ def _effort_of_others(
 
 
 def odds_ratio(effort: RowEffort, p: Floats, q: Floats) -> Floats:
-    """P(both kept) P(none) / (P(first alone) P(second alone)) of labels with propensities p and q.
-
-    Parameters
-    ----------
-    effort : RowEffort
-    p, q : (c,) floats in (0, 1)
-
-    Returns
-    -------
-    (c,) floats
+    """Return P(both kept) P(none) / (P(first alone) P(second alone)) for propensities p and q.
 
     Examples
     --------
@@ -863,24 +762,15 @@ def odds_ratio(effort: RowEffort, p: Floats, q: Floats) -> Floats:
     weights = np.array(effort.weights) * (1 - effort.unannotated)
     both = weights @ (effort.propensities(p) * effort.propensities(q))
     first, second = weights @ effort.propensities(p), weights @ effort.propensities(q)
-    alone = np.maximum((first - both) * (second - both), SMALLEST)
+    alone = np.maximum((first - both) * (second - both), TINIEST)
     return np.asarray(both * (1 - first - second + both) / alone)
 
 
 def at_least(both: Floats, rows: Floats, first: Floats, second: Floats, ratio: Floats) -> Floats:
-    """P(at least so many rows with both), given those with each, for these odds ratios.
+    """Return P(at least so many rows with both), given all rows, those with each, an odds ratio.
 
-    Fisher's non-central hypergeometric distribution; with the ratio 1 the hypergeometric one.
-
-    Parameters
-    ----------
-    both, rows, first, second : (c,) floats
-        Rows with both, all rows, rows with the first and with the second label.
-    ratio : (c,) floats above 0
-
-    Returns
-    -------
-    (c,) floats
+    Fisher's non-central hypergeometric distribution; with the ratio 1 the hypergeometric one. All
+    arguments are (c,) floats.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a diagnosis consists of: findings for people, tests and figures for machines.
+"""The parts of a diagnosis, and their English.
 
-What a diagnosis can test and find, by name: code decides on these, `wording` puts them in words.
-
-Members are strings, so `test.kind == "empty_rows"` holds and JSON carries "empty_rows".
+Tests and findings are values: code decides on their kinds and numbers, which JSON carries as they
+are (members of kinds are strings, so `test.kind == "empty_rows"` holds). People read names, titles,
+evidence and advice, all of which are made from kinds and values by the tables at the end.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
-import numpy as np
-
-from unmask._text import html_table
-from unmask._typing import Floats
+from unmask._messages import function
+from unmask._text import html_table, visible
 from unmask.arrays import checks
-from unmask.diagnosis import wording
 from unmask.metrics.run import Evidence
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
-Values: TypeAlias = Mapping[str, float]
+Values: TypeAlias = Mapping[str, Any]
 """The numbers behind a test or a finding, by name."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
@@ -59,15 +56,15 @@ class TestKind(StrEnum):
     AUDIT_LABELS = "audit_labels"
     """Every single label was kept as often as its propensity says."""
     NUMBER_OF_LABELS = "number_of_labels"
-    """Whether a label is kept does not depend on how many labels its row has."""
+    """Keeping a label does not depend on how many labels its row has."""
     ROW = "row"
     """The labels of a row are kept or lost independently of each other."""
     OTHER_LABELS = "other_labels"
-    """Whether a label is kept does not depend on which other labels its row has."""
+    """Keeping a label does not depend on which other labels its row has."""
     SCORE = "score"
-    """Whether a label is kept does not depend on the model's score of it."""
+    """Keeping a label does not depend on the model's score of it."""
     COVARIATE = "covariate"
-    """Whether a label is kept does not depend on what else is known of its row."""
+    """Keeping a label does not depend on what else is known of its row."""
     UNANNOTATED = "unannotated"
     """No more rows show nothing than row effort explains: every row was annotated."""
     SPURIOUS = "spurious"
@@ -77,7 +74,7 @@ class TestKind(StrEnum):
 
     @property
     def needs_audit(self) -> bool:
-        """Whether the test is made with an audit only."""
+        """True for tests that are made with an audit only."""
         return self not in _WITHOUT_AUDIT
 
 
@@ -87,7 +84,7 @@ _WITHOUT_AUDIT = frozenset(
 
 
 class FindingKind(StrEnum):
-    """What is found besides rejected tests.
+    """Kinds of findings besides rejected tests.
 
     Examples
     --------
@@ -108,9 +105,9 @@ class FindingKind(StrEnum):
     SPURIOUS_LABELS = "spurious_labels"
     """Labels of the audit that are observed and not true, too few to matter."""
     NOT_TESTED = "not_tested"
-    """What these data cannot tell, and what would."""
+    """Tests that these data do not allow, and what would allow them."""
     STANDARD_ERRORS = "standard_errors"
-    """How exact unbiased metrics can be."""
+    """The exactness that unbiased metrics can have."""
     ESTIMATOR = "estimator"
     """Which estimator of a metric to use."""
     LOSS = "loss"
@@ -176,26 +173,39 @@ class Test:
 
     @property
     def name(self) -> str:
-        """What is tested, in words."""
-        return wording.name_of_test(self)
+        """The tested consequence, in words."""
+        return TESTS[self.kind].name + self._about()
 
     @property
     def title(self) -> str:
-        """What the finding is called if the test rejects."""
-        return wording.title_if_rejected(self)
+        """The name of the finding if the test rejects."""
+        return TESTS[self.kind].title + self._about()
 
     @property
     def effect(self) -> str:
-        """How large the departure is, in words with a number."""
-        return wording.effect_of_test(self)
+        """The size of the departure, in words with a number."""
+        values = {**self.values}
+        values.update({key: visible(name) for key, name in self.names.items()})
+        for key in LABEL_KEYS & self.values.keys():
+            name = self.names.get(key)
+            values[key] = f"label {self.values[key]}" if name is None else f"`{visible(name)}`"
+        return _said(TESTS[self.kind].evidence, values)
 
     @property
     def advice(self) -> str:
-        """What to do if the test rejects."""
-        return wording.advice_if_rejected(self)
+        """Advice for the case that the test rejects."""
+        return _said(TESTS[self.kind].advice, self.values)
+
+    def _about(self) -> str:
+        """Say which labels the test is about."""
+        if self.group is None:
+            return ""
+        if self.group is LabelGroup.ALL:
+            return " (all labels)"
+        return f" (labels with propensity up to {self.values['highest_propensity']:.2g})"
 
     def to_dict(self) -> dict[str, object]:
-        """Plain numbers and strings, for JSON."""
+        """Return plain numbers and strings, for JSON."""
         return {
             "kind": str(self.kind),
             "group": None if self.group is None else str(self.group),
@@ -251,21 +261,35 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """What was found, in a few words."""
-        return wording.title_of(self)
+        """The finding in a few words."""
+        if isinstance(self.kind, TestKind):
+            return self.tests[0].title
+        return FINDINGS[self.kind].title
 
     @property
     def evidence(self) -> str:
-        """What shows it, in sentences."""
-        return wording.evidence_of(self)
+        """The numbers that show it, in sentences."""
+        if isinstance(self.kind, TestKind):
+            adjusted, tests = self.tests[0].adjusted, self.values["tests"]
+            chance = "below 1e-15" if adjusted < 1e-15 else f"= {adjusted:.2g}"
+            return _sentence(
+                f"{self.tests[0].effect} (p {chance} after correction for {tests} tests)"
+            )
+        if self.contradiction is not None:
+            return _sentence(self.contradiction.sentence)
+        listed = [test.name for test in self.tests] + [TESTS[kind].name for kind in self.not_tested]
+        text = _said(FINDINGS[self.kind].evidence, self.values)
+        return f"{text}: {'; '.join(listed)}." if listed else text
 
     @property
     def advice(self) -> str:
-        """What to do about it, in sentences."""
-        return wording.advice_on(self)
+        """Advice, in sentences."""
+        if isinstance(self.kind, TestKind):
+            return self.tests[0].advice
+        return _said(FINDINGS[self.kind].advice, self.values)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain numbers and strings, for JSON."""
+        """Return plain numbers and strings, for JSON."""
         return {
             "kind": str(self.kind),
             "group": None if self.group is None else str(self.group),
@@ -278,12 +302,12 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        """Four short lines."""
+        """Return a few short lines."""
         return f"[{self.severity}] {self.title}\n    {self.evidence}\n    → {self.advice}"
 
 
 class Usability(TypedDict):
-    """How exact corrected metrics can be, and the figures behind it.
+    """Expected standard errors of corrected metrics, and the figures behind them.
 
     standard_error         of every metric, "P@1" …, for a model that puts true labels first
     largest_standard_error  of "P@1" …, for any model
@@ -336,12 +360,12 @@ class Diagnosis:
     L: int
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the verdict and the findings."""
+        """Return what a notebook shows: the verdict and the findings."""
         rows = [[f.severity, f.title, f.evidence, f.advice] for f in self.findings]
         return html_table(self.verdict, ["", "finding", "what shows it", "what to do"], rows)
 
     def test(self, kind: str, group: str | None = None) -> Test:
-        """The test of this kind.
+        """Return the test of this kind.
 
         Parameters
         ----------
@@ -365,10 +389,16 @@ class Diagnosis:
         for test in self.tests:
             if test.kind == kind and group in (None, test.group):
                 return test
-        raise ValueError(_not_made(TestKind(kind), group, self.tests))
+        made = ", ".join(dict.fromkeys(test.kind for test in self.tests))
+        if TestKind(kind).needs_audit and not any(test.kind.needs_audit for test in self.tests):
+            reason = " needs an audit; give `audit` to `diagnose`."
+        else:
+            about = "" if group is None else f" of the group {group!s}"
+            reason = f"{about} could not be made of these data."
+        raise ValueError(f"the test {kind!s}{reason} Tests made: {made}.")
 
     def finding(self, kind: str, group: str | None = None) -> Finding | None:
-        """The worst finding of this kind, if there is one.
+        """Return the worst finding of this kind, if there is one.
 
         Parameters
         ----------
@@ -395,7 +425,7 @@ class Diagnosis:
 
     @property
     def violations(self) -> tuple[Finding, ...]:
-        """The findings that a test was rejected, worst first."""
+        """The findings of rejected tests, worst first."""
         return tuple(finding for finding in self.findings if isinstance(finding.kind, TestKind))
 
     @property
@@ -406,10 +436,10 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        return wording.VERDICTS[self.severity]
+        return VERDICTS[self.severity]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain numbers, lists and strings, for JSON."""
+        """Return plain numbers, lists and strings, for JSON."""
         return {
             "severity": self.severity,
             "verdict": self.verdict,
@@ -421,7 +451,7 @@ class Diagnosis:
         }
 
     def __str__(self) -> str:
-        """The verdict and the findings, for reading."""
+        """Return the verdict and the findings, for reading."""
         head = f"{self.n:,} rows, {self.L:,} labels: {self.verdict}"
         return "\n".join([head, *map(str, self.findings)])
 
@@ -431,32 +461,363 @@ def _check_group(group: str | None) -> None:
         checks.one_of(group, tuple(LabelGroup), "group of labels")
 
 
-def _not_made(kind: TestKind, group: str | None, tests: tuple[Test, ...]) -> str:
-    kinds = ", ".join(dict.fromkeys(test.kind for test in tests))
-    if kind.needs_audit and not any(test.kind.needs_audit for test in tests):
-        return f"the test {kind!s} needs an audit; give `audit` to `diagnose`. Tests made: {kinds}."
-    of = "" if group is None else f" of the group {group!s}"
-    return f"the test {kind!s}{of} could not be made of these data. Tests made: {kinds}."
+Text: TypeAlias = str | Callable[[Values], str]
+"""A format of the values, or a function of them."""
+LABEL_KEYS = frozenset({"label", "other_label"})
+"""The values that are numbers of labels."""
 
 
-def replicates(
-    draw: Callable[[], float], observed: float, most: int, *, two_sided: bool = False
-) -> Floats:
-    """Up to `most` draws; no more once so many lie beyond `observed` that it is nothing unusual.
+class Words(NamedTuple):
+    """A title, what shows it (of a test: the size of the departure), and what to do."""
 
-    A p-value of (1 + draws beyond) / (1 + draws) keeps its level (Besag & Clifford, *Sequential
-    Monte Carlo p-values*, 1991), and where nothing is wrong most of the work is saved.
+    title: str
+    evidence: Text
+    advice: Text
+    name: str = ""
+    """The tested consequence, of a test."""
 
-    >>> replicates(lambda: 1.0, 0.5, 99).size, replicates(lambda: 1.0, 2.0, 99).size
-    (10, 99)
+
+def _said(text: Text, values: Values) -> str:
+    return text.format_map(values) if isinstance(text, str) else text(values)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+CUT_OFF = (
+    "Were labels cut off at that number? Then the rows that have it lost further labels, which "
+    "propensities do not describe: leave those rows out of corrected numbers, or take the labels "
+    "from before the cut."
+)
+DEPENDENT = (
+    "No propensity per label can describe these losses: corrected numbers keep a bias that more "
+    "data do not remove. "
+)
+MEASURED = (
+    "`evaluate(…, audit=…)` measures every metric from audited rows and assumes nothing of the "
+    "masks."
+)
+USE_EFFORT = (
+    'Fit it to this audit, `propensity.audit(…, mask="effort")`: `evaluate` then deconvolves '
+    "with the effort of rows and its doubt. " + MEASURED
+)
+
+
+def _not_independent(_: Values) -> str:
+    return (
+        "The propensities are too low, or labels do not go missing independently. Estimate them "
+        f"from an audit ({function('propensity.audit')}), and do not report corrected numbers "
+        "until this is resolved."
+    )
+
+
+def _use_audit(_: Values) -> str:
+    return f"Use propensities estimated from this audit ({function('propensity.audit')})."
+
+
+def _spread(values: Values) -> str:
+    dropped = values["dropped_rows"]
+    allowance = f" (with up to {dropped:,.0f} empty rows that were dropped)" if dropped else ""
+    return (
+        f"the number of observed labels per row{allowance} has variance {values['variance']:.3g}; "
+        f"losing labels at random alone makes it {values['least_variance']:.3g}"
+    )
+
+
+def _thinning(values: Values) -> str:
+    number = f"{values['labels']} {'label' if values['labels'] == 1 else 'labels'}"
+    text = (
+        f"{values['observed_share']:.1%} of the rows show {number}, where whatever the truth is "
+        f"losing labels leaves {values['expected_share']:.1%}"
+    )
+    return text + (f"; no row shows more than {number}" if _cut_off(values) else "")
+
+
+def _cut_off(values: Values) -> bool:
+    return bool(values["labels"] == values["most_labels"])
+
+
+TESTS: Mapping[TestKind, Words] = {
+    TestKind.LABEL_FREQUENCY: Words(
+        "Labels seen more often than their propensity allows",
+        "{label} is observed in {observed_share:.1%} of the rows; its propensity is "
+        "{propensity:.3g}",
+        "Raise the propensity of such labels ({too_frequent} of them).",
+        name="no label more frequent than its propensity",
+    ),
+    TestKind.EMPTY_ROWS: Words(
+        "Rows that lost all their labels are missing",
+        "{empty} of {rows} rows are empty, but with these propensities at least {least_share:.1%} "
+        "of all rows lose every label",
+        _not_independent,
+        name="enough empty rows",
+    ),
+    TestKind.COUNT_SPREAD: Words(
+        "The number of labels varies too little between rows",
+        _spread,
+        _not_independent,
+        name="counts vary enough",
+    ),
+    TestKind.COUNT_THINNING: Words(
+        "The number of labels per row is not what losing labels leaves",
+        _thinning,
+        lambda values: CUT_OFF if _cut_off(values) else _not_independent(values),
+        name="counts are a thinning",
+    ),
+    TestKind.AUDIT_LEVEL: Words(
+        "The audit contradicts the level of the propensities",
+        "{kept_share:.1%} of the audited labels were kept; these propensities say "
+        "{stated_share:.1%}",
+        _use_audit,
+        name="level of the propensities agrees with the audit",
+    ),
+    TestKind.AUDIT_SHAPE: Words(
+        "The audit contradicts the shape of the propensities",
+        "from rare to frequent labels the logit of the propensity should rise {slope:.2f} times as "
+        "fast as stated",
+        _use_audit,
+        name="shape of the propensities agrees with the audit",
+    ),
+    TestKind.AUDIT_LABELS: Words(
+        "The audit contradicts the propensity of single labels",
+        "{label} was kept {kept:.0f} of {true:.0f} times; its propensity is {propensity:.3g}",
+        _use_audit,
+        name="each propensity agrees with the audit",
+    ),
+    TestKind.NUMBER_OF_LABELS: Words(
+        "Keeping a label depends on how many the row has",
+        "the odds of being kept change by the factor {odds_factor:.2f} when a row has twice as "
+        "many labels",
+        DEPENDENT + "Stratify rows by their number of labels, or model the propensity of an "
+        "entry (propensities may be given per row and label). " + MEASURED,
+        name="keeping does not depend on the number of labels",
+    ),
+    TestKind.ROW: Words(
+        "Labels of a row are kept or lost together",
+        "two labels of a row are kept or lost together with correlation {correlation:+.3f}",
+        DEPENDENT + "Some rows are annotated better than others. " + USE_EFFORT,
+        name="labels of a row are kept independently",
+    ),
+    TestKind.OTHER_LABELS: Words(
+        "Keeping a label depends on another label",
+        lambda values: (
+            "of {pairs} pairs of labels, the strongest: {label} is kept in {kept_with:.0%} "
+            "of the rows that have {other_label} and in {kept_without:.0%} of the others"
+            if values["pairs"]
+            else "no pair has enough rows"
+        ).format_map(values),
+        lambda values: (
+            DEPENDENT + "If one label stands in for another (a hierarchy, a synonym), merge them "
+            "or complete the implied ones first. " + MEASURED
+            if values["pairs"]
+            else ""
+        ),
+        name="keeping does not depend on other labels",
+    ),
+    TestKind.SCORE: Words(
+        "Labels are kept more or less often where the model finds them obvious",
+        "from the lower to the upper quartile of a label's scores the odds of being kept change "
+        "by the factor {odds_factor:.2f}",
+        "One propensity per label makes P@k, DCG@k and nDCG@k of this model wrong. Fit the "
+        'slope on this audit, `propensity.audit(…, mask="score", scores=…)`: `evaluate` then '
+        "uses a propensity per entry for them and calls corrected recall doubtful. " + MEASURED,
+        name="keeping does not depend on the model's score",
+    ),
+    TestKind.COVARIATE: Words(
+        "Keeping a label depends on what else is known of the row",
+        "with `{covariate}` the odds of being kept change by the factor {odds_factor:.2f} per "
+        "standard deviation",
+        DEPENDENT + "If it names groups of rows, estimate their propensities, "
+        "`propensity.audit(…, groups=…)`, and give `evaluate` those of entries. " + MEASURED,
+        name="keeping does not depend on what else is known of the rows",
+    ),
+    TestKind.UNANNOTATED: Words(
+        "Some rows were not annotated at all",
+        "{silent} of {rows} audited rows with true labels show none; about {share:.0%} of all rows "
+        "were not annotated",
+        USE_EFFORT,
+        name="every row was annotated",
+    ),
+    TestKind.SPURIOUS: Words(
+        "Observed labels that are not true",
+        "{spurious} of {observed} observed labels in the audit are not among the complete ones, "
+        "{share:.1%} where corrections bear {tolerated:.0%}",
+        "Corrections undo losses only and amplify what is wrong. State the share, "
+        "`propensity.MaskModel(p, spurious=…)`: unbiased P@k and DCG@k are then corrected "
+        "for it, other corrected numbers are called doubtful. " + MEASURED,
+        name="few observed labels are wrong",
+    ),
+    TestKind.CLOSURE: Words(
+        "Labels are recorded together with those that they imply",
+        "{closed} of {pairs} implied labels are never missing where the label below is recorded; "
+        "the clearest: {other_label} is kept in {kept_with:.0%} of the rows that show {label}, in "
+        "{kept_without:.0%} of those that lost it",
+        DEPENDENT + "Records were completed along a hierarchy. Leave implied labels out (they "
+        "follow from the others) and evaluate the lowest ones. " + MEASURED,
+        name="implied labels are kept independently",
+    ),
+}
+
+
+EXACT_ENOUGH = 0.01
+"""A standard error that lets one tell apart models that differ by two points."""
+USELESS = 0.1
+"""A standard error above which an estimate has no use."""
+
+
+def estimators_to_use(recall_error: float, refuted: bool) -> tuple[Severity, str]:
+    """Return how bad it is, and the estimators that may be used, as advice."""
+    if refuted:
+        return "info", (
+            "Report `vanilla`, as what was observed, and corrected numbers (`unbiased` for P@k, "
+            "`deconvolved` for R@k) only with the errors above beside them."
+        )
+    if recall_error <= EXACT_ENOUGH:
+        return "info", "Use `unbiased` for every metric."
+    return "warning" if recall_error > USELESS else "info", (
+        "Use `unbiased` for P@k and DCG@k, `deconvolved` for R@k, nDCG@k and F1@k, and `bound` "
+        "as a check from above."
+    )
+
+
+def _estimator_evidence(values: Values) -> str:
+    recall = values["recall_error"]
+    return (
+        f"Unbiased recall has a standard error of {recall:.2g}"
+        if recall <= 1
+        else "Unbiased recall is nothing but noise here"
+    ) + (", and labels did not go missing as the corrections assume." if values["refuted"] else ".")
+
+
+def _standard_errors(values: Values) -> str:
+    return (
+        "Standard errors with these rows, for a model that puts true labels first without regard "
+        f"for their propensity: {listed(values)}. A model that prefers rare labels pays more: "
+    ) + (
+        "in P@k up to {largest_precision_error:.2g}. The largest weight of a label is "
+        "{largest_weight_P:.3g} in P and nDCG and {largest_weight_R:.3g} in R; "
+        "{observed_labels:,} labels are worth {effective_sample_size_P:,.0f} of equal weight in P "
+        "and nDCG, {effective_sample_size_R:,.0f} in R."
+    ).format_map(values)
+
+
+def listed(values: Values) -> str:
+    """List standard errors metric by metric; of a metric above 1 nothing more is said.
+
+    >>> listed({"P@1": 0.01, "P@3": 0.005, "R@1": 1.5, "observed_labels": 12})
+    'P@k ±0.01 at 1, ±0.005 at 3; R@k above 1, of no use'
     """
-    statistics: list[float] = []
-    above = below = 0
-    while len(statistics) < most and (below if two_sided and below < above else above) < UNUSUAL:
-        statistics.append(draw())
-        above += statistics[-1] >= observed
-        below += statistics[-1] <= observed
-    return np.array(statistics)
+    metrics: dict[str, dict[str, float]] = {}
+    for name, error in values.items():
+        metric, is_metric, k = name.partition("@")
+        if is_metric:
+            metrics.setdefault(metric, {})[k] = error
+    return "; ".join(
+        f"{metric}@k "
+        + (
+            "above 1, of no use"
+            if min(errors.values()) > 1
+            else ", ".join(f"±{error:.2g} at {k}" for k, error in errors.items())
+        )
+        for metric, errors in metrics.items()
+    )
 
 
-UNUSUAL = 10
+def _loss_advice(values: Values) -> str:
+    normalized = (
+        "`empirical_bayes` weights (positive, unbiased on average) for normalised losses"
+        if values["negative_rows"] > 0.01 or values["largest_weight_R"] > 100
+        else "`unbiased` weights also for normalised losses"
+    )
+    return (
+        f"Logistic one-vs-all with `unbiased` weights (convex for any weights); {normalized}; "
+        "`bound` with hinge losses."
+    )
+
+
+FINDINGS: Mapping[FindingKind, Words] = {
+    FindingKind.PASSED_TESTS: Words(
+        "What does not contradict the propensities",
+        "{passed} of {tests} tests find nothing",
+        "Only the errors and warnings need an answer.",
+    ),
+    FindingKind.NO_CONTRADICTION: Words(
+        "No test contradicts the propensities",
+        "{tests} tests, none rejected at {alpha:g} after correction.",
+        lambda _: (
+            "Absence of evidence is not proof: an audit of some hundred rows tells more "
+            f"({function('audit.plan')} says which)."
+        ),
+    ),
+    FindingKind.CANNOT_JUDGE: Words(
+        "This file cannot tell whether rows lost all their labels",
+        "No row is empty, though with these propensities at least {least_share:.2g} of all rows "
+        "lose every label. Either rows without labels were dropped, or the propensities are too "
+        "low: without the empty rows this file cannot tell, so their number was not tested.",
+        "If rows without labels were dropped, as published files do, put them back if you can. If "
+        "not: P@k and DCG@k by `unbiased` are too high relative to all rows, by the share that was "
+        "dropped, and `deconvolved` estimates speak of the rows that kept a label.",
+    ),
+    FindingKind.PREDICTIONS: Words(
+        "Metrics of the predictions contradict the propensities",
+        "The metrics of the predictions cannot all be right.",
+        _not_independent,
+    ),
+    FindingKind.SPURIOUS_LABELS: Words(
+        "Observed labels that are not true",
+        "{spurious} of {observed} observed labels in the audit are not among the complete ones.",
+        "Too few to matter: corrections undo losses only and amplify what is wrong, but "
+        "`evaluate` bears 1 % of it.",
+    ),
+    FindingKind.NOT_TESTED: Words(
+        "What these data cannot tell",
+        lambda values: (
+            "Not tested with this audit" if values["audited"] else "Labels alone do not show"
+        ),
+        lambda values: (
+            "Give the model's scores of the audited rows (`scores`), and what else is known of "
+            "them, such as annotator or source (`covariates`); the rest needs more audited rows."
+            if values["audited"]
+            else "An audit of some hundred rows tells (`unmask audit plan`, then `diagnose` with "
+            "`audit`). Until then the sensitivity of an estimate says how far each could move it."
+        ),
+    ),
+    FindingKind.STANDARD_ERRORS: Words(
+        "How exact unbiased metrics can be",
+        _standard_errors,
+        lambda values: (
+            "More rows divide these by the root of their number; clipping or tempering the "
+            "propensities trades them for bias."
+            if max(values["precision_error"], values["recall_error"]) > EXACT_ENOUGH
+            else "Precise enough."
+        ),
+    ),
+    FindingKind.ESTIMATOR: Words(
+        "Which estimator of a metric",
+        _estimator_evidence,
+        lambda values: estimators_to_use(values["recall_error"], bool(values["refuted"]))[1],
+    ),
+    FindingKind.LOSS: Words(
+        "Which loss to train",
+        "Plain unbiased weights reach {largest_weight_P:.3g}; above 1, hinge losses are unbounded "
+        "below. Unbiased weights of normalised losses reach {largest_weight_R:.3g}, and "
+        "{negative_rows:.1%} of the rows have a negative total, for which softmax is not "
+        "convex.",
+        _loss_advice,
+    ),
+    FindingKind.RARE_LABELS: Words(
+        "Labels about which nothing can be said",
+        "{never} of {labels} labels are never observed, {rarely} fewer than {fewest} times; by "
+        "these propensities they make up {share:.1%} of the true labels.",
+        "Do not report per-label (macro) figures for them; pool them, or leave them out and "
+        "say so.",
+    ),
+}
+
+VERDICTS: Mapping[str, str] = {
+    "info": "nothing contradicts these propensities, and unbiased estimates can be used.",
+    "warning": "usable with care; read the warnings.",
+    "error": "these labels and these propensities do not fit together as corrections assume; "
+    "read the errors before using corrected numbers.",
+}

@@ -1,10 +1,10 @@
 """Losses: values that combine with any weights, on numpy arrays and torch tensors alike.
 
 A loss never knows a propensity: it meets the pair of weights of `unmask.weights` in one of three
-formulas, which stand in `_loss` (one-vs-all, pick-all-labels, pairwise). `total` and `gradient`
-evaluate any loss under any weights for dense scores (n, L); trainers use the parts. `pointwise` and
-`softmax` hold the losses, `related_work` other people's answers to missing labels in the same
-shape, `description` what can be promised of a combination.
+formulas, which stand in `_loss` (one-vs-all, pick-all-labels, pairwise) together with what can be
+promised of a combination. `total` and `gradient` evaluate any loss under any weights for dense
+scores (n, L); trainers use the parts. `pointwise` holds the losses, `related_work` the likelihood
+of what was observed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unmask._typing import Bools, Floats, ScoresLike
+from unmask._typing import Floats, ScoresLike
 from unmask.arrays import checks
 from unmask.losses import _loss, related_work
 from unmask.losses._loss import (
@@ -37,14 +37,12 @@ from unmask.losses.pointwise import (
     squared_hinge,
     zero_one,
 )
-from unmask.losses.related_work import RELATED_WORK
 
 if TYPE_CHECKING:
     from unmask.weights import Weights
 
 __all__ = [
     "LOSSES",
-    "RELATED_WORK",
     "Description",
     "Loss",
     "Observed",
@@ -70,7 +68,7 @@ __all__ = [
 
 
 def total(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
-    """The loss of every row, by the formula of its reduction (see `unmask.weights`).
+    """Return the loss of every row, by the formula of its reduction (see `unmask.weights`).
 
     Parameters
     ----------
@@ -102,7 +100,7 @@ def total(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
 
 
 def gradient(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
-    """The derivative of every row's loss by its scores.
+    """Return the derivative of every row's loss by its scores.
 
     Parameters
     ----------
@@ -134,7 +132,7 @@ def gradient(loss: Loss | str, scores: ScoresLike, weights: Weights) -> Floats:
 
 
 def get(loss: Loss | str) -> Loss:
-    """The loss of that name; a `Loss` is returned as it is.
+    """Return the loss of that name, or a `Loss` as it is.
 
     Parameters
     ----------
@@ -159,7 +157,7 @@ def get(loss: Loss | str) -> Loss:
 
 
 def observed(weights: Weights) -> Observed:
-    """The weights of n rows as rectangles (n, m), short rows filled up with weight 0.
+    """Return the weights of n rows as rectangles (n, m), short rows filled up with weight 0.
 
     Parameters
     ----------
@@ -189,14 +187,9 @@ def observed(weights: Weights) -> Observed:
     filled = np.arange(counts.max(initial=0)) < counts[:, None]
     index = np.zeros(filled.shape, dtype=np.int64)
     index[filled] = pos.indices
-    on_positives = _filled(pos.data, filled)
-    return Observed(index, on_positives, on_positives if cut is pos else _filled(cut.data, filled))
-
-
-def _filled(values: Floats, positions: Bools) -> Floats:
-    out = np.zeros(positions.shape)
-    out[positions] = values
-    return out
+    on_positives, cuts = np.zeros(filled.shape), np.zeros(filled.shape)
+    on_positives[filled], cuts[filled] = pos.data, cut.data
+    return Observed(index, on_positives, on_positives if cut is pos else cuts)
 
 
 def _checked(

@@ -1,4 +1,4 @@
-"""What a loss is, and the three ways in which it meets label weights.
+"""The record of a loss, the three ways in which it meets label weights, and its properties.
 
 For one row with scores s ∈ R^L, observed labels I and the weights pos, cut of `unmask.weights`:
 
@@ -8,38 +8,33 @@ For one row with scores s ∈ R^L, observed labels I and the weights pos, cut of
 
 The third is Σ over pairs of y_i/p_i (1 − y_j/p_j) φ(s_i − s_j) with pos = cut = 1/p, rearranged so
 that the first inner sum runs over all labels and the second over observed ones only: O(mL) per row
-for m observed labels, and never a matrix of all pairs. No loss knows a propensity.
+for m observed labels, and never a matrix of all pairs. No loss knows a propensity. `rows` and
+`gradient` are these three lines; they serve numpy arrays and torch tensors.
 
 Where scores are those of a sample of the labels, `Observed.background` weighs what a column stands
 for: the sums over all labels (Σ_j ℓ₋, Σ_j eˢʲ within A, Σ_j φ) become weighted sums over columns.
 Observed labels have the background 1, as ever.
 
-`rows` and `gradient` below are these three lines; they serve numpy arrays and torch tensors.
-
-What minimising a loss under given weights amounts to: convex? bounded below? for which metric?
-
-Facts, not folklore. A row's loss is a sum of terms pos·ℓ₊ + (1 − cut)·ℓ₋ over labels (ova), over
-pairs of labels (pairwise: φ(d) and φ(−d) take the places of ℓ₊ and ℓ₋), or (Σ pos) A(s) − Σ pos s
-(pal), so both questions are answered exactly from the weights. Plain reductions are consistent for
-precision@k and normalised ones for recall@k (Menon et al., *Multilabel reductions*, 2019) where the
-base loss is proper and the weights are unbiased.
+**Convex? Bounded below? For which metric?** A row's loss is a sum of terms pos·ℓ₊ + (1 − cut)·ℓ₋
+over labels (ova), over pairs of labels (pairwise: φ(d) and φ(−d) take the places of ℓ₊ and ℓ₋), or
+(Σ pos) A(s) − Σ pos s (pal), so the first two questions are answered exactly from the weights.
+Plain reductions are consistent for precision@k and normalised ones for recall@k (Menon et al.,
+*Multilabel reductions*, 2019) where the base loss is proper and the weights are unbiased.
 """
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.sparse as sp
 
-from unmask._messages import named_options
+from unmask._messages import named_options, warn
 from unmask._typing import Floats
 from unmask.arrays import checks
 from unmask.weights import CORRECTIONS, Weights
-from unmask.weights._arrays import Array, add_at, namespace, take, times
+from unmask.weights.formulas import Array, add_at, namespace, take, times
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class Loss:
             object.__setattr__(self, "__doc__", inspect.cleandoc(self.doc))
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """A loss of the library is copied and pickled by its name, so that it stays the same value.
+        """Copy and pickle a loss of the library by its name, so that it stays the same value.
 
         >>> import pickle
         >>> from unmask.losses import hinge
@@ -120,7 +115,7 @@ class Loss:
         return super().__reduce__()
 
     def describe(self, weights: Weights | str, *, normalized: bool = False) -> Description:
-        """Convexity, lower bound and consistency of this loss under weights.
+        """Describe convexity, lower bound and consistency of this loss under weights.
 
         Parameters
         ----------
@@ -140,7 +135,6 @@ class Loss:
         >>> hinge.describe("unbiased").bounded_below
         False
         """
-
         return describe(self, weights, normalized=normalized)
 
 
@@ -179,62 +173,56 @@ class Observed:
 
 
 def rows(loss: Loss, scores: Array, observed: Observed) -> Array:
-    """The loss of every row, (n,)."""
-    return _VALUE[loss.reduction](loss, scores, observed)
+    """Return the loss of every row, (n,)."""
+    if loss.reduction == "ova":
+        negative, correction = _ova(loss, loss.value, scores, observed)
+        return negative.sum(-1) + correction.sum(-1)
+    return (_pal if loss.reduction == "pal" else _pairwise)(loss, scores, observed)
 
 
 def gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
-    """The derivative of every row's loss by its scores, (n, L), in an array of its own."""
+    """Return the derivative of every row's loss by its scores, (n, L), in an array of its own."""
     if loss.slope is None:
         raise ValueError(
             f"{loss.name} is for evaluation only: its slope is 0 almost everywhere; "
             "train with a surrogate such as logistic or hinge."
         )
-    return _GRADIENT[loss.reduction](loss, scores, observed)
+    if loss.reduction == "ova":
+        negative, correction = _ova(loss, loss.slope, scores, observed)
+        return add_at(negative, observed.index, correction)
+    if loss.reduction == "pal":
+        slope = times(observed.pos.sum(-1)[:, None], loss.slope(_shifted(scores, observed)))
+        return add_at(slope, observed.index, -observed.pos)
+    return _pairwise_gradient(loss.slope, scores, observed)
 
 
-def _ova(loss: Loss, scores: Array, observed: Observed) -> Array:
+def _ova(
+    loss: Loss, function: Callable[..., Array], scores: Array, observed: Observed
+) -> tuple[Array, Array]:
+    """Return ℓ₋ of every column and the corrections at observed labels; or those of its slope."""
     index, pos, cut = observed.index, observed.pos, observed.cut
-    negative = loss.value(scores, 0)
+    of_value = function is loss.value
+    negative = function(scores, 0)
     if loss.keep is not None:
-        negative = negative * loss.keep(negative, observed)
+        negative = negative * loss.keep(negative if of_value else loss.value(scores, 0), observed)
     if loss.difference is None:
-        positive = _positive(loss, loss.value, scores, index)
+        positive = (
+            take(function(scores, 1), index) if loss.per_label else function(take(scores, index), 1)
+        )
         correction = times(pos, positive) - times(cut, take(negative, index))
     else:
         constant, factor = loss.difference
-        correction = times(pos, factor * take(scores, index) + constant)
+        correction = (
+            times(pos, factor * take(scores, index) + constant) if of_value else factor * pos
+        )
         if cut is not pos:
             correction = correction + times(pos - cut, take(negative, index))
-    return _in_background(negative, observed).sum(-1) + correction.sum(-1)
-
-
-def _ova_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
-    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    index, pos, cut = observed.index, observed.pos, observed.cut
-    slope = loss.slope(scores, 0)
-    if loss.keep is not None:
-        slope = slope * loss.keep(loss.value(scores, 0), observed)
-    if loss.difference is None:
-        positive = _positive(loss, loss.slope, scores, index)
-        correction = times(pos, positive) - times(cut, take(slope, index))
-    else:
-        correction = loss.difference[1] * pos
-        if cut is not pos:
-            correction = correction + times(pos - cut, take(slope, index))
-    return add_at(_in_background(slope, observed), index, correction)
+    return _in_background(negative, observed), correction
 
 
 def _in_background(terms: Array, observed: Observed) -> Array:
-    """The terms of all columns, each as often as it counts."""
+    """Return the terms of all columns, each as often as it counts."""
     return terms if observed.background is None else times(observed.background, terms)
-
-
-def _positive(loss: Loss, function: Callable[..., Array], scores: Array, index: Array) -> Array:
-    """ℓ₊ or its slope at the observed labels."""
-    if loss.per_label:
-        return take(function(scores, 1), index)
-    return function(take(scores, index), 1)
 
 
 def _pal(loss: Loss, scores: Array, observed: Observed) -> Array:
@@ -242,14 +230,8 @@ def _pal(loss: Loss, scores: Array, observed: Observed) -> Array:
     return times(observed.pos.sum(-1), loss.value(_shifted(scores, observed))) - own.sum(-1)
 
 
-def _pal_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
-    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
-    slope = loss.slope(_shifted(scores, observed))
-    return add_at(times(observed.pos.sum(-1)[:, None], slope), observed.index, -observed.pos)
-
-
 def _shifted(scores: Array, observed: Observed) -> Array:
-    """s + log b, since b copies of a score within A(s) are one copy of that; −inf where b is 0."""
+    """Return s + log b, as b copies of a score within A(s) are one copy of that; −inf for b = 0."""
     if observed.background is None:
         return scores
     xp, background = namespace(scores), observed.background
@@ -267,26 +249,21 @@ def _pairwise(loss: Loss, scores: Array, observed: Observed) -> Array:
     return total - _among_observed(loss.value, own, observed).sum(-1).sum(-1) - itself.sum(-1)
 
 
-def _pairwise_gradient(loss: Loss, scores: Array, observed: Observed) -> Array:
-    assert loss.slope is not None  # noqa: S101 - `gradient` refused it
+def _pairwise_gradient(slope_of: Callable[..., Array], scores: Array, observed: Observed) -> Array:
     own = take(scores, observed.index)
     total = namespace(scores).zeros_like(scores)
     for slot in range(observed.index.shape[1]):
-        pairs = _in_background(loss.slope(own[:, slot, None] - scores, 1), observed)
+        pairs = _in_background(slope_of(own[:, slot, None] - scores, 1), observed)
         slope = times(observed.pos[:, slot, None], pairs)
         total = add_at(total - slope, observed.index[:, slot, None], slope.sum(-1)[:, None])
-    pairs = _among_observed(loss.slope, own, observed)
+    pairs = _among_observed(slope_of, own, observed)
     return add_at(total, observed.index, pairs.sum(-2) - pairs.sum(-1))
 
 
 def _among_observed(function: Callable[..., Array], own: Array, observed: Observed) -> Array:
-    """pos_i cut_j φ(s_i − s_j) for all observed i and j, (n, m, m)."""
+    """Return pos_i cut_j φ(s_i − s_j) for all observed i and j, (n, m, m)."""
     difference = own[:, :, None] - own[:, None, :]
     return times(observed.pos[:, :, None] * observed.cut[:, None, :], function(difference, 1))
-
-
-_VALUE = {"ova": _ova, "pal": _pal, "pairwise": _pairwise}
-_GRADIENT = {"ova": _ova_gradient, "pal": _pal_gradient, "pairwise": _pairwise_gradient}
 
 
 class UnboundedLossWarning(UserWarning):
@@ -305,7 +282,7 @@ class UnboundedLossWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Description:
-    """What `describe` returns; printing it gives the sentences.
+    """Facts on a loss under weights, from `describe`; printing it gives the sentences.
 
     Attributes
     ----------
@@ -339,13 +316,13 @@ class Description:
     words: str
 
     def __str__(self) -> str:
-        """The sentences."""
+        """Return the sentences."""
         return self.words
 
 
 @named_options
 def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) -> Description:
-    """Convexity, lower bound, largest weight and consistency of `loss` under `weights`.
+    """Describe convexity, lower bound, largest weight and consistency of a loss under weights.
 
     With the name of a correction in place of weights the answer holds for propensities below one
     in general.
@@ -378,23 +355,33 @@ def describe(loss: Loss, weights: Weights | str, *, normalized: bool = False) ->
     logistic (ova, plain, unbiased): convex in the scores; unbounded below, because some cut
     exceeds 1 or some pos is negative: use the bound weights; consistent for precision@k.
     """
-    named = weights if isinstance(weights, str) else None
-    checked = (
-        replace(weights) if isinstance(weights, Weights) else _prototype(weights, loss, normalized)
-    )
+    if isinstance(weights, str):
+        # a row of one label and a row of two at p = 0.3: all that can go wrong does
+        checks.one_of(weights, CORRECTIONS, "correction")
+        checked = CORRECTIONS[weights](
+            [[1, 0, 0], [1, 1, 0]], [0.3] * 3, normalized=normalized, reduction=loss.reduction
+        )
+    else:
+        checked = replace(weights)
     convex, lower = _SHAPE[loss.reduction](loss, checked)
-    bounded = lower > -np.inf
+    bounded, named = lower > -np.inf, weights if isinstance(weights, str) else ""
     lower_bound = None if named and bounded else lower
-    largest = None if named else _largest(checked)
-    target = _target(loss, normalized)
+    values = [np.abs(each.data) for each in (checked.pos, checked.cut)]
+    largest = None if named else max(float(each.max(initial=0.0)) for each in values)
+    target = None
+    if loss.proper and loss.slope is not None:
+        target = "recall@k" if normalized else "precision@k"
+        target = "pairwise ranking (AUC)" if loss.reduction == "pairwise" else target
+    why = "evaluation only" if loss.slope is None else "the loss is not proper"
+    nothing = f"consistent for no ranking metric ({why})"
     parts = [
         "convex in the scores" if convex else "not convex in the scores",
         _bound_in_words(bounded, lower_bound, loss, normalized),
         *([] if largest is None else [f"largest weight {largest:.4g}"]),
-        _target_in_words(target, named, loss),
+        f"consistent for {target}{_CAVEAT[named]}" if target else nothing,
     ]
-    kind = [loss.reduction, "normalised" if normalized else "plain", *([named] if named else [])]
-    words = f"{loss.name} ({', '.join(kind)}): {'; '.join(parts)}."
+    form = ", ".join(filter(None, (loss.reduction, _KINDS[normalized], named)))
+    words = f"{loss.name} ({form}): {'; '.join(parts)}."
     return Description(loss.name, convex, bounded, lower_bound, largest, target, words)
 
 
@@ -423,20 +410,7 @@ def warn_if_unbounded(loss: Loss, weights: Weights | str, *, normalized: bool = 
     """
     description = describe(loss, weights, normalized=normalized)
     if not description.bounded_below:
-        warnings.warn(str(description), UnboundedLossWarning, stacklevel=3)
-
-
-def _prototype(correction: str, loss: Loss, normalized: bool) -> Weights:
-    """Weights of a row of one label and a row of two at p = 0.3: all that can go wrong does."""
-    checks.one_of(correction, CORRECTIONS, "correction")
-    weigh = CORRECTIONS[correction]
-    labels, p = [[1, 0, 0], [1, 1, 0]], [0.3] * 3
-    return weigh(labels, p, normalized=normalized, reduction=loss.reduction)
-
-
-def _largest(weights: Weights) -> float:
-    values = (weights.pos.data, weights.cut.data)
-    return max((float(np.abs(v).max()) for v in values if v.size), default=0.0)
+        warn(str(description), UnboundedLossWarning)
 
 
 def _ova_shape(loss: Loss, weights: Weights) -> tuple[bool, float]:
@@ -457,14 +431,16 @@ def _pal_shape(loss: Loss, weights: Weights) -> tuple[bool, float]:
 
 
 def _entropy(values: Floats) -> float:
-    """Σ v log v: inf_s of W·A(s) − Σ pos s is W log W − Σ pos log pos."""
+    """Return Σ v log v: inf_s of W·A(s) − Σ pos s is W log W − Σ pos log pos."""
     positive = values[values > 0]
     return float((positive * np.log(positive)).sum())
 
 
 def _pairwise_shape(loss: Loss, weights: Weights) -> tuple[bool, float]:
     convex, lower = True, 0.0
-    for pos, cut in zip(_by_row(weights.pos), _by_row(weights.cut), strict=True):
+    starts = weights.pos.indptr[1:-1]
+    by_row = (np.split(each.data, starts) for each in (weights.pos, weights.cut))
+    for pos, cut in zip(*by_row, strict=True):
         first, second = np.triu_indices(len(pos), 1)
         forth = np.r_[pos, pos[first] * (1 - cut[second])]  # the first ones: unobserved partners
         back = np.r_[0 * pos, pos[second] * (1 - cut[first])]
@@ -473,26 +449,9 @@ def _pairwise_shape(loss: Loss, weights: Weights) -> tuple[bool, float]:
     return convex, lower / max(weights.pos.shape[0], 1)
 
 
-def _by_row(matrix: sp.csr_array) -> list[Floats]:
-    return np.split(matrix.data, matrix.indptr[1:-1])
-
-
-def _target(loss: Loss, normalized: bool) -> str | None:
-    if not loss.proper or loss.slope is None:
-        return None
-    if loss.reduction == "pairwise":
-        return "pairwise ranking (AUC)"
-    return "recall@k" if normalized else "precision@k"
-
-
-def _target_in_words(target: str | None, correction: str | None, loss: Loss) -> str:
-    if target is None:
-        why = "evaluation only" if loss.slope is None else "the loss is not proper"
-        return f"consistent for no ranking metric ({why})"
-    return f"consistent for {target}{_CAVEAT.get(correction or '', ' if the weights are unbiased')}"
-
-
+_KINDS = ("plain", "normalised")
 _CAVEAT = {
+    "": " if the weights are unbiased",
     "unbiased": "",
     "vanilla": " only if no label is missing",
     "bound": " only as an upper bound",
@@ -505,18 +464,15 @@ def _bound_in_words(bounded: bool, lower: float | None, loss: Loss, normalized: 
     if bounded:
         return "bounded below" + ("" if lower is None else f" by {lower + 0.0:.4g} per row")
     if loss.reduction == "pal":
-        return (
-            "unbounded below, because some pos is negative: "
-            "use the bound or empirical_bayes weights"
+        why, use = "some pos is negative", "the bound or empirical_bayes weights"
+    else:
+        why = "some cut exceeds 1 or some pos is negative"
+        use = (
+            "softmax with the bound or empirical_bayes weights"
+            if normalized
+            else ("the bound weights")
         )
-    if normalized:
-        return (
-            "unbounded below, because some cut exceeds 1 or some pos is negative: "
-            "use softmax with the bound or empirical_bayes weights"
-        )
-    return (
-        "unbounded below, because some cut exceeds 1 or some pos is negative: use the bound weights"
-    )
+    return f"unbounded below, because {why}: use {use}"
 
 
 _SHAPE = {"ova": _ova_shape, "pal": _pal_shape, "pairwise": _pairwise_shape}

@@ -21,11 +21,11 @@ from dataclasses import replace
 import numpy as np
 
 from unmask.losses._loss import Loss
-from unmask.weights._arrays import Array, namespace, softplus, special
+from unmask.weights.formulas import Array, namespace, softplus, special
 
 
 def pairwise(loss: Loss) -> Loss:
-    """φ of a margin loss, applied to s_i − s_j for every relevant i and irrelevant j.
+    """Apply φ of a margin loss to s_i − s_j for every relevant i and irrelevant j.
 
         Σ_{i relevant} Σ_{j irrelevant} φ(s_i − s_j)
 
@@ -66,83 +66,37 @@ def _margin(scores: Array, label: int) -> Array:
     return scores if label else -scores
 
 
-def _logistic(scores: Array, label: int) -> Array:
-    return softplus(_margin(scores, 1 - label))
-
-
-def _logistic_slope(scores: Array, label: int) -> Array:
-    expit = special(scores).expit
-    return -expit(-scores) if label else expit(scores)
-
-
-def _logistic_curvature(scores: Array, label: int) -> Array:
-    expit = special(scores).expit
-    return expit(scores) * expit(-scores)
-
-
-def _squared_error(scores: Array, label: int) -> Array:
-    return (scores - label) ** 2
-
-
-def _squared_error_slope(scores: Array, label: int) -> Array:
-    return 2 * (scores - label)
-
-
-def _squared_error_curvature(scores: Array, label: int) -> Array:
-    return 0 * scores + 2
-
-
 def _shortfall(scores: Array, label: int) -> Array:
-    """max(0, 1 − margin)."""
+    """Return max(0, 1 − margin)."""
     return namespace(scores).clip(1 - _margin(scores, label), 0, None)
 
 
-def _hinge_slope(scores: Array, label: int) -> Array:
-    return _margin(-_short(scores, label), label)
-
-
 def _short(scores: Array, label: int) -> Array:
-    """1 where the margin is below one, else 0, as floats."""
+    """Return 1 where the margin is below one, else 0, as floats."""
     return namespace(scores).sign(_shortfall(scores, label))
 
 
-def _hinge_curvature(scores: Array, label: int) -> Array:
-    return 0 * scores
-
-
-def _squared_hinge(scores: Array, label: int) -> Array:
-    return _shortfall(scores, label) ** 2
-
-
-def _squared_hinge_slope(scores: Array, label: int) -> Array:
-    return _margin(-2 * _shortfall(scores, label), label)
-
-
-def _squared_hinge_curvature(scores: Array, label: int) -> Array:
-    return 2 * _short(scores, label)
-
-
-def _zero_one(scores: Array, label: int) -> Array:
-    return (1 - namespace(scores).sign(_margin(scores, label))) / 2
+def _expit(scores: Array) -> Array:
+    return special(scores).expit(scores)
 
 
 def convex_if_linear_difference(pos: Array, cut: Array) -> Array:
-    """Convexity of pos·ℓ₊ + (1 − cut)·ℓ₋ when ℓ₊ − ℓ₋ is linear."""
+    """Tell if pos·ℓ₊ + (1 − cut)·ℓ₋ is convex where ℓ₊ − ℓ₋ is linear."""
     return 1 + pos - cut >= 0
 
 
 def convex_if_both_positive(pos: Array, cut: Array) -> Array:
-    """Convexity of pos·ℓ₊ + (1 − cut)·ℓ₋ for convex losses that are flat on one side."""
+    """Tell if pos·ℓ₊ + (1 − cut)·ℓ₋ is convex, for convex losses that are flat on one side."""
     return (pos >= 0) & (cut <= 1)
 
 
 def never_convex(pos: Array, cut: Array) -> Array:
-    """For losses that are not convex to begin with."""
+    """Answer for losses that are not convex to begin with."""
     return np.zeros(np.broadcast(pos, cut).shape, dtype=bool)
 
 
 def lower_bound(positive: float, negative: float) -> Callable[[Array, Array], Array]:
-    """For ℓ₊ in [0, positive] and ℓ₋ in [0, negative]: only negative weights go below 0."""
+    """Bound ℓ₊ in [0, positive] and ℓ₋ in [0, negative]: only negative weights go below 0."""
 
     def bound(pos: Array, cut: Array) -> Array:
         below = np.minimum(pos, 0), np.minimum(1 - cut, 0)
@@ -155,7 +109,7 @@ def lower_bound(positive: float, negative: float) -> Callable[[Array, Array], Ar
 
 
 def _squared_error_lower(pos: Array, cut: Array) -> Array:
-    """min_s pos (1 − s)² + (1 − cut) s² = pos − pos² / (1 + pos − cut)."""
+    """Return min_s pos (1 − s)² + (1 − cut) s² = pos − pos² / (1 + pos − cut)."""
     leading = np.asarray(1 + pos - cut, dtype=float)
     vertex = pos - pos**2 / np.where(leading > 0, leading, 1)
     flat = np.where((leading == 0) & (np.asarray(pos) == 0), 0.0, -np.inf)
@@ -167,9 +121,9 @@ _unbounded_above = lower_bound(np.inf, np.inf)
 logistic = Loss(
     "logistic",
     "ova",
-    _logistic,
-    _logistic_slope,
-    _logistic_curvature,
+    lambda s, y: softplus(_margin(s, 1 - y)),
+    lambda s, y: -_expit(-s) if y else _expit(s),
+    lambda s, y: _expit(s) * _expit(-s),
     convex_if_linear_difference,
     _unbounded_above,
     proper=True,
@@ -190,9 +144,9 @@ logistic = Loss(
 squared_error = Loss(
     "squared_error",
     "ova",
-    _squared_error,
-    _squared_error_slope,
-    _squared_error_curvature,
+    lambda s, y: (s - y) ** 2,
+    lambda s, y: 2 * (s - y),
+    lambda s, y: 0 * s + 2,
     convex_if_linear_difference,
     _squared_error_lower,
     proper=True,
@@ -214,8 +168,8 @@ hinge = Loss(
     "hinge",
     "ova",
     _shortfall,
-    _hinge_slope,
-    _hinge_curvature,
+    lambda s, y: _margin(-_short(s, y), y),
+    lambda s, y: 0 * s,
     convex_if_both_positive,
     _unbounded_above,
     proper=False,
@@ -235,9 +189,9 @@ hinge = Loss(
 squared_hinge = Loss(
     "squared_hinge",
     "ova",
-    _squared_hinge,
-    _squared_hinge_slope,
-    _squared_hinge_curvature,
+    lambda s, y: _shortfall(s, y) ** 2,
+    lambda s, y: _margin(-2 * _shortfall(s, y), y),
+    lambda s, y: 2 * _short(s, y),
     convex_if_both_positive,
     _unbounded_above,
     proper=True,
@@ -256,7 +210,7 @@ squared_hinge = Loss(
 zero_one = Loss(
     "zero_one",
     "ova",
-    _zero_one,
+    lambda s, y: (1 - namespace(s).sign(_margin(s, y))) / 2,
     None,
     None,
     never_convex,
@@ -308,22 +262,14 @@ pairwise_logistic = pairwise(logistic)
 pairwise_hinge = pairwise(hinge)
 
 
-def _log_partition(scores: Array) -> Array:
-    return special(scores).logsumexp(scores, -1)
-
-
-def _probabilities(scores: Array) -> Array:
-    return special(scores).softmax(scores, -1)
-
-
 softmax = Loss(
     "softmax",
     "pal",
-    _log_partition,
-    _probabilities,
+    lambda s: special(s).logsumexp(s, -1),
+    lambda s: special(s).softmax(s, -1),
     None,
     convex_if_linear_difference,
-    lower_bound(float("inf"), float("inf")),
+    _unbounded_above,
     proper=True,
     doc="""Softmax cross-entropy of every observed label, the loss of pick-all-labels.
 

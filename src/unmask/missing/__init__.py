@@ -4,13 +4,21 @@
     asked = missing.review(findings, texts=texts)       # a sheet for people, in random order
     repaired = missing.complete(dataset, asked.reviewed(answers))
 
-Read on in `bayes` (the formula), `findings` (pairs and numbers), `other_labels` (what the other
-labels of a row say), `rehearsal` (how good findings are), `reviewing` (people) and `repair`.
+Read on in `findings` (the formula, pairs and numbers, and how good they are), `other_labels` (what
+the other labels of a row say) and `repair` (people, and repaired data).
 """
 
-from unmask.missing.findings import Findings, find, posterior, suspicious
+from unmask.missing.findings import (
+    Bin,
+    Findings,
+    Quality,
+    find,
+    measure,
+    posterior,
+    rehearse,
+    suspicious,
+)
 from unmask.missing.other_labels import JoinedProbabilities, join
-from unmask.missing.rehearsal import Bin, Quality, measure, rehearse
 from unmask.missing.repair import Origin, Repaired, Review, Reviewed, complete, read_review, review
 
 __all__ = [

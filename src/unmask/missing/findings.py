@@ -1,14 +1,12 @@
-"""Findings: pairs of a row and a label that are probably missing, or probably wrong.
+"""Findings: pairs of a row and a label that are probably missing or wrong, and their quality.
 
-`find` ranks the pairs that are not observed by P(missing) (`bayes`), and adds up how many are
-to be expected, per row, per label and in all. `suspicious` ranks observed pairs by P(wrong).
+`find` ranks the pairs that are not observed by P(missing), and adds up how many are to be expected,
+per row, per label and in all. `suspicious` ranks observed pairs by P(wrong).
 
 Probabilities are those of *true* labels, of a model that was not trained on the row itself
 (cross-fitted), and calibrated: a model that has learnt a row's labels by heart finds nothing in it.
 Sparse probabilities and lists name the pairs that are considered; all others are taken as
 impossible. Rows are taken block by block, so that nothing larger than the probabilities is made.
-
-How likely is a label missing where it is not observed?
 
 With r = P(Y* = 1 | x), p = P(Y = 1 | Y* = 1) and ε = P(Y = 1 | Y* = 0), Bayes' rule gives
 
@@ -25,14 +23,25 @@ a row shows says how much effort went into it. With true labels independent give
     P(e | row) ∝ P(e) Π_observed p(e) Π_unobserved (1 − p(e) r),
 
 and P(missing) is the mean of the first formula over it.
+
+**How good are findings?** `rehearse` hides a share h of the observed labels, lets the caller make
+probabilities anew from what is left, and looks which hidden labels come back. Propensities of the
+rest are p' = (1 − h) p. A missing label is one of those just hidden with chance b = h p / (1 − p'),
+so that
+
+    Σ_findings [came back] / b
+
+estimates how many findings are right, without any truth: unbiased if labels go missing as stated.
+`measure` needs no such assumption: among judged rows or pairs of an audit it counts which findings
+are right, and which missing labels are among the findings, weighted by inclusion probabilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,10 +62,15 @@ from unmask._typing import (
     PropensityLike,
     ScoresLike,
 )
-from unmask.arrays import TopK, checks
+from unmask.arrays import checks
+from unmask.arrays.checks import pair_keys
 from unmask.data import Dataset
+from unmask.data.judgements import Judgements
+from unmask.data.synthetic import hide
 from unmask.files.tables import write_columns
-from unmask.propensity.mask_model import MaskModel, RowEffort
+from unmask.metrics.intervals import wilson, z_quantile
+from unmask.predictions import TopK
+from unmask.propensity.mask_model import MaskModel, RowEffort, look_up
 from unmask.propensity.models import Source
 
 TOP = 1000
@@ -65,7 +79,7 @@ BLOCK = 1 << 21
 SPURIOUS = 0.02
 """The share of observed labels that `suspicious` takes to be wrong unless it is stated."""
 DRAWS = 20
-"""How often propensities that are not certain are drawn."""
+"""Draws of propensities that are not certain."""
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
@@ -127,12 +141,12 @@ class Findings:
     names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
-        """How many pairs are listed."""
+        """Return how many pairs are listed."""
         return self.rows.size
 
     @property
     def expected(self) -> float:
-        """How many are to be expected in all."""
+        """The number to be expected in all."""
         return float(self.by_row.sum())
 
     @property
@@ -151,7 +165,7 @@ class Findings:
         return _interval(self.implied, self.implied_variance)
 
     def first(self, count: int) -> Findings:
-        """The likeliest `count` of the pairs; expected numbers stay those of all."""
+        """Return the likeliest `count` of the pairs; expected numbers stay those of all."""
         kept = slice(0, checks.positive_int(count, "count"))
         return replace(
             self,
@@ -161,15 +175,15 @@ class Findings:
         )
 
     def row_name(self, row: int) -> str:
-        """The id of a row, or its number."""
+        """Return the id of a row, or its number."""
         return str(row) if self.ids is None else self.ids[row]
 
     def label_name(self, label: int) -> str:
-        """The name of a label, or its number."""
+        """Return the name of a label, or its number."""
         return str(label) if self.names is None else self.names[label]
 
     def table(self) -> dict[str, list[str | float]]:
-        """Columns `id`, `label` and `probability`, by name where there are names."""
+        """Return columns `id`, `label` and `probability`, by name where there are names."""
         return {
             "id": [self.row_name(row) for row in self.rows.tolist()],
             "label": [self.label_name(label) for label in self.labels.tolist()],
@@ -195,7 +209,7 @@ class Findings:
         write_columns(path, checks.one_of(ending, FORMATS, "format"), self.table())
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON: the numbers in all, and the listed pairs."""
+        """Return plain values for JSON: the numbers in all, and the listed pairs."""
         low, high = self.expected_interval
         return {
             "kind": self.kind,
@@ -215,7 +229,7 @@ class Findings:
         }
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the number expected, and the likeliest pairs."""
+        """Return what a notebook shows: the number expected, and the likeliest pairs."""
         low, high = self.expected_interval
         caption = f"{self.expected:,.0f} labels are probably {self.kind} ({low:,.0f} to {high:,.0f}"
         caption += f", if {self.source.assumption})"
@@ -234,7 +248,7 @@ def find(
     top: int = TOP,
     scores: TopK | ScoresLike | None = None,
 ) -> Findings:
-    """The labels that are probably missing.
+    """Find the labels that are probably missing.
 
     Parameters
     ----------
@@ -274,8 +288,8 @@ def find(
     >>> findings.rows, findings.labels, findings.probability.round(3), round(findings.expected, 3)
     (array([1, 0]), array([1, 1]), array([0.75 , 0.429]), 1.29)
     """
-    findings = _gather("missing", probabilities, labels, propensity, observed, top, scores)
-    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
+    mask = MaskModel.of(propensity)
+    findings = _gather("missing", probabilities, labels, mask, observed, top, scores)
     if mask.certain:
         return findings
     totals = [
@@ -294,7 +308,7 @@ def suspicious(
     spurious: float | None = None,
     top: int = TOP,
 ) -> Findings:
-    """The observed labels that are probably wrong.
+    """Find the observed labels that are probably wrong.
 
     Parameters
     ----------
@@ -327,7 +341,7 @@ def suspicious(
     >>> findings.rows, findings.labels
     (array([0]), array([1]))
     """
-    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
+    mask = MaskModel.of(propensity)
     share = spurious if spurious is not None else mask.spurious or SPURIOUS
     checks.in_range(share, "spurious", np.finfo(float).tiny, 0.5)
     mask = replace(mask, spurious=share)
@@ -335,7 +349,7 @@ def suspicious(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of a block of rows: row, label, probability, what orders equal ones, is it observed."""
+    """Pairs of a block of rows; evidence orders those of equal chance."""
 
     rows: Ints
     labels: Ints
@@ -348,18 +362,21 @@ def _gather(
     kind: str,
     probabilities: TopK | ScoresLike,
     labels: LabelsLike | Dataset,
-    propensity: PropensityLike,
+    mask: MaskModel,
     observed: bool,
     top: int,
     scores: TopK | ScoresLike | None,
 ) -> Findings:
     dataset = labels if isinstance(labels, Dataset) else None
-    matrix = _labels_of(labels)
+    if dataset is not None and dataset.labels is None:
+        raise ValueError("the data set has no labels.")
+    matrix = checks.labels(labels if dataset is None else dataset.labels)
     count = checks.positive_int(top, "top")
-    mask = propensity if isinstance(propensity, MaskModel) else MaskModel(propensity)
     p = checks.propensity(mask.value, matrix.shape[1])
     rate = mask.false_rate(matrix) if mask.spurious else np.zeros(p.size)
-    judged = None if dataset is None or dataset.judgements is None else dataset.judgements
+    judged = None
+    if dataset is not None and dataset.judgements is not None:
+        judged = pair_keys(dataset.judgements)
     chances = _checked(probabilities, matrix)
     slope = mask.score_slope
     if slope is not None and scores is None and kind == "missing":
@@ -371,7 +388,10 @@ def _gather(
     by_row, by_label = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
     best = _Pairs(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float64, np.float64, bool)))
     variance, considered, clipped = 0.0, 0, 0
-    for start, stop in _blocks(chances, matrix.shape):
+    width = chances.k if isinstance(chances, TopK) else matrix.shape[1]
+    if checks.is_sparse(chances):
+        width = chances.nnz // max(1, matrix.shape[0])
+    for start, stop in pairwise(even_bounds(matrix.shape[0], width, BLOCK).tolist()):
         pairs = _pairs(chances, matrix, start, stop)
         r, chance = pairs.chance, p[pairs.labels]
         if observed:
@@ -379,15 +399,16 @@ def _gather(
             r = r / chance
         evidence, r = r if kind == "missing" else -r, np.minimum(r, 1.0)
         if slope is not None and own_scores is not None:
-            scored = _score_of(own_scores, pairs, matrix, start, stop)
+            rows, columns, values = _listed(own_scores, start, stop)
+            wide = matrix.shape[1]
+            scored = look_up(rows * wide + columns, values, pairs.rows * wide + pairs.labels)
             chance = slope.at(mask.value, pairs.labels, scored)
         if kind == "wrong":
             value, wanted = wrong(r, chance, rate[pairs.labels]), pairs.observed
         else:
-            value = _missing(r, chance, pairs, start, mask, rate)
-            wanted = ~pairs.observed
+            value, wanted = _missing(r, chance, pairs, start, mask, rate), ~pairs.observed
         if judged is not None:
-            wanted &= ~_inside(judged, pairs.rows, pairs.labels)
+            wanted &= ~np.isin(pairs.rows * matrix.shape[1] + pairs.labels, judged)
         value, evidence = value[wanted], evidence[wanted]
         rows, columns = pairs.rows[wanted], pairs.labels[wanted]
         by_row += np.bincount(rows, value, by_row.size)
@@ -396,12 +417,14 @@ def _gather(
         considered += value.size
         candidates = _Pairs(rows, columns, value, evidence, np.zeros(value.size, bool))
         best = _best(best, candidates, count)
+    names = dataset.label_names if dataset is not None else None
+    if names is None and isinstance(probabilities, TopK):
+        names = probabilities.names
     own = mask.value[matrix.indices]
     return Findings(
         kind, best.rows, best.labels, best.chance, matrix.shape, by_row, by_label, variance,
         considered, clipped, float(((1 - own) / own).sum()), float(((1 - own) / own**2).sum()),
-        mask.source, None if dataset is None else dataset.ids,
-        _names(dataset, probabilities),
+        mask.source, None if dataset is None else dataset.ids, names,
     )  # fmt: skip
 
 
@@ -414,24 +437,10 @@ def _missing(
     return by_effort(r, p, pairs.rows - start, pairs.observed.astype(np.float64), effort, of_pairs)
 
 
-def _labels_of(labels: LabelsLike | Dataset) -> sp.csr_array:
-    if not isinstance(labels, Dataset):
-        return checks.labels(labels)
-    if labels.labels is None:
-        raise ValueError("the data set has no labels.")
-    return checks.labels(labels.labels)
-
-
-def _names(dataset: Dataset | None, probabilities: TopK | ScoresLike) -> tuple[str, ...] | None:
-    if dataset is not None and dataset.label_names is not None:
-        return dataset.label_names
-    return probabilities.names if isinstance(probabilities, TopK) else None
-
-
 def _checked(
     values: TopK | ScoresLike, labels: sp.csr_array, name: str = "probabilities"
 ) -> TopK | Floats | sp.csr_array:
-    """Checked, in the form they came in: probabilities in [0, 1], of the same rows and labels."""
+    """Check probabilities, in [0, 1] and of the same rows and labels; they keep their form."""
     if isinstance(values, TopK):
         if values.labels.shape[0] != labels.shape[0]:
             raise ValueError(
@@ -461,19 +470,10 @@ def _checked(
     return checked
 
 
-def _blocks(
-    chances: TopK | Floats | sp.csr_array, shape: tuple[int, int]
-) -> Iterator[tuple[int, int]]:
-    width = chances.k if isinstance(chances, TopK) else shape[1]
-    if checks.is_sparse(chances):
-        width = chances.nnz // max(1, shape[0])
-    return pairwise(even_bounds(shape[0], width, BLOCK).tolist())
-
-
 def _pairs(
     chances: TopK | Floats | sp.csr_array, labels: sp.csr_array, start: int, stop: int
 ) -> _Pairs:
-    """All pairs of the block with a probability, and the observed ones, row by row."""
+    """Return all pairs of the block with a probability, and the observed ones, row by row."""
     own = labels[start:stop].tocoo()
     rows, columns, values = _listed(chances, start, stop)
     width = labels.shape[1]
@@ -510,30 +510,8 @@ def _listed(
     return rows, np.tile(np.arange(width), height), block.ravel()
 
 
-def _score_of(
-    scores: TopK | Floats | sp.csr_array, pairs: _Pairs, labels: sp.csr_array, start: int, stop: int
-) -> Floats:
-    """The score of every pair; what has none stands 1 below the smallest, as in an audit."""
-    rows, columns, values = _listed(scores, start, stop)
-    width = labels.shape[1]
-    keys, wanted = rows * width + columns, pairs.rows * width + pairs.labels
-    order = np.argsort(keys)
-    place = np.minimum(np.searchsorted(keys[order], wanted), max(keys.size - 1, 0))
-    listed = keys[order][place] == wanted if keys.size else np.zeros(wanted.size, bool)
-    scored = np.full(wanted.size, values.min() - 1.0 if values.size else 0.0)
-    scored[listed] = values[order][place[listed]]
-    return scored
-
-
-def _inside(matrix: sp.csr_array, rows: Ints, columns: Ints) -> Bools:
-    """Whether pairs are stored in a matrix."""
-    entries = matrix.tocoo()
-    stored = entries.row.astype(np.int64) * matrix.shape[1] + entries.col
-    return np.isin(rows * matrix.shape[1] + columns, stored)
-
-
 def _best(first: _Pairs, second: _Pairs, count: int) -> _Pairs:
-    """The likeliest `count` of both; equal ones by evidence, then by row and label."""
+    """Return the likeliest `count` of both; equal ones by evidence, then by row and label."""
     chance, evidence = (np.r_[a, b] for a, b in zip(first[2:4], second[2:4], strict=True))
     kept: Ints = np.arange(chance.size)
     if chance.size > count:
@@ -551,9 +529,8 @@ def _interval(value: float, variance: float) -> tuple[float, float]:
     return max(0.0, value - reach), value + reach
 
 
-@named_options
 def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLike = 0.0) -> Floats:
-    """P(true | not observed) of labels that are true with these probabilities.
+    """Return P(true | not observed) of labels that are true with these probabilities.
 
     Parameters
     ----------
@@ -597,7 +574,7 @@ def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLi
 
 
 def unobserved(r: Floats, p: Floats, false_rate: Floats | float = 0.0) -> Floats:
-    """The same of checked numbers."""
+    """Return P(true | not observed) of checked numbers."""
     hidden, absent = np.broadcast_arrays(r * (1.0 - p), (1.0 - r) * (1.0 - false_rate))
     with np.errstate(over="ignore"):
         odds = np.divide(absent, hidden, out=np.full(hidden.shape, np.inf), where=hidden > 0)
@@ -605,7 +582,7 @@ def unobserved(r: Floats, p: Floats, false_rate: Floats | float = 0.0) -> Floats
 
 
 def wrong(r: Floats, p: Floats, false_rate: Floats) -> Floats:
-    """P(not true | observed) of checked numbers; 0 where nothing wrong is ever observed."""
+    """Return P(not true | observed) of checked numbers; 0 if nothing wrong is ever observed."""
     spurious = (1.0 - r) * false_rate
     return np.asarray(spurious / np.maximum(spurious + r * p, 1e-300))
 
@@ -613,22 +590,10 @@ def wrong(r: Floats, p: Floats, false_rate: Floats) -> Floats:
 def by_effort(
     r: Floats, p: Floats, rows: Ints, is_observed: Floats, effort: RowEffort, false_rate: Floats
 ) -> Floats:
-    """P(missing) of pairs whose rows say how much effort went into them.
+    """Return P(missing) of pairs whose rows say how much effort went into them.
 
-    Parameters
-    ----------
-    r, p, false_rate : (m,) floats
-        Of pairs; all that are observed or may be true must be among them.
-    rows : (m,) integers
-        The row of every pair.
-    is_observed : (m,) floats
-        1 where the pair is observed.
-    effort : RowEffort
-
-    Returns
-    -------
-    (m,) floats
-        Only those of unobserved pairs mean something.
+    All pairs that are observed or may be true must be among them; `is_observed` is 1 or 0. Only the
+    results of unobserved pairs mean something.
     """
     weights = (1.0 - effort.unannotated) * np.array(effort.weights)
     chances = [effort.propensity_at(p, np.array(point)) for point in effort.points]
@@ -647,3 +612,283 @@ def by_effort(
     share = np.exp(logs - logs.max(axis=0))
     share /= share.sum(axis=0)
     return np.asarray(sum(share[i][rows] * each for i, each in enumerate(hidden)))
+
+
+SHARE = 0.1
+BINS, FEWEST = 10, 10
+Share = tuple[float, tuple[float, float]]
+"""A share and its interval."""
+Fit: TypeAlias = "Callable[[sp.csr_array, Floats], TopK | ScoresLike]"
+"""Probabilities of true labels from observed labels and their propensities, out of fold."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Findings of similar probability.
+
+    Parameters
+    ----------
+    size : int
+    stated : float
+        The mean of their probabilities.
+    right : float
+        The estimated share that is truly missing.
+    interval : pair of floats
+        Of that share, 95 %.
+
+    Examples
+    --------
+    >>> Bin(100, 0.9, 0.87, (0.7, 0.95)).size
+    100
+    """
+
+    size: int
+    stated: float
+    right: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """The quality of findings.
+
+    Parameters
+    ----------
+    way : {"rehearsed", "measured"}
+        By labels hidden on top, which takes propensities to be right; or with an audit.
+    precision : float
+        The share of the listed findings that are truly missing; rehearsed, an unbiased estimate
+        that chance can lift above 1.
+    precision_interval : pair of floats
+    recall : float
+        The share of the missing labels (hidden on top, or judged) that are listed.
+    recall_interval : pair of floats
+    bins : tuple of Bin
+        By probability, likeliest first.
+    tried : int
+        How many labels were hidden on top, or how many findings were judged.
+
+    Examples
+    --------
+    >>> Quality("rehearsed", 0.9, (0.8, 0.95), 0.5, (0.4, 0.6), (), 100).calibration_error
+    nan
+    """
+
+    way: str
+    precision: float
+    precision_interval: tuple[float, float]
+    recall: float
+    recall_interval: tuple[float, float]
+    bins: tuple[Bin, ...]
+    tried: int
+
+    @property
+    def calibration_error(self) -> float:
+        """The mean of |stated − right| over the findings, bin by bin."""
+        total = sum(each.size for each in self.bins)
+        off = sum(each.size * abs(each.stated - each.right) for each in self.bins)
+        return off / total if total else float("nan")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        own = {name: getattr(self, name) for name in ("way", "precision", "recall", "tried")}
+        return {
+            **own,
+            "precision_interval": list(self.precision_interval),
+            "recall_interval": list(self.recall_interval),
+            "calibration_error": self.calibration_error,
+            "bins": [vars(each) | {"interval": list(each.interval)} for each in self.bins],
+        }
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: precision, recall, and stated against estimated shares."""
+        low, high = self.precision_interval
+        caption = f"{self.precision:.0%} of the findings are right ({low:.0%} to {high:.0%}), "
+        caption += f"{self.recall:.0%} of the missing labels are among them ({self.way})"
+        rows = [[e.size, f"{e.stated:.3f}", f"{e.right:.3f}"] for e in self.bins]
+        return html_table(caption, ["findings", "stated", "right"], rows)
+
+
+@named_options
+def rehearse(
+    fit: Fit,
+    labels: LabelsLike,
+    propensity: PropensityLike,
+    *,
+    top: int = 1000,
+    share: float = SHARE,
+    seed: int = 0,
+) -> Quality:
+    """Hide some observed labels, find missing ones anew, and see what comes back.
+
+    Parameters
+    ----------
+    fit : function (labels, propensity) → probabilities
+        Trains on labels (n, L) of which more are hidden than of `labels`, with the propensities
+        that they have, and returns probabilities of true labels, out of fold.
+    labels : (n, L) matrix of 0 and 1
+        Observed labels.
+    propensity : (L,) floats in (0, 1]
+        How likely a true label is observed.
+    top : int, default 1000
+        How many findings are looked at.
+    share : float in (0, 0.5], default 0.1
+        Of the observed labels, to be hidden on top.
+    seed : int, default 0
+        Decides which.
+
+    Returns
+    -------
+    Quality
+        Of findings on a little fewer labels than there are: slightly pessimistic.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a number is out of range, or nothing was hidden.
+
+    Examples
+    --------
+    >>> from unmask import data
+    >>> true = data.synthetic.planted(500, n_labels=6, seed=0).labels
+    >>> observed = data.hide(true, [0.5] * 6, seed=1)
+    >>> quality = rehearse(lambda labels, p: 0.1 + 0.8 * true.toarray(), observed, [0.5] * 6)
+    >>> quality.recall
+    1.0
+    """
+    observed = checks.labels(labels)
+    p = checks.propensity(propensity, observed.shape[1])
+    checks.in_range(share, "share", np.finfo(float).tiny, 0.5)
+    kept = hide(observed, np.full(p.size, 1.0 - share), seed=seed)
+    rest = (1.0 - share) * p
+    held = np.setdiff1d(pair_keys(observed), pair_keys(kept))
+    if not held.size:
+        raise ValueError("no label was hidden on top; there are too few, or the share is small.")
+    findings = find(fit(kept, rest), kept, rest, top=top)
+    back = share * p / (1.0 - rest)
+    keys = findings.rows * p.size + findings.labels
+    returned, chance = np.isin(keys, held).astype(np.float64), back[findings.labels]
+    bins = tuple(
+        Bin(
+            part.stop - part.start,
+            float(findings.probability[part].mean()),
+            *_returned_share(returned[part], chance[part]),
+        )
+        for part in _bins(len(findings), float(chance.sum()))
+    )
+    recall = float(returned.sum()) / held.size
+    return Quality(
+        "rehearsed",
+        *_returned_share(returned, chance),
+        recall,
+        _wilson(recall, held.size),
+        bins,
+        int(held.size),
+    )
+
+
+def measure(findings: Findings, judgements: Judgements, labels: LabelsLike) -> Quality:
+    """Measure findings by an audit of the same rows.
+
+    Parameters
+    ----------
+    findings : Findings
+        Of missing labels.
+    judgements : Judgements
+        Of an audit of rows or pairs (`unmask.audit`), planned without looking at the findings.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+
+    Returns
+    -------
+    Quality
+        Assuming nothing of what hid the labels.
+
+    Raises
+    ------
+    ValueError
+        If the audit is of other data, or none of the findings was judged.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit, missing
+    >>> labels, truth = [[1, 0]] * 8, np.array([[1, 1]] * 8)
+    >>> plan = audit.plan(TopK([[0]] * 8, [[1.0]] * 8), labels, budget=4)
+    >>> judged = audit.from_rows(plan, truth[plan.rows])
+    >>> measure(missing.find([[0.9, 0.8]] * 8, labels, [0.5, 0.5]), judged, labels).precision
+    1.0
+    """
+    observed = checks.labels(labels)
+    sample, width = judgements.sample, observed.shape[1]
+    if not sample.shape == observed.shape == findings.shape:
+        raise ValueError(
+            f"the audit is of {sample.shape} rows and labels, the labels of {observed.shape}, the "
+            f"findings of {findings.shape}; give those of the same data."
+        )
+    asked, true, chance = _answers(judgements, width)
+    hidden = ~np.isin(asked, pair_keys(observed))
+    asked, true, chance = asked[hidden], true[hidden], chance[hidden]
+    keys = findings.rows * width + findings.labels
+    order = np.argsort(keys)
+    place = np.minimum(np.searchsorted(keys[order], asked), max(keys.size - 1, 0))
+    listed = keys[order][place] == asked if keys.size else np.zeros(asked.size, bool)
+    if not listed.any():
+        raise ValueError("none of the findings was judged; list more findings, or audit more rows.")
+    weight = 1.0 / chance
+    stated = findings.probability[order][place[listed]]
+    falling = np.argsort(-stated, kind="stable")
+    right, own = true[listed][falling], weight[listed][falling]
+    stated = stated[falling]
+    bins = tuple(
+        Bin(
+            part.stop - part.start,
+            float(stated[part].mean()),
+            *_weighted_share(right[part], own[part]),
+        )
+        for part in _bins(right.size, right.size)
+    )
+    positive = true > 0
+    return Quality(
+        "measured",
+        *_weighted_share(right, own),
+        *_weighted_share(listed[positive].astype(np.float64), weight[positive]),
+        bins,
+        right.size,
+    )
+
+
+def _answers(judgements: Judgements, width: int) -> tuple[Ints, Floats, Floats]:
+    """Return judged pairs, 1 where true, and their inclusion probabilities."""
+    sample = judgements.sample
+    if sample.unit == "pairs":
+        return sample.rows * width + sample.pair_labels, judgements.answers, sample.probability
+    rows = np.repeat(sample.rows, width)
+    labels = np.tile(np.arange(width), sample.rows.size)
+    true = judgements.true_labels.toarray().ravel().astype(np.float64)
+    return rows * width + labels, true, np.repeat(sample.probability, width)
+
+
+def _bins(count: int, trials: float) -> list[slice]:
+    """Cut findings into equal parts, of at least `FEWEST` labels that could come back each."""
+    parts = max(1, min(BINS, int(trials / FEWEST)))
+    ends = np.linspace(0, count, parts + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(ends.tolist()) if b > a]
+
+
+def _returned_share(returned: Floats, back: Floats) -> Share:
+    """Return the share that is right, of findings that come back with chance `back` if they are."""
+    share = float((returned / back).mean()) if back.size else float("nan")
+    return share, _wilson(share, float(back.sum()))
+
+
+def _weighted_share(right: Floats, weight: Floats) -> Share:
+    """Return the share that is right, of judged pairs that stand for so many each."""
+    share = float((right * weight).sum() / weight.sum()) if weight.size else float("nan")
+    return share, _wilson(share, float(weight.sum() ** 2 / max((weight**2).sum(), 1e-300)))
+
+
+def _wilson(share: float, trials: float) -> tuple[float, float]:
+    if not trials > 0:
+        return 0.0, 1.0
+    low, high = wilson(min(share, 1.0), trials, z_quantile(0.95))
+    return float(low), float(high)

@@ -22,7 +22,6 @@ therefore calibrated once more, by the same likelihood: a + b z + c max(z, 0).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,12 +42,14 @@ from unmask._typing import (
     ScoresLike,
     Singles,
 )
-from unmask.arrays import TopK, checks, entry_rows
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows
+from unmask.predictions import TopK
 
 PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
 """λ of the ridge on other labels, falling."""
 RIDGE = (10.0, 1.0, 1.0, 1.0)
-"""Of a label's own calibration: slope, intercept, no other label, how many."""
+"""Ridge of a label's own calibration: slope, intercept, no other label, how many."""
 FOLDS = 3
 FLOOR = 0.01
 """Pairs whose score is less likely than this keep the calibration that all labels share."""
@@ -56,7 +57,7 @@ SAMPLE = 200_000
 """Pairs that decide what all labels share, and which stage is best."""
 ITERATIONS = 50
 PRECISION = 1e-4
-"""Of the objective of a label's model."""
+"""Precision of the objective of a label's model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ def join(
     groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> JoinedProbabilities:
-    """Probabilities of true labels given a model's scores and the other observed labels.
+    """Join a model's scores and the other observed labels into probabilities of true labels.
 
     Parameters
     ----------
@@ -158,14 +159,8 @@ def join(
     return JoinedProbabilities(sp.csr_array(made), names[min(stage, 2)], penalty, surprise)
 
 
-class _Scored(NamedTuple):
-    rows: Indices
-    labels: Indices
-    scores: Array
-
-
-def _scored(scores: TopK | ScoresLike, shape: tuple[int, int]) -> _Scored:
-    """Pairs that have a score."""
+def _scored(scores: TopK | ScoresLike, shape: tuple[int, int]) -> tuple[Indices, Indices, Array]:
+    """Return the pairs that have a score."""
     if isinstance(scores, TopK):
         if scores.labels.shape[0] != shape[0] or scores.labels.max(initial=-1) >= shape[1]:
             raise ValueError(
@@ -173,21 +168,20 @@ def _scored(scores: TopK | ScoresLike, shape: tuple[int, int]) -> _Scored:
                 f"for labels of shape {shape}."
             )
         row, place = np.nonzero(scores.labels >= 0)
-        listed = scores.labels[row, place], scores.scores[row, place]
-        return _Scored(row.astype(np.int32), *listed)
+        return row.astype(np.int32), scores.labels[row, place], scores.scores[row, place]
     if checks.is_sparse(scores):
         stored = checks.matrix(scores, name="scores", column="label")
         _refuse_shape(stored.shape, shape)
         rows = _rows(np.diff(stored.indptr))
-        return _Scored(rows, stored.indices, checks.finite(stored.data, "scores"))
+        return rows, stored.indices, checks.finite(stored.data, "scores")
     table = checks.finite(checks.dense(scores, "scores", "label"), "scores")
     _refuse_shape(table.shape, shape)
     rows = _rows(np.full(shape[0], shape[1]))
-    return _Scored(rows, np.tile(np.arange(shape[1], dtype=np.int32), shape[0]), table.ravel())
+    return rows, np.tile(np.arange(shape[1], dtype=np.int32), shape[0]), table.ravel()
 
 
 def _rows(sizes: Ints) -> Indices:
-    """The row of every entry, of rows with so many."""
+    """Return the row of every entry, of rows with so many."""
     return np.repeat(np.arange(sizes.size), sizes).astype(np.int32)
 
 
@@ -197,18 +191,18 @@ def _refuse_shape(own: tuple[int, ...], shape: tuple[int, int]) -> None:
 
 
 def _by_label(scores: TopK | ScoresLike, observed: sp.csr_array, p: Floats) -> kernels.Pairs:
-    """The scored pairs, label by label, and within a label by row."""
-    scored = _scored(scores, observed.shape)
-    order = np.lexsort((scored.rows, scored.labels))
-    rows, labels = scored.rows[order], scored.labels[order]
+    """Return the scored pairs, label by label, and within a label by row."""
+    rows, labels, values = _scored(scores, observed.shape)
+    order = np.lexsort((rows, labels))
+    rows, labels, values = rows[order], labels[order], values[order].astype(np.float32)
     start = np.searchsorted(labels, np.arange(observed.shape[1] + 1)).astype(np.int64)
     width = observed.shape[1]
-    own_rows = entry_rows(observed)
-    own = own_rows * width + observed.indices  # rises: rows in order, labels sorted within
+    own = (
+        entry_rows(observed) * width + observed.indices
+    )  # rises: rows in order, labels sorted within
     keys = rows.astype(np.int64) * width + labels
     place = np.minimum(np.searchsorted(own, keys), max(own.size - 1, 0))
     is_observed = own[place] == keys if own.size else np.zeros(keys.size, dtype=bool)
-    values = scored.scores[order].astype(np.float32)
     return kernels.Pairs(start, rows, values, p[labels].astype(np.float32), is_observed)
 
 
@@ -229,14 +223,14 @@ def _others(
 
 
 def _common(pairs: kernels.Pairs, others: kernels.OtherLabels, sample: Ints) -> Floats:
-    """The calibration that all labels share, from "the score is right"."""
+    """Fit the calibration that all labels share, from "the score is right"."""
     values = kernels.described(pairs, others, sample)
     p, y = pairs.propensity[sample].astype(np.float64), pairs.observed[sample]
     return _most_likely(values, p, y, np.array([1.0, 0.0, 0.0, 0.0]))
 
 
 def _less_sure(z: Floats, pairs: kernels.Pairs, sample: Ints) -> Floats:
-    """Held-out z, calibrated with a slope of its own above 0; as it was if that would not rise."""
+    """Calibrate held-out z with a slope of its own above 0; leave it if that would not rise."""
     values = np.column_stack([np.ones(z.size), z, np.maximum(z, 0.0)])
     p, y = pairs.propensity[sample].astype(np.float64), pairs.observed[sample]
     own = _most_likely(values[sample], p, y, np.array([0.0, 1.0, 0.0]))
@@ -244,7 +238,7 @@ def _less_sure(z: Floats, pairs: kernels.Pairs, sample: Ints) -> Floats:
 
 
 def _most_likely(values: Floats, p: Floats, y: Bools, own: Floats) -> Floats:
-    """Fisher scoring: the coefficients under which the observed labels are likeliest."""
+    """Return the coefficients under which the observed labels are likeliest (Fisher scoring)."""
     value = _surprise(values @ own, p, y).sum()
     for _ in range(ITERATIONS):
         chance = expit(values @ own)
@@ -266,13 +260,13 @@ def _most_likely(values: Floats, p: Floats, y: Bools, own: Floats) -> Floats:
 
 
 def _surprise(z: Floats, p: Floats, observed: Bools) -> Floats:
-    """−ln P(what was observed), but for the constant ln p."""
+    """Return −ln P(what was observed), but for the constant ln p."""
     bounded = np.minimum(z, kernels.HIGHEST)
     return np.where(observed, np.logaddexp(0.0, -bounded), -np.log1p(-p * expit(bounded)))
 
 
 def _likely(pairs: kernels.Pairs, others: kernels.OtherLabels, common: Floats) -> tuple[Ints, Ints]:
-    """The pairs that are not all but impossible by the score alone, and those that are."""
+    """Split pairs into those that are possible by the score alone, and those that hardly are."""
     shared = others.total.mean() if others.total.size else 0.0
     chance = expit(common[0] * pairs.score + common[1] + common[3] * np.log1p(shared))
     likely = chance > FLOOR
@@ -282,7 +276,7 @@ def _likely(pairs: kernels.Pairs, others: kernels.OtherLabels, common: Floats) -
 
 
 def _part(pairs: kernels.Pairs, start: Ints, kept: Ints) -> kernels.Pairs:
-    """Some of the pairs, with the starts of their labels."""
+    """Return some of the pairs, with the starts of their labels."""
     return kernels.Pairs(
         start, pairs.rows[kept], pairs.score[kept], pairs.propensity[kept], pairs.observed[kept]
     )
@@ -294,7 +288,7 @@ def _chosen_stage(
     common: Floats,
     rng: np.random.Generator,
 ) -> tuple[int, dict[str, float]]:
-    """The stage with the best held-out likelihood, over some labels, chosen at random."""
+    """Return the stage with the best held-out likelihood, over some labels, chosen at random."""
     sizes = np.diff(pairs.start)
     order = rng.permutation(sizes.size)
     enough = int(np.searchsorted(np.cumsum(sizes[order]), SAMPLE)) + 1
@@ -313,7 +307,7 @@ def _chosen_stage(
 def _held_out(
     pairs: kernels.Pairs, others: kernels.OtherLabels, common: Floats, penalties: Floats
 ) -> Singles:
-    """z of every stage (rows) and pair, by models that have not seen the pair's row."""
+    """Return z of every stage (rows) and pair, by models that have not seen the pair's row."""
     out = np.empty((2 + penalties.size, pairs.rows.size), dtype=np.float32)
     ridge = np.array(RIDGE)
     in_chunks(

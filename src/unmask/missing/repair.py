@@ -1,12 +1,4 @@
-"""A repaired data set: what was observed, what people confirmed, what was filled in.
-
-Every label of it has an origin. Confirmed and refuted pairs become judgements of the data set, so
-that weights and metrics take them as certain, and labels stay as they were observed; those that are
-filled in (P(missing) at least a threshold) become labels like observed ones. A file has no
-judgements: in it, confirmed labels are labels and refuted ones are none. Propensities describe the
-observed labels alone: after filling in, state or estimate them anew.
-
-Findings before people, and what they said.
+"""Findings before people, and a repaired data set.
 
 `review` makes a sheet of the findings, like that of an audit: for a spreadsheet, Label Studio,
 Argilla or the judging page, read back by `audit.read`. Questions stand in random order, so that
@@ -14,6 +6,13 @@ whatever was answered first is a random sample of the listed findings, and measu
 It is no audit of the data: pairs were chosen because a model believes in them, and pairs it does
 not believe in were never asked about, so nothing follows for recall or P@k. Answers that are only a
 list of pairs (`Reviewed` with `random=False`) repair the data and measure nothing at all.
+
+`complete` repairs a data set; every label of it has an origin. Confirmed and refuted pairs become
+judgements of the data set, so that weights and metrics take them as certain, and labels stay as
+they were observed; those that are filled in (P(missing) at least a threshold) become labels like
+observed ones. A file has no judgements: in it, confirmed labels are labels and refuted ones are
+none. Propensities describe the observed labels alone: after filling in, state or estimate them
+anew.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from unmask.missing.findings import Findings
 
 
 class Origin(StrEnum):
-    """Where a label of a repaired data set comes from.
+    """The origin of a label of a repaired data set.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Repaired:
-    """A repaired data set and where every label of it comes from.
+    """A repaired data set and the origin of each of its labels.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ class Repaired:
     probability: Floats
 
     def counts(self) -> dict[str, int]:
-        """How many pairs have each origin."""
+        """Count the pairs of each origin."""
         return {each.value: self.origin.count(each) for each in Origin}
 
     def write(self, path: PathLike) -> tuple[Path, Path]:
@@ -185,7 +184,10 @@ def complete(
                 f"of {part.shape[0]} and {part.shape[1]}."
             )
     own = pair_keys(dataset.labels)
-    judged, answers, stated = _judged(reviewed, width)
+    judged, answers, stated = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    if reviewed is not None:
+        judged = reviewed.rows * width + reviewed.labels
+        answers, stated = reviewed.answers, reviewed.probability
     filled, chance = _filled(findings, threshold, np.r_[own, judged], width)
     confirmed = judged[(answers == 1) & ~np.isin(judged, own)]
     refuted = judged[answers == 0]
@@ -220,16 +222,10 @@ def complete(
     )
 
 
-def _judged(reviewed: Reviewed | None, width: int) -> tuple[Ints, Floats, Floats]:
-    if reviewed is None:
-        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    return reviewed.rows * width + reviewed.labels, reviewed.answers, reviewed.probability
-
-
 def _filled(
     findings: Findings | Review | None, threshold: float | None, taken: Ints, width: int
 ) -> tuple[Ints, Floats]:
-    """Pairs that are filled in, and their probabilities."""
+    """Return pairs to be filled in, and their probabilities."""
     if threshold is None:
         return np.zeros(0, np.int64), np.zeros(0)
     checks.in_range(threshold, "threshold", np.finfo(float).tiny, 1.0)
@@ -253,7 +249,7 @@ def _matrix(keys: Ints, shape: tuple[int, int], values: Floats | None = None) ->
 def _judgements(
     dataset: Dataset, judged: Ints, answers: Floats, shape: tuple[int, int]
 ) -> sp.csr_array | None:
-    """Earlier judgements and the new ones, which take their place."""
+    """Return earlier judgements and the new ones, which take their place."""
     earlier = dataset.judgements
     if earlier is None and not judged.size:
         return None
@@ -267,7 +263,7 @@ def _judgements(
 
 FORMAT, VERSION = "unmask-review", 1
 KINDS = ("missing", "wrong")
-"""Of findings."""
+"""Kinds of findings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +326,7 @@ class Review:
         return np.array([question.label for question in self.sheet.questions], dtype=np.int64)
 
     def reviewed(self, answers: Answers) -> Reviewed:
-        """The joined answers of one or several people (`audit.read`).
+        """Join the answers of one or several people (`audit.read`) with the findings.
 
         Parameters
         ----------
@@ -370,7 +366,7 @@ class Review:
             file.write(json.dumps(self.to_dict(), ensure_ascii=False).encode())
 
     def to_dict(self) -> Record:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -383,7 +379,7 @@ class Review:
 
 @dataclass(frozen=True, eq=False)
 class Reviewed:
-    """What people said about pairs that a model had chosen.
+    """Answers of people about pairs that a model had chosen.
 
     Parameters
     ----------
@@ -438,16 +434,16 @@ class Reviewed:
 
     @property
     def confirmed(self) -> int:
-        """How many labels apply."""
+        """The number of labels that apply."""
         return int(self.answers.sum())
 
     @property
     def measures(self) -> bool:
-        """Whether the share of right findings follows; recall and P@k never do."""
+        """True where the share of right findings follows; recall and P@k never do."""
         return self.random
 
     def precision(self, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The share of the listed findings that are truly missing, and its interval.
+        """Return the share of the listed findings that are truly missing, and its interval.
 
         Parameters
         ----------
@@ -479,7 +475,7 @@ class Reviewed:
 
 @named_options
 def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int = 0) -> Review:
-    """Findings as questions to people, in random order, without their probabilities.
+    """Turn findings into questions to people, in random order, without their probabilities.
 
     Parameters
     ----------
@@ -524,7 +520,7 @@ def review(findings: Findings, *, texts: Sequence[str] | None = None, seed: int 
 
 
 def read_review(path: PathLike) -> Review:
-    """The review that `Review.write` kept.
+    """Read the review that `Review.write` kept.
 
     Parameters
     ----------
@@ -559,4 +555,4 @@ def read_review(path: PathLike) -> Review:
         chances = np.array(stored["probability"], dtype=float)
         return Review(sheet, chances, (int(n), int(width)), str(stored["kind"]))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is a damaged review: {error}.") from None
+        raise ValueError(f"{path} is a damaged review: {str(error).rstrip('.')}.") from None

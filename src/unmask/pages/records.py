@@ -13,7 +13,7 @@ from typing import Any
 
 from unmask import __version__
 from unmask._typing import PathLike, Record
-from unmask.diagnosis.wording import VERDICTS
+from unmask.diagnosis.findings import VERDICTS
 from unmask.files import read_json
 from unmask.pages import estimates, evaluation, files, labels, parts
 from unmask.tuning.result import best_of_families

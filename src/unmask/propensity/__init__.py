@@ -11,9 +11,16 @@ data:
 with n training rows and n_j rows that carry label j.
 """
 
-from unmask.propensity.audit import audit, from_counts
-from unmask.propensity.estimate import CurveFit, GroupedPropensities, PropensityEstimate
-from unmask.propensity.marginals import from_marginals, from_model
+from unmask.propensity.audit import (
+    GroupedPropensities,
+    audit,
+    chao,
+    from_marginals,
+    from_model,
+    recapture,
+    snapshots,
+)
+from unmask.propensity.estimate import CurveFit, PropensityEstimate, from_counts
 from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.models import (
     PRESETS,
@@ -31,7 +38,6 @@ from unmask.propensity.models import (
     source_of,
     temper,
 )
-from unmask.propensity.recapture import chao, chapman, recapture, snapshots
 from unmask.propensity.spec import MODELS, from_spec, read, write
 
 ESTIMATORS = {
@@ -58,7 +64,6 @@ __all__ = [
     "SourceKind",
     "audit",
     "chao",
-    "chapman",
     "clip",
     "constant",
     "from_counts",

@@ -1,4 +1,4 @@
-"""How likely is a prediction to be right? Read off its score, from the observed labels.
+"""The chance of a prediction to be right, read off its score from the observed labels.
 
 Scores are cut into bins of equal size over all rows. Within a bin the share of predictions that are
 observed, each weighed by 1/p, is the chance that a prediction with such a score is true; chances
@@ -21,21 +21,9 @@ LEAST = 1e-3
 
 
 def chances(top: TopK, labels: sp.csr_array, p: Floats | None = None) -> sp.csr_array:
-    """The chance of every listed prediction to be true: the corrected hit rate at its score.
+    """Return the chance of every listed prediction to be true, in [0.001, 1], as an (n, L) matrix.
 
-    Parameters
-    ----------
-    top : TopK
-        Predictions of n rows.
-    labels : csr_array of shape (n, L), validated
-        Observed labels.
-    p : floats of shape (L,), optional
-        Propensities; without them the chance to be observed is given.
-
-    Returns
-    -------
-    csr_array of shape (n, L)
-        A chance in [0.001, 1] for every listed prediction.
+    `labels` are validated; without propensities `p`, it is the chance to be observed.
 
     Examples
     --------

@@ -1,11 +1,10 @@
-"""What every estimator of propensities returns: values, intervals, and draws from what is unknown.
+"""Estimated propensities: values, intervals, and draws that carry the doubt on.
 
 An estimate can stand wherever propensities can, since numpy reads its values. Whoever computes
 something from propensities can repeat it for the rows of `draw`, and so carry the doubt on.
 
-Propensities along label frequency, from a few labels observed kept or lost.
-
-Of K_j true labels j, k_j were kept. The rates scatter around a curve over the training counts n_j:
+Rates of few labels are pooled along label frequency. Of K_j true labels j, k_j were kept; the rates
+scatter around a curve over the training counts n_j:
 
     k_j ~ BetaBinomial(K_j; κ c_j, κ (1 − c_j)),    c_j = 1 / (1 + C (n_j + b)^(−a) (b + 1)^a)
 
@@ -13,66 +12,45 @@ With C = ln n − 1 this is the curve of Jain et al., which passes through 1 / l
 whatever a and b are; a "free" curve estimates C, too. κ, the concentration, says how closely labels
 follow the curve: a label's own rate counts K_j, the curve counts κ. (a, b, κ, C) maximise the
 likelihood; their intervals are profile likelihood intervals; draws of them follow the likelihood
-times a wide log-normal prior around the values in common use.
+times a wide log-normal prior around the values in common use. Given the curve's parameters,
 
-Where the counts n_j are themselves a small sample, a label's place on the curve is known to ± n_j^½
-only, and the curve counts for less there: 1/κ_j = 1/κ + a² / (4 n_j).
+    p_j | k_j ~ Beta(κ c_j + k_j, κ (1 − c_j) + K_j − k_j)
 
-The level of all propensities: what rows that nobody audited say of it.
-
-Audited rows may by chance be those of little effort, and then all propensities come out too low
-together. How many labels *all* rows show on average is known, and a random part of the rows that
-shows fewer has lost more. With k_i kept, K_i true and x_i observed labels of m audited rows out of
-n, the logarithm of the kept share, log Σk/ΣK, is corrected as by regression:
-
-    θ = log Σk/ΣK + β (x̄_all − x̄),     β = Cov(z, x)/Var(x),   z_i = k_i/k̄ − K_i/K̄
-    Var(θ) = (1 − m/n) Var(z − βx)/m
-
-β is multiplied by max(0, 1 − 2/F), F its F statistic, so that few rows whose counts say little are
-left as they are. The correction holds for any masks, for rows that were drawn at random.
-
-Cochran, *Sampling techniques* (1977), chapter 7.
-
-Propensities of groups of rows: annotators, sources, years; drawn towards each other.
-
-    logit p_ij = logit p_j + δ_g,    g the group of row i,    δ_g ~ N(0, τ²)
-
-p_j is the estimate of the whole audit. Given τ, every δ_g has its mode by Newton's method, and τ²
-is the mean of δ_g² and their variances (EM). Few audited labels of a group leave it near 0, many
-let it go its own way; where labels of a row are kept or lost together, they count for less by the
-design effect.
+and the parameters themselves are averaged over what the counts allow (`Posterior`). A label without
+a K_j gets the curve, with the scatter of labels around it. Where the counts n_j are themselves a
+small sample, a label's place on the curve is known to ± n_j^½ only, and the curve counts for less
+there: 1/κ_j = 1/κ + a² / (4 n_j).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 from scipy.optimize import brentq, minimize
-from scipy.special import betaln, expit, logit, psi
-from scipy.stats import chi2
+from scipy.special import betaln, expit, ndtri, psi
+from scipy.stats import beta, chi2
 
-from unmask._typing import Bools, Floats, Ints, LabelsLike
-from unmask.arrays import checks, entry_rows
-from unmask.propensity.models import Source, SourceKind
+from unmask._messages import named_options, setting
+from unmask._typing import Bools, Floats, Ints
+from unmask.arrays import checks
+from unmask.propensity.models import Propensity, Source, SourceKind, with_source
 
 SMALLEST = 1e-3
 """Draws stay above this: a label whose propensity could be zero has no finite correction."""
-
-
 TOGETHER = 1.5
 """A design effect from which on labels of a row count as kept or lost together."""
+CURVES = ("jain", "free")
 
 
 class Uncertainty(Protocol):
     """Anything that propensity vectors can be drawn from."""
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """(size, L) propensities."""
+        """Return (size, L) propensities."""
         ...
 
 
@@ -93,7 +71,7 @@ class PropensityEstimate:
     evidence : array of shape (L,)
         How many true labels were observed kept or lost; 0 means "from the curve alone".
     uncertainty : Uncertainty
-        What `draw` draws from.
+        Where `draw` draws from.
     curve : CurveFit, optional
         The curve over label frequency that labels were drawn towards.
     notes : tuple of str, default ()
@@ -125,15 +103,23 @@ class PropensityEstimate:
     effect: float = 1.0
     rows: int = 0
 
+    certain = False
+    """An estimate is drawn from."""
+
     @property
     def source(self) -> Source:
-        """Where the propensities come from: the method, and the rows that it saw."""
+        """The method, and the rows that it saw."""
         own = self.method in list(SourceKind)
         kind = SourceKind(self.method) if own else SourceKind.STATED
         return Source(kind, {"rows": self.rows} if self.rows else {})
 
+    @property
+    def centre(self) -> Propensity:
+        """The values, taken as certain."""
+        return with_source(self.value, self.source)
+
     def draw(self, seed: int, size: int) -> Floats:
-        """Propensity vectors that the data allow.
+        """Draw propensity vectors that the data allow.
 
         Parameters
         ----------
@@ -150,17 +136,262 @@ class PropensityEstimate:
         return np.clip(drawn, SMALLEST, 1.0).reshape(size, len(self))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
-        """The values, so that an estimate serves as propensities."""
+        """Return the values, so that an estimate serves as propensities."""
         return np.array(self.value, dtype=dtype)
 
     def __len__(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return int(self.value.size)
 
     def __repr__(self) -> str:
-        """One line."""
+        """Return one line."""
         span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
         return f"PropensityEstimate({self.method!r}, {len(self)} labels, {span})"
+
+
+@named_options
+def from_counts(
+    kept: ArrayLike,
+    of: ArrayLike,
+    *,
+    counts: ArrayLike,
+    n: int,
+    sampled: bool = False,
+    effect: float = 1.0,
+    curve: str = "jain",
+    confidence: float = 0.95,
+    seed: int = 0,
+    method: str = "counts",
+    notes: tuple[str, ...] = (),
+) -> PropensityEstimate:
+    """Estimate propensities from numbers alone: of `of[j]` true labels j, `kept[j]` were observed.
+
+        p_j | k_j ~ Beta(κ c_j + k_j, κ (1 − c_j) + K_j − k_j),    c_j the curve at n_j
+
+    Parameters
+    ----------
+    kept, of : arrays of shape (L,)
+        k_j and K_j, 0 ≤ k_j ≤ K_j; fractions are allowed.
+    counts : array of shape (L,)
+        n_j, training rows with label j, which place the labels along the curve.
+    n : int
+        Training rows, at least 3.
+    sampled : bool, default False
+        Whether the counts come from few rows, such as those of the audit itself; then the curve is
+        trusted less where they are small.
+    effect : float, default 1.0
+        Design effect of labels that are kept or lost together, at least 1.
+    curve : {"jain", "free"}, default "jain"
+        Whether the level of the curve is estimated, too ("free").
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 0.9999].
+    seed : int, default 0
+        Decides the draws of the curve's parameters.
+    method : str, default "counts"
+        The name that the estimate carries.
+    notes : tuple of str, default ()
+        Sentences that the estimate carries, before those on the curve.
+
+    Returns
+    -------
+    PropensityEstimate
+
+    Raises
+    ------
+    ValueError
+        If counts contradict each other, or an option is unknown or out of its range.
+
+    Examples
+    --------
+    >>> p = from_counts([30, 3, 0], [60, 9, 0], counts=[500, 60, 8], n=1000)
+    >>> p.evidence
+    array([60.,  9.,  0.])
+    >>> bool(p.high[2] - p.low[2] > p.high[0] - p.low[0])
+    True
+    """
+    posterior = fit_posterior(
+        kept, of, counts, n, sampled=sampled, effect=effect, curve=curve, confidence=confidence,
+        seed=seed,
+    )  # fmt: skip
+    return posterior.estimate(confidence, method, notes, effect)
+
+
+def fit_posterior(
+    kept: ArrayLike, of: ArrayLike, counts: ArrayLike, n: int, *, sampled: bool,
+    effect: float, curve: str, confidence: float, seed: int,
+) -> Posterior:  # fmt: skip
+    """Fit the curve to checked counts; the arguments are those of `from_counts`."""
+    checks.one_of(curve, CURVES, "curve")
+    checks.in_range(confidence, "confidence", 0.5, 0.9999)
+    checks.in_range(effect, "effect", 1, float(np.finfo(np.float64).max))
+    total = checks.numbers(of, "true label counts")
+    total = checks.per_label(total, total.size, "true label counts")
+    k = checks.per_label(kept, total.size, "kept label counts")
+    frequency = checks.per_label(counts, total.size, "training label counts")
+    if (k > total).any():
+        label = int(np.flatnonzero(k > total)[0])
+        raise ValueError(
+            f"label {label} was kept {k[label]:g} times out of {total[label]:g}; swap them?"
+        )
+    if not total.any():
+        raise ValueError("no audited row has a true label; audit more rows.")
+    checks.training_rows(n)
+    if frequency.max() > n:
+        raise ValueError(f"a label cannot occur in {frequency.max():g} of {n} training rows.")
+    if sampled and not frequency.all():
+        raise ValueError("counts that are themselves sampled must be above 0; add ½ to each.")
+    fitted = fit(
+        Evidence.collect(k, total, frequency, sampled), n, free=curve == "free",
+        confidence=confidence, effect=effect, rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    there = fitted.level_at(frequency)
+    common = np.sqrt((effect - 1) / float((total * there * (1 - there)).sum()))
+    return Posterior(fitted, k, total, frequency, sampled, float(common))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The distribution of every p_j: a Beta for each curve that the counts allow."""
+
+    curve: CurveFit
+    kept: Floats
+    of: Floats
+    counts: Floats
+    sampled: bool
+    common: float
+    """Standard deviation of the error of all logits together."""
+    offset: float = 0.0
+    """Added to all logits: what rows say that were not audited."""
+
+    def betas(self, draw: Floats) -> tuple[Floats, Floats]:
+        """Return the two parameters of the Beta distributions given (a, b, κ, C)."""
+        theta = np.log(draw)
+        c, kappa = level(theta, self.counts), concentration(theta, self.counts, self.sampled)
+        return kappa * c + self.kept, kappa * (1 - c) + self.of - self.kept
+
+    def pick(self, rng: np.random.Generator, size: int) -> Floats:
+        """Return `size` of the draws of (a, b, κ, C)."""
+        return self.curve.draws[rng.integers(len(self.curve.draws), size=size)]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """Return (size, L) draws of p."""
+        alone = np.array([rng.beta(*self.betas(draw)) for draw in self.pick(rng, size)])
+        odds = self.shift(rng, size)[:, None]
+        return np.asarray(odds * alone / (1 - alone + odds * alone))
+
+    def shift(self, rng: np.random.Generator, size: int) -> Floats:
+        """Return factors for the odds of all labels."""
+        return np.exp(self.offset + self.common * rng.standard_normal(size))
+
+    def summary(self, confidence: float) -> tuple[Floats, Floats, Floats]:
+        """Return mean and interval of p_j over all curves, from a Beta with the same moments."""
+        mean, square = np.zeros_like(self.kept), np.zeros_like(self.kept)
+        for draw in self.curve.draws:
+            hits, misses = self.betas(draw)
+            size = hits + misses
+            mean += hits / size
+            square += hits / size * (hits + 1) / (size + 1)
+        mean, square = mean / len(self.curve.draws), square / len(self.curve.draws)
+        variance = square - mean**2
+        if self.offset:
+            odds = np.exp(self.offset)
+            below = 1 - mean + odds * mean
+            mean, variance = odds * mean / below, variance * (odds / below**2) ** 2
+        variance += (self.common * mean * (1 - mean)) ** 2
+        size = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-15) - 1, 1e-3)
+        tails = [[(1 - confidence) / 2], [(1 + confidence) / 2]]
+        low, high = beta.ppf(tails, mean * size, (1 - mean) * size)
+        return mean, low, high
+
+    def estimate(
+        self, confidence: float, method: str, notes: tuple[str, ...], effect: float, rows: int = 0
+    ) -> PropensityEstimate:
+        """Return the estimate with this uncertainty."""
+        value, low, high = self.summary(confidence)
+        return PropensityEstimate(
+            value, low, high, confidence, method, self.of, self, self.curve,
+            (*notes, *self._curve_notes()), effect, rows,
+        )  # fmt: skip
+
+    def _curve_notes(self) -> Iterator[str]:
+        """Say which parameters are open, and whether another level fits better."""
+        fitted = self.curve
+        for name, (low, high) in fitted.intervals.items():
+            if name != "concentration" and high > 30 * low:
+                yield (
+                    f"{name} is hardly determined by these counts (anything from {low:.2g} to "
+                    f"{high:.2g})."
+                )
+        if fitted.free:
+            return
+        evidence = Evidence.collect(self.kept, self.of, self.counts, self.sampled)
+        start = np.log([fitted.a, fitted.b, fitted.concentration, fitted.scale])
+        freed = maximize(evidence, start, np.ones(4, dtype=bool))
+        gain = 2 * (float(log_likelihood(freed, evidence)) - fitted.log_likelihood)
+        if gain > chi2.ppf(0.99, 1):
+            yield (
+                f"a curve whose level is free fits better (likelihood ratio {gain:.1f}, level "
+                f"{np.exp(freed[3]):.2g} against {fitted.scale:.2g}); use "
+                f"{setting('curve', 'free', of='propensity.audit')}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Either:
+    """The distribution of 1 − (1 − p₁)(1 − p₂): labels found twice weigh on both factors alike.
+
+    A Beta variable is a ratio of Gamma variables; the one of the common count m is shared.
+    """
+
+    first: Posterior
+    second: Posterior
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """Return (size, L) draws."""
+        shared = np.minimum(self.first.kept, self.second.kept)
+        drawn = []
+        for pair in zip(self.first.pick(rng, size), self.second.pick(rng, size), strict=True):
+            common, missed = rng.gamma(shared), np.ones_like(shared)
+            for posterior, draw in zip((self.first, self.second), pair, strict=True):
+                alpha, beta_ = posterior.betas(draw)
+                kept, lost = common + rng.gamma(alpha - shared), rng.gamma(beta_)
+                kept *= posterior.shift(rng, 1)
+                missed *= lost / (kept + lost)
+            drawn.append(1 - missed)
+        return np.array(drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """The distribution of p_j = observed share / true share."""
+
+    counts: Floats
+    n: int
+    share: Floats
+    true_n: int | None
+
+    def interval(self, confidence: float) -> tuple[Floats, Floats]:
+        """Return the ends: exact where the true share is known, else normal on the log scale."""
+        checks.in_range(confidence, "confidence", 0.5, 0.9999)
+        tails = np.array([[(1 - confidence) / 2], [(1 + confidence) / 2]])
+        if self.true_n is None:
+            ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share
+        else:
+            observed, share = (self.counts + 0.5) / (self.n + 1), self.share
+            error = (1 - observed) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
+            with np.errstate(over="ignore"):  # beyond 1 it is 1
+                ends = observed / share * np.exp(ndtri(tails) * np.sqrt(error))
+        low, high = np.clip(ends, SMALLEST, 1.0)
+        return low, high
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """Return (size, L) draws."""
+        shape = (size, self.share.size)
+        observed = rng.beta(self.counts + 0.5, self.n - self.counts + 0.5, shape)
+        if self.true_n is None:
+            return observed / self.share
+        positives = self.share * self.true_n
+        return observed / rng.beta(positives + 0.5, self.true_n - positives + 0.5, shape)
 
 
 Interval = tuple[float, float]
@@ -214,7 +445,7 @@ class CurveFit:
     log_likelihood: float
 
     def level_at(self, counts: Floats) -> Floats:
-        """The curve at these training counts."""
+        """Return the curve at these training counts."""
         return level(np.log([self.a, self.b, self.concentration, self.scale]), counts)
 
 
@@ -233,7 +464,7 @@ class Evidence:
 
     @classmethod
     def collect(cls, kept: Floats, of: Floats, counts: Floats, sampled: bool = False) -> Evidence:
-        """Labels that say the same thing are counted, not repeated."""
+        """Count labels that say the same thing instead of repeating them."""
         labels = np.column_stack([kept, of, counts])[of > 0]
         distinct, times = np.unique(labels, axis=0, return_counts=True)
         k, total, frequency = distinct.T
@@ -241,36 +472,32 @@ class Evidence:
 
 
 def level(theta: Floats, counts: Floats) -> Floats:
-    """c_j for parameters θ = ln (a, b, κ, C), along the last axis; leading axes of θ come first."""
+    """Return c_j for θ = ln (a, b, κ, C) along the last axis; leading axes come first."""
     a, b, _, scale = np.exp(np.moveaxis(theta, -1, 0))[..., None]
     climb = a * np.log((counts + b) / (1 + b))
     return np.asarray(np.clip(expit(climb - np.log(scale)), 1e-12, 1 - 1e-12))
 
 
 def concentration(theta: Floats, counts: Floats, sampled: bool) -> Floats:
-    """κ_j, in the same shape."""
+    """Return κ_j, in the same shape."""
     a, kappa = np.exp(theta[..., 0, None]), np.exp(theta[..., 2, None])
     doubt = a**2 / (4 * counts) if sampled else np.zeros_like(counts)
     return np.asarray(1 / (1 / kappa + doubt))
 
 
 def log_likelihood(theta: Floats, evidence: Evidence) -> Floats:
-    """Σ_j ln BetaBinomial(k_j), without binomial coefficients; θ may have leading axes."""
-    c, kappa = (
-        level(theta, evidence.counts),
-        concentration(theta, evidence.counts, evidence.sampled),
-    )
+    """Return Σ_j ln BetaBinomial(k_j), without binomial coefficients; θ may have leading axes."""
+    c = level(theta, evidence.counts)
+    kappa = concentration(theta, evidence.counts, evidence.sampled)
     own = betaln(evidence.kept + kappa * c, evidence.of - evidence.kept + kappa * (1 - c))
     return np.asarray((own - betaln(kappa * c, kappa * (1 - c))) @ evidence.times)
 
 
 def slope(theta: Floats, evidence: Evidence) -> Floats:
-    """∂ log-likelihood / ∂θ."""
+    """Return ∂ log-likelihood / ∂θ."""
     a, b, overall, _ = np.exp(theta)
-    c, kappa = (
-        level(theta, evidence.counts),
-        concentration(theta, evidence.counts, evidence.sampled),
-    )
+    c = level(theta, evidence.counts)
+    kappa = concentration(theta, evidence.counts, evidence.sampled)
     up = psi(evidence.kept + kappa * c) - psi(kappa * c)
     down = psi(evidence.of - evidence.kept + kappa * (1 - c)) - psi(kappa * (1 - c))
     by_logit = evidence.times * kappa * (up - down) * c * (1 - c)
@@ -287,11 +514,12 @@ def slope(theta: Floats, evidence: Evidence) -> Floats:
     )
 
 
+@named_options
 def fit(
     evidence: Evidence, n: int, *, free: bool, confidence: float, effect: float = 1.0,
     rng: np.random.Generator,
 ) -> CurveFit:  # fmt: skip
-    """Maximum likelihood, profile intervals (wider by a design effect) and draws."""
+    """Maximise the likelihood, with profile intervals (wider by a design effect) and draws."""
     jain_scale = float(np.log(np.log(n) - 1))
     open_axes = np.array([True, True, True, free])
     start = np.r_[COMMON, jain_scale]
@@ -309,7 +537,7 @@ def fit(
 
 
 def maximize(evidence: Evidence, start: Floats, open_axes: Bools) -> Floats:
-    """The most likely θ that differs from `start` on the open axes only, within the bounds."""
+    """Return the most likely θ that differs from `start` on the open axes only, within bounds."""
     shifts = ([0, 0, 4, 0], [-2, 2, -1, 0])
     starts = [start, *(np.clip(start + shift, *BOUNDS.T) for shift in shifts)]
     maxima = [_climb(evidence, np.where(open_axes, s, start), open_axes) for s in starts]
@@ -336,7 +564,7 @@ def _climb(evidence: Evidence, start: Floats, open_axes: Bools, precision: float
 def profile(
     evidence: Evidence, best: Floats, axis: int, open_axes: Bools, target: float
 ) -> Interval:
-    """Where the likelihood, maximised over everything else, falls to `target`, or the bound."""
+    """Return where the likelihood, maximised over all else, falls to `target`, or the bound."""
     others = open_axes.copy()
     others[axis] = False
 
@@ -355,11 +583,7 @@ def profile(
 
 
 def _draws(
-    evidence: Evidence,
-    best: Floats,
-    centre: Floats,
-    open_axes: Bools,
-    rng: np.random.Generator,
+    evidence: Evidence, best: Floats, centre: Floats, open_axes: Bools, rng: np.random.Generator
 ) -> Floats:
     def density(part: Floats) -> Floats:
         theta = np.tile(best, (len(part), 1))
@@ -380,7 +604,7 @@ WALKERS, SNAPSHOTS, BURN_IN, APART = 32, 8, 120, 12
 def ensemble(
     density: Callable[[Floats], Floats], start: Floats, bounds: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draws from a log-density of a few variables: walkers that stretch towards one another.
+    """Draw from a log-density of a few variables: walkers that stretch towards one another.
 
     Goodman & Weare, *Ensemble samplers with affine invariance* (2010): no step size to choose, and
     a ridge (a and b trade off) costs nothing.
@@ -404,8 +628,8 @@ def _stretch(
     density: Callable[[Floats], Floats],
     state: Floats,
     value: Floats,
-    movers: NDArray[np.intp],
-    partners: NDArray[np.intp],
+    movers: Ints,
+    partners: Ints,
     rng: np.random.Generator,
 ) -> None:
     """Move half of the walkers, in place, along lines through walkers of the other half."""
@@ -416,218 +640,3 @@ def _stretch(
     gain = (state.shape[1] - 1) * np.log(z) + proposed_value - value[movers]
     accepted = np.log(rng.random(movers.size)) < gain
     state[movers[accepted]], value[movers[accepted]] = proposed[accepted], proposed_value[accepted]
-
-
-FEWEST = 10
-"""Audited rows from which on a regression says something."""
-MOST = 0.999
-"""A share of kept labels that is not exceeded."""
-
-
-class Level(NamedTuple):
-    """How the logarithm of the kept share is corrected, and the variance of what comes out."""
-
-    shift: float
-    variance: float
-
-
-def level_of(kept: Floats, true: Floats, shown: Floats, mean_shown: float, n: int) -> Level | None:
-    """The correction; None where there is nothing to learn.
-
-    Parameters
-    ----------
-    kept, true, shown : (m,) floats
-        Kept, true and observed labels of every audited row.
-    mean_shown : float
-        Observed labels per row, over all rows.
-    n : int
-        All rows.
-
-    Returns
-    -------
-    Level or None
-
-    Examples
-    --------
-    Of rows with two labels each, half lose both; 40 of 100 audited rows are such:
-
-    >>> kept = np.repeat([2.0, 0.0], [60, 40])
-    >>> made = level_of(kept, np.full(100, 2.0), kept, 1.0, 10**6)
-    >>> round(float(np.exp(np.log(0.6) + made.shift)), 3)
-    0.508
-    """
-    m = kept.size
-    if not (m >= FEWEST and n > m and kept.any() and np.ptp(shown)):
-        return None
-    residual = kept / kept.mean() - true / true.mean()
-    along = shown - shown.mean()
-    length = float(along @ along)
-    slope = float(along @ residual) / length
-    noise = float(((residual - residual.mean() - slope * along) ** 2).sum()) / (m - 2)
-    gain = slope**2 * length
-    slope *= max(0.0, 1.0 - 2.0 * noise / gain) if gain else 0.0
-    left = residual - slope * along
-    variance = (1 - m / n) * float(((left - left.mean()) ** 2).sum()) / (m - 2) / m
-    return Level(slope * (mean_shown - float(shown.mean())), variance)
-
-
-def odds_shift(level: Level, of: Floats, p: Floats) -> tuple[float, float]:
-    """The same as a shift δ of all logits, Σ K_j p_j(δ) = e^shift Σ K_j p_j, and its variance.
-
-    Parameters
-    ----------
-    level : Level
-    of : (L,) floats
-        K_j, true labels of the audited rows.
-    p : (L,) floats in (0, 1)
-        The propensities before.
-
-    Returns
-    -------
-    shift, variance : float
-
-    Examples
-    --------
-    >>> shift, variance = odds_shift(Level(np.log(1.5), 0.01), np.array([10.0]), np.array([0.5]))
-    >>> round(shift, 3), round(variance, 3)
-    (1.099, 0.16)
-    """
-    used = of > 0
-    weight, odds = of[used] / of[used].sum(), logit(p[used])
-    target = min(float(np.exp(level.shift) * (weight @ p[used])), MOST)
-    shift = float(brentq(lambda x: weight @ expit(odds + x) - target, -50, 50, xtol=1e-12))
-    after = expit(odds + shift)
-    slope = float(weight @ (after * (1 - after)) / (weight @ after))
-    return shift, level.variance / slope**2
-
-
-ITERATIONS = 200
-SMALLEST_SPREAD = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedPropensities:
-    """Propensities that differ between groups of rows.
-
-    Parameters
-    ----------
-    estimate : PropensityEstimate
-        p_j of the whole audit.
-    names : tuple of str
-        The groups.
-    shift, error : floats, one per group
-        δ_g and its standard error.
-    spread : float
-        τ.
-
-    Examples
-    --------
-    >>> from unmask import propensity
-    >>> true_labels = np.ones((40, 2), dtype=int)
-    >>> observed = np.array([[1, 1], [1, 0]] * 10 + [[1, 0], [0, 0]] * 10)
-    >>> groups = ["north"] * 20 + ["south"] * 20
-    >>> grouped = propensity.audit(observed, true_labels, groups=groups)
-    >>> grouped.names, bool(grouped.shift[0] > grouped.shift[1])
-    (('north', 'south'), True)
-    """
-
-    estimate: PropensityEstimate
-    names: tuple[str, ...]
-    shift: Floats
-    error: Floats
-    spread: float
-
-    def interval(self, name: str, confidence: float = 0.95) -> tuple[float, float]:
-        """The ends of δ of a group; ValueError for one that was not audited."""
-        from scipy.stats import norm
-
-        checks.one_of(name, self.names, "group")
-        checks.confidence(confidence)
-        place, reach = self.names.index(name), float(norm.ppf((1 + confidence) / 2))
-        middle, error = float(self.shift[place]), float(self.error[place])
-        return middle - reach * error, middle + reach * error
-
-    def of_group(self, name: str) -> Floats:
-        """(L,) propensities of a group; those of the whole audit for one that was not audited."""
-        shift = self.shift[self.names.index(name)] if name in self.names else 0.0
-        return np.asarray(expit(_logits(self.estimate.value) + shift))
-
-    def of_entries(self, labels: LabelsLike, groups: ArrayLike) -> sp.csr_array:
-        """A propensity for every observed label, for `evaluate` and the weights.
-
-        Parameters
-        ----------
-        labels : (n, L) matrix of 0 and 1
-        groups : n names
-
-        Returns
-        -------
-        csr_array of shape (n, L)
-            With the pattern of the labels.
-
-        Raises
-        ------
-        ValueError
-            If there is not one group per row.
-        """
-        matrix = checks.labels(labels)
-        names, group = _groups(groups, matrix.shape[0])
-        by_group = np.array([self.of_group(name) for name in names])
-        rows = entry_rows(matrix)
-        chance = by_group[group[rows], matrix.indices]
-        return sp.csr_array((chance, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def fit_groups(
-    kept: Floats, true_labels: sp.csr_array, groups: ArrayLike, estimate: PropensityEstimate
-) -> GroupedPropensities:
-    """The groups' shifts from audited rows.
-
-    Parameters
-    ----------
-    kept : (nnz,) floats
-        1 for every true label that was kept, else 0, in the order of `true_labels.indices`.
-    true_labels : csr_array of shape (m, L)
-    groups : m names
-    estimate : PropensityEstimate
-        Of all these rows.
-
-    Returns
-    -------
-    GroupedPropensities
-
-    Raises
-    ------
-    ValueError
-        If there is not one group per row.
-    """
-    names, group = _groups(groups, true_labels.shape[0])
-    of_entry = group[entry_rows(true_labels)]
-    base = _logits(estimate.value)[true_labels.indices]
-    shift, spread, weight = np.zeros(len(names)), 0.5, np.ones(len(names))
-    for _ in range(ITERATIONS):
-        chance = expit(base + shift[of_entry])
-        slope = np.bincount(of_entry, kept - chance, len(names)) / estimate.effect
-        weight = np.bincount(of_entry, chance * (1 - chance), len(names)) / estimate.effect
-        weight = weight + 1 / spread**2
-        step = np.clip((slope - shift / spread**2) / weight, -1, 1)
-        shift = shift + step
-        before, spread = (
-            spread,
-            max(float(np.sqrt(np.mean(shift**2 + 1 / weight))), SMALLEST_SPREAD),
-        )
-        if np.abs(step).max() < 1e-9 and abs(spread - before) < 1e-9:
-            break
-    return GroupedPropensities(estimate, names, shift, 1 / np.sqrt(weight), spread)
-
-
-def _groups(groups: ArrayLike, rows: int) -> tuple[tuple[str, ...], Ints]:
-    array = np.asarray(groups)
-    if array.shape != (rows,):
-        raise ValueError(f"groups of shape {array.shape} for {rows} rows; give one name per row.")
-    names, group = np.unique(array.astype(str), return_inverse=True)
-    return tuple(names.tolist()), np.asarray(group, dtype=np.int64)
-
-
-def _logits(propensity: Floats) -> Floats:
-    return np.asarray(logit(np.clip(propensity, 1e-6, 1 - 1e-6)))

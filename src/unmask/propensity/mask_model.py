@@ -3,24 +3,22 @@
 The paper's mask keeps every true label of every row independently with p_j. A `MaskModel` adds what
 real masks have beside it, each part a number that is 0 in the paper:
 
-    row_effort   ρ    labels of a row are kept or lost together (`row_effort`)
+    row_effort   ρ    labels of a row are kept or lost together
     unannotated  π₀   share of rows that nobody annotated: they show nothing
     spurious     φ    share of the *observed* labels that are not true
-    score_slope  β    labels that the model finds obvious are kept more often (`score_slope`)
+    score_slope  β    labels that the model finds obvious are kept more often
 
 p_j stays the propensity over all rows, those without annotation included, so no p_j can exceed
 1 − π₀; larger ones are lowered to it. A model can stand wherever propensities can, since numpy
-reads its values; who knows what to do with the other parts (`data.hide`, `evaluate`) uses them,
-too.
+reads its values; who knows what to do with the other parts (`data.hide`, `evaluate`) asks
+`MaskModel.of` for them, which takes propensities of any form.
 
-Row effort: labels of a row that are kept or lost together.
-
-Independent masks see every true label of a row with its propensity p. Annotators differ in effort,
-and some rows were never annotated; then the labels of a row share a fate, and counts thin as
+**Row effort.** Annotators differ in effort, and some rows were never annotated; then the labels of
+a row share a fate, and counts thin as
 
     P(s, t | s*, t*) = π₀ [s = t = 0] + (1 − π₀) ∫ Bin(s; s*, p_S(e)) Bin(t; t*, p_T(e)) dF(e)
 
-with e the effort that a row lacks, π₀ the share of rows that nobody annotated, and
+with e the effort that a row lacks, and
 
     p(e) = Φ((Φ⁻¹(p') − √ρ e) / √(1 − ρ)),     p' = p / (1 − π₀).
 
@@ -31,7 +29,16 @@ narrow peak anywhere, which Gauss–Hermite's 21 points miss (at ρ = 0.8 and 20
 comes out 0.01 too high: docs/decisions/0011), and for smooth functions the trapezoidal rule over
 the whole line is as exact as any.
 
-Masks that depend on the model's score: obvious labels are recorded more often.
+Of an audited row the true labels are known, and which of them were kept. With K its kept and M its
+lost labels the row has the likelihood
+
+    π₀ [K = ∅] + (1 − π₀) ∫ Π_{j∈K} p_j(e) Π_{j∈M} (1 − p_j(e)) dF(e)
+
+p_j fixed at their estimates. Both numbers are 0 in the paper's model, and half of the prior stands
+there; the other half is spread evenly over a grid. So an audit that shows no effort gives exactly
+0, and one that does gives the mean over what it allows.
+
+**A slope on the score.** Obvious labels are recorded more often:
 
     p_ij = expit(a_j + β x_ij),    a_j = logit p_j + δ + u_j,    u_j ~ N(0, SPREAD²)
 
@@ -40,21 +47,11 @@ labels, and p_j the propensities of the same audit. β, δ and u are fitted by p
 likelihood to what was kept of the audited true labels (Newton; the Hessian is an arrow, solved
 label by label). Labels without audited entries have u_j = 0. The doubt about β and δ is that of the
 normal distribution with the inverse of the penalised information.
-
-Row effort and unannotated rows from an audit: which ρ and π₀ make what was kept likely.
-
-Of an audited row the true labels are known, and which of them were kept. With K its kept and M its
-lost labels the row has the likelihood
-
-    π₀ [K = ∅] + (1 − π₀) ∫ Π_{j∈K} p_j(e) Π_{j∈M} (1 − p_j(e)) dF(e)
-
-(`row_effort`), p_j fixed at their estimates. Both numbers are 0 in the paper's model, and half of
-the prior stands there; the other half is spread evenly over a grid. So an audit that shows no
-effort gives exactly 0, and one that does gives the mean over what it allows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -64,25 +61,49 @@ from numpy.typing import DTypeLike
 from scipy.special import expit, logit, ndtr, ndtri
 
 from unmask._typing import Bools, Floats, Ints, PropensityLike, ScoresLike
-from unmask.arrays import TopK, checks, entry_rows
-from unmask.propensity.estimate import PropensityEstimate
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows
+from unmask.predictions import TopK
+from unmask.propensity.estimate import PropensityEstimate, Uncertainty
 from unmask.propensity.models import Source, source_of
 
+MOST = 0.9
+"""The largest row effort and share of unannotated rows; beyond, p(e) is a step between points."""
 MOST_SPURIOUS = 0.5
 PARTS = ("row_effort", "unannotated", "spurious")
 
 
-class EffortUncertainty(Protocol):
-    """Anything that (ρ, π₀) can be drawn from."""
+class Propensities(Protocol):
+    """Propensities that may be in doubt: `PropensityEstimate` and `MaskModel` are such."""
 
-    def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """(size, 2) numbers."""
+    @property
+    def value(self) -> Floats:
+        """The most likely propensities, (L,)."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Their origin."""
+        ...
+
+    @property
+    def certain(self) -> bool:
+        """True where there is nothing to draw."""
+        ...
+
+    @property
+    def centre(self) -> PropensityLike:
+        """The most likely ones, taken as certain."""
+        ...
+
+    def draw(self, seed: int, size: int) -> Sequence[PropensityLike] | Floats:
+        """Return `size` certain ones that the data allow; the same for the same seed."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:
-    """How labels go missing: a propensity per label, row effort, unannotated rows, wrong labels.
+    """A model of masks: a propensity per label, row effort, unannotated rows, wrong labels.
 
     Parameters
     ----------
@@ -94,8 +115,8 @@ class MaskModel:
         π₀, the share of rows that nobody annotated.
     spurious : float in [0, 0.5], default 0.0
         φ, the share of the observed labels that are not true.
-    uncertainty : EffortUncertainty, optional
-        What ρ and π₀ are drawn from; by default they are certain.
+    uncertainty : Uncertainty, optional
+        Where pairs of ρ and π₀ are drawn from; by default they are certain.
     score_slope : ScoreSlope, optional
         How propensities of entries depend on the model's score; `evaluate` then uses a propensity
         per entry, and calls corrected recall doubtful.
@@ -118,22 +139,26 @@ class MaskModel:
     row_effort: float = 0.0
     unannotated: float = 0.0
     spurious: float = 0.0
-    uncertainty: EffortUncertainty | None = None
+    uncertainty: Uncertainty | None = None
     score_slope: ScoreSlope | None = None
     value: Floats = field(init=False)
     """The propensities over all rows, (L,) floats."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        checks.in_range(self.row_effort, "row_effort", 0, MOST)
-        checks.in_range(self.unannotated, "unannotated", 0, MOST)
-        checks.in_range(self.spurious, "spurious", 0, MOST_SPURIOUS)
+        for name, most in zip(PARTS, (MOST, MOST, MOST_SPURIOUS), strict=True):
+            checks.in_range(getattr(self, name), name, 0, most)
         stated = checks.propensity(self.propensity)
         object.__setattr__(self, "value", np.minimum(stated, 1.0 - self.unannotated))
 
+    @classmethod
+    def of(cls, propensity: PropensityLike) -> MaskModel:
+        """Return a mask model as it is, and other propensities, one per label, as a plain one."""
+        return propensity if isinstance(propensity, MaskModel) else cls(propensity)
+
     @property
     def source(self) -> Source:
-        """Where the propensities come from, and what stands beside them."""
+        """The source of the propensities, and what stands beside them."""
         source = source_of(self.propensity)
         for name in PARTS:
             if number := getattr(self, name):
@@ -144,22 +169,31 @@ class MaskModel:
 
     @property
     def effort(self) -> RowEffort | None:
-        """How the masks of a row depend on each other; None if they do not."""
+        """The dependence between the masks of a row; None if there is none."""
         if not self.row_effort and not self.unannotated:
             return None
         return normal(self.row_effort, self.unannotated)
 
     @property
     def certain(self) -> bool:
-        """Whether no part of the model is drawn from."""
-        doubted = self.uncertainty is not None or (
-            self.score_slope is not None and self.score_slope.covariance is not None
+        """True where no part of the model is drawn from."""
+        slope = self.score_slope
+        return (
+            self.uncertainty is None
+            and (slope is None or slope.covariance is None)
+            and not isinstance(self.propensity, PropensityEstimate)
         )
-        return not doubted and not isinstance(self.propensity, PropensityEstimate)
+
+    @property
+    def highest(self) -> Floats:
+        """The upper ends of the propensities' intervals; their values where they are certain."""
+        if isinstance(self.propensity, PropensityEstimate):
+            return self.propensity.high
+        return self.value
 
     @property
     def centre(self) -> MaskModel:
-        """The same, every part taken as certain."""
+        """The model with every part taken as certain."""
         slope = self.score_slope
         certain = None if slope is None else replace(slope, covariance=None)
         return MaskModel(
@@ -167,7 +201,7 @@ class MaskModel:
         )
 
     def draw(self, seed: int, size: int) -> list[MaskModel]:
-        """Models that the data behind this one allow, each of them certain.
+        """Draw models that the data behind this one allow, each of them certain.
 
         Parameters
         ----------
@@ -197,7 +231,7 @@ class MaskModel:
         ]
 
     def of_entries(self, labels: sp.csr_array, scores: TopK | ScoresLike) -> sp.csr_array:
-        """A propensity for every observed label, by the model's score of it.
+        """Return a propensity for every observed label, by the model's score of it.
 
         Parameters
         ----------
@@ -224,7 +258,7 @@ class MaskModel:
         return sp.csr_array((chance, labels.indices, labels.indptr), shape=labels.shape)
 
     def false_rate(self, labels: sp.csr_array) -> Floats:
-        """ε_j = P(label j is observed | it is not true), from φ and how often j is observed.
+        """Return ε_j = P(label j is observed | it is not true), from φ and its frequency.
 
         Of n_j observed labels j, φ n_j are wrong, in the rows that do not truly have it.
 
@@ -243,7 +277,7 @@ class MaskModel:
         return np.asarray(np.minimum(self.spurious * counts / without, 0.5 * self.value))
 
     def observe(self, true_labels: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
-        """Observed labels of rows with these true ones: hidden, and wrong ones added.
+        """Draw observed labels of rows with these true ones: some hidden, wrong ones added.
 
         Parameters
         ----------
@@ -263,15 +297,15 @@ class MaskModel:
         return sp.csr_array(kept + _wrong(true_labels, kept, self.spurious, rng))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
-        """The propensities, so that a model serves as propensities."""
+        """Return the propensities, so that a model serves as such."""
         return np.array(self.value, dtype=dtype)
 
     def __len__(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return int(self.value.size)
 
     def __repr__(self) -> str:
-        """One line."""
+        """Return one line."""
         span = f"{self.value.min():.3f} to {self.value.max():.3f}" if len(self) else "none"
         parts = {name: getattr(self, name) for name in PARTS}
         stated = "".join(f", {name}={number:.3g}" for name, number in parts.items() if number)
@@ -312,7 +346,7 @@ def refuse_for_weights(propensity: object, *, normalized: bool) -> None:
 
 
 def _kept(labels: sp.csr_array, mask: MaskModel, rng: np.random.Generator) -> sp.csr_array:
-    """The true labels that are recorded; without row effort, those that `data.hide` keeps of p."""
+    """Return the true labels that are recorded; without row effort, as `data.hide` keeps of p."""
     chance, threshold = mask.value[labels.indices], rng.random(labels.nnz)
     if mask.effort is not None:
         row_of_entry = entry_rows(labels)
@@ -329,7 +363,7 @@ def _kept(labels: sp.csr_array, mask: MaskModel, rng: np.random.Generator) -> sp
 def _wrong(
     labels: sp.csr_array, kept: sp.csr_array, share: float, rng: np.random.Generator
 ) -> sp.csr_array:
-    """Labels that are not true, so many that they are this share of all observed ones.
+    """Draw labels that are not true, so many that they are this share of all observed ones.
 
     Their frequencies are those of the observed labels, their rows any that lack the label.
     """
@@ -349,12 +383,11 @@ def _wrong(
 POINTS = 33
 REACH = 4.8
 """Points from −REACH to REACH; 2 in a million rows lie beyond."""
-MOST = 0.9  # beyond, p(e) is a step between two points
 
 
 @dataclass(frozen=True)
 class RowEffort:
-    """How the masks of a row depend on each other.
+    """The dependence between the masks of a row.
 
     Parameters
     ----------
@@ -379,36 +412,18 @@ class RowEffort:
     unannotated: float = 0.0
 
     def propensities(self, propensity: Floats) -> Floats:
-        """p(e) of annotated rows, points × propensities."""
+        """Return p(e) of annotated rows, points × propensities."""
         return self.propensity_at(propensity, np.array(self.points)[:, None])
 
     def propensity_at(self, propensity: Floats, effort: Floats) -> Floats:
-        """p(e) in annotated rows that lack the effort e; shapes broadcast."""
+        """Return p(e) in annotated rows that lack the effort e; shapes broadcast."""
         annotated = np.minimum(propensity / (1.0 - self.unannotated), 1.0)
         shift = np.sqrt(self.correlation) * effort
         return np.asarray(ndtr((ndtri(annotated) - shift) / np.sqrt(1.0 - self.correlation)))
 
 
 def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -> RowEffort:
-    """Effort that is normally distributed, by evenly spaced points.
-
-    Parameters
-    ----------
-    correlation : float
-        ρ, in [0, 0.9].
-    unannotated : float, default 0.0
-        π₀, in [0, 0.9].
-    points : int, default 33
-        How many.
-
-    Returns
-    -------
-    RowEffort
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
+    """Return effort that is normally distributed, by evenly spaced points.
 
     Examples
     --------
@@ -416,8 +431,8 @@ def normal(correlation: float, unannotated: float = 0.0, points: int = POINTS) -
     >>> [round(point, 1) for point in spaced.points], round(sum(spaced.weights), 12)
     ([-4.8, -2.4, 0.0, 2.4, 4.8], 1.0)
     """
-    checks.in_range(correlation, "row_effort", 0, MOST)
-    checks.in_range(unannotated, "unannotated", 0, MOST)
+    for number, name in ((correlation, "row_effort"), (unannotated, "unannotated")):
+        checks.in_range(number, name, 0, MOST)
     if correlation == 0.0:
         return RowEffort(0.0, (0.0,), (1.0,), unannotated)
     places = np.linspace(-REACH, REACH, points)
@@ -436,7 +451,7 @@ FLOOR = 0.01
 
 @dataclass(frozen=True, eq=False)
 class ScoreSlope:
-    """How the propensity of an entry depends on its score.
+    """The dependence of an entry's propensity on its score.
 
     Parameters
     ----------
@@ -466,14 +481,14 @@ class ScoreSlope:
         return self.slope - 1.96 * error, self.slope + 1.96 * error
 
     def at(self, propensity: Floats, labels: Ints, scores: Floats) -> Floats:
-        """p_ij of entries: their label's p_j, their labels, their scores; all (e,) or p (L,)."""
+        """Return p_ij of entries from p_j of all labels, the entries' labels and their scores."""
         standard = (scores - self.centre) / self.scale
         bounded = np.clip(propensity, 1e-6, 1 - 1e-6)
         logits = logit(bounded)[labels] + self.shift + self.own[labels] + self.slope * standard
         return np.asarray(np.clip(expit(logits), FLOOR, 1.0))
 
     def drawn(self, rng: np.random.Generator, size: int) -> list[ScoreSlope]:
-        """Slopes that the audit allows, each certain."""
+        """Draw slopes that the audit allows, each certain."""
         middle = np.array([self.slope, self.shift])
         covariance = np.zeros((2, 2)) if self.covariance is None else self.covariance
         pairs = rng.multivariate_normal(middle, covariance, size=size, method="eigh")
@@ -486,20 +501,10 @@ class ScoreSlope:
 def fit_slope(
     kept: Floats, true_labels: sp.csr_array, scores: Floats, propensity: Floats
 ) -> ScoreSlope:
-    """The slope that makes what was kept of the audited true labels likeliest.
+    """Fit the slope that makes what was kept of the audited true labels likeliest.
 
-    Parameters
-    ----------
-    kept : (nnz,) floats
-        1 for every true label that was kept, else 0, in the order of `true_labels.indices`.
-    true_labels : csr_array of shape (m, L)
-    scores : (nnz,) floats
-        In the same order.
-    propensity : (L,) floats in (0, 1]
-
-    Returns
-    -------
-    ScoreSlope
+    `kept` is 1 for every true label that was kept, else 0, in the order of `true_labels.indices`,
+    as are the scores.
 
     Examples
     --------
@@ -538,25 +543,10 @@ def fit_slope(
 def scores_of(
     scores: TopK | ScoresLike, labels: sp.csr_array, *, name: str = "audited labels"
 ) -> Floats:
-    """The score of every label entry; entries without one stand below all others of the row list.
+    """Return the score of every label entry, in the order of `labels.indices`.
 
-    Parameters
-    ----------
-    scores : TopK, or dense or sparse scores of shape (m, L)
-        Of the same rows. An entry that is not listed gets what is 1 below the smallest score.
-    labels : csr_array of shape (m, L)
-    name : str, default "audited labels"
-        In messages.
-
-    Returns
-    -------
-    floats of shape (nnz,)
-        In the order of `labels.indices`.
-
-    Raises
-    ------
-    ValueError
-        If the scores are of other rows or labels, or not finite.
+    An entry that is not listed gets what is 1 below the smallest score. ValueError if the scores
+    are of other rows or labels, or not finite.
 
     Examples
     --------
@@ -569,44 +559,44 @@ def scores_of(
         checks.same_shape(table, labels, "scores", name)
         return np.asarray(table[rows, labels.indices], dtype=np.float64)
     if not isinstance(scores, TopK):
-        scores = checks.matrix(scores, name="scores", column="label")
-        checks.same_shape(scores, labels, "scores", name)
+        entries = checks.matrix(scores, name="scores", column="label").tocoo()
+        checks.same_shape(entries, labels, "scores", name)
+        row, label, value = entries.row, entries.col, entries.data
     elif scores.labels.shape[0] != labels.shape[0]:
         raise ValueError(
             f"scores of {scores.labels.shape[0]} rows for {labels.shape[0]} rows of {name}; give "
             "those of the same rows, in their order."
         )
-    row, label, value = _listed(scores)
-    width = labels.shape[1]
-    keys, wanted = row * width + label, rows * width + labels.indices
-    order = np.argsort(keys)
-    place = np.minimum(np.searchsorted(keys[order], wanted), max(keys.size - 1, 0))
-    listed = keys[order][place] == wanted if keys.size else np.zeros(wanted.size, bool)
-    scored = np.full(wanted.size, value.min() - 1.0 if value.size else 0.0)
-    scored[listed] = value[order][place[listed]]
-    return scored
-
-
-def _listed(scores: TopK | sp.csr_array) -> tuple[Ints, Ints, Floats]:
-    """Rows, labels and values of scores that are not given for every pair."""
-    if isinstance(scores, TopK):
+    else:
         row, place = np.nonzero(scores.labels >= 0)
         label, value = scores.labels[row, place], scores.scores[row, place]
-    else:
-        entries = scores.tocoo()
-        row, label, value = entries.row, entries.col, entries.data
-    return row.astype(np.int64), label.astype(np.int64), value.astype(np.float64)
+    width = labels.shape[1]
+    return look_up(
+        row.astype(np.int64) * width + label, value.astype(np.float64),
+        rows * width + labels.indices,
+    )  # fmt: skip
+
+
+def look_up(keys: Ints, values: Floats, wanted: Ints) -> Floats:
+    """Return the value of every wanted key; of an absent one what is 1 below the smallest."""
+    result = np.full(wanted.size, values.min() - 1.0 if values.size else 0.0)
+    if keys.size:
+        order = np.argsort(keys)
+        place = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
+        listed = keys[order][place] == wanted
+        result[listed] = values[order][place[listed]]
+    return result
 
 
 CORRELATIONS = np.linspace(0.0, MOST, 19)
 SHARES = 13
-SMALLEST = 1e-9
+TINIEST = 1e-9
 """A chance below which nothing is certain, so that one odd row does not decide everything."""
 
 
 @dataclass(frozen=True, eq=False)
 class EffortPosterior:
-    """What an audit says of row effort and of the share of unannotated rows.
+    """Row effort and the share of unannotated rows, as an audit shows them.
 
     Parameters
     ----------
@@ -633,7 +623,7 @@ class EffortPosterior:
         return _location(self.shares, self.probability.sum(axis=0))
 
     def interval(self, confidence: float = 0.95) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The middle of the distributions of ρ and of π₀."""
+        """Return the middle of the distributions of ρ and of π₀."""
         ends = []
         for values, axis in ((self.correlations, 1), (self.shares, 0)):
             below = np.cumsum(self.probability.sum(axis=axis))
@@ -643,7 +633,7 @@ class EffortPosterior:
         return ends[0], ends[1]
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """(size, 2) draws of (ρ, π₀): a point of the grid, and a step's width around it."""
+        """Draw (size, 2) pairs (ρ, π₀): a point of the grid, and a step's width around it."""
         flat = rng.choice(self.probability.size, size=size, p=self.probability.ravel())
         rows, columns = np.unravel_index(flat, self.probability.shape)
         drawn = np.column_stack([self.correlations[rows], self.shares[columns]])
@@ -654,20 +644,9 @@ class EffortPosterior:
 
 
 def estimate_effort(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) -> EffortPosterior:
-    """Row effort and the share of unannotated rows, from audited rows.
+    """Estimate row effort and the share of unannotated rows from audited rows.
 
-    Parameters
-    ----------
-    kept : csr_array of shape (m, L)
-        Those of the true labels that were observed.
-    true_labels : csr_array of shape (m, L)
-        The complete labels of the audited rows.
-    p : (L,) floats in (0, 1]
-        Propensities over all rows.
-
-    Returns
-    -------
-    EffortPosterior
+    `kept` are those of the true labels that were observed, `p` propensities over all rows.
 
     Examples
     --------
@@ -686,7 +665,7 @@ def estimate_effort(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) ->
 
 
 class EffortGrid(NamedTuple):
-    """How likely an audit is for values of ρ (rows) and of π₀ (columns), the first of each 0."""
+    """The likelihood of an audit for values of ρ (rows) and π₀ (columns), the first of each 0."""
 
     correlations: Floats
     shares: Floats
@@ -694,17 +673,7 @@ class EffortGrid(NamedTuple):
 
 
 def log_likelihoods(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) -> EffortGrid:
-    """The log-likelihood of the audited rows over a grid of ρ and π₀.
-
-    Parameters
-    ----------
-    kept, true_labels, p
-        As in `estimate_effort`.
-
-    Returns
-    -------
-    EffortGrid
-    """
+    """Return the log-likelihood of the audited rows over a grid of ρ and π₀."""
     some = np.diff(true_labels.indptr) > 0
     kept, true_labels = sp.csr_array(kept[some]), sp.csr_array(true_labels[some])
     used = np.flatnonzero(np.bincount(true_labels.indices, minlength=p.size))
@@ -720,14 +689,14 @@ def log_likelihoods(kept: sp.csr_array, true_labels: sp.csr_array, p: Floats) ->
 
 
 def _shares(silent: Bools) -> Floats:
-    """π₀ up to what the share of rows that show nothing allows."""
+    """Return values of π₀ up to what the share of rows that show nothing allows."""
     rows, share = max(silent.size, 1), silent.mean() if silent.size else 0.0
     most = min(MOST, share + 3 * np.sqrt((share * (1 - share) + 0.25 / rows) / rows))
     return np.linspace(0.0, most, SHARES) if share else np.zeros(1)
 
 
 def _spike(size: int) -> Floats:
-    """Half of the prior at 0, the other half even."""
+    """Return a prior with one half at 0, the other half even."""
     prior = np.full(size, 0.5 / max(size - 1, 1))
     prior[0] = 0.5 if size > 1 else 1.0
     return prior
@@ -737,7 +706,7 @@ def _log_likelihood(
     kept: sp.csr_array, lost: sp.csr_array, silent: Bools, p: Floats, rho: float, share: float
 ) -> float:
     effort = normal(rho, share)
-    chance = np.clip(effort.propensities(p), SMALLEST, 1 - SMALLEST).T  # labels × points
+    chance = np.clip(effort.propensities(p), TINIEST, 1 - TINIEST).T  # labels × points
     by_point = kept @ np.log(chance) + lost @ np.log1p(-chance)
     largest = by_point.max(axis=1)
     annotated = largest + np.log(np.exp(by_point - largest[:, None]) @ effort.weights)

@@ -1,13 +1,9 @@
-"""Models that state propensities: from label frequency, from label rank, or the same for all.
+"""Stated propensities: from label frequency, from label rank, or one number for all labels.
 
-Every result is an array that carries its `source`: the formula and its constants.
-
-Where propensities come from: a value that whoever uses them can state as a condition.
-
-A number computed with propensities is right *if* they are. So propensities carry their `Source`: a
-formula with its constants, the preset of a data set, a file, an audit of so many rows, or "stated"
-for a plain vector of which nothing is known. `source_of` finds it; `Source.sentence` is its
-English.
+A number computed with propensities is right *if* they are. So every result is an array that carries
+its `Source`: a formula with its constants, the preset of a data set, a file, an audit of so many
+rows, or "stated" for a plain vector of which nothing is known. `source_of` finds it;
+`Source.sentence` is its English, which whoever uses the propensities can state as a condition.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from unmask.arrays import checks
 
 @named_options
 def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
-    """Jain propensities of a *training* label matrix.
+    """Return Jain's propensities of a *training* label matrix.
 
         p_j = 1 / (1 + C (n_j + b)^(−a)),    C = (ln n − 1)(b + 1)^a
 
@@ -69,7 +65,7 @@ def jain(labels: LabelsLike, *, a: float = 0.55, b: float = 1.5) -> Propensity:
 
 @named_options
 def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) -> Propensity:
-    """Jain propensities from label counts, for when the matrix is not at hand.
+    """Return Jain's propensities from label counts, for when the matrix is not at hand.
 
         p_j = 1 / (1 + C (n_j + b)^(−a)),    C = (ln n − 1)(b + 1)^a
 
@@ -122,7 +118,7 @@ def jain_curve(counts: ArrayLike, n: int, *, a: float = 0.55, b: float = 1.5) ->
 
 
 def constant(n_labels: int, value: float) -> Propensity:
-    """The same propensity for every label: p_j = value.
+    """Return one propensity for all labels: p_j = value.
 
     Parameters
     ----------
@@ -152,7 +148,7 @@ def constant(n_labels: int, value: float) -> Propensity:
 
 @named_options
 def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0) -> Propensity:
-    """1/p_j linear in the rank of label j: `head` for the most frequent, `tail` for the rarest.
+    """Return 1/p_j linear in the rank of label j: `head` for the most frequent, `tail` the rarest.
 
         1/p_j = head + (tail − head) rank_j / (L − 1),    rank 0 the most frequent label
 
@@ -194,7 +190,7 @@ def inverse_linear(labels: LabelsLike, *, head: float = 2.0, tail: float = 20.0)
 
 
 def clip(propensity: PropensityLike, low: float) -> Propensity:
-    """Propensities raised to at least `low`, max(p_j, low): less variance, more bias.
+    """Raise propensities to at least `low`, max(p_j, low): less variance, more bias.
 
     Parameters
     ----------
@@ -225,7 +221,7 @@ def clip(propensity: PropensityLike, low: float) -> Propensity:
 
 
 def reciprocal(propensity: Floats) -> Floats:
-    """1/p of propensities that have been checked, finite (as is 2/p − 1) even for the smallest.
+    """Return 1/p of checked propensities, finite (as is 2/p − 1) even for the smallest.
 
     >>> reciprocal(np.array([0.25, 5e-324]))
     array([4.00000000e+000, 4.49423284e+307])
@@ -265,7 +261,7 @@ def temper(propensity: PropensityLike, tau: float) -> Propensity:
 
 
 class SourceKind(StrEnum):
-    """What states the propensities.
+    """The kinds of sources of propensities.
 
     Examples
     --------
@@ -289,7 +285,7 @@ class SourceKind(StrEnum):
     AUDIT = "audit"
     RECAPTURE = "recapture"
     SNAPSHOTS = "snapshots"
-    """The same rows at two dates: upper bounds."""
+    """Labels of rows at two dates: upper bounds."""
     MODEL = "model"
     """A classifier's probabilities (Elkan & Noto)."""
     MARGINALS = "marginals"
@@ -298,7 +294,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where propensities come from.
+    """The origin of propensities.
 
     Parameters
     ----------
@@ -308,7 +304,7 @@ class Source:
     name : str, default ""
         Of the data set of a preset, or of a file.
     changes : tuple of (str, float), default ()
-        What was done to them since, ("clip", lowest) or ("temper", τ), and what a mask model has
+        Changes made to them since, ("clip", lowest) or ("temper", τ), and what a mask model has
         beside them: ("row_effort", ρ), ("unannotated", π₀), ("spurious", φ).
 
     Examples
@@ -326,8 +322,8 @@ class Source:
 
     @property
     def independent(self) -> bool:
-        """Whether labels of a row are taken to go missing independently of each other."""
-        return not {"row_effort", "unannotated"} & {name for name, _ in self.changes}
+        """True where labels of a row are taken to go missing independently of each other."""
+        return not {"row_effort", "unannotated"} & dict(self.changes).keys()
 
     @property
     def spurious(self) -> float:
@@ -336,32 +332,37 @@ class Source:
 
     @property
     def score_slope(self) -> float:
-        """How much the logit of an entry's propensity rises per standard deviation of the score."""
+        """The rise of the logit of an entry's propensity per standard deviation of the score."""
         return dict(self.changes).get("score_slope", 0.0)
 
     @property
     def by_formula(self) -> bool:
-        """Whether they follow from label frequencies alone: nobody measured what is missing."""
+        """True where they follow from label frequencies alone: nobody measured what is missing."""
         return self.kind in (SourceKind.JAIN, SourceKind.PRESET)
 
     @property
     def assumption(self) -> str:
-        """What has to be true, in words that fit after "if"."""
+        """The condition of numbers that use them, in words that fit after "if"."""
         how = "go missing independently, by" if self.independent else "go missing by"
         return f"labels {how} {self.sentence}"
 
     @property
     def sentence(self) -> str:
-        """What the propensities come from, in words that fit after "by"."""
-        changed = "".join(f", {_CHANGES[name](number)}" for name, number in self.changes)
-        return _SENTENCES[self.kind](self) + changed
+        """The source in words that fit after "by"."""
+        numbers = self.parameters
+        constants = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+        of_rows = f" of {numbers['rows']:,.0f} rows" if "rows" in numbers else ""
+        own = _SENTENCES[self.kind].format(
+            **numbers, name=self.name, constants=constants, of_rows=of_rows
+        )
+        return ", ".join([own, *(_CHANGES[name].format(number) for name, number in self.changes)])
 
     def changed(self, name: str, number: float) -> Source:
-        """The same with one more change."""
+        """Return the source with one more change."""
         return replace(self, changes=(*self.changes, (name, float(number))))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; the English is `text`."""
+        """Return plain values, for JSON; the English is `text`."""
         return {
             "kind": self.kind.value,
             "parameters": dict(self.parameters),
@@ -391,42 +392,32 @@ class Propensity(np.ndarray[Any, np.dtype[np.float64]]):
     source: Source
 
     def __array_finalize__(self, origin: object) -> None:
-        """A part or a copy comes from the same source."""
+        """Give a part or a copy the same source."""
         self.source = getattr(origin, "source", Source())
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """What is computed is no propensity any more."""
+        """Return a plain array: a computed number is no propensity any more."""
         plain = np.asarray(array)  # before numpy 2, `array` is a propensity here, of any dimension
         return plain[()] if return_scalar or plain.ndim == 0 else plain
 
     def __reduce__(self) -> tuple[Callable[..., Propensity], tuple[Floats, Source]]:
-        """Copies in other processes keep the source."""
+        """Keep the source in other processes."""
         return with_source, (np.array(self), self.source)
 
     def __repr__(self) -> str:
-        """That of an array."""
+        """Return that of an array."""
         return repr(np.asarray(self))
 
 
 def with_source(values: Floats, source: Source) -> Propensity:
-    """Checked propensities that carry where they come from.
-
-    Parameters
-    ----------
-    values : (L,) floats in (0, 1]
-    source : Source
-
-    Returns
-    -------
-    Propensity
-    """
+    """Return checked propensities that carry their source."""
     labelled = np.asarray(values, dtype=np.float64).view(Propensity)
     labelled.source = source
     return labelled
 
 
 def source_of(propensity: object) -> Source:
-    """Where propensities come from, whatever form they have.
+    """Return the source of propensities of any form.
 
     Parameters
     ----------
@@ -435,7 +426,7 @@ def source_of(propensity: object) -> Source:
     Returns
     -------
     Source
-        That which they carry; `stated` for a plain vector, `entries` for a sparse matrix, `none`
+        The one that they carry; `stated` for a plain vector, `entries` for a sparse matrix, `none`
         for None.
 
     Examples
@@ -451,40 +442,30 @@ def source_of(propensity: object) -> Source:
     return Source(SourceKind.ENTRIES if hasattr(propensity, "tocsr") else SourceKind.STATED)
 
 
-def _constants(source: Source) -> str:
-    return ", ".join(f"{name} = {value:g}" for name, value in source.parameters.items())
-
-
-def _rows(source: Source) -> str:
-    return f" of {source.parameters['rows']:,.0f} rows" if "rows" in source.parameters else ""
-
-
-_SENTENCES: dict[SourceKind, Callable[[Source], str]] = {
-    SourceKind.NONE: lambda _: "no propensities",
-    SourceKind.STATED: lambda _: "the stated propensities",
-    SourceKind.ENTRIES: lambda _: "the stated propensities of single entries",
-    SourceKind.JAIN: lambda source: f"Jain's formula with {_constants(source)}",
-    SourceKind.PRESET: lambda source: (
-        f"Jain's formula with the constants in use for {source.name} ({_constants(source)})"
-    ),
-    SourceKind.CONSTANT: lambda source: f"the same propensity {source.parameters['p']:g} for all",
-    SourceKind.INVERSE_LINEAR: lambda source: f"1/p linear in label rank ({_constants(source)})",
-    SourceKind.FILE: lambda source: f"the propensities in {source.name}",
-    SourceKind.AUDIT: lambda source: f"the audit{_rows(source)}",
-    SourceKind.RECAPTURE: lambda source: f"the recapture estimate{_rows(source)}",
-    SourceKind.SNAPSHOTS: lambda source: f"upper bounds from two snapshots{_rows(source)}",
-    SourceKind.MODEL: lambda source: f"propensities from a classifier{_rows(source)}",
-    SourceKind.MARGINALS: lambda source: f"true label frequencies from elsewhere{_rows(source)}",
-    SourceKind.COUNTS: lambda _: "counts of kept and lost labels",
+_SENTENCES = {
+    SourceKind.NONE: "no propensities",
+    SourceKind.STATED: "the stated propensities",
+    SourceKind.ENTRIES: "the stated propensities of single entries",
+    SourceKind.JAIN: "Jain's formula with {constants}",
+    SourceKind.PRESET: "Jain's formula with the constants in use for {name} ({constants})",
+    SourceKind.CONSTANT: "the same propensity {p:g} for all",
+    SourceKind.INVERSE_LINEAR: "1/p linear in label rank ({constants})",
+    SourceKind.FILE: "the propensities in {name}",
+    SourceKind.AUDIT: "the audit{of_rows}",
+    SourceKind.RECAPTURE: "the recapture estimate{of_rows}",
+    SourceKind.SNAPSHOTS: "upper bounds from two snapshots{of_rows}",
+    SourceKind.MODEL: "propensities from a classifier{of_rows}",
+    SourceKind.MARGINALS: "true label frequencies from elsewhere{of_rows}",
+    SourceKind.COUNTS: "counts of kept and lost labels",
 }
 
-_CHANGES: dict[str, Callable[[float], str]] = {
-    "clip": lambda low: f"raised to at least {low:g}",
-    "temper": lambda tau: f"tempered with τ = {tau:g}",
-    "row_effort": lambda rho: f"with row effort ρ = {rho:.2g}",
-    "unannotated": lambda share: f"with {share:.0%} of the rows not annotated",
-    "spurious": lambda share: f"with {share:.1%} of the observed labels wrong",
-    "score_slope": lambda slope: f"with the slope {slope:.2g} of the logit on the model's score",
+_CHANGES = {
+    "clip": "raised to at least {:g}",
+    "temper": "tempered with τ = {:g}",
+    "row_effort": "with row effort ρ = {:.2g}",
+    "unannotated": "with {:.0%} of the rows not annotated",
+    "spurious": "with {:.1%} of the observed labels wrong",
+    "score_slope": "with the slope {:.2g} of the logit on the model's score",
 }
 
 
@@ -514,7 +495,7 @@ class Preset:
 
 
 def preset(name: str) -> Preset:
-    """The Jain constants in use for a public data set.
+    """Return the Jain constants in use for a public data set.
 
     Parameters
     ----------
@@ -623,13 +604,13 @@ class PropensityModel:
         object.__setattr__(self, "parameters", dict(self.parameters))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
-        """The values, so that a model serves as propensities."""
+        """Return the values, so that a model serves as propensities."""
         return np.array(self.values, dtype=dtype)
 
     def __len__(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return int(self.values.size)
 
     def __repr__(self) -> str:
-        """One line."""
+        """Return one line."""
         return f"PropensityModel({self.name!r}, {len(self)} labels)"

@@ -1,9 +1,8 @@
 """Propensities by name, from files and to files.
 
-Estimates as plain records and back, with all that `draw` needs: the same seed, the same draws.
-
-A record holds numbers, text, lists and dicts only, so that JSON can carry it: every dataclass
-becomes a dict with its name under "kind", every array a list.
+Estimates are stored as plain records with all that `draw` needs: the same seed, the same draws. A
+record holds numbers, text, lists and dicts only, so that JSON can carry it: every dataclass becomes
+a dict with its name under "kind", every array a list.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from unmask._messages import function, named_options
 from unmask._typing import Floats, LabelsLike, PathLike, PropensityLike
 from unmask.arrays import checks
 from unmask.files import atomic_write, contents, numbers, read_json
-from unmask.propensity.audit import Posterior
-from unmask.propensity.estimate import CurveFit, PropensityEstimate
-from unmask.propensity.marginals import Ratio
+from unmask.propensity.estimate import CurveFit, Either, Posterior, PropensityEstimate, Ratio
 from unmask.propensity.models import (
     Propensity,
     Source,
@@ -34,11 +31,10 @@ from unmask.propensity.models import (
     preset,
     with_source,
 )
-from unmask.propensity.recapture import Either
 
 
 def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
-    """Propensities from a short specification, as the command line takes it.
+    """Return propensities from a short specification, as the command line takes it.
 
     | specification | meaning |
     |---|---|
@@ -72,7 +68,7 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
     """
     model, _, constants = spec.partition(":")
     matrix = checks.labels(labels)
-    if _is_preset(model, constants):
+    if model == "jain" and constants[:1].isalpha():  # the name of a data set
         published = preset(constants)
         p = jain(matrix, a=published.a, b=published.b)
         return with_source(p, replace(p.source, kind=SourceKind.PRESET, name=published.name))
@@ -86,11 +82,6 @@ def from_spec(spec: str, labels: LabelsLike) -> Propensity | PropensityEstimate:
         f"{spec!r} is neither a file nor a propensity model; give a path or one of: "
         f"{', '.join(MODELS)} (for example jain:0.55,1.5 or constant:0.3)."
     )
-
-
-def _is_preset(model: str, constants: str) -> bool:
-    """Whether the name of a data set stands in place of Jain's constants."""
-    return model == "jain" and constants[:1].isalpha()
 
 
 def _constants(model: str, text: str) -> dict[str, float]:
@@ -109,7 +100,7 @@ def _constants(model: str, text: str) -> dict[str, float]:
 
 @named_options
 def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | PropensityEstimate:
-    """Propensities from a text file (plain, gzip or zstd), one number per line, in label order.
+    """Read propensities from a text file (plain, gzip or zstd): one number per line and label.
 
     Parameters
     ----------
@@ -137,31 +128,27 @@ def read(path: PathLike, *, inverse: bool | None = None) -> Propensity | Propens
     >>> read(file)
     array([0.5 , 0.25])
     """
-    content = contents(path)
-    if content.lstrip()[:1] == b"{":
-        return _estimate(path, content)
-    values = numbers(path, content)
+    content, name = contents(path), os.fspath(path)
+    is_record = content.lstrip()[:1] == b"{"
+    stored = read_json(path, content) if is_record else numbers(path, content)
+    try:
+        if is_record:
+            return from_record(stored)
+        return with_source(_numbers(stored, inverse), Source(SourceKind.FILE, name=name))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _numbers(values: Floats, inverse: bool | None) -> Floats:
+    """Return checked propensities from numbers that are p or 1/p."""
     inverted = bool((values > 1).any()) if inverse is None else inverse
     if inverse is None and inverted and (values < 1).any():
         raise ValueError(
-            f"{os.fspath(path)}: numbers from {values.min():g} to {values.max():g} are neither "
-            "propensities (all ≤ 1) nor inverse propensities (all ≥ 1)."
+            f"numbers from {values.min():g} to {values.max():g} are neither propensities "
+            "(all ≤ 1) nor inverse propensities (all ≥ 1)."
         )
     with np.errstate(divide="ignore", over="ignore"):
-        propensity = 1 / values if inverted else values
-    try:
-        checked = checks.propensity(propensity)
-        return with_source(checked, Source(SourceKind.FILE, name=os.fspath(path)))
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from None
-
-
-def _estimate(path: PathLike, content: bytes) -> PropensityEstimate:
-    record = read_json(path, content)
-    try:
-        return from_record(record)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from None
+        return checks.propensity(1 / values if inverted else values)
 
 
 def write(path: PathLike, propensity: PropensityLike) -> None:
@@ -207,20 +194,9 @@ MODELS: dict[str, Callable[..., Propensity]] = {
 
 
 def to_record(estimate: PropensityEstimate) -> dict[str, object]:
-    """What `from_record` needs, as numbers, text, lists and dicts.
+    """Return the numbers, text, lists and dicts that `from_record` needs.
 
-    Parameters
-    ----------
-    estimate : PropensityEstimate
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ValueError
-        If its uncertainty is none of the package's own, and so cannot be restored.
+    ValueError if the uncertainty is none of the package's own, and so cannot be restored.
 
     Examples
     --------
@@ -241,22 +217,7 @@ def to_record(estimate: PropensityEstimate) -> dict[str, object]:
 
 
 def from_record(record: object) -> PropensityEstimate:
-    """The estimate that `to_record` was given.
-
-    Parameters
-    ----------
-    record : dict
-        As `to_record` made it.
-
-    Returns
-    -------
-    PropensityEstimate
-
-    Raises
-    ------
-    ValueError
-        If it is no such record, or a damaged one.
-    """
+    """Return the estimate that `to_record` was given; ValueError for anything else."""
     if not isinstance(record, Mapping) or record.get("kind") != PropensityEstimate.__name__:
         raise ValueError(
             "this record is no propensity estimate: it has no kind 'PropensityEstimate'; make "
@@ -323,12 +284,12 @@ def _restored(value: object) -> object:
 
 
 def _estimate_from(notes: tuple[str, ...] | Floats = (), **parts: Any) -> PropensityEstimate:
-    """An empty list of notes has become an array."""
+    """Return the estimate, where an empty list of notes has become an array."""
     return PropensityEstimate(notes=cast("tuple[str, ...]", notes) if len(notes) else (), **parts)
 
 
 def _curve(intervals: Mapping[str, Floats], **parts: Any) -> CurveFit:
-    """Intervals are pairs of numbers."""
+    """Return the curve, with intervals as pairs of numbers."""
     pairs = {name: (float(low), float(high)) for name, (low, high) in intervals.items()}
     return CurveFit(intervals=pairs, **parts)
 

@@ -4,7 +4,7 @@
 (`targets`), weighs them on their own device and hands both to a loss; the formulas of weights and
 losses are those that numpy uses (`unmask.weights.formulas`, `unmask.losses`). A custom backward
 keeps the cost at two passes over the logits. Unobserved labels are never touched by the correction.
-Logits may be those of candidate labels (`shortlist`), which `samplers` draw. `CorrectedOutput` is
+Logits may be those of candidate labels, which `samplers` draw. `CorrectedOutput` is
 an output layer and its loss in one, which never holds the logits of all labels (`output`).
 `RankingMetrics`, `SetMetrics` and `ScoreMetrics` evaluate logits batch by batch, over all ranks
 (`metric`); `trainers` holds what Hugging Face's `Trainer` and Lightning call.

@@ -19,13 +19,13 @@ from torch import Tensor, distributed, nn
 
 from unmask._messages import named_options
 from unmask._typing import PropensityLike
-from unmask.arrays import LabelSets, TopK
 from unmask.metrics import Evaluator, Table
 from unmask.metrics.inputs import Predictions
 from unmask.metrics.registry import split
 from unmask.metrics.request import Request
+from unmask.predictions import LabelSets, TopK
+from unmask.torch.output import largest
 from unmask.torch.targets import Targets, label_index
-from unmask.torch.top import largest
 
 if TYPE_CHECKING:
     _Base = nn.Module
@@ -46,8 +46,29 @@ class _EvaluatorMetric(_Base):
     higher_is_better = None
     full_state_update = False
 
-    def __init__(self, propensity: PropensityLike | None, request: Request) -> None:
+    @named_options
+    def __init__(
+        self,
+        propensity: PropensityLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+        information: ArrayLike | None = None,
+        complete: bool = False,
+    ) -> None:
+        """See the class."""
         super().__init__()
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
         self._request = request.checked(propensity)
         self._propensity = propensity
         self._evaluator = self._empty()
@@ -73,11 +94,11 @@ class _EvaluatorMetric(_Base):
         return value
 
     def compute(self) -> Value:
-        """The estimates over all rows of all ranks, as tensors."""
+        """Return the estimates over all rows of all ranks, as tensors."""
         return _as_value(self.table())
 
     def table(self) -> Table:
-        """The estimates over all rows of all ranks, with intervals and verdicts."""
+        """Return the estimates over all rows of all ranks, with intervals and verdicts."""
         if not (distributed.is_available() and distributed.is_initialized()):
             return self._evaluator.compute()
         states: list[Evaluator] = [self._evaluator] * distributed.get_world_size()
@@ -88,7 +109,7 @@ class _EvaluatorMetric(_Base):
         return merged.compute()
 
     def values(self) -> dict[str, float]:
-        """The estimates over all rows of all ranks, as `metric/estimator` → value."""
+        """Return the estimates over all rows of all ranks, as `metric/estimator` → value."""
         return _by_name(self.table())
 
     def _empty(self) -> Evaluator:
@@ -132,37 +153,10 @@ class RankingMetrics(_EvaluatorMetric):
     {'P@1/vanilla': 1.0, 'P@1/unbiased': 2.0}
     """
 
-    @named_options
-    def __init__(
-        self,
-        propensity: PropensityLike | None = None,
-        *,
-        metrics: Sequence[str],
-        estimators: Sequence[str] = ("vanilla",),
-        confidence: float = 0.95,
-        interval: str = "normal",
-        replicates: int = 1000,
-        seed: int = 0,
-        tau: float | str = "auto",
-        clip: float = 10.0,
-        fraction: float = 0.01,
-        information: ArrayLike | None = None,
-        complete: bool = False,
-    ) -> None:
-        """See the class."""
-        request = Request(
-            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
-            information, complete,
-        )  # fmt: skip
-        super().__init__(propensity, request)
-        cut_offs = [split(name)[1] for name in metrics]
-        numbers = [cut_off for cut_off in cut_offs if cut_off is not None]
-        self._longest = max(numbers) if len(numbers) == len(cut_offs) else None
-
     def _predictions(self, logits: Tensor) -> TopK:
-        n_labels = logits.shape[1]
-        k = n_labels if self._longest is None else min(self._longest, n_labels)
-        scores, labels = largest(logits, k)
+        cut_offs = [split(name)[1] for name in self._request.metrics]
+        k = max(logits.shape[1] if each is None else each for each in cut_offs)
+        scores, labels = largest(logits, min(k, logits.shape[1]))
         labels = labels.where(scores != -torch.inf, -1)
         return TopK.sorted(labels.cpu().numpy(), scores.cpu().numpy())
 
@@ -208,11 +202,11 @@ class SetMetrics(_EvaluatorMetric):
         complete: bool = False,
     ) -> None:
         """See the class."""
-        request = Request(
-            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
-            information, complete,
+        super().__init__(
+            propensity, metrics=metrics, estimators=estimators, confidence=confidence,
+            interval=interval, replicates=replicates, seed=seed, tau=tau, clip=clip,
+            fraction=fraction, information=information, complete=complete,
         )  # fmt: skip
-        super().__init__(propensity, request)
         self._threshold = np.asarray(threshold, dtype=np.float64)
 
     def _predictions(self, logits: Tensor) -> LabelSets:
@@ -260,11 +254,11 @@ class ScoreMetrics(_EvaluatorMetric):
         complete: bool = False,
     ) -> None:
         """See the class."""
-        request = Request(
-            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
-            information, complete,
+        super().__init__(
+            propensity, metrics=metrics, estimators=estimators, confidence=confidence,
+            interval=interval, replicates=replicates, seed=seed, tau=tau, clip=clip,
+            fraction=fraction, information=information, complete=complete,
         )  # fmt: skip
-        super().__init__(propensity, request)
         self._probabilities = probabilities
 
     def _predictions(self, logits: Tensor) -> Any:

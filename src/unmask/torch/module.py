@@ -19,19 +19,22 @@ from unmask.arrays.checks import is_tensor
 from unmask.losses import Loss, Observed, _loss
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.propensity.models import reciprocal
-from unmask.torch import shortlist
 from unmask.torch.targets import (
     Targets,
     as_tensor,
+    candidate_numbers,
+    candidate_weights,
     cannot_stop,
     entry_propensity,
+    expected_counts,
     invalid_rows,
     is_transformed,
     label_index,
+    place,
+    refuse_missing,
 )
 from unmask.weights import CORRECTIONS, Weights, count_distribution, formulas
-from unmask.weights._arrays import Array
-from unmask.weights.formulas import Rectangle
+from unmask.weights.formulas import Array, Rectangle
 
 _USUAL = {"ova": "logistic", "pal": "softmax", "pairwise": "pairwise_logistic"}
 _OVER_BATCH = ("mean", "sum", "none")
@@ -157,7 +160,7 @@ class MissingLabelLoss(nn.Module):
         candidates: Tensor | Ints | None = None,
         sampling: PropensityLike | Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
         With `candidates` and no `sampling` it is the loss of the labels listed; observed labels
         that are not in the list take no part. With `sampling` it is an estimate of the loss over
@@ -212,22 +215,18 @@ class MissingLabelLoss(nn.Module):
         dtype = torch.promote_types(logits.dtype, torch.float32)
         short = candidates is not None
         observed = self._observe(logits, targets, weights, propensity, short=short)
+        ids, q = None, None
         if candidates is not None:
             ids, q = self._candidates(candidates, sampling, logits.shape)
-            if is_compiled(self.loss, logits):
-                listed: Tensor = _CompiledShortlist.apply(  # type: ignore[no-untyped-call]
-                    logits, ids, q, observed.index, observed.pos, observed.cut,
-                    self.over_batch,
-                )  # fmt: skip
-                return listed
-            observed = shortlist.place(observed, ids, tuple(logits.shape), q, dtype)
         elif sampling is not None:
             raise ValueError("sampling is about candidates: pass candidates= with it.")
         if is_compiled(self.loss, logits):
-            whole: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
-                logits, observed.index, observed.pos, observed.cut, self.over_batch
+            compiled: Tensor = _CompiledLogistic.apply(  # type: ignore[no-untyped-call]
+                logits, ids, q, observed.index, observed.pos, observed.cut, self.over_batch
             )
-            return whole
+            return compiled
+        if ids is not None:
+            observed = place(observed, ids, tuple(logits.shape), q, dtype)
         pos = observed.pos.to(dtype)
         cut = None if observed.cut is observed.pos else observed.cut.to(dtype)
         value: Tensor = _BatchLoss.apply(  # type: ignore[no-untyped-call]
@@ -255,7 +254,7 @@ class MissingLabelLoss(nn.Module):
                 buffer.data = exact.to(buffer.device)
 
     def extra_repr(self) -> str:
-        """What `print(module)` shows."""
+        """Return what `print(module)` shows."""
         kind = "normalised" if self.normalized else "plain"
         return f"{self.loss.name}, {self.loss.reduction}, {kind}, {self.correction}"
 
@@ -273,7 +272,7 @@ class MissingLabelLoss(nn.Module):
         *,
         short: bool,
     ) -> Observed:
-        """Label numbers, −1 where there is none, and their weights."""
+        """Return label numbers, −1 where there is none, and their weights."""
         if weights is not None and propensity is not None:
             raise ValueError("weights are corrected already; leave out the propensities.")
         if (targets is None) == (weights is None):
@@ -297,7 +296,7 @@ class MissingLabelLoss(nn.Module):
         device: torch.device,
         propensity: Targets | None = None,
     ) -> Observed:
-        """The observed labels of a batch and their weights, which is all that is known of labels.
+        """Return the observed labels of a batch and their weights.
 
         Parameters
         ----------
@@ -351,15 +350,15 @@ class MissingLabelLoss(nn.Module):
     def _candidates(
         self, candidates: Tensor | Ints, sampling: PropensityLike | Tensor | None, shape: torch.Size
     ) -> tuple[Tensor, Tensor | None]:
-        """Label numbers of the columns and their expected counts."""
+        """Return label numbers of the columns and their expected counts."""
         if self.loss.keep is not None or self.loss.per_label:
             raise ValueError(f"{self.loss.name} must see all labels; leave out candidates.")
-        ids = shortlist.candidate_numbers(as_tensor(candidates), tuple(shape), self.n_labels)
-        q = None if sampling is None else shortlist.expected_counts(sampling, ids, self.n_labels)
+        ids = candidate_numbers(as_tensor(candidates), tuple(shape), self.n_labels)
+        q = None if sampling is None else expected_counts(sampling, ids, self.n_labels)
         return ids, q
 
     def _own_inverse(self, propensity: Targets, index: Tensor) -> Tensor:
-        """1/p of label numbers, by row and label, and 0 where there is no label."""
+        """Return 1/p of label numbers, by row and label, and 0 where there is no label."""
         inverse = entry_propensity(propensity, index, (len(index), self.n_labels)).reciprocal()
         if self.correction == "tempered":
             inverse = formulas.tempered_inverse(inverse, torch.ones_like(inverse), self.tau)
@@ -379,7 +378,7 @@ class MissingLabelLoss(nn.Module):
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _rule(count: int) -> tuple[Floats, Floats]:
-    """Gauss–Legendre nodes and weights on [0, 1], which a compiled graph takes as constants."""
+    """Return Gauss–Legendre nodes and weights, which a compiled graph takes as constants."""
     return gauss_legendre(count)
 
 
@@ -397,7 +396,7 @@ class _CompiledRectangle(Rectangle):
 
 
 class Context(Protocol):
-    """What forward leaves for backward."""
+    """The record that forward leaves for backward."""
 
     loss: Loss
     over_batch: str
@@ -423,7 +422,7 @@ class _BatchLoss(torch.autograd.Function):
         loss: Loss,
         over_batch: str,
     ) -> Tensor:
-        """`cut` is None where it equals `pos`."""
+        """Compute the loss; `cut` is None where it equals `pos`."""
         observed = Observed(index, pos, pos if cut is None else cut, background)
         rows: Tensor = _loss.rows(loss, scores, observed)
         if over_batch == "none":
@@ -449,7 +448,7 @@ class _BatchLoss(torch.autograd.Function):
 
 
 def is_compiled(loss: Loss, logits: Tensor) -> bool:
-    """Whether compiled loops serve: for the logistic loss of float32 on the processor."""
+    """Tell if compiled loops serve: for the logistic loss of float32 on the processor."""
     return (
         loss is losses.logistic
         and logits.dtype is not torch.float64
@@ -459,7 +458,7 @@ def is_compiled(loss: Loss, logits: Tensor) -> bool:
 
 
 def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[Floats, Tensor]:
-    """The one-vs-all logistic loss of every row, (n,), and its slope, (n, L).
+    """Return the one-vs-all logistic loss of every row, (n,), and its slope, (n, L).
 
     `index` is −1 where there is no label; weights are float64.
     """
@@ -472,79 +471,76 @@ def logistic(scores: Tensor, index: Tensor, pos: Tensor, cut: Tensor) -> tuple[F
 
 
 class _CompiledLogistic(torch.autograd.Function):
-    """The one-vs-all logistic loss: value and gradient in one pass, forwards.
+    """The one-vs-all logistic loss of all labels or of candidates, in one pass, forwards.
 
     A graph of gradients computes the slope once more, by operations that can be differentiated.
     """
 
     @staticmethod
     def forward(
-        ctx: Context, logits: Tensor, index: Tensor, pos: Tensor, cut: Tensor, over_batch: str
-    ) -> Tensor:
-        rows, slope = logistic(logits.float(), index, pos, cut)
-        return _kept(ctx, slope, rows, over_batch, logits, index, pos, cut)
-
-    @staticmethod
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        slope, logits, *observed = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            slope = _differentiable_slope(logits, Observed(*observed))
-        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None
-
-
-class _CompiledShortlist(torch.autograd.Function):
-    """The same for the logits of candidates."""
-
-    @staticmethod
-    def forward(
         ctx: Context,
         logits: Tensor,
-        ids: Tensor,
+        ids: Tensor | None,
         q: Tensor | None,
         index: Tensor,
         pos: Tensor,
         cut: Tensor,
         over_batch: str,
     ) -> Tensor:
-        scores = logits.detach().float().contiguous()
-        slope, rows = _room(scores)
-        column = torch.empty_like(index)
-        weights = shortlist.candidate_weights(ids, q, scores.dtype)
-        lists, counts = (
-            each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
-        )
-        arrays = [each.numpy() for each in (index, pos, cut, column)]
-        arrays += [rows, slope.numpy()]
-
-        def work(part: slice) -> None:
-            own = slice(None) if len(lists) == 1 else part
-            labels = (each[part] for each in arrays)
-            batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
-
-        _by_rows(scores, work)
-        if q is not None:
-            shortlist.refuse_missing(index, column >= 0)
-        return _kept(ctx, slope, rows, over_batch, logits, ids, q, index, pos, cut)
+        if ids is None:
+            rows, slope = logistic(logits.float(), index, pos, cut)
+        else:
+            rows, slope = _logistic_of_candidates(logits, ids, q, index, pos, cut)
+        ctx.over_batch = over_batch
+        ctx.save_for_backward(slope, logits, ids, q, index, pos, cut)
+        if over_batch == "none":
+            return torch.from_numpy(rows.astype(np.float32))
+        return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        slope, logits, ids, q, *observed = ctx.saved_tensors
+        slope, logits, ids, q, index, pos, cut = ctx.saved_tensors
         if torch.is_grad_enabled():
-            shape = tuple(logits.shape)
-            placed = shortlist.place(Observed(*observed), ids, shape, q, torch.float32)
-            slope = _differentiable_slope(logits, placed)
-        return _scaled(ctx, grad, slope).to(logits.dtype), None, None, None, None, None, None
+            observed = Observed(index, pos, cut)
+            if ids is not None:
+                observed = place(observed, ids, tuple(logits.shape), q, torch.float32)
+            observed = Observed(
+                observed.index.clamp(min=0), observed.pos.float(), observed.cut.float(),
+                observed.background,
+            )  # fmt: skip
+            slope = _loss.gradient(losses.logistic, logits.float(), observed)
+        over_batch = ctx.over_batch
+        by_row = grad[:, None] if over_batch == "none" else grad / divisor(over_batch, slope)
+        return (slope * by_row).to(logits.dtype), None, None, None, None, None, None
 
 
-def _differentiable_slope(logits: Tensor, observed: Observed) -> Tensor:
-    pos, cut = observed.pos.float(), observed.cut.float()
-    placed = Observed(observed.index.clamp(min=0), pos, cut, observed.background)
-    slope: Tensor = _loss.gradient(losses.logistic, logits.float(), placed)
-    return slope
+def _logistic_of_candidates(
+    logits: Tensor, ids: Tensor, q: Tensor | None, index: Tensor, pos: Tensor, cut: Tensor
+) -> tuple[Floats, Tensor]:
+    """Return the loss of every row and its slope, as `logistic`, for the logits of candidates."""
+    scores = logits.detach().float().contiguous()
+    slope, rows = _room(scores)
+    column = torch.empty_like(index)
+    weights = candidate_weights(ids, q, scores.dtype)
+    lists, counts = (
+        each.reshape(-1, ids.shape[-1]).contiguous().numpy() for each in (ids, weights)
+    )
+    arrays = [each.numpy() for each in (index, pos, cut, column)]
+    arrays += [rows, slope.numpy()]
+
+    def work(part: slice) -> None:
+        own = slice(None) if len(lists) == 1 else part
+        labels = (each[part] for each in arrays)
+        batches.shortlist(scores.numpy()[part], lists[own], counts[own], *labels)
+
+    _by_rows(scores, work)
+    if q is not None:
+        refuse_missing(index, column >= 0)
+    return rows, slope
 
 
 def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
-    """`work` on all rows, some at a time where they are many, on as many threads as torch uses."""
+    """Do `work` on all rows, some at a time where they are many, on as many threads as torch."""
     n, width = scores.shape
     if scores.numel() <= _CHUNK:
         work(slice(0, n))
@@ -554,23 +550,8 @@ def _by_rows(scores: Tensor, work: Callable[[slice], None]) -> None:
 
 
 def _room(scores: Tensor) -> tuple[Tensor, Floats]:
-    """For the slope of every logit and the loss of every row."""
+    """Make room for the slope of every logit and the loss of every row."""
     return torch.empty_like(scores, memory_format=torch.contiguous_format), np.empty(len(scores))
-
-
-def _kept(
-    ctx: Context, slope: Tensor, rows: Floats, over_batch: str, *inputs: Tensor | None
-) -> Tensor:
-    ctx.over_batch = over_batch
-    ctx.save_for_backward(slope, *inputs)
-    if over_batch == "none":
-        return torch.from_numpy(rows.astype(np.float32))
-    return torch.tensor(rows.sum() / divisor(over_batch, slope), dtype=torch.float32)
-
-
-def _scaled(ctx: Context, grad: Tensor, slope: Tensor) -> Tensor:
-    by_row = grad[:, None] if ctx.over_batch == "none" else grad / divisor(ctx.over_batch, slope)
-    return slope * by_row
 
 
 def _refuse_logits(logits: Tensor) -> None:
@@ -581,7 +562,7 @@ def _refuse_logits(logits: Tensor) -> None:
 
 
 def divisor(over_batch: str, scores: Tensor) -> int:
-    """What the sum over rows is divided by."""
+    """Return what the sum over rows is divided by."""
     return max(1, scores.shape[0]) if over_batch == "mean" else 1
 
 
@@ -609,7 +590,7 @@ def _refuse(loss: Loss, correction: str, normalized: bool, labels: LabelsLike | 
 
 
 def _share(correction: str, labels: LabelsLike | None, propensity: Floats) -> Tensor:
-    """E[1/N* | m] for m = 0, 1, …; empty for corrections that do not need it."""
+    """Return E[1/N* | m] for m = 0, 1, …; empty for corrections that do not need it."""
     if correction != "empirical_bayes" or labels is None:
         return torch.empty(0, dtype=torch.float64)
     fit = count_distribution(labels, propensity)

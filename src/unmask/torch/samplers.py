@@ -2,14 +2,12 @@
 
 Every function returns a `Sample`: label numbers, and for each how often its label is expected in
 the list, which is what `MissingLabelLoss(…)(…, sampling=…)` divides by. Where a label can be drawn
-once, that is its probability. Draws do not depend on the labels of the rows that they are for,
-except `in_batch`, whose docstring says what holds; `with_observed` then puts the observed labels
-in, which every row needs.
+once, that is its probability. Draws do not depend on the labels of the rows that they are for;
+`with_observed` then puts the observed labels in, which every row needs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -44,12 +42,12 @@ class Sample:
     expected: Tensor
 
     def __iter__(self) -> Iterator[Tensor]:
-        """`ids, expected = sample`."""
+        """Unpack as `ids, expected = sample`."""
         return iter((self.ids, self.expected))
 
 
 def uniform(n_labels: int, size: int, *, generator: torch.Generator | None = None) -> Sample:
-    """`size` distinct labels, every set of them with the same probability.
+    """Draw `size` distinct labels, every set of them with the same probability.
 
     Parameters
     ----------
@@ -97,45 +95,8 @@ def _distinct(n_labels: int, size: int, generator: torch.Generator | None) -> Te
     return torch.from_numpy(ids[:size])
 
 
-def log_uniform(n_labels: int, size: int, *, generator: torch.Generator | None = None) -> Sample:
-    """Draws with replacement, P(label j) = log((j + 2) / (j + 1)) / log(L + 1).
-
-    For labels that are numbered by falling frequency, which is then roughly Zipf's law.
-
-    Parameters
-    ----------
-    n_labels : int
-        L.
-    size : int
-        c, the number of draws.
-    generator : torch.Generator, optional
-        The source of random numbers; torch's own by default.
-
-    Returns
-    -------
-    Sample
-        `expected` is c · P(label).
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
-    Examples
-    --------
-    >>> log_uniform(1, 2).expected
-    tensor([2., 2.], dtype=torch.float64)
-    """
-    n_labels = checks.positive_int(n_labels, "n_labels")
-    size = checks.positive_int(size, "size")
-    uniforms = torch.rand(size, dtype=torch.float64, generator=generator)
-    ids = ((uniforms * math.log(n_labels + 1)).exp().long() - 1).clamp(0, n_labels - 1)
-    probability = (1 / (ids + 1.0).double()).log1p() / math.log(n_labels + 1)
-    return Sample(ids, size * probability)
-
-
 class ByFrequency:
-    """Draws with replacement, P(label j) ∝ (number of rows with label j)^α.
+    """A sampler with replacement, P(label j) ∝ (number of rows with label j)^α.
 
     The cumulated probabilities are made once; a draw is a binary search.
 
@@ -193,57 +154,10 @@ class ByFrequency:
         return Sample(ids, size * self.probability[ids])
 
 
-def in_batch(targets: Targets, counts: PropensityLike, n_rows: int) -> Sample:
-    """The observed labels of all rows of the batch, with multiplicity, as candidates of every row.
-
-    For a row, the labels of the *other* rows are the sample: a label that the row does not have is
-    expected (n − 1) · count / (N − 1) times among them, if the n rows of a batch are drawn without
-    replacement from the N rows of the training data. The loss of every row is then unbiased over
-    batches that hold it, for the loss over all labels of count 1 and more. The observed labels of
-    every row are in the list already. Rows of one batch share their candidates, so their losses are
-    correlated.
-
-    Parameters
-    ----------
-    targets : as in `MissingLabelLoss`
-        The observed labels of the batch, (n, L).
-    counts : (L,) integers
-        Rows of every label in the training data.
-    n_rows : int
-        N, the rows of the training data.
-
-    Returns
-    -------
-    Sample
-        As many candidates as the batch has labels.
-
-    Raises
-    ------
-    ValueError
-        If targets are none, or name a label whose count is 0, or the batch is larger than N.
-
-    Examples
-    --------
-    >>> in_batch([[0, 1], [1]], counts=[10, 50, 40], n_rows=101)
-    Sample(ids=tensor([0, 1, 1]), expected=tensor([0.1000, 0.5000, 0.5000], dtype=torch.float64))
-    """
-    numbers = torch.as_tensor(checks.numbers(counts, "counts"), dtype=torch.float64)
-    n = row_count(targets)
-    if not 2 <= n <= n_rows:
-        raise ValueError(f"a batch of {n} rows of {n_rows}: in-batch sampling needs two or more.")
-    index = label_index(targets, (n, len(numbers)))
-    ids = index[index >= 0]
-    expected = (n - 1) / (n_rows - 1) * numbers[ids.cpu()]
-    if (expected <= 0).any():
-        label = int(ids[expected <= 0][0])
-        raise ValueError(f"counts: label {label} is observed in the batch and has the count 0.")
-    return Sample(ids, expected.to(ids.device))
-
-
 def with_observed(
     sample: Sample, targets: Targets, n_labels: int, *, per_row: bool = False
 ) -> Sample:
-    """A sample of candidates and the observed labels of the rows, which are there with certainty.
+    """Add the observed labels of the rows, which are there with certainty, to a sample.
 
     Shared candidates: the labels that any row of the batch has come first, once each and with the
     probability 1, then the draws of other labels. Candidates per row: the row's own labels come

@@ -1,19 +1,36 @@
-"""Targets of any kind → the labels of each row as a rectangle (n, m), short rows filled with −1.
+"""Labels of a batch: targets of any kind as a rectangle, and their places in a shortlist of logits.
 
-Four kinds are understood: dense 0/1 of the shape rows × labels; sparse of that shape (torch COO or
-CSR, any scipy matrix), with ones for observed labels; label numbers (n, m), distinct in a row,
-negative for no label; a list of lists of label numbers. Integers of the shape rows × labels are
-taken for 0/1, lists never.
+**Targets** become the labels of each row, (n, m), short rows filled with −1. Four kinds are
+understood: dense 0/1 of the shape rows × labels; sparse of that shape (torch COO or CSR, any scipy
+matrix), with ones for observed labels; label numbers (n, m), distinct in a row, negative for no
+label; a list of lists of label numbers. Integers of the shape rows × labels are taken for 0/1,
+lists never.
 
 Nothing is taken on trust: torch checks the indices of sparse tensors only when asked to, and adds
 repeated entries up. Label numbers that repeat or do not exist are refused as well, except inside a
 compiled graph or a functional transform (`torch.func`), which cannot stop: there `invalid_rows`
 marks their rows.
+
+**Shortlists** are logits of some candidate labels in place of all L, shared by the rows or per row.
+An observed label of a row counts exactly, wherever it stands in the list: `pos` and `cut` come from
+the observed labels alone, so a shortlist does not change them. What a shortlist changes is the sum
+over unobserved labels. A candidate that is not observed counts
+
+    1          without `sampling`: the loss is that of the labels listed, and nothing else;
+    1 / q_j    with it, q_j being the expected number of times that label j is in the list.
+
+Where a label can be drawn once, q_j is the probability that it is drawn. Either way a sum over all
+unobserved labels j of any t_j is estimated without bias: E Σ_k t_k / q_k = Σ_j t_j. A label that
+stands in the list twice was drawn twice and counts twice; an observed label counts once, however
+often it was drawn, so q of observed labels has no effect. No tensor has the size rows × L:
+candidates are compared with the few observed labels of their row, through a small table of hash
+values first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -24,8 +41,9 @@ import torch
 from torch import Tensor
 
 from unmask._kernels import batches
-from unmask._typing import Array, Ints
+from unmask._typing import Array, Ints, PropensityLike
 from unmask.arrays import checks
+from unmask.losses import Observed
 
 Targets: TypeAlias = Tensor | Array | sp.sparray | sp.spmatrix | Sequence[Sequence[int]]
 """Observed labels, in any of the kinds that this module understands."""
@@ -33,7 +51,7 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def label_index(targets: Targets, shape: tuple[int, ...], *, by_column: bool = True) -> Tensor:
-    """(n, m) label numbers, −1 where a row has fewer than m labels.
+    """Return (n, m) label numbers, −1 where a row has fewer than m labels.
 
     A graph cannot know m of dense targets: there m = L and column j has j or −1, if `by_column`.
 
@@ -69,7 +87,7 @@ def label_index(targets: Targets, shape: tuple[int, ...], *, by_column: bool = T
 
 
 def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """(n, m) propensities of label numbers, float64, and 1 where there is no label.
+    """Return (n, m) propensities of label numbers, float64, and 1 where there is no label.
 
     `propensity` is dense (n, L), of which the other labels are not looked at, or sparse with the
     entries of the labels. What is out of range is NaN where a graph cannot stop.
@@ -102,7 +120,7 @@ def entry_propensity(propensity: Targets, index: Tensor, shape: tuple[int, ...])
 
 
 def _as_scipy(values: Any) -> sp.sparray | None:
-    """A sparse tensor as a matrix of scipy, which is checked by whoever reads it; else None."""
+    """Return a sparse tensor as a matrix of scipy, to be checked by who reads it; else None."""
     if checks.is_sparse(values):
         return values
     if not isinstance(values, Tensor) or values.layout is torch.strided:
@@ -130,7 +148,7 @@ def _sparse_propensity(values: sp.sparray, index: Ints, shape: tuple[int, ...]) 
 
 
 def row_count(targets: Targets) -> int:
-    """The number of rows that targets are about.
+    """Return the number of rows that targets are about.
 
     >>> row_count([[2, 0], []])
     2
@@ -139,17 +157,17 @@ def row_count(targets: Targets) -> int:
 
 
 def cannot_stop() -> bool:
-    """Whether values cannot be looked at: in a compiled graph, or under vmap or torch.func.grad."""
+    """Tell if values cannot be looked at: in a compiled graph, under vmap or torch.func.grad."""
     return torch.compiler.is_compiling() or is_transformed()
 
 
 def is_transformed() -> bool:
-    """Whether a transform of torch.func is active, under which tensors may hide a dimension."""
+    """Tell if a transform of torch.func is active, under which tensors may hide a dimension."""
     return torch._C._are_functorch_transforms_active()
 
 
 def as_tensor(values: Any) -> Any:
-    """An array of numbers as a tensor that shares its memory; anything else as it is.
+    """Return an array of numbers as a tensor that shares its memory; anything else as it is.
 
     >>> as_tensor(np.array([[1, -1]]))
     tensor([[ 1, -1]])
@@ -160,7 +178,7 @@ def as_tensor(values: Any) -> Any:
 
 
 def invalid_rows(index: Tensor, n_labels: int) -> Tensor:
-    """(n,) whether a row of label numbers names a label twice, or one that does not exist.
+    """Tell which rows of label numbers name a label twice, or one that does not exist, (n,).
 
     >>> invalid_rows(torch.tensor([[0, 2, -1, -1], [1, 1, 0, -1], [0, 3, 1, -1]]), 3)
     tensor([False,  True,  True])
@@ -232,7 +250,7 @@ def _refuse_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _observed_index(targets: Tensor) -> Tensor:
-    """The width m depends on the values, which no compiled graph can know."""
+    """Find the labels; the width m depends on values, which no compiled graph can know."""
     if targets.layout is torch.strided:
         rows, columns = targets.nonzero(as_tuple=True)
         values = targets[rows, columns]
@@ -242,7 +260,7 @@ def _observed_index(targets: Tensor) -> Tensor:
 
 
 def _of_usual(targets: Tensor) -> Tensor | None:
-    """The label numbers of ones in order, by a few calls of numpy; None for anything else.
+    """Return the label numbers of ones in order, by a few calls of numpy; else None.
 
     What is None here is looked at again with more care, and refused with a reason.
     """
@@ -267,14 +285,14 @@ def _of_usual(targets: Tensor) -> Tensor | None:
 
 
 def _rising(rows: Ints, n: int) -> bool:
-    """Whether entries are in order of their rows, of which there are n."""
+    """Tell if entries are in order of their rows, of which there are n."""
     if not rows.size:
         return True
     return bool(rows[0] >= 0 and rows[-1] < n and (rows[1:] >= rows[:-1]).all())
 
 
 def _of_ones(values: Tensor, starts: Ints, columns: Ints, n_labels: int) -> Tensor | None:
-    """The label numbers of a matrix of ones in compressed rows; None for anything else."""
+    """Return the label numbers of a matrix of ones in compressed rows; else None."""
     if values.ndim != 1 or len(columns) != len(values):
         return None
     if not (values.detach().numpy() == 1).all():
@@ -291,7 +309,7 @@ def _of_ones(values: Tensor, starts: Ints, columns: Ints, n_labels: int) -> Tens
 
 
 def _entries(targets: Tensor, name: str = "targets") -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of every stored entry of a sparse tensor."""
+    """Return row, column and value of every stored entry of a sparse tensor."""
     if targets.layout not in (torch.sparse_coo, torch.sparse_csr) or targets.dense_dim():
         raise ValueError(
             f"{name} must be dense, or COO or CSR with one number per entry; got the layout "
@@ -320,7 +338,7 @@ def _rows_of(starts: Tensor, stored: int, name: str) -> Tensor:
 def _in_order(
     rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The entries by row and column; out of range or repeated ones are refused."""
+    """Return the entries by row and column; refuse those out of range or repeated."""
     for noun, index, size in (("row", rows, shape[0]), ("label", columns, shape[1])):
         bad = (index < 0) | (index >= size)
         if bad.any():
@@ -339,7 +357,7 @@ def _in_order(
 
 
 def _as_observed(values: Tensor, columns: Tensor) -> Tensor:
-    """The columns, −1 where a sparse target stores a zero."""
+    """Return the columns, −1 where a sparse target stores a zero."""
     ones = values == 1
     if ones.all():
         return columns.long()
@@ -365,3 +383,148 @@ def _described(values: object) -> str:
     if isinstance(values, Tensor):
         return f"{values.dtype} in shape {tuple(values.shape)}"
     return type(values).__name__
+
+
+_BUCKETS = 64  # hash values per observed label: one candidate in 64 is compared in vain
+
+
+def candidate_numbers(candidates: Tensor, shape: tuple[int, ...], n_labels: int) -> Tensor:
+    """Check the label numbers (c,) or (n, c) of the columns of the logits, negative for none.
+
+    >>> candidate_numbers(torch.tensor([4, 0, -7], dtype=torch.int32), (2, 3), 5)
+    tensor([ 4,  0, -7])
+    """
+    integers = isinstance(candidates, Tensor) and not (
+        candidates.is_floating_point() or candidates.is_complex() or candidates.dtype is torch.bool
+    )
+    if not integers or candidates.layout is not torch.strided:
+        kind = (
+            str(candidates.dtype) if isinstance(candidates, Tensor) else type(candidates).__name__
+        )
+        raise ValueError(f"candidates must be a dense tensor of label numbers; got {kind}.")
+    n, c = shape
+    if candidates.shape not in ((c,), (n, c)):
+        raise ValueError(
+            f"candidates of shape {tuple(candidates.shape)} for logits of shape {(n, c)}; give one "
+            f"label number per column, ({c},), or per logit, ({n}, {c})."
+        )
+    if not cannot_stop() and candidates.numel() and int(candidates.max()) >= n_labels:
+        wrong = checks.out_of_range(int(candidates.max()), n_labels, "label")
+        raise ValueError(f"candidates name {wrong}")
+    return candidates.long()
+
+
+def expected_counts(sampling: PropensityLike | Tensor, ids: Tensor, n_labels: int) -> Tensor:
+    """Check q of every candidate, in the shape of `ids` (or one number for all), in float64.
+
+    What has the shape of `ids` is per candidate, also where that is the number of labels.
+
+    >>> expected_counts([0.1, 0.2, 0.3], torch.tensor([2, 0]), 3)
+    tensor([0.3000, 0.1000], dtype=torch.float64)
+    """
+    try:
+        q = torch.as_tensor(sampling, dtype=torch.float64, device=ids.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"sampling cannot be read as numbers: {error}") from error
+    if q.shape == (n_labels,) and q.shape != ids.shape:
+        q = q[ids.clamp(min=0)]
+    elif q.shape not in ((), ids.shape):
+        raise ValueError(
+            f"sampling of shape {tuple(q.shape)}; give one expected count per label ({n_labels},), "
+            f"per candidate {tuple(ids.shape)}, or one number."
+        )
+    if not cannot_stop() and q.numel() and not (q.min() > 0 and q.max() < torch.inf):
+        bad = ((q <= 0) | ~q.isfinite()) & (ids >= 0)
+        if bad.any():
+            label, wrong = ids[bad][0], q.expand(ids.shape)[bad][0]
+            raise ValueError(
+                f"sampling must be above 0 and finite: candidate {int(label)} has {wrong.item():g}"
+                "; a label that is in the list was drawn with some probability."
+            )
+    return q
+
+
+def place(
+    observed: Observed, ids: Tensor, shape: tuple[int, ...], q: Tensor | None, dtype: torch.dtype
+) -> Observed:
+    """Place observed labels by their column in the logits; weigh the background of every column.
+
+    `observed.index` has label numbers, −1 for none. An observed label that is not among the
+    candidates of its row takes no part without `q`, and is refused with it.
+    """
+    find = _find_compiled if cannot_stop() else _find
+    column, present, background = find(observed.index, ids, shape, q, dtype)
+    if q is not None:
+        missing = (observed.index >= 0) & ~present
+        if cannot_stop():
+            assert background is not None  # noqa: S101 - there is one with q
+            background = background.masked_fill(missing.any(1, keepdim=True), torch.nan)
+        else:
+            refuse_missing(observed.index, present)
+    pos = observed.pos.where(present, 0)
+    cut = pos if observed.cut is observed.pos else observed.cut.where(present, 0)
+    return replace(observed, index=column, pos=pos, cut=cut, background=background)
+
+
+def refuse_missing(index: Tensor, present: Tensor) -> None:
+    """Raise if an observed label is not among sampled candidates."""
+    missing = (index >= 0) & ~present
+    if missing.any():
+        row, slot = (int(each[0]) for each in missing.nonzero(as_tuple=True))
+        raise ValueError(
+            f"row {row}: its observed label {int(index[row, slot])} is not among the candidates, "
+            "so that no sample could make up for it; add the observed labels to the list "
+            "(unmask.torch.samplers.with_observed)."
+        )
+
+
+def candidate_weights(ids: Tensor, q: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return 1 or 1/q of every candidate, in the shape of `ids`."""
+    one = torch.ones((), dtype=torch.float64, device=ids.device)
+    return (one if q is None else q.reciprocal()).to(dtype).expand(ids.shape)
+
+
+def _weights(ids: Tensor, q: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return 1 or 1/q of every candidate, 0 where there is none."""
+    return candidate_weights(ids, q, dtype).where(ids >= 0, 0)
+
+
+def _find(
+    index: Tensor, ids: Tensor, shape: tuple[int, ...], q: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the first column of observed labels, if there is one, and the background if not 1."""
+    (n, c), m = shape, index.shape[1]
+    rows, slots, columns = _matches(index, ids, n)
+    first = torch.full((n * m,), c, device=ids.device)
+    first.scatter_reduce_(0, rows * m + slots, columns, "amin")
+    column = first.view(n, m)
+    present = column < c
+    if q is None and len(rows) == int(present.sum()) and bool((ids >= 0).all()):
+        return column.where(present, 0), present, None
+    background = _weights(ids, q, dtype).expand(n, c).clone()
+    background[rows, columns] = 0
+    background[present.nonzero()[:, 0], column[present]] = 1
+    return column.where(present, 0), present, background
+
+
+def _matches(index: Tensor, ids: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return row, slot and column of every candidate that is an observed label of its row."""
+    size = 1 << max(6, (_BUCKETS * index.shape[1]).bit_length())
+    table = torch.zeros(n, size, dtype=torch.bool, device=ids.device)
+    table.scatter_(1, index & (size - 1), True)
+    buckets = ids & (size - 1)
+    likely = table[:, buckets] if ids.ndim == 1 else table.gather(1, buckets)
+    rows, columns = likely.nonzero(as_tuple=True)
+    labels = ids[columns] if ids.ndim == 1 else ids[rows, columns]
+    hits, slots = ((index[rows] == labels[:, None]) & (labels >= 0)[:, None]).nonzero(as_tuple=True)
+    return rows[hits], slots, columns[hits]
+
+
+def _find_compiled(
+    index: Tensor, ids: Tensor, shape: tuple[int, ...], q: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Do what `_find` does by comparing all with all: shapes that do not depend on values."""
+    equal = (ids.unsqueeze(-2) == index[:, :, None]) & (index >= 0)[:, :, None]
+    present, column = equal.any(-1), equal.to(torch.uint8).argmax(-1)
+    background = _weights(ids, q, dtype).expand(shape).masked_fill(equal.any(1), 0)
+    return column, present, background.scatter_add(1, column, present.to(dtype))

@@ -1,4 +1,4 @@
-"""What trainers of others call: a loss and metrics for Hugging Face, a mixin for Lightning.
+"""Functions for trainers of others: a loss and metrics for Hugging Face, a Lightning mixin.
 
 None of them is imported here. `transformers.Trainer` calls `compute_loss_func(outputs, labels,
 num_items_in_batch)` and `compute_metrics(prediction)`; `LightningLosses` is a mixin for a
@@ -22,14 +22,14 @@ from unmask.torch.module import MissingLabelLoss
 
 
 class _Prediction(Protocol):
-    """What `transformers.EvalPrediction` has."""
+    """The fields of `transformers.EvalPrediction`."""
 
     predictions: Any
     label_ids: Any
 
 
 def compute_loss(loss: MissingLabelLoss, *, accumulation_steps: int = 1) -> Callable[..., Tensor]:
-    """A `compute_loss_func` for Hugging Face's `Trainer`.
+    """Make a `compute_loss_func` for Hugging Face's `Trainer`.
 
     The trainer takes the batch's "labels" away from the model, so that the model computes no loss
     of its own, and hands them over: 0/1 of rows × labels, or label numbers, short rows filled up
@@ -74,7 +74,7 @@ def compute_metrics(
     fraction: float = 0.01,
     information: ArrayLike | None = None,
 ) -> Callable[[_Prediction], dict[str, float]]:
-    """A `compute_metrics` for Hugging Face's `Trainer`: corrected metrics by name.
+    """Make a `compute_metrics` for Hugging Face's `Trainer`: corrected metrics by name.
 
     The names, such as "R@5/deconvolved", may be `metric_for_best_model` of the training arguments.
 
@@ -160,7 +160,7 @@ class LightningLosses:
     validation: RankingMetrics
 
     def training_step(self, batch: tuple[Any, Any], batch_idx: int) -> Tensor:
-        """The corrected loss of a batch."""
+        """Return the corrected loss of a batch."""
         inputs, targets = batch
         logits = _logits(self(inputs))  # type: ignore[operator]
         value: Tensor = self.loss(logits, targets)
@@ -179,7 +179,7 @@ class LightningLosses:
 
 
 def _logits(outputs: Any) -> Tensor:
-    """The logits of a model's outputs: a tensor, a mapping, a record, or the first of a tuple."""
+    """Return the logits of outputs: a tensor, a mapping, a record, or the first of a tuple."""
     if isinstance(outputs, dict):
         outputs = outputs["logits"]
     elif hasattr(outputs, "logits"):

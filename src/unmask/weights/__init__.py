@@ -21,31 +21,25 @@ With m = |I| and a = 1/p:
 So weights are computed once per data set; losses and trainers see nothing else. A row without
 observed labels has no weights: its normalised loss is that of an empty label set.
 
-Read on in `formulas` (the table above, for numpy and torch), `corrections` (one function for each),
-`normalized` (T for every row), `counts` (how many labels rows truly have), `record` (the pair of
-matrices), `exports` (other people's trainers).
+Read on in `formulas` (the table above, for numpy and torch; how many labels rows truly have) and
+`corrections` (a function for each, and other people's trainers).
 """
 
 from unmask.weights.corrections import (
     CORRECTIONS,
+    Samples,
     Weights,
     bound,
     empirical_bayes,
-    read,
     tempered,
-    unbiased,
-    vanilla,
-    write,
-)
-from unmask.weights.counts import CountDistribution, count_distribution
-from unmask.weights.exports import (
-    Samples,
     to_pos_weight,
     to_relevance,
     to_samples,
     to_soft_targets,
+    unbiased,
+    vanilla,
 )
-from unmask.weights.formulas import normalized_weights
+from unmask.weights.formulas import CountDistribution, count_distribution, normalized_weights
 
 __all__ = [
     "CORRECTIONS",
@@ -56,7 +50,6 @@ __all__ = [
     "count_distribution",
     "empirical_bayes",
     "normalized_weights",
-    "read",
     "tempered",
     "to_pos_weight",
     "to_relevance",
@@ -64,5 +57,4 @@ __all__ = [
     "to_soft_targets",
     "unbiased",
     "vanilla",
-    "write",
 ]

@@ -1,22 +1,29 @@
-"""The corrections: labels and propensities in, `Weights` out; one function each, one signature.
+"""Label weights of observed labels, from labels and propensities, and for other people's trainers.
 
-`labels` is rows × labels, 0/1, or a data set, whose judgements are then obeyed. `propensity` is one
-number per label, or a sparse matrix with the pattern of the labels where it differs from row to
-row. `normalized` divides a row's loss among its labels (the losses consistent for recall),
-`reduction` is the kind of loss that will use the weights: "ova" (one-vs-all), "pal"
-(pick-all-labels; only `pos` counts there) or "pairwise".
+A correction takes labels and propensities and returns `Weights`; all have one signature. `labels`
+is rows × labels, 0/1, or a data set, whose judgements are then obeyed. `propensity` is one number
+per label, or a sparse matrix with the pattern of the labels where it differs from row to row.
+`normalized` divides a row's loss among its labels (the losses consistent for recall), `reduction`
+is the kind of loss that will use the weights: "ova" (one-vs-all), "pal" (pick-all-labels; only
+`pos` counts there) or "pairwise". The formulas stand in `formulas`, which `unmask.torch` reads as
+well.
 
-The formulas stand in `formulas`, which `unmask.torch` reads as well.
+Exports say for which weights they are exact, and refuse others:
+
+| trainer                                     | takes                     | exact for              |
+|---------------------------------------------|---------------------------|------------------------|
+| torch `BCEWithLogitsLoss(pos_weight=…)`     | one weight per label      | cut = 1, pos per label |
+| torch `BCEWithLogitsLoss` / cross-entropy   | targets beyond {0, 1}     | pos = cut              |
+| liblinear, scikit-learn, one label          | rows with target, weight  | pos ≥ 0, cut ≤ 1       |
+| PECOS `XLinearModel.train(X, Y, R=…)`       | relevance of positives    | cut = 1, pos > 0       |
 """
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,20 +35,20 @@ from unmask._typing import (
     Bools,
     Floats,
     Integers,
+    Ints,
     LabelsLike,
     MatrixLike,
-    PathLike,
     PropensityLike,
 )
-from unmask.arrays import checks, entry_rows, values_at
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows, values_at
 from unmask.data import Dataset
-from unmask.files import archive, atomic_write
 from unmask.propensity import temper
 from unmask.propensity.mask_model import refuse_for_weights
-from unmask.weights.counts import distribution_of
 from unmask.weights.formulas import (
     REDUCTIONS,
     StoredEntries,
+    distribution_of,
     refuse_combination,
     stored_entries,
     weigh,
@@ -100,7 +107,7 @@ class Weights:
         object.__setattr__(self, "cut", cut)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: sizes and the range of the weights."""
+        """Return what a notebook shows: sizes and the range of the weights."""
         rows = [
             [name, f"{values.min(initial=0):.4g}", f"{values.max(initial=0):.4g}"]
             for name, values in (("pos", self.pos.data), ("cut", self.cut.data))
@@ -109,94 +116,12 @@ class Weights:
         return html_table(caption, ["", "lowest", "highest"], rows)
 
     def __getitem__(self, rows: RowsLike) -> Weights:
-        """The weights of some rows."""
+        """Return the weights of some rows."""
         chosen = np.atleast_1d(np.arange(self.pos.shape[0])[rows])
         if not (_has_rows(self.pos, chosen) and _has_rows(self.cut, chosen)):
             return replace(self)[rows]  # which checks all rows and raises
         pos = self.pos[chosen]
         return Weights(pos, pos if self.cut is self.pos else self.cut[chosen])
-
-
-def write(path: PathLike, weights: Weights) -> None:
-    """Keep weights in a `.npz` file (plain arrays, no pickle); `read` gives back the same bits.
-
-    The file appears whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        With `.npz.gz` or `.npz.zst` the file is compressed.
-    weights : Weights
-
-    Raises
-    ------
-    ValueError
-        If the matrices were changed into something that is no label weights.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from unmask import weights
-    >>> path = tempfile.mkdtemp() + "/weights.npz"
-    >>> weights.write(path, weights.bound([[1, 0]], [0.5, 0.5]))
-    >>> weights.read(path).pos.toarray()
-    array([[3., 0.]])
-    """
-    weights = replace(weights)
-    pos = weights.pos
-    arrays = {"shape": pos.shape, "indptr": pos.indptr, "indices": pos.indices, "pos": pos.data}
-    if weights.cut is not pos:
-        arrays["cut"] = weights.cut.data
-    buffer = io.BytesIO()  # an archive seeks, which a compressed file cannot
-    np.savez(buffer, **arrays)
-    with atomic_write(path) as file:
-        file.write(buffer.getbuffer())
-
-
-def read(path: PathLike) -> Weights:
-    """Weights that `write` has kept.
-
-    Parameters
-    ----------
-    path : path
-        A file that `write` made.
-
-    Returns
-    -------
-    Weights
-
-    Raises
-    ------
-    ValueError
-        If the file is none of `write`'s, or damaged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from unmask import weights
-    >>> path = tempfile.mkdtemp() + "/weights.npz.zst"
-    >>> weights.write(path, weights.unbiased([[1, 0]], [0.5, 0.5]))
-    >>> weights.read(path).pos.toarray()
-    array([[2., 0.]])
-    """
-    if not archive.recognised(path):
-        raise ValueError(f"{os.fspath(path)} is not a file that `weights.write` made.")
-    with archive.opened(path) as file:
-        if not {"shape", "indptr", "indices", "pos"} <= set(file.files):
-            raise ValueError(
-                f"{os.fspath(path)} holds {', '.join(file.files)} but no label weights; "
-                "give a file that `weights.write` made."
-            )
-        pattern = (file["indices"], file["indptr"], file["shape"])
-        pos = archive.sparse(_numbers(file["pos"]), *pattern)
-        cut = archive.sparse(_numbers(file["cut"]), *pattern) if "cut" in file.files else pos
-    return Weights(pos, cut)
-
-
-def _numbers(values: Array) -> Array:
-    """Stored weights as finite float64."""
-    archive.require_numbers(values)
-    return checks.finite(values.astype(np.float64, copy=False), "label weights")
 
 
 def _matrix(values: MatrixLike) -> sp.csr_array:
@@ -206,7 +131,7 @@ def _matrix(values: MatrixLike) -> sp.csr_array:
 
 
 def _has_rows(matrix: sp.csr_array, rows: Integers) -> bool:
-    """Whether these rows can be taken out, in time that depends on them alone; scipy trusts."""
+    """Tell if these rows can be taken out, in time that depends on them alone; scipy trusts."""
     starts, indices, data = matrix.indptr, matrix.indices, matrix.data
     kinds = starts.dtype.kind, indices.dtype.kind, data.dtype
     if kinds != ("i", "i", np.float64) or starts.shape != (matrix.shape[0] + 1,):
@@ -219,7 +144,7 @@ def _has_rows(matrix: sp.csr_array, rows: Integers) -> bool:
 
 
 def with_values(pattern: sp.csr_array, values: Array) -> sp.csr_array:
-    """A matrix that shares the pattern (and its index arrays) and holds other values."""
+    """Return a matrix that shares the pattern (and its index arrays) and holds other values."""
     return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
@@ -227,7 +152,7 @@ Correction = TypeVar("Correction", bound=Callable[..., Weights])
 
 
 def obeying(correction: Correction) -> Correction:
-    """A correction that takes a data set in place of labels, and obeys its judgements.
+    """Check what a correction is asked for, and let it obey the judgements of a data set.
 
     Verified labels have propensity 1, verified negatives are no labels. An ignored pair gets pos 0
     and cut 1, so that its ℓ₋ is taken away and it adds nothing to a one-vs-all loss; other losses
@@ -238,12 +163,15 @@ def obeying(correction: Correction) -> Correction:
     def corrected(
         labels: LabelsLike | Dataset, propensity: PropensityLike | None = None, **form: Any
     ) -> Weights:
-        default = "empirical_bayes" in correction.__name__
-        refuse_for_weights(propensity, normalized=form.get("normalized", default))
+        name, reduction = correction.__name__, form.get("reduction", "ova")
+        normalized = form.get("normalized", name == "empirical_bayes")
+        checks.one_of(reduction, REDUCTIONS, "reduction")
+        refuse_combination(name, normalized, reduction)
+        refuse_for_weights(propensity, normalized=normalized)
         if not isinstance(labels, Dataset):
             return correction(labels, propensity, **form)
         pairs = labels.obeyed
-        if pairs.ignored.nnz and form.get("reduction", "ova") != "ova":
+        if pairs.ignored.nnz and reduction != "ova":
             raise ValueError(
                 f"{pairs.ignored.nnz} ignored pairs can only be left out of one-vs-all losses; "
                 "others compare all labels of a row. Use "
@@ -257,7 +185,7 @@ def obeying(correction: Correction) -> Correction:
 
 
 def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
-    """The weights, and pos 0, cut 1 for every ignored pair."""
+    """Add pos 0, cut 1 for every ignored pair."""
     if not ignored.nnz:
         return weights
     ones = with_values(ignored, np.ones(ignored.nnz))
@@ -265,13 +193,6 @@ def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
     rows = entry_rows(cut)
     pos = values_at(weights.pos, rows, cut.indices)
     return Weights(with_values(cut, pos), cut)
-
-
-class Form(TypedDict, total=False):
-    """The options of every correction: `normalized` and `reduction`."""
-
-    normalized: bool
-    reduction: str
 
 
 @named_options
@@ -312,9 +233,9 @@ def vanilla(
     array([[0.5, 0.5, 0. ],
            [0. , 0. , 1. ]])
     """
-    form = _checked("vanilla", normalized, reduction)
     matrix = checks.labels(labels)
-    return _weights("vanilla", matrix, StoredEntries(matrix.indptr, np.ones(matrix.nnz)), form)
+    entries = StoredEntries(matrix.indptr, np.ones(matrix.nnz))
+    return _weights("vanilla", matrix, entries, normalized, reduction)
 
 
 @named_options
@@ -326,7 +247,7 @@ def unbiased(
     normalized: bool = False,
     reduction: str = "ova",
 ) -> Weights:
-    """The only weights whose loss has, over all masks, the mean of the loss on true labels.
+    """Weigh so that the loss has, over all masks, the mean of the loss on true labels.
 
     Plain a = 1/p; normalised T_j = a_j ∫₀¹ Π_{k≠j} (1 − u a_k) du, exact for any number of labels
     (`normalized_weights`). Large and of either sign where propensities are low: hinge losses are
@@ -365,9 +286,8 @@ def unbiased(
     array([[-1.5, -1.5],
            [ 0. ,  3. ]])
     """
-    form = _checked("unbiased", normalized, reduction)
     matrix = checks.labels(labels)
-    return _weights("unbiased", matrix, stored_entries(matrix, propensity), form)
+    return _weights("unbiased", matrix, stored_entries(matrix, propensity), normalized, reduction)
 
 
 @named_options
@@ -379,7 +299,7 @@ def bound(
     normalized: bool = False,
     reduction: str = "ova",
 ) -> Weights:
-    """Positive weights whose loss is, in the mean over masks, no less than the true one.
+    """Weigh positively, so that the mean loss over masks is no less than the true one.
 
     With a = 1/p:
 
@@ -425,9 +345,8 @@ def bound(
     >>> bound([[1, 1]], [0.5, 0.25], reduction="pairwise").pos.toarray()
     array([[2., 4.]])
     """
-    form = _checked("bound", normalized, reduction)
     matrix = checks.labels(labels)
-    return _weights("bound", matrix, stored_entries(matrix, propensity), form)
+    return _weights("bound", matrix, stored_entries(matrix, propensity), normalized, reduction)
 
 
 @named_options
@@ -440,7 +359,7 @@ def empirical_bayes(
     reduction: str = "ova",
     without_empty: bool | None = None,
 ) -> Weights:
-    """(1/p_j) E[1/N* | m]: how many labels a row truly has is learnt from all rows together.
+    """Weigh by (1/p_j) E[1/N* | m], N* being learnt from all rows together.
 
     M_j is independent of N* = |Y*|, so E[(Y_j/p_j)(1/N*)] is the mean true share; the unknown 1/N*
     is replaced by its posterior mean given the m labels seen. The weights are positive and of
@@ -480,11 +399,10 @@ def empirical_bayes(
            [0. , 1. , 0. ],
            [0. , 0. , 0. ]])
     """
-    form = _checked("empirical_bayes", normalized, reduction)
     matrix = checks.labels(labels)
     entries = stored_entries(matrix, propensity)
     share = distribution_of(entries, matrix.shape[1], without_empty).share
-    return _weights("empirical_bayes", matrix, entries, form, share)
+    return _weights("empirical_bayes", matrix, entries, normalized, reduction, share)
 
 
 @named_options
@@ -497,7 +415,7 @@ def tempered(
     normalized: bool = False,
     reduction: str = "ova",
 ) -> Weights:
-    """Unbiased weights for 1 + τ(1/p − 1) in place of 1/p: less variance, more bias.
+    """Weigh as `unbiased` with 1 + τ(1/p − 1) in place of 1/p: less variance, more bias.
 
     τ = 0 is `vanilla`, τ = 1 is `unbiased`, bit for bit.
 
@@ -530,29 +448,25 @@ def tempered(
     >>> tempered([[1, 1]], [0.5, 0.25], tau=0.5).pos.toarray()
     array([[1.5, 2.5]])
     """
-    form = _checked("tempered", normalized, reduction)
     matrix = checks.labels(labels)
     if sp.issparse(propensity):
         propensity = with_values(matrix, temper(checks.entry_propensity(propensity, matrix), tau))
     else:
         propensity = temper(checks.propensity(propensity, matrix.shape[1]), tau)
-    return _weights("tempered", matrix, stored_entries(matrix, propensity), form)
-
-
-def _checked(correction: str, normalized: bool, reduction: str) -> Form:
-    checks.one_of(reduction, REDUCTIONS, "reduction")
-    refuse_combination(correction, normalized, reduction)
-    return {"normalized": normalized, "reduction": reduction}
+    return _weights("tempered", matrix, stored_entries(matrix, propensity), normalized, reduction)
 
 
 def _weights(
     correction: str,
     matrix: sp.csr_array,
     entries: StoredEntries,
-    form: Form,
+    normalized: bool,
+    reduction: str,
     share: Floats | None = None,
 ) -> Weights:
-    values, cut_values = weigh(correction, entries, **form, share=share)
+    values, cut_values = weigh(
+        correction, entries, normalized=normalized, reduction=reduction, share=share
+    )
     pos = with_values(matrix, values)
     return Weights(pos, pos if cut_values is values else with_values(matrix, cut_values))
 
@@ -564,3 +478,197 @@ CORRECTIONS: dict[str, Callable[..., Weights]] = {
     "empirical_bayes": empirical_bayes,
     "tempered": tempered,
 }
+
+
+def to_pos_weight(weights: Weights) -> Floats:
+    """Return the `pos_weight` of torch's `BCEWithLogitsLoss`: ℓ₊ counts pos_j, ℓ₋ of a positive 0.
+
+    Exact for plain `vanilla` and plain `bound` with per-label propensities, where cut = 1 and pos
+    is the same for all rows. Everything else raises: unbiased and normalised weights leave a share
+    of ℓ₋ on observed labels, which `pos_weight` cannot say but soft targets can.
+
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    (L,) floats
+        One weight per label; 1 for a label without observations, which nothing will use.
+
+    Raises
+    ------
+    ValueError
+        If some cut is not 1, or some label has different weights in different rows.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> to_pos_weight(weights.bound([[1, 1, 0], [0, 1, 0]], [0.5, 0.25, 0.1]))
+    array([3., 7., 1.])
+    """
+    weights = replace(weights)
+    _refuse(weights.pos, weights.cut.data != 1, "pos_weight needs cut = 1", "`to_soft_targets`")
+    vector = np.ones(weights.pos.shape[1])
+    vector[weights.pos.indices] = weights.pos.data
+    differs = vector[weights.pos.indices] != weights.pos.data
+    _refuse(weights.pos, differs, "pos_weight needs one weight per label", "`to_samples`")
+    return vector
+
+
+def to_soft_targets(weights: Weights) -> sp.csr_array:
+    """Return targets for a loss linear in its target, t ℓ₊ + (1 − t) ℓ₋: binary cross-entropy.
+
+    Exact whenever pos = cut: vanilla, unbiased, tempered, and every normalised correction.
+
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    sparse (n, L)
+        0 off the pattern; may exceed 1 or be negative on it, which `BCEWithLogitsLoss` accepts.
+
+    Raises
+    ------
+    ValueError
+        If pos and cut differ.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> to_soft_targets(weights.unbiased([[1, 0]], [0.25, 0.5])).toarray()
+    array([[4., 0.]])
+    """
+    weights = replace(weights)
+    differs = weights.pos.data != weights.cut.data
+    _refuse(weights.pos, differs, "soft targets need pos = cut", "`to_pos_weight`")
+    return weights.pos
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A weighted binary problem.
+
+    Attributes
+    ----------
+    rows : (s,) integers
+        Row numbers into the features.
+    targets : (s,) integers
+        0 or 1.
+    weights : (s,) floats
+        Sample weights, none negative.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> problem = to_samples(weights.vanilla([[1, 1], [0, 1], [1, 0]]), label=0)
+    >>> problem.rows, problem.targets.tolist(), problem.weights
+    (array([1, 0, 2]), [0, 1, 1], array([1., 1., 1.]))
+    """
+
+    rows: Ints
+    targets: Integers
+    weights: Floats
+
+
+def to_samples(weights: Weights, label: int) -> Samples:
+    """Return one label's problem for solvers with sample weights (liblinear, scikit-learn …).
+
+    Every row without the label is a negative of weight 1. A row with it is a positive of weight pos
+    and, where cut ≠ 1, once more a negative of weight 1 − cut. Exact for any loss as long as no
+    weight is negative: vanilla, bound, and normalised weights within [0, 1]. Unbiased weights make
+    the second copy negative and raise.
+
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+    label : int
+        The column.
+
+    Returns
+    -------
+    Samples
+
+    Raises
+    ------
+    ValueError
+        If there is no such label, or a sample weight would be negative.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> to_samples(weights.vanilla([[1, 1], [0, 1], [1, 0]], normalized=True), label=1)
+    Samples(rows=array([2, 0, 1, 0]), targets=array([0, 1, 1, 0], dtype=int8),
+        weights=array([1. , 0.5, 1. , 0.5]))
+    """
+    weights = replace(weights)
+    n, n_labels = weights.pos.shape
+    if not 0 <= label < n_labels:
+        span = f"lie in 0 … {n_labels - 1}" if n_labels else "exist, but there are none"
+        raise ValueError(f"label must {span}; got {label}.")
+    entries = np.flatnonzero(weights.pos.indices == label)
+    observed = np.searchsorted(weights.pos.indptr, entries, side="right") - 1
+    pos, rest = weights.pos.data[entries], 1 - weights.cut.data[entries]
+    smallest = np.minimum(pos, rest)
+    if (smallest < 0).any():
+        first = int(np.argmax(smallest < 0))
+        raise ValueError(
+            f"sample weights must not be negative; got {smallest[first]:g} in row "
+            f"{observed[first]}, label {label}. Use `bound` weights, or a loss that takes pos and "
+            "cut."
+        )
+    other, again = np.setdiff1d(np.arange(n), observed), observed[rest > 0]
+    return Samples(
+        rows=np.concatenate([other, observed, again]),
+        targets=np.repeat(np.array([0, 1, 0], np.int8), [other.size, observed.size, again.size]),
+        weights=np.concatenate([np.ones(other.size), pos, rest[rest > 0]]),
+    )
+
+
+def to_relevance(weights: Weights) -> sp.csr_matrix:
+    """Return the relevance matrix R of PECOS: float32, the cost of every positive.
+
+    PECOS multiplies the loss of a positive by R and has nothing for the negative side of an
+    observed label: exact where cut = 1 (plain vanilla and bound); else only `pos` is passed on.
+
+    Parameters
+    ----------
+    weights : Weights
+        Label weights (n, L).
+
+    Returns
+    -------
+    sparse matrix (n, L) of float32
+
+    Raises
+    ------
+    ValueError
+        If a weight is not positive, or exceeds float32.
+
+    Examples
+    --------
+    >>> from unmask import weights
+    >>> to_relevance(weights.bound([[1, 0]], [0.25, 0.5])).toarray()
+    array([[7., 0.]], dtype=float32)
+    """
+    pos = replace(weights).pos
+    _refuse(pos, ~(pos.data > 0), "PECOS needs positive relevances", "`bound` or `empirical_bayes`")
+    too_large = pos.data > np.finfo(np.float32).max
+    _refuse(pos, too_large, "PECOS needs relevances within float32", "`bound`")
+    # PECOS asks `isspmatrix`, which the newer sparse arrays are not.
+    values = pos.data.astype(np.float32)
+    return sp.csr_matrix((values, pos.indices, pos.indptr), shape=pos.shape)
+
+
+def _refuse(matrix: sp.csr_array, bad: Bools, reason: str, instead: str) -> None:
+    if bad.any():
+        entry = int(np.argmax(bad))
+        raise ValueError(
+            f"{reason}; got pos {matrix.data[entry]:g} in row {checks.row_of(matrix, entry)}, "
+            f"label {matrix.indices[entry]}. Use {instead} instead."
+        )

@@ -24,7 +24,7 @@ from unmask.arrays import TopK
 from unmask.losses import UnboundedLossWarning
 from unmask.metrics import evaluate
 from unmask.torch import CorrectedOutput, MissingLabelLoss, samplers
-from unmask.torch.top import largest
+from unmask.torch.output import largest
 from unmask_studies.training.adam import one_thread
 
 WIDTH, BATCH, TOP = 64, 128, 5

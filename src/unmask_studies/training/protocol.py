@@ -28,10 +28,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from unmask import data, losses, propensity
-from unmask.losses import Loss, related_work
+from unmask.losses import Loss
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.corrections import with_values
 from unmask_studies import models
+from unmask_studies.training import related_work
 
 LABELS = 100
 VALIDATION = 0.3

@@ -1,6 +1,6 @@
-"""Thresholds above which labels are predicted.
+"""Decide: thresholds above which labels are predicted, and scores as probabilities of true labels.
 
-They are chosen on validation rows by a corrected metric. With v = y/p, a set of the pairs
+**Thresholds** are chosen on validation rows by a corrected metric. With v = y/p, a set of the pairs
 whose score reaches t has Σ v of them as hits, and Σ v of all pairs as labels, both unbiased:
 
     F1(t) = 2 Σ_{s ≥ t} v / (|{s ≥ t}| + Σ v)          per label, or over all pairs
@@ -10,25 +10,43 @@ thresholds come out too high.
 
 A label that was observed in few rows says little of its own threshold, and the best of many is the
 best by chance. So with o observed rows, v of a label is drawn to probabilities r that are fitted to
-all labels together (`chances`), as if those had been observed in `prior` rows,
+all labels together (`Chances`), as if those had been observed in `prior` rows,
 
     v → (o v + prior · r) / (o + prior),
 
 and alone (prior = ∞) they give the plug-in rule: predict where r is at least half of the best F1.
 Micro-F1 with thresholds of several labels or bands is 2H/(P + N): at its best value F, every band
 makes 2 hits − F · predictions as large as it can (Dinkelbach 1967).
+
+**One curve for all labels** (`calibrate`) is isotonic regression of v on the score, or Platt's
+logistic curve by the unbiased log-loss, Σ ln(1 + e^z) − v z with z = a · score + b, convex. It says
+what a score is worth on average. But labels differ, and their scores say how even where they were
+hardly observed: the row that has the highest score of a label is more likely right than the one
+that has its hundredth, at the same score. So r, the probability that a label is true, is the mean
+of two: the rising curve, and a logistic curve
+
+    log-odds = polynomial of degree 2 in (score, u),
+    u = ln(share of rows that have at least this score for the label),
+
+whose six coefficients are the same for all labels, and those of the largest likelihood of what was
+observed, P(y = 1) = p r, with a little shrinkage. The likelihood uses labels that were observed and
+those that were not, at every propensity, while Σ y/p of a single label is mostly noise. Which of
+the two is better depends on the data; their mean is never much worse than the better one (the study
+`sets`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import isotonic_regression
+from scipy.special import expit
 
 from unmask._kernels import even_bounds
 from unmask._messages import named_options
@@ -43,27 +61,44 @@ from unmask._typing import (
     Record,
     ScoresLike,
 )
-from unmask.arrays import LabelSets, checks, entry_rows
+from unmask.arrays import checks
+from unmask.arrays.checks import entry_rows
 from unmask.files import atomic_write, read_json
 from unmask.metrics.scored import scores_of
-from unmask.thresholds import calibration
-from unmask.thresholds.calibration import BLOCK, inverse_of
+from unmask.predictions import LabelSets
+from unmask.propensity.models import reciprocal
+
+__all__ = [
+    "METRICS",
+    "PRIOR",
+    "Calibration",
+    "Method",
+    "Per",
+    "Thresholds",
+    "calibrate",
+    "fit",
+    "read",
+    "write",
+]
 
 METRICS = {"micro-F1": "all", "macro-F1": "label", "F1 per label": "label", "cost": "label"}
-"""What thresholds can be chosen by, and who has one if nothing is said."""
+"""Criteria that thresholds can be chosen by, and who has one if nothing is said."""
 OF_LABELS = ("macro-F1", "F1 per label")
 PRIOR = 100.0
 """Observed rows that fitted probabilities count as, for every label."""
 ROUNDS = 50
-"""Of the search for the best micro-F1; it ends where nothing changes, mostly after five."""
+"""Rounds of the search for the best micro-F1; it ends where nothing changes, mostly after five."""
 TRIED = 256
 """Thresholds that a band of labels tries for its mean F1: quantiles of observed scores."""
 FEWEST = 256
 """Thresholds of a label that are tried at least, where there are too many rows for all."""
 _ENDS = {np.inf: None, -np.inf: "-inf"}
-"""How files write thresholds that JSON has no number for."""
+"""Words in files for thresholds that JSON has no number for."""
 Per: TypeAlias = Literal["all", "label", "band"]
+Method: TypeAlias = Literal["isotonic", "platt"]
 T = TypeVar("T")
+BLOCK = 1 << 22
+"""Pairs of a block of rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +148,7 @@ class Thresholds:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What they are, in a few words each, for people."""
+        """Facts in a few words each, for people."""
         finite = self.values[np.isfinite(self.values)]
         span = "none"
         if finite.size:
@@ -133,15 +168,15 @@ class Thresholds:
         }
 
     def __str__(self) -> str:
-        """A line for every fact."""
+        """Return a line for every fact."""
         return text_of([[name, text] for name, text in self.facts.items()])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         return html_table("thresholds", [], [[name, text] for name, text in self.facts.items()])
 
     def apply(self, scores: ScoresLike) -> LabelSets:
-        """The labels whose scores reach their thresholds.
+        """Return the labels whose scores reach their thresholds.
 
         Parameters
         ----------
@@ -155,7 +190,7 @@ class Thresholds:
         return LabelSets.from_scores(scores, self.values, names=self.names)
 
     def to_dict(self) -> Record:
-        """Plain values, as `write` stores them; a label never predicted has None, always "-inf"."""
+        """Return what `write` stores; a label never predicted has None, always "-inf"."""
         values = [_ENDS.get(value, value) for value in self.values.tolist()]
         return {
             "kind": "thresholds",
@@ -193,7 +228,7 @@ def write(path: PathLike, thresholds: Thresholds) -> None:
 
 
 def read(path: PathLike) -> Thresholds:
-    """Thresholds from a file of `write`.
+    """Read thresholds from a file of `write`.
 
     Parameters
     ----------
@@ -232,7 +267,7 @@ def read(path: PathLike) -> Thresholds:
 
 
 def _list(stored: object, kind: type[T]) -> list[T]:
-    """A list of JSON with values of this kind only; ValueError for anything else."""
+    """Return a list of JSON with values of this kind only; ValueError for anything else."""
     if not isinstance(stored, list) or not all(isinstance(each, kind) for each in stored):
         raise ValueError(f"expected a list of {kind.__name__}")
     return stored
@@ -244,7 +279,7 @@ def _threshold(stored: object) -> float:
 
 
 def _number(stored: object) -> float:
-    """A finite number of JSON, which may also say NaN, Infinity, true or a text."""
+    """Return a finite number of JSON, which may also say NaN, Infinity, true or a text."""
     if isinstance(stored, bool) or not isinstance(stored, int | float) or not np.isfinite(stored):
         raise ValueError(f"expected a number; got {stored!r:.60}")
     return float(stored)
@@ -322,9 +357,14 @@ def fit(
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)
     if prior > 0:
-        of_labels = _label_propensities(propensity, observed, inverse)
-        fitted = calibration.fit(matrix, observed, inverse, of_labels)
-        tried = _drawn(fitted, matrix, observed, inverse, prior)
+        if propensity is None:
+            of_labels = np.ones(observed.shape[1])
+        elif checks.is_sparse(propensity):
+            of_labels = label_propensities(observed, inverse)
+        else:
+            of_labels = checks.propensity(propensity, observed.shape[1])
+        chances = fit_chances(matrix, observed, inverse, of_labels)
+        tried = _drawn(chances, matrix, observed, inverse, prior)
     group = _groups(metric, per, bands, matrix.shape[1])
     if least and group.max(initial=0) == 0 and per != "label" and bands is None:
         raise ValueError("least has no effect on one threshold for all labels; leave it out.")
@@ -339,7 +379,7 @@ def fit(
 
 
 def _costs(cost: tuple[float, float]) -> tuple[float, float]:
-    """Of a wrong and a missing prediction, checked."""
+    """Check the costs of a wrong and a missing prediction."""
     pair = checks.numbers(cost, "cost")
     if pair.shape != (2,) or not (np.isfinite(pair) & (pair >= 0)).all():
         raise ValueError(
@@ -350,7 +390,7 @@ def _costs(cost: tuple[float, float]) -> tuple[float, float]:
 
 
 def _groups(metric: str, per: Per | None, bands: Sequence[object] | None, n_labels: int) -> Ints:
-    """The number of the group of every label; groups have one threshold each."""
+    """Number the groups of labels; each group has one threshold."""
     chosen = per or ("band" if bands is not None else METRICS[metric])
     checks.one_of(chosen, ("all", "label", "band"), "per")
     if (chosen == "band") != (bands is not None):
@@ -366,7 +406,7 @@ def _groups(metric: str, per: Per | None, bands: Sequence[object] | None, n_labe
 
 @dataclass(frozen=True)
 class _Goal:
-    """What is made as large as possible, from Σ v of hits, predictions, and Σ v of labels."""
+    """The function to maximise, from Σ v of hits, predictions, and Σ v of labels."""
 
     metric: str
     wrong: float
@@ -397,7 +437,7 @@ class _Candidates:
         return float(self.hits[-1]) if self.hits.size else 0.0
 
     def reached(self, threshold: float) -> tuple[float, float]:
-        """Σ v and the number of pairs at any threshold that is a candidate, or above all."""
+        """Return Σ v and the number of pairs at a threshold that is a candidate, or above all."""
         above = np.flatnonzero(self.thresholds >= threshold)
         if not above.size:
             return 0.0, 0.0
@@ -405,7 +445,7 @@ class _Candidates:
 
 
 def _candidates(scores: Array, observed: sp.csr_array, inverse: Floats) -> list[_Candidates]:
-    """Of every label: the scores at which it is observed."""
+    """Collect the scores at which every label is observed."""
     order = np.argsort(observed.indices, kind="stable")
     rows = entry_rows(observed)[order]
     starts = np.searchsorted(observed.indices[order], np.arange(observed.shape[1] + 1))
@@ -417,25 +457,14 @@ def _candidates(scores: Array, observed: sp.csr_array, inverse: Floats) -> list[
     return tried
 
 
-def _label_propensities(
-    propensity: PropensityLike | None, observed: sp.csr_array, inverse: Floats
-) -> Floats:
-    """A propensity for every label, also where they are stated per observed label."""
-    if propensity is None:
-        return np.ones(observed.shape[1])
-    if checks.is_sparse(propensity):
-        return calibration.label_propensities(observed, inverse)
-    return checks.propensity(propensity, observed.shape[1])
-
-
 def _drawn(
-    fitted: calibration.Chances,
+    chances: Chances,
     scores: Array,
     observed: sp.csr_array,
     inverse: Floats,
     prior: float,
 ) -> list[_Candidates]:
-    """Of every label: its scores, v drawn to fitted probabilities: see the module."""
+    """Collect the scores of every label, v drawn to fitted probabilities: see the module."""
     own = sp.csr_array((inverse, observed.indices, observed.indptr), observed.shape).tocsc()
     most = max(FEWEST, BLOCK // scores.shape[1])
     made = []
@@ -447,25 +476,24 @@ def _drawn(
         v = np.zeros(column.size)
         v[own.indices[entries]] = (1 - share) * own.data[entries]
         falling = column[order]
-        sums = np.cumsum(share * fitted.of_label(falling) + v[order])
-        last = _chosen_ends(falling, most)
+        sums = np.cumsum(share * chances.of_label(falling) + v[order])
+        last = _last_of_equal(falling)
+        if last.size > most:  # all near the top and fewer further down
+            half = most // 2
+            further = np.geomspace(half, last.size - 1, half).astype(np.int64)
+            last = last[np.unique(np.r_[np.arange(half), further])]
         predicted = np.asarray(last + 1, dtype=np.float64)
         made.append(_Candidates(falling[last], sums[last], predicted, complete=True))
     return made
 
 
-def _chosen_ends(falling: Floats, most: int) -> Ints:
-    """The last places of equal scores; of too many, all near the top and fewer further down."""
-    last = np.flatnonzero(np.r_[falling[1:] != falling[:-1], True])
-    if last.size <= most:
-        return last
-    half = most // 2
-    further = np.geomspace(half, last.size - 1, half).astype(np.int64)
-    return np.asarray(last[np.unique(np.r_[np.arange(half), further])])
+def _last_of_equal(falling: Floats) -> Ints:
+    """Return the last places of equal scores."""
+    return np.flatnonzero(np.r_[falling[1:] != falling[:-1], True][: falling.size])
 
 
 def _by_group(scores: Array, by_label: list[_Candidates], group: Ints, goal: _Goal) -> Floats:
-    """The best threshold of every group, given to its labels."""
+    """Give the best threshold of every group to its labels."""
     labels_of = [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
     single = all(labels.size == 1 for labels in labels_of)
     if goal.metric in OF_LABELS and not single:
@@ -484,7 +512,7 @@ def _by_group(scores: Array, by_label: list[_Candidates], group: Ints, goal: _Go
 
 
 def _best_together(groups: list[_Candidates]) -> Floats:
-    """Thresholds of the largest 2H/(P + N) of all groups together: see the module."""
+    """Return thresholds of the largest 2H/(P + N) of all groups together: see the module."""
     positives, value = sum(each.positives for each in groups), 0.0
     chosen: list[int] = []
     for _ in range(ROUNDS):
@@ -506,7 +534,7 @@ def _best_together(groups: list[_Candidates]) -> Floats:
 
 
 def _best_mean(by_label: list[_Candidates], scores: Array, goal: _Goal) -> float:
-    """The threshold of the largest mean F1 of some labels, of quantiles of their candidates."""
+    """Return the threshold of the largest mean F1 of some labels, of quantiles of candidates."""
     every = np.concatenate([each.thresholds for each in by_label])
     if not every.size:
         return float(np.inf)
@@ -524,7 +552,7 @@ def _best_mean(by_label: list[_Candidates], scores: Array, goal: _Goal) -> float
 def _tried(reached: Array, weights: Floats, every: Array) -> _Candidates:
     order = np.argsort(-reached, kind="stable")
     ordered, sums = reached[order].astype(np.float64), np.cumsum(weights[order])
-    last = np.flatnonzero(np.r_[ordered[1:] != ordered[:-1], True][: ordered.size])
+    last = _last_of_equal(ordered)
     thresholds = ordered[last]
     rising = np.sort(every.astype(np.float64))
     predicted = every.size - np.searchsorted(rising, thresholds, side="left")
@@ -532,12 +560,12 @@ def _tried(reached: Array, weights: Floats, every: Array) -> _Candidates:
 
 
 def _joined(scores: Array, by_label: list[_Candidates]) -> _Candidates:
-    """Of all labels together."""
+    """Join the candidates of labels."""
     reached = np.concatenate([each.thresholds for each in by_label])
     weights = np.concatenate([np.diff(each.hits, prepend=0.0) for each in by_label])
     order = np.argsort(-reached, kind="stable")
     ordered, sums = reached[order], np.cumsum(weights[order])
-    last = np.flatnonzero(np.r_[ordered[1:] != ordered[:-1], True][: ordered.size])
+    last = _last_of_equal(ordered)
     if all(each.complete for each in by_label):
         more = np.concatenate([np.diff(each.predicted, prepend=0.0) for each in by_label])
         return _Candidates(ordered[last], sums[last], np.cumsum(more[order])[last], complete=True)
@@ -551,7 +579,7 @@ def _joined(scores: Array, by_label: list[_Candidates]) -> _Candidates:
 
 
 def _best(tried: _Candidates, positives: float, goal: _Goal) -> tuple[float, float]:
-    """The best threshold and what it reaches; to predict nothing where nothing is better."""
+    """Return the best threshold and its value; to predict nothing where nothing is better."""
     if not tried.thresholds.size:
         return np.inf, 0.0
     values = goal(tried.hits, tried.predicted, positives)
@@ -563,7 +591,7 @@ def _best(tried: _Candidates, positives: float, goal: _Goal) -> tuple[float, flo
 
 
 def _over_labels(values: Floats, by_label: list[_Candidates], scores: Array, goal: _Goal) -> float:
-    """What the thresholds reach: the metric of observed labels, corrected (of costs, the sum)."""
+    """Return the value of thresholds: the corrected metric of observed labels, or the costs."""
     totals, reached = np.zeros(3), []
     for label, (threshold, tried) in enumerate(zip(values, by_label, strict=True)):
         hits, _ = tried.reached(threshold)
@@ -575,3 +603,353 @@ def _over_labels(values: Floats, by_label: list[_Candidates], scores: Array, goa
     if goal.metric in ("micro-F1", "cost"):
         return float(goal(totals[:1], totals[1:2], float(totals[2]))[0])
     return float(np.mean(reached))
+
+
+BINS = 4096
+"""Scores are calibrated in so many bins of equal size."""
+SAMPLE = 1 << 22
+"""Scores that decide where bins end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A rising curve from scores to probabilities of true labels.
+
+    Parameters
+    ----------
+    method : str
+    scores, probabilities : (B,) floats
+        Points of the curve, both rising; straight lines between them, constant beyond.
+    slope, intercept : float
+        Of Platt's curve, where that is the method.
+
+    Examples
+    --------
+    >>> curve = Calibration("isotonic", np.array([0.0, 1.0]), np.array([0.0, 0.5]))
+    >>> curve.apply([[0.0, 0.5, 1.0]])
+    array([[0.  , 0.25, 0.5 ]])
+    """
+
+    method: Method
+    scores: Floats
+    probabilities: Floats
+    slope: float = 0.0
+    intercept: float = 0.0
+
+    def __str__(self) -> str:
+        """Return the curve at a few scores."""
+        return text_of([["score", "probability of a true label"], *self._points()])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return html_table(
+            f"{self.method} calibration", ["score", "probability of a true label"], self._points()
+        )
+
+    def _points(self) -> list[list[str]]:
+        if not self.scores.size:
+            return []
+        scores = np.linspace(self.scores[0], self.scores[-1], 9)
+        shares = self.apply(scores[None])[0]
+        return [[f"{s:.3g}", f"{p:.3f}"] for s, p in zip(scores, shares, strict=True)]
+
+    def apply(self, scores: ScoresLike) -> Floats:
+        """Return probabilities of true labels.
+
+        Parameters
+        ----------
+        scores : (n, L) matrix
+
+        Returns
+        -------
+        (n, L) floats in [0, 1]
+        """
+        values = checks.dense(scores, "scores", "label").astype(np.float64)
+        if np.isnan(values).any():
+            raise ValueError("scores must be numbers; got NaN.")
+        if self.method == "platt":
+            return np.asarray(expit(self.slope * values + self.intercept))
+        return np.asarray(np.interp(values, self.scores, self.probabilities))
+
+
+@named_options
+def calibrate(
+    scores: ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    method: Method = "isotonic",
+) -> Calibration:
+    """Turn scores into probabilities of true labels, by one curve for all labels.
+
+    Parameters
+    ----------
+    scores : (n, L) matrix
+        Dense, of validation rows.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensity : (L,) floats in (0, 1], or (n, L) sparse matrix, optional
+        Without it, labels are taken as complete.
+    method : {"isotonic", "platt"}, default "isotonic"
+        A rising step curve, or a logistic one.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, scores are not finite, no label is observed, or propensities are so
+        small that no logistic curve has numbers.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random((4000, 2))
+    >>> observed = rng.random((4000, 2)) < scores * 0.5  # half of the true ones are seen
+    >>> curve = calibrate(scores, observed, [0.5, 0.5])
+    >>> bool(abs(curve.apply([[0.5, 0.8]]) - [[0.5, 0.8]]).max() < 0.1)
+    True
+    """
+    checks.one_of(method, ("isotonic", "platt"), "method")
+    observed = checks.labels(labels)
+    matrix = scores_of(scores, observed, "calibration")
+    if not observed.nnz:
+        raise ValueError("no label is observed in these rows; calibration needs some that are.")
+    if not np.isfinite(matrix).all():
+        raise ValueError("calibration needs finite scores; got an infinite one.")
+    inverse = inverse_of(propensity, observed)
+    if method == "isotonic":
+        return rising_curve(matrix, observed, inverse)
+    centres, pairs, true = binned(matrix, observed, inverse)
+    slope, intercept = platt(centres, pairs, true)
+    return Calibration(method, centres, expit(slope * centres + intercept), slope, intercept)
+
+
+def rising_curve(scores: Array, observed: sp.csr_array, inverse: Floats) -> Calibration:
+    """Fit y/p by isotonic regression on the score."""
+    centres, pairs, true = binned(scores, observed, inverse)
+    fitted = isotonic_regression(true / pairs, weights=pairs).x
+    return Calibration("isotonic", centres, np.clip(fitted, 0.0, 1.0))
+
+
+def inverse_of(propensity: PropensityLike | None, observed: sp.csr_array) -> Floats:
+    """Return 1/p of every observed label."""
+    if propensity is None:
+        return np.ones(observed.nnz)
+    return reciprocal(checks.entry_propensity(propensity, observed))
+
+
+def binned(scores: Array, observed: sp.csr_array, inverse: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the mean score, the number of pairs and Σ v of bins of scores."""
+    flat = scores.ravel()
+    sample = flat[:: max(1, flat.size // SAMPLE)].astype(np.float64)
+    edges = np.unique(np.quantile(sample, np.linspace(0, 1, BINS + 1)))[1:-1]
+    spot = np.searchsorted(edges, flat, side="right")
+    size = edges.size + 1
+    rows = entry_rows(observed)
+    own = spot[rows * scores.shape[1] + observed.indices]
+    pairs = np.bincount(spot, minlength=size).astype(np.float64)
+    sums = np.bincount(spot, flat.astype(np.float64), minlength=size)
+    true = np.bincount(own, inverse, minlength=size).astype(np.float64)
+    used = pairs > 0
+    return sums[used] / pairs[used], pairs[used], true[used]
+
+
+def platt(scores: Floats, pairs: Floats, true: Floats) -> tuple[float, float]:
+    """Fit slope and intercept by Newton's method on standardised scores, with halved steps."""
+    centre = float(np.average(scores, weights=pairs))
+    scale = float(np.sqrt(np.average((scores - centre) ** 2, weights=pairs))) or 1.0
+    x = np.c_[(scores - centre) / scale, np.ones(scores.size)]
+    with np.errstate(over="ignore"):
+        share = min(max(float(true.sum() / pairs.sum()), 1e-9), 1 - 1e-9)
+    w = np.array([0.0, np.log(share / (1 - share))])
+
+    def loss(point: Floats) -> float:
+        z = x @ point
+        return float(pairs @ np.logaddexp(0.0, z) - true @ z) + 1e-6 * float(point @ point)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        w = _minimised(loss, x, pairs, true, w)
+    if not np.isfinite(w).all():
+        raise ValueError(
+            "no logistic curve fits labels over propensities as small as these; use isotonic."
+        )
+    return float(w[0] / scale), float(w[1] - w[0] * centre / scale)
+
+
+def _minimised(
+    loss: Callable[[Floats], float], x: Floats, pairs: Floats, true: Floats, w: Floats
+) -> Floats:
+    """Minimise by Newton's method; NaN where something is not finite."""
+    for _ in range(100):
+        r = expit(x @ w)
+        gradient = x.T @ (pairs * r - true) + 2e-6 * w
+        curvature = (x * (pairs * r * (1 - r))[:, None]).T @ x + 2e-6 * np.eye(2)
+        if not (np.isfinite(curvature).all() and np.isfinite(gradient).all()):
+            return np.full(2, np.nan)
+        step = np.linalg.solve(curvature, gradient)
+        size = 1.0
+        while size > 1e-9 and loss(w - size * step) > loss(w):
+            size /= 2
+        w = w - size * step
+        if float(np.abs(size * step).max()) < 1e-10:
+            break
+    return w
+
+
+TERMS = np.array([(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
+"""Which of (1, score, u) are multiplied."""
+PENALTY = np.array([0.0, 0.1, 0.1, 1.0, 1.0, 1.0])
+"""Penalty of squared coefficients, the variables having mean 0 and variance 1."""
+PAIRS = 1 << 16
+"""Pairs of rows and labels that are fitted, beside observed ones; of more, a part is taken."""
+STEPS = 50
+"""Steps of the search for the largest likelihood; it mostly ends after ten."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """The chances of labels to be true, by their scores.
+
+    Parameters
+    ----------
+    curve : Calibration
+        Of all labels together.
+    centre, scale : (2,) floats
+        By which score and u are standardised.
+    coefficients : (6,) floats
+        Of `TERMS`.
+    ends : pair of float
+        Scores beyond are taken as these.
+    """
+
+    curve: Calibration
+    centre: Floats
+    scale: Floats
+    coefficients: Floats
+    ends: tuple[float, float]
+
+    def of_label(self, falling: Floats) -> Floats:
+        """Return probabilities that a label is true, by its scores in all rows, highest first."""
+        finite = np.clip(falling, *self.ends)
+        terms = _terms((_variables(finite) - self.centre) / self.scale)
+        alike = np.interp(finite, self.curve.scores, self.curve.probabilities)
+        return np.asarray((alike + expit(terms @ self.coefficients)) / 2)
+
+
+def fit_chances(
+    scores: Array, observed: sp.csr_array, inverse: Floats, propensity: Floats
+) -> Chances:
+    """Fit the chances of all labels to what was observed; `inverse` is 1/p of observed labels."""
+    finite = scores[np.isfinite(scores)]
+    ends = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    variables, weights, chances, is_observed = _sampled(scores, observed, propensity, ends)
+    total = weights.sum()
+    centre = weights @ variables / total
+    scale = np.sqrt(weights @ (variables - centre) ** 2 / total)
+    scale[scale == 0] = 1.0
+    terms = _terms((variables - centre) / scale)
+    coefficients = _maximized(terms, weights, chances, is_observed)
+    curve = rising_curve(np.clip(scores, *ends), observed, inverse)
+    return Chances(curve, centre, scale, coefficients, ends)
+
+
+def _variables(falling: Floats) -> Floats:
+    """Return the scores of a label, the highest first, and u."""
+    reached = falling.size - np.searchsorted(falling[::-1], falling, side="left")
+    return np.column_stack([falling, np.log(reached / falling.size)])
+
+
+def _terms(variables: Floats) -> Floats:
+    """Return 1, both variables and their products, a column each."""
+    with_one = np.column_stack([np.ones(len(variables)), variables])
+    return np.asarray(with_one[:, TERMS[:, 0]] * with_one[:, TERMS[:, 1]])
+
+
+def _sampled(
+    scores: Array, observed: sp.csr_array, propensity: Floats, ends: tuple[float, float]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return variables, weights, propensities and flags of observation of the pairs to be fitted.
+
+    Of many pairs, those are taken that were observed or are among the highest of their label, and
+    every so many of the others, which then count as many times.
+    """
+    n, n_labels = scores.shape
+    entries = observed.tocsc()
+    near, stride = n, 1
+    if n * n_labels > PAIRS:
+        near = PAIRS // 2 // n_labels
+        stride = -(-(n - near) * n_labels // (PAIRS // 2))
+    variables, weights, flags, sizes = [], [], [], []
+    for label in range(n_labels):
+        column = np.clip(scores[:, label].astype(np.float64), *ends)
+        order = np.argsort(-column, kind="stable")
+        is_observed = np.zeros(n)
+        is_observed[entries.indices[entries.indptr[label] : entries.indptr[label + 1]]] = 1.0
+        is_observed = is_observed[order]
+        weight = _weights(is_observed, near, stride, label)
+        taken = np.flatnonzero(weight)
+        variables.append(_variables(column[order])[taken])
+        weights.append(weight[taken])
+        flags.append(is_observed[taken])
+        sizes.append(taken.size)
+    return (
+        np.concatenate(variables), np.concatenate(weights), np.repeat(propensity, sizes),
+        np.concatenate(flags),
+    )  # fmt: skip
+
+
+def _weights(is_observed: Floats, near: int, stride: int, label: int) -> Floats:
+    """Weigh the rows of a label, in the order of their scores; 0 for those left out.
+
+    >>> _weights(np.array([0.0, 0, 0, 1, 0, 0]), near=1, stride=3, label=1)
+    array([1., 0., 3., 1., 0., 3.])
+    """
+    place = np.arange(is_observed.size)
+    chosen = (place + label) % stride == 0
+    return np.where((place < near) | (is_observed > 0), 1.0, np.where(chosen, float(stride), 0.0))
+
+
+def _maximized(terms: Floats, weights: Floats, propensity: Floats, is_observed: Floats) -> Floats:
+    """Maximise the penalised likelihood by Fisher scoring with halved steps."""
+
+    def loss(point: Floats) -> float:
+        chance = np.clip(propensity * expit(terms @ point), 1e-300, 1 - 1e-16)
+        likelihood = is_observed * np.log(chance) + (1 - is_observed) * np.log1p(-chance)
+        return float(PENALTY @ point**2 - weights @ likelihood)
+
+    share = float(weights @ is_observed) / float(weights @ propensity)
+    share = min(max(share, 1e-9), 1 - 1e-9)
+    point: Floats = np.r_[np.log(share / (1 - share)), np.zeros(len(PENALTY) - 1)]
+    reached = loss(point)
+    for _ in range(STEPS):
+        r = expit(terms @ point)
+        hidden = np.maximum(1 - propensity * r, 1e-16)
+        slopes = np.where(is_observed > 0, 1 - r, -propensity * r * (1 - r) / hidden)
+        gradient = terms.T @ (weights * slopes) - 2 * PENALTY * point
+        curvature = weights * propensity * r * (1 - r) ** 2 / hidden
+        information = (terms * curvature[:, None]).T @ terms + np.diag(2 * PENALTY + 1e-9)
+        step = np.linalg.solve(information, gradient)
+        size = 1.0
+        while size > 1e-6 and loss(point + size * step) > reached:
+            size /= 2
+        before, point = reached, point + size * step
+        reached = loss(point)
+        if before - reached < 1e-6 * (1 + abs(reached)):
+            break
+    return point
+
+
+def label_propensities(observed: sp.csr_array, inverse: Floats) -> Floats:
+    """Return a propensity per label from those of entries: their harmonic mean, or that of all.
+
+    >>> observed = sp.csr_array([[1.0, 0.0], [1.0, 0.0]])
+    >>> label_propensities(observed, np.array([2.0, 4.0])).round(3)
+    array([0.333, 0.333])
+    """
+    counts: Ints = np.bincount(observed.indices, minlength=observed.shape[1])
+    sums = np.bincount(observed.indices, inverse, minlength=observed.shape[1])
+    overall = counts.sum() / sums.sum()
+    return np.where(counts > 0, counts / np.maximum(sums, 1e-300), overall)

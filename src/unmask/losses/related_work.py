@@ -1,4 +1,7 @@
-"""The likelihood of what was observed, as a loss: P(Y = 1) = p σ(s)."""
+"""Other people's answer to missing labels, in the shape of a loss: the likelihood of them.
+
+P(Y = 1) = p σ(s): it replaces the correction, and is meant for vanilla weights.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from numpy.typing import ArrayLike
 from unmask.arrays import checks
 from unmask.losses._loss import Loss
 from unmask.losses.pointwise import logistic, lower_bound, never_convex
-from unmask.weights._arrays import Array, like, softplus, special
+from unmask.weights.formulas import Array, like, softplus, special
 
 NEVER = -1e30
 """ln(1 − p) of a label that is always observed."""
 
 
 def observed_likelihood(propensity: ArrayLike) -> Loss:
-    """Minus the log-likelihood of observed labels, if σ(s) is the probability of true ones.
+    """Return minus the log-likelihood of observed labels, if σ(s) is the chance of true ones.
 
         ℓ₊(s) = log(1 + e⁻ˢ) − ln p,    ℓ₋(s) = −ln(1 − p σ(s)) = log(1 + eˢ) − log(1 + (1 − p) eˢ)
 
@@ -86,5 +89,5 @@ def observed_likelihood(propensity: ArrayLike) -> Loss:
         lower_bound(np.inf, most if most < -NEVER else np.inf),
         proper=True,
         per_label=np.ndim(propensity) > 0,
-        doc="`observed_likelihood`: see `unmask.losses.related_work.observed_likelihood`.",
+        doc="See `unmask.losses.related_work.observed_likelihood`.",
     )

@@ -11,8 +11,8 @@ import torch
 from scipy.special import expit, log_expit
 
 from unmask import losses, weights
-from unmask.losses import RELATED_WORK, related_work
 from unmask.losses._loss import gradient, rows
+from unmask_studies.training import related_work
 
 EXAMPLES = {
     "sigmoid": related_work.sigmoid(),
@@ -26,10 +26,6 @@ EXAMPLES = {
     "class_conditional": related_work.class_conditional(flip_positive=0.3, flip_negative=0.1),
     "class_conditional per label": related_work.class_conditional(
         losses.squared_error, flip_positive=np.linspace(0, 0.8, 6), flip_negative=0.1
-    ),
-    "observed_likelihood": related_work.observed_likelihood(0.4),
-    "observed_likelihood per label": related_work.observed_likelihood(
-        [0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
     ),
     "non_negative": related_work.non_negative(),
     "large_loss_rejection": related_work.large_loss_rejection(epoch=5, percent=5.0),
@@ -49,10 +45,6 @@ def as_tensors(w, dtype=torch.float64):
         torch.as_tensor(seen.index),
         *(torch.as_tensor(a, dtype=dtype) for a in (seen.pos, seen.cut)),
     )
-
-
-def test_every_method_has_an_example_here():
-    assert {name.split()[0] for name in EXAMPLES} == set(RELATED_WORK)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -91,8 +83,6 @@ def test_only_mixtures_of_proper_losses_and_plain_ones_are_proper():
         "class_conditional",
         "class_conditional per label",
         "large_loss_rejection first",
-        "observed_likelihood",
-        "observed_likelihood per label",
     }
 
 
@@ -303,37 +293,6 @@ def test_doors():
         related_work.hill(gamma=0.5)
     with pytest.raises(ValueError, match="only one-vs-all losses can be wrapped; softmax is pal"):
         related_work.non_negative(losses.softmax)
-
-
-def test_observed_likelihood_is_that_of_what_was_observed():
-    scores, p = np.linspace(-6, 6, 25)[:, None] * np.ones(3), np.array([0.2, 0.7, 1.0])
-    loss = related_work.observed_likelihood(p)
-    chance = p / (1 + np.exp(-scores))
-    np.testing.assert_allclose(loss.value(scores, 1), -np.log(chance), rtol=1e-12)
-    np.testing.assert_allclose(loss.value(scores, 0), -np.log(1 - chance), rtol=1e-9)
-    assert (loss.value(scores, 0)[:, :2] <= -np.log(1 - p[:2])).all()
-    described = loss.describe("vanilla")
-    assert described.bounded_below
-    assert not described.convex
-    complete = related_work.observed_likelihood(1.0)
-    np.testing.assert_allclose(
-        complete.value(scores, 0), losses.logistic.value(scores, 0), rtol=1e-12
-    )
-    assert complete.describe("vanilla").convex
-
-
-def test_the_optimum_of_observed_likelihood_is_the_log_odds_of_true_labels():
-    """In expectation over the mask: −r p ln P(1) − (1 − r p) ln P(0) is least at s = logit r."""
-    loss, r, p = related_work.observed_likelihood(0.3), 0.4, 0.3
-    slope = r * p * loss.slope(np.log(r / (1 - r)), 1)
-    slope += (1 - r * p) * loss.slope(np.log(r / (1 - r)), 0)
-    assert abs(float(slope)) < 1e-15
-
-
-@pytest.mark.parametrize("wrong", [0.0, 1.2, [0.5, -0.1]])
-def test_observed_likelihood_needs_propensities(wrong):
-    with pytest.raises(ValueError, match="propensities must lie in"):
-        related_work.observed_likelihood(wrong)
 
 
 def test_mixtures_need_one_vs_all_losses_and_are_per_label_if_a_part_is():
