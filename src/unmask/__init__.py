@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from unmask._kernels import set_threads
     from unmask.diagnosis.diagnose import diagnose
     from unmask.linear.estimator import LinearClassifier
-    from unmask.metrics.comparison.paired import compare
-    from unmask.metrics.comparison.sensitivity import sensitivity
-    from unmask.metrics.evaluation import evaluate
-    from unmask.metrics.evaluator import Evaluator
+    from unmask.metrics.comparison import compare, sensitivity
+    from unmask.metrics.evaluation import Evaluator, evaluate
     from unmask.predictions import LabelSets, TopK
     from unmask.tree.estimator import LabelTree
     from unmask.tuning.tune import tune

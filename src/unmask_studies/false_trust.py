@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from unmask import propensity, report
 from unmask._typing import Floats, Ints
 from unmask.metrics import Table, evaluate
-from unmask.metrics.run import Standing
-from unmask.metrics.verdict import Level
+from unmask.metrics.claims import Standing
+from unmask.metrics.claims import Level
 from unmask_studies.mask_scenarios import SCENARIOS, Setting, parents_of
 from unmask_studies.populations import Population, population_of, rows_of
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement

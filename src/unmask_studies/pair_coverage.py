@@ -18,7 +18,7 @@ import numpy as np
 from unmask import audit, evaluate, report
 from unmask._typing import Floats
 from unmask.metrics import contributions
-from unmask.metrics.verdict import Level
+from unmask.metrics.claims import Level
 from unmask.predictions import TopK
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement
 

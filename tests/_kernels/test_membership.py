@@ -10,8 +10,8 @@ import pytest
 from unmask._kernels import block as membership
 from unmask._kernels import metrics
 from unmask._kernels.block import Block, Draws, Rows, Tables, empty_block
-from unmask.metrics import plan
-from unmask.metrics.deconvolution import cell_counts
+from unmask.metrics import sums as plan
+from unmask.metrics import sums as cell_counts
 
 N_LABELS = 80
 SIZES = [0, 1, 3, membership.SHORT, membership.SHORT + 1, 60, 0]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from unmask import Evaluator, LabelSets, TopK, compare, data, evaluate
 from unmask.metrics import contributions
-from unmask.metrics.verdict import Level, Reason
+from unmask.metrics.claims import Level, Reason
 
 PARENTS = {f"T:{j}": [f"T:{(j - 1) // 2}"] for j in range(1, 15)} | {"T:9": ["T:4", "T:5"]}
 TREE = data.hierarchy(PARENTS, names=[f"T:{j}" for j in range(15)])

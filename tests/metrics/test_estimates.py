@@ -19,8 +19,8 @@ from unmask.metrics import (
     evaluate,
     intervals,
 )
-from unmask.metrics.plan import Cell
-from unmask.metrics.verdict import (
+from unmask.metrics.sums import Cell
+from unmask.metrics.claims import (
     MEASURED,
     Advice,
     Reason,

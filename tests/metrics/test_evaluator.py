@@ -30,7 +30,7 @@ from unmask.metrics import (
     state,
 )
 from unmask.metrics.request import Request
-from unmask.metrics.verdict import (
+from unmask.metrics.claims import (
     MEASURED,
     Advice,
     Outcome,

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.stats import false_discovery_control, t
 
 from unmask import LabelSets, TopK, evaluate
-from unmask.metrics.verdict import Reason
+from unmask.metrics.claims import Reason
 
 
 def rows(n: int, seed: int, n_labels: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

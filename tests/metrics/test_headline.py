@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from unmask.metrics import headline, judgement
-from unmask.metrics.run import Evidence, EvidenceKind, Run, Standing
+from unmask.metrics import claims as headline
+from unmask.metrics import claims as judgement
+from unmask.metrics.claims import Evidence, EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Level, Outcome, Reason, Verdict
+from unmask.metrics.claims import Level, Outcome, Reason, Verdict
 from unmask.propensity.models import Source, SourceKind
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from unmask import TopK, propensity
-from unmask.metrics import Evaluator, Table, compare, evaluate, judgement
-from unmask.metrics.judgement import SPURIOUS, judge_run
-from unmask.metrics.run import EvidenceKind, Run, Standing
+from unmask.metrics import Evaluator, Table, compare, evaluate
+from unmask.metrics import claims as judgement
+from unmask.metrics.claims import SPURIOUS, judge_run
+from unmask.metrics.claims import EvidenceKind, Run, Standing
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import (
+from unmask.metrics.claims import (
     CONDITIONAL,
     MEASURED,
     Advice,

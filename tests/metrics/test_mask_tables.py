@@ -10,7 +10,10 @@ import scipy.sparse as sp
 
 from unmask import data, evaluate
 from unmask.metrics import compare
-from unmask.metrics.mask_tables import _carried, needs_more, refuse_slope, table_by
+from unmask.metrics.vary import _less_wrong as _carried
+from unmask.metrics.vary import beyond_effort as needs_more
+from unmask.metrics.vary import refuse_slope
+from unmask.metrics.vary import under_mask as table_by
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.propensity.mask_model import ScoreSlope

@@ -14,9 +14,8 @@ from tests.helpers.evaluations import L, part, rows_of
 from unmask import TopK
 from unmask._kernels.deconvolution import STRATA
 from unmask.metrics import Evaluator, compare, evaluate
-from unmask.metrics.deconvolution.stratum import occupied_cells
-from unmask.metrics.perturbation import scaled
-from unmask.metrics.robustness import EFFORTS, GAMMAS, MOST, GammaRange, Sensitivity
+from unmask.metrics.thinning import occupied_cells
+from unmask.metrics.vary import EFFORTS, GAMMAS, MOST, GammaRange, Sensitivity
 
 LIVE = L - 1  # the last label is never seen
 
@@ -101,11 +100,11 @@ def test_scaled_counts_are_those_of_scaled_propensities() -> None:
         return evaluator.update(top, labels).summary().fits[3].counts
 
     for factor in (1.25, 0.5):
-        both = scaled(counts(p), hits=factor, misses=factor), counts(p / factor)
+        both = counts(p).scaled(hits=factor, misses=factor), counts(p / factor)
         made, direct = (occupied_cells(each, tuple(range(STRATA))) for each in both)
         for one, other in zip((*made[0], made[1]), (*direct[0], direct[1]), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
-    least = scaled(counts(p), hits=1e-9, misses=1e-9).occupied
+    least = counts(p).scaled(hits=1e-9, misses=1e-9).occupied
     np.testing.assert_allclose(least.hits.sum(axis=0), least.s * least.rows)
     np.testing.assert_allclose(least.misses, least.t * least.rows)
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.helpers.evaluations import one, rows_of
 from tests.helpers.rankings import LISTED, one_top
-from unmask.metrics import METRICS, Table, contributions, evaluate, plan, supported
+from unmask.metrics import METRICS, Table, contributions, evaluate, supported
+from unmask.metrics import sums as plan
 from unmask.predictions import TopK
 
 CHOSEN = ["vanilla", "unbiased", "bound", "clipped", "self_normalized", "filtered", "deconvolved",

@@ -21,7 +21,7 @@ from unmask.metrics import (
     evaluate,
     propensity_uncertainty,
 )
-from unmask.metrics.verdict import CONDITIONAL, Level, Reason, Verdict
+from unmask.metrics.claims import CONDITIONAL, Level, Reason, Verdict
 from unmask.predictions import TopK
 from unmask.propensity import PropensityEstimate
 from unmask.propensity.estimate import TOGETHER

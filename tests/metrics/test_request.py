@@ -18,7 +18,7 @@ import unmask
 from tests.helpers.command import run
 from tests.helpers.evaluations import rows_of
 from unmask import LabelSets, TopK, audit, compare, data, evaluate, metrics
-from unmask.metrics.evaluator import Evaluator
+from unmask.metrics.evaluation import Evaluator
 from unmask.metrics.request import DEFAULTS, NEEDS, Request
 from unmask.torch import RankingMetrics, ScoreMetrics, SetMetrics
 from unmask.torch.trainers import compute_metrics

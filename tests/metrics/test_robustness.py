@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from unmask.metrics.robustness import MOST, EffortValue, GammaRange, Sensitivity
+from unmask.metrics.vary import MOST, EffortValue, GammaRange, Sensitivity
 
 RANGES = (GammaRange(1.25, 0.41, 0.62),)
 

@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 from unmask import Evaluator, LabelSets, TopK, compare, evaluate
 from unmask.metrics import METRICS, contributions, scored
 from unmask.metrics.scored import AllRows, Scored
-from unmask.metrics.verdict import Level, Reason
+from unmask.metrics.claims import Level, Reason
 
 OF_SCORES = [name for name, about in METRICS.items() if about.reads != "list"]
 BY_ROW = [name for name in OF_SCORES if METRICS[name].over == "rows"]

@@ -13,7 +13,7 @@ from sklearn import metrics as sk
 from tests.helpers.rankings import one_top
 from unmask import Evaluator, LabelSets, compare, evaluate
 from unmask.metrics import METRICS, contributions, macro
-from unmask.metrics.verdict import Level
+from unmask.metrics.claims import Level
 
 OF_SETS = [name for name, about in METRICS.items() if about.of_sets]
 AVERAGES = {"sample": "samples", "micro": "micro", "macro": "macro", "weighted": "weighted"}

@@ -17,7 +17,7 @@ from unmask.metrics import (
     evaluate,
     evaluate_shards,
 )
-from unmask.metrics.verdict import (
+from unmask.metrics.claims import (
     Reason,
 )
 from unmask.predictions import TopK

@@ -17,7 +17,7 @@ from unmask.metrics import (
     plan,
     state,
 )
-from unmask.metrics.evaluator import evaluate_once
+from unmask.metrics.evaluation import evaluate_once
 from unmask.metrics.request import Request
 
 

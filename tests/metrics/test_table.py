@@ -24,7 +24,7 @@ from unmask.metrics import (
     supported,
 )
 from unmask.metrics.table import WRITERS
-from unmask.metrics.verdict import MEASURED, Level, Reason, Verdict
+from unmask.metrics.claims import MEASURED, Level, Reason, Verdict
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ import numpy as np
 
 import unmask
 from tests.helpers.evaluations import L, one, rows_of
-from unmask.metrics import ESTIMATORS, evaluate, verdict
-from unmask.metrics.run import Evidence, EvidenceKind
-from unmask.metrics.verdict import (
+from unmask.metrics import ESTIMATORS, evaluate
+from unmask.metrics import claims as verdict
+from unmask.metrics.claims import Evidence, EvidenceKind
+from unmask.metrics.claims import (
     CONDITIONAL,
     Advice,
     Level,

@@ -31,7 +31,7 @@ def as_asked(
     """
     import numpy as np
 
-    from unmask.metrics.inputs import of_scores
+    from unmask.metrics.request import of_scores
     from unmask.predictions import LabelSets
 
     scored = of_scores(metrics)

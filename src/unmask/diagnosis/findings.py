@@ -18,7 +18,7 @@ from unmask import _validation
 from unmask._text import html_table
 from unmask._typing import Floats
 from unmask.diagnosis import wording
-from unmask.metrics.run import Evidence
+from unmask.metrics.claims import Evidence
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Values: TypeAlias = Mapping[str, float]

@@ -41,6 +41,9 @@ LINEAR = frozenset({"P", "DCG", *MICRO})
 """Metrics that add up pairs (or divide such sums): judged pairs anywhere measure them."""
 OF_PREDICTED = frozenset({"P", "DCG", "hit", "MRR", "sample-P", "micro-P", "macro-P", "one-error"})
 """Metrics that do not change where a row has one more relevant label that nobody predicts."""
+GAMMAS = (1.5, 2.0)
+"""Factors by which propensities are taken to be off. On six real pairs of incomplete and complete
+labels Jain's formula was off by at most 1.5 times in four, by at most 2 in five (mean p)."""
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
 

@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unmask import _validation, report
-from unmask._text import html_table, visible
-from unmask.metrics import charts, headline, notes
+from unmask import _validation
+from unmask._text import format_value, html_table, visible
+from unmask.metrics import claims
+from unmask.metrics.claims import Level, Run, Verdict
 from unmask.metrics.registry import METRICS
-from unmask.metrics.robustness import Basis, Sensitivity
-from unmask.metrics.run import Run
-from unmask.metrics.verdict import Level, Verdict
+
+if TYPE_CHECKING:
+    from unmask import report
+    from unmask.metrics.vary import Sensitivity
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Estimate:
         What the number may claim: `verdict.level`, `verdict.reason`, `verdict.advice`.
     details : mapping
         What else was found, such as the chosen τ or the fraction filtered.
-    basis : Basis, optional
-        What `sensitivity` is computed from when it is asked for.
+    basis : function without arguments, optional
+        Computes `sensitivity` when it is asked for; not stored.
 
     Examples
     --------
@@ -66,16 +68,16 @@ class Estimate:
     rows: int
     verdict: Verdict
     details: Mapping[str, Any] = field(default_factory=dict)
-    basis: Basis | None = field(default=None, repr=False, compare=False)
+    basis: Callable[[], Sensitivity] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def sensitivity(self) -> Sensitivity | None:
-        """How far the number moves if propensities are off by a factor Γ, or labels go together.
+        """Distance that the number moves if propensities are off, or labels go together.
 
         None for estimators that do not claim the truth (such as vanilla), and where batches of rows
         were evaluated for a metric whose ends need the rows.
         """
-        return None if self.basis is None else self.basis.sensitivity()
+        return None if self.basis is None else self.basis()
 
     def __str__(self) -> str:
         """Value and interval, as in `0.4210 [0.4019, 0.4401]`."""
@@ -99,7 +101,7 @@ class Estimate:
     def short(self) -> str:
         """The value alone, with three decimals."""
         written = self._written(self.value)
-        return written if abs(self.value) > 1e3 else report.format_value(self.value, ".3f")
+        return written if abs(self.value) > 1e3 else format_value(self.value, ".3f")
 
     def _written(self, x: float) -> str:
         """Four decimals; of a metric that is at most 1, anything beyond 1000 is just that."""
@@ -107,7 +109,7 @@ class Estimate:
         limited = about is None or about.at_most is not None
         if limited and 1e3 < abs(x) < math.inf:
             return "> 1e3" if x > 0 else "< −1e3"
-        return report.format_value(x, ".4f" if abs(x) < 1e4 else "")
+        return format_value(x, ".4f" if abs(x) < 1e4 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """A flat dict; the interval is `low` and `high`, the verdict that of `Verdict.to_dict`."""
@@ -125,6 +127,20 @@ class Estimate:
             "details": dict(self.details),
         }
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Estimate:
+        """Return the estimate that `to_dict` stored, without what computes its sensitivity."""
+        names = (
+            "metric", "estimator", "value", "standard_error", "effective_sample_size",
+            "largest_contribution", "rows",
+        )  # fmt: skip
+        return cls(
+            **{name: stored[name] for name in names},
+            interval=(stored["low"], stored["high"]),
+            verdict=Verdict.from_dict(stored["verdict"]),
+            details=dict(stored["details"]),
+        )
+
 
 @dataclass(frozen=True)
 class Table:
@@ -138,7 +154,7 @@ class Table:
 
     Examples
     --------
-    >>> from unmask.metrics.verdict import MEASURED
+    >>> from unmask.metrics.claims import MEASURED
     >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> table = Table([one])
     >>> table["P@1", "vanilla"].value
@@ -156,7 +172,7 @@ class Table:
     @property
     def headline(self) -> str:
         """One sentence: do the assumptions hold, the best number, what next."""
-        return headline.headline(self.estimates, self.run) if self.run else ""
+        return claims.headline(self.estimates, self.run) if self.run else ""
 
     def __getitem__(self, cell: tuple[str, str]) -> Estimate:
         """The estimate of (metric, estimator)."""
@@ -182,7 +198,7 @@ class Table:
     def notes(self) -> list[str]:
         """What to be careful about, one sentence for all estimates that share it."""
         judged = self.run.judged_pairs if self.run is not None else ""
-        return [*filter(None, [judged]), *map(str, notes.grouped(self.to_dicts()))]
+        return [*filter(None, [judged]), *map(str, claims.grouped(self.to_dicts()))]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -197,6 +213,17 @@ class Table:
         """One flat dict per estimate; numbers stay numbers."""
         return [each.to_dict() for each in self.estimates]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values: `Table.from_dict` makes the table again."""
+        run = None if self.run is None else self.run.to_dict()
+        return {"estimates": self.to_dicts(), "run": run}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Table:
+        """Return the table that `to_dict` stored."""
+        run = None if stored["run"] is None else Run.from_dict(stored["run"])
+        return cls(tuple(map(Estimate.from_dict, stored["estimates"])), run)
+
     def conditional(self) -> list[Estimate]:
         """The estimates that hold under a condition: level `conditional` or `wide`."""
         levels = (Level.CONDITIONAL, Level.WIDE)
@@ -204,6 +231,8 @@ class Table:
 
     def chart(self) -> report.Panels:
         """Every metric's estimates with their intervals, for a page of `unmask.report`."""
+        from unmask.metrics import charts
+
         return charts.estimates(self.to_dicts())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -212,12 +241,12 @@ class Table:
         Without `path` the figure is returned, with it the path of the file.
 
         >>> import tempfile
-        >>> from unmask.metrics.verdict import MEASURED
+        >>> from unmask.metrics.claims import MEASURED
         >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
         >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
         'estimates.svg'
         """
-        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+        return _plotted(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         """Header and rows of cells; a metric that an estimator does not support stays blank."""
@@ -252,7 +281,7 @@ class Tables:
 
     Examples
     --------
-    >>> from unmask.metrics.verdict import MEASURED
+    >>> from unmask.metrics.claims import MEASURED
     >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> print(Tables("system", {"ours": Table([one]), "theirs": Table([one])}))
     metric  estimator  ours                     theirs
@@ -270,7 +299,7 @@ class Tables:
         if self.run is None:
             return ""
         return "\n".join(
-            visible(headline.comparison(table.estimates, self.run))
+            visible(claims.comparison_headline(table.estimates, self.run))
             for table in self.tables.values()
         )
 
@@ -280,7 +309,7 @@ class Tables:
         if self.run is None or len(self.tables) != 1:
             return f"{len(self.tables)} systems compared with the first"
         (table,) = self.tables.values()
-        return visible(headline.title(table.estimates))
+        return visible(claims.comparison_title(table.estimates))
 
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""
@@ -306,11 +335,11 @@ class Tables:
     def notes(self) -> list[str]:
         """What to be careful about, or who is better: one sentence for all that share it."""
         if self.axis == "group":
-            return [*self._marks, *notes.across(self.to_dicts(), "group")]
+            return [*self._marks, *claims.across(self.to_dicts(), "group")]
         return [
             f"{key}: {group}"
             for key, table in self.tables.items()
-            for group in notes.grouped(table.to_dicts())
+            for group in claims.grouped(table.to_dicts())
         ]
 
     @property
@@ -322,7 +351,7 @@ class Tables:
         differs = any(each.details.get("differs") for each in every)
         return [
             *(["* differs from all others (false-discovery rate 5 %)"] if differs else []),
-            *([f"too few rows or observed labels to say much: {notes.some(small)}"]
+            *([f"too few rows or observed labels to say much: {claims.some(small)}"]
               if small else []),
         ]  # fmt: skip
 
@@ -352,13 +381,31 @@ class Tables:
             for key, row in rows
         ]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values: `Tables.from_dict` makes the tables again."""
+        return {
+            "axis": self.axis,
+            "tables": {key: table.to_dict() for key, table in self.tables.items()},
+            "parameters": {key: dict(values) for key, values in self.parameters.items()},
+            "run": None if self.run is None else self.run.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Tables:
+        """Return the tables that `to_dict` stored."""
+        run = None if stored["run"] is None else Run.from_dict(stored["run"])
+        tables = {key: Table.from_dict(table) for key, table in stored["tables"].items()}
+        return cls(stored["axis"], tables, stored["parameters"], run)
+
     def chart(self) -> report.Panels:
-        """How every estimate moves from table to table, a panel per metric."""
+        """Every estimate from table to table, a panel per metric."""
+        from unmask.metrics import charts
+
         return charts.along(self.to_dicts(), self.axis)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the chart: a matplotlib figure, or with `path` a file, as `Table.plot` does."""
-        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+        return _plotted(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {
@@ -389,8 +436,14 @@ class Tables:
         return len(self.tables) if self.axis != "group" else len(self._grid(str)[0]) - 1
 
 
+def _plotted(panels: report.Panels, path: str | os.PathLike[str] | None) -> Any:
+    from unmask import report
+
+    return report.figure(panels) if path is None else report.save(panels, path)
+
+
 def _counts(table: Table) -> dict[str, int]:
-    """What a group is counted by: its rows, or its labels and how often they are observed."""
+    """Numbers that a group is counted by: its rows, or its labels and how often they are observed."""
     about = next(iter(table)).details
     if "labels_in_group" in about:
         return {"labels": about["labels_in_group"], "observed": about["observed"]}
@@ -399,9 +452,11 @@ def _counts(table: Table) -> dict[str, int]:
 
 def _text(grid: list[list[str]], below: list[str]) -> str:
     """Cells in columns, and below them sentences, a line each, whatever names hold."""
+    from unmask.report import text_of
+
     cells = [[visible(cell) for cell in line] for line in grid]
     lines = [visible(sentence) for sentence in below]
-    return "\n".join([report.text_of(cells), *([""] if below else []), *lines])
+    return "\n".join([text_of(cells), *([""] if below else []), *lines])
 
 
 _PLUS_MINUS = attrgetter("plus_minus")
@@ -409,28 +464,39 @@ _PLUS_MINUS = attrgetter("plus_minus")
 
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
+    from unmask.report import markdown_of
+
     grid = table._grid(_PLUS_MINUS)
-    return report.markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
+    return markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
 
 
 def _to_latex(table: Table | Tables) -> str:
-    """The same as a `tabular`."""
-    return report.latex_of(table._grid(_PLUS_MINUS), table._number_columns)
+    """`value ± half the interval`, as a `tabular`."""
+    from unmask.report import latex_of
+
+    return latex_of(table._grid(_PLUS_MINUS), table._number_columns)
 
 
 def _to_csv(table: Table | Tables) -> str:
-    """One line per estimate, under a header; a verdict has a column for each of its parts."""
-    return report.csv_of([_with_flat_verdict(row) for row in table.to_dicts()])
+    """One line per estimate, under a header; a verdict has a column for each of its codes."""
+    from unmask.report import csv_of
 
-
-def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
-    verdict = {key: value for key, value in row["verdict"].items() if key not in ("text", "why")}
-    return {**row, "verdict": row["verdict"]["text"], **verdict}
+    rows = []
+    for row in table.to_dicts():
+        codes = {
+            key: value
+            for key, value in row["verdict"].items()
+            if key not in ("text", "why", "details")
+        }
+        rows.append({**row, "verdict": row["verdict"]["text"], **codes})
+    return csv_of(rows)
 
 
 def _to_json(table: Table | Tables) -> str:
     """A list of `to_dicts`; numbers that are not finite become null."""
-    return report.json_of(table.to_dicts())
+    from unmask.report import json_of
+
+    return json_of(table.to_dicts())
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {

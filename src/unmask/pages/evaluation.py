@@ -8,8 +8,8 @@ from pathlib import Path
 from unmask import report
 from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, Level, Ranking, charts
+from unmask.metrics.claims import Standing
 from unmask.metrics.registry import split
-from unmask.metrics.run import Standing
 from unmask.pages import audit, comparison, label_figures, label_tables, slices
 from unmask.pages.comparison import estimate_cell
 from unmask.pages.verdicts import (

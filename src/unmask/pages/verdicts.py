@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from unmask import report
-from unmask.metrics import Level, Verdict, notes
+from unmask.metrics import Level, Verdict
+from unmask.metrics.claims import grouped
 
 LEVELS: dict[str, str] = {
     Level.MEASURED: "good",
@@ -113,7 +114,7 @@ def verdict_list(rows: Iterable[Mapping[str, Any]]) -> report.Verdicts:
             report.Verdict(
                 LEVELS[group.level], group.names, f"{group.why}.", badge=group.level.value
             )
-            for group in notes.grouped(rows, measured=True)
+            for group in grouped(rows, measured=True)
         ]
     )
 

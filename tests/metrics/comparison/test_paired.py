@@ -22,9 +22,9 @@ from unmask.metrics import (
     evaluate,
     intervals,
 )
-from unmask.metrics.comparison import paired
-from unmask.metrics.comparison.paired import sign_flip_p
-from unmask.metrics.verdict import (
+from unmask.metrics import comparison as paired
+from unmask.metrics.comparison import sign_flip_p
+from unmask.metrics.claims import (
     Level,
     Outcome,
     Reason,

@@ -17,9 +17,10 @@ from tests.helpers.oracles import subsets
 from unmask import _mixture
 from unmask._kernels.deconvolution import STRATA, stratum
 from unmask.data import read
-from unmask.metrics.deconvolution import fitting, thinning
-from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit
-from unmask.metrics.deconvolution.metric_values import Part
+from unmask.metrics import deconvolution as fitting
+from unmask.metrics import thinning
+from unmask.metrics.deconvolution import METRICS, Counts, fit
+from unmask.metrics.deconvolution import Part
 from unmask.propensity import jain
 
 

@@ -14,10 +14,10 @@ from scipy import stats
 from tests.helpers.count_tables import stratum_of
 from unmask._kernels.deconvolution import HEAVIEST
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution.fitting import TOO_LOW, Deconvolution, fit
-from unmask.metrics.deconvolution.metric_values import METRICS
-from unmask.metrics.deconvolution.stratum import Counts, Stratum
-from unmask.metrics.verdict import CONDITIONAL
+from unmask.metrics.deconvolution import TOO_LOW, Deconvolution, fit
+from unmask.metrics.deconvolution import METRICS
+from unmask.metrics.thinning import Counts, Stratum
+from unmask.metrics.claims import CONDITIONAL
 
 
 def table_of(

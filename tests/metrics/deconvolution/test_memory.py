@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from unmask._kernels import row_bounds
 from unmask._kernels.deconvolution import FIXED, stratum
-from unmask.metrics import Evaluator, compare, evaluate, state
-from unmask.metrics.deconvolution import cell_counts, thinning
-from unmask.metrics.deconvolution.cell_counts import as_counts
-from unmask.metrics.deconvolution.fitting import Counts, fit
-from unmask.metrics.deconvolution.thinning import Cells
+from unmask.metrics import Evaluator, compare, evaluate
+from unmask.metrics import sums as state
+from unmask.metrics import sums as cell_counts
+from unmask.metrics import thinning
+from unmask.metrics.sums import as_counts
+from unmask.metrics.deconvolution import Counts, fit
+from unmask.metrics.thinning import Cells
 from unmask.predictions import TopK
 
 LONG_ROW = """
@@ -206,7 +208,7 @@ def test_all_strata_together_have_so_much_room() -> None:
     assert sum(each.kernel.size for each in both.strata) <= thinning.MOST_ENTRIES
     half = rows.size / 2 * 400  # entries for a kernel of 400 atoms each
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unmask.metrics.deconvolution.fitting.MOST_ENTRIES", 2 * half)
+        patch.setattr("unmask.metrics.deconvolution.MOST_ENTRIES", 2 * half)
         small = fit(Counts(rows, counts.hits, counts.misses, cells))
     assert 0 < sum(each.kernel.size for each in small.strata) <= 2 * half
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.helpers.count_tables import POPULATION, expected_counts
 from unmask import _mixture
-from unmask.metrics.deconvolution.fitting import fit
-from unmask.metrics.deconvolution.metric_values import METRICS, Part
-from unmask.metrics.deconvolution.thinning import Atoms
+from unmask.metrics.deconvolution import fit
+from unmask.metrics.deconvolution import METRICS, Part
+from unmask.metrics.thinning import Atoms
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

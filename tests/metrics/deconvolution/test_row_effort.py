@@ -9,8 +9,8 @@ import pytest
 
 from tests.helpers.count_tables import POPULATION, Row, tabulated, true_values
 from tests.helpers.oracles import subsets
-from unmask.metrics.deconvolution import thinning
-from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit, under_effort
+from unmask.metrics import thinning
+from unmask.metrics.deconvolution import METRICS, Counts, fit, under_effort
 from unmask.propensity import mask_model
 from unmask.propensity.mask_model import RowEffort
 

@@ -16,12 +16,13 @@ from unmask import Evaluator, LabelSets, TopK, compare, evaluate
 from unmask._kernels import row_bounds
 from unmask._kernels.deconvolution import FIXED, stratum
 from unmask.metrics import METRICS as REGISTRY
-from unmask.metrics import state, supported
-from unmask.metrics.deconvolution import cell_counts, fitting
-from unmask.metrics.deconvolution.metric_values import SET_METRICS, of_sizes
-from unmask.metrics.deconvolution.stratum import SetSizes
-from unmask.metrics.perturbation import scaled
-from unmask.metrics.verdict import Advice, Level, Reason
+from unmask.metrics import supported
+from unmask.metrics import sums as state
+from unmask.metrics import deconvolution as fitting
+from unmask.metrics import sums as cell_counts
+from unmask.metrics.deconvolution import SET_METRICS, of_sizes
+from unmask.metrics.thinning import SetSizes
+from unmask.metrics.claims import Advice, Level, Reason
 
 NAMES = list(SET_METRICS)
 N_LABELS = 8
@@ -304,7 +305,7 @@ def test_other_propensities_move_the_counts_of_sets() -> None:
         return sums
 
     before = counts(p / 3)
-    lower = scaled(before, hits=1.5, misses=1.5)
+    lower = before.scaled(hits=1.5, misses=1.5)
     assert lower.sizes is before.sizes
     for mine, theirs in zip(over_strata(lower), over_strata(counts(p / 4.5)), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)

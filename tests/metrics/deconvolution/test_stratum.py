@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.helpers.count_tables import stratum_at_truth, stratum_of
 from unmask._kernels.deconvolution import FIXED
-from unmask.metrics.deconvolution import cell_counts, stratum
-from unmask.metrics.deconvolution.stratum import Counts, enough_labels, occupied_cells
-from unmask.metrics.deconvolution.thinning import Atoms, Cells
+from unmask.metrics import sums as cell_counts
+from unmask.metrics import thinning as stratum
+from unmask.metrics.thinning import Counts, enough_labels, occupied_cells
+from unmask.metrics.thinning import Atoms, Cells
 
 
 @settings(max_examples=40)

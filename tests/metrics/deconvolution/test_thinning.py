@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.metrics.deconvolution import thinning
-from unmask.metrics.deconvolution.thinning import Cells
+from unmask.metrics import thinning
+from unmask.metrics.thinning import Cells
 
 
 @settings(max_examples=30)

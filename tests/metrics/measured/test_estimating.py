@@ -21,7 +21,7 @@ from unmask.metrics.measured.estimating import _degrees, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS as ALL
 from unmask.metrics.registry import split_measured
-from unmask.metrics.verdict import Advice, Level
+from unmask.metrics.claims import Advice, Level
 from unmask.predictions import TopK
 
 TRUE = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])

@@ -29,8 +29,8 @@ from unmask import _validation
 from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
 from unmask.data.judgements import Design, Judgements
-from unmask.metrics.evaluator import contributions
-from unmask.metrics.inputs import Predictions
+from unmask.metrics.claims import Advice, Level, Reason, Verdict
+from unmask.metrics.evaluation import contributions
 from unmask.metrics.measured import undecided
 from unmask.metrics.measured.control import RowSample
 from unmask.metrics.measured.estimating import (
@@ -42,8 +42,8 @@ from unmask.metrics.measured.estimating import (
     with_interval,
 )
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.request import Predictions
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Advice, Level, Reason, Verdict
 from unmask.predictions import LabelSets, TopK
 
 UNJUDGED = 0.05

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._sparse import values_at
 from unmask._typing import Floats, Integers, MatrixLike
-from unmask.metrics.evaluator import contributions
+from unmask.metrics.evaluation import contributions
 from unmask.predictions import TopK
 from unmask.propensity import calibration
 

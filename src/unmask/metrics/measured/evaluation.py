@@ -10,16 +10,14 @@ import scipy.sparse as sp
 from unmask import _validation
 from unmask._typing import LabelsLike
 from unmask.data.judgements import Judgements
-from unmask.metrics.inputs import Predictions, as_top
-from unmask.metrics.judgement import judge_run
+from unmask.metrics.claims import Reason, Run, claim, judge_run
 from unmask.metrics.measured.by_influence import Signed, by_influence
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.estimating import MEASURED, checked_audit, measure
 from unmask.metrics.measured.spurious import spurious
 from unmask.metrics.registry import METRICS, MICRO, split
-from unmask.metrics.run import Run
+from unmask.metrics.request import Predictions, as_top
 from unmask.metrics.table import Estimate, Table
-from unmask.metrics.verdict import Reason, claim
 from unmask.propensity.models import Source
 
 
