@@ -36,6 +36,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import combinations, islice, product
 from statistics import NormalDist
 from string import Formatter
@@ -420,6 +421,15 @@ class Evidence:
         return cls(EvidenceKind(stored["kind"]), stored["refutes"], dict(stored["details"]))
 
 
+class _Stated(NamedTuple):
+    """Claims of a source about the masks."""
+
+    by_formula: bool
+    independent: bool
+    score_slope: float
+    spurious: float
+
+
 @dataclass(frozen=True)
 class Run:
     """Facts that all numbers of one call of `evaluate` or `compare` share.
@@ -473,12 +483,18 @@ class Run:
             clauses.append(f"{self.verified_labels:,} verified labels count with propensity 1")
         return f"{'; '.join(clauses)}." if clauses else ""
 
+    @cached_property
+    def stated(self) -> _Stated:
+        """What the propensities' source states, read once for all numbers."""
+        source = self.source
+        return _Stated(source.by_formula, source.independent, source.score_slope, source.spurious)
+
     @property
     def recorded(self) -> bool:
         """Whether nothing is known of what is missing: no propensities, not declared complete."""
         return self.source.kind is SourceKind.NONE and not self.complete
 
-    @property
+    @cached_property
     def left_out(self) -> bool:
         """Whether rows that lost all their labels were left out: none is there, and some must be.
 
@@ -817,7 +833,7 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
         resting,
         [each for each in every if each.estimator == "measured"],
         [each for each in resting
-         if not (run.left_out and _row_by_row(each)) and not _denied(each, run)],
+         if not (run.left_out and _row_by_row(each)) and _denied(each, run) is None],
     )  # fmt: skip
     evidence = [
         Evidence(kind, row.refutes, details)
@@ -929,7 +945,7 @@ def _advised(each: Estimate, judged: list[Estimate], run: Run) -> Verdict:
         return verdict
     if audited and (verdict.level > Level.WIDE or verdict.reason is Reason.FORMULA):
         return replace(verdict, advice=Advice.NONE)  # the audit is there
-    if verdict.level is Level.WIDE and run.source.by_formula:  # which no number of rows mends
+    if verdict.level is Level.WIDE and run.stated.by_formula:  # which no number of rows mends
         return replace(verdict, advice=Advice.AUDIT)
     if any(evidence.refutes for evidence in run.evidence):
         return replace(verdict, advice=Advice.AUDIT)
@@ -988,7 +1004,7 @@ def _is_wide(number: _Number) -> Details | None:
 def _moved_by_formula(each: Estimate, run: Run) -> Details | None:
     """Ends over a formula that is off as usual; the number goes with 1/p, as P@k does exactly."""
     about = METRICS[split(each.metric)[0]]
-    if not run.source.by_formula or about.reads != "list" or each.estimator not in TRUTHFUL:
+    if not run.stated.by_formula or about.reads != "list" or each.estimator not in TRUTHFUL:
         return None
     gamma, most = GAMMAS[0], math.inf if about.at_most is None else about.at_most
     low, high = each.value / gamma, min(each.value * gamma, most)
@@ -1040,18 +1056,18 @@ def _excluded(each: Estimate, run: Run) -> Details | None:
 
 
 def _sloped(each: Estimate, run: Run) -> Details | None:
-    slope = run.source.score_slope
+    slope = run.stated.score_slope
     return {"slope": slope} if slope and split(each.metric)[0] not in BY_ENTRY else None
 
 
 def _some_wrong(each: Estimate, run: Run) -> Details | None:
-    wrong = run.source.spurious
+    wrong = run.stated.spurious
     return {"spurious": wrong} if wrong > SPURIOUS and "wrong_labels" not in each.details else None
 
 
 def _denied(each: Estimate, run: Run) -> Details | None:
     """Labels of a row go missing together by the mask model, and the number needs that not."""
-    return None if run.source.independent or not _row_by_row(each) or _adds_up(each) else {}
+    return None if run.stated.independent or not _row_by_row(each) or _adds_up(each) else {}
 
 
 def _needs_left_out(each: Estimate, run: Run) -> Details | None:

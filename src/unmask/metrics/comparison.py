@@ -423,7 +423,7 @@ def _difference(
     tau = before.details.get("tau")
     key = next(key for key in cell.keys if tau is None or key[0][0] == tau)
     column = old.plan.column(key, cell.k)
-    if math.isnan(before.value) or estimates.overflows(new.sums, column):
+    if math.isnan(before.value) or new.sums.overflows(column):
         details = {"p_value": math.nan, "values": [math.nan, before.value]}
         return estimates.refused(cell, new, details)
     sums, groups = old.sums.per_group([column])

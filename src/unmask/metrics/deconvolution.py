@@ -281,6 +281,9 @@ class Deconvolution:
     @one_blas_thread
     def value(self, metric: str) -> float:
         """The estimate alone, without uncertainty or verdict."""
+        return self._value(metric)
+
+    def _value(self, metric: str) -> float:
         if self.not_fitted:
             return math.nan
         return min(1.0, sum(part.value for part in self._parts(metric)) / self.rows)
@@ -298,7 +301,7 @@ class Deconvolution:
         """
         if self.refusal:
             return Deconvolved(np.nan, np.nan, (np.nan, np.nan), self.refusal)
-        value, error = self.value(metric), self._standard_error(metric)
+        value, error = self._value(metric), self._standard_error(metric)
         observed = self._mean_propensity
         ends = intervals.of_mean(
             value, error, confidence, rows=int(self.rows), at_most=1.0,
@@ -329,7 +332,7 @@ class Deconvolution:
         return np.minimum(1.0, np.asarray(total) / self.rows)
 
     def _standard_error(self, metric: str) -> float:
-        value, spread, parts = self.value(metric), 0.0, self._parts(metric)
+        value, spread, parts = self._value(metric), 0.0, self._parts(metric)
         if np.ptp(np.concatenate([part.per_row for part in parts])) == 0:
             return 0.0  # all rows say the same
         for part in parts:
@@ -352,7 +355,7 @@ class Deconvolution:
             return 0.0
         differing = math.sqrt(max(squares * hits / values**2 - 1.0, 0.0))
         factor = _MARGIN * (1 + 0.5 / self.counts.predictions)
-        return float(factor * self.counts.spread**2 * differing * self.value(metric))
+        return float(factor * self.counts.spread**2 * differing * self._value(metric))
 
     def _parts(self, metric: str) -> list[Part]:
         if metric not in self._parts_by_metric:
@@ -410,7 +413,7 @@ class Deconvolution:
         return float(self.counts.occupied.labels.sum() / true_labels) if true_labels else 1.0
 
     def _verdict(self, metric: str, value: float, error: float, width: float) -> Verdict:
-        pooled, observed = self._pooled.value(metric), self._mean_propensity
+        pooled, observed = self._pooled._value(metric), self._mean_propensity
         if self.misfit > _DOUBT:
             return _doubtful(Reason.MISFIT, misfit=self.misfit)
         if abs(value - pooled) > max(0.02, 4 * error):

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unmask._kernels.block import ABSOLUTE, LARGEST, LIMIT, SQUARES
+from unmask._kernels.block import LARGEST, LIMIT, SQUARES
 from unmask._typing import Floats, Ints
 from unmask.metrics import intervals
 from unmask.metrics.claims import (
@@ -43,7 +43,7 @@ from unmask.metrics.claims import (
     judge,
 )
 from unmask.metrics.request import Request
-from unmask.metrics.sums import Cell, Inverse, Plan, Sums
+from unmask.metrics.sums import Cell, Inverse, Plan, Spread, Sums
 from unmask.metrics.table import Estimate
 from unmask.propensity.models import SourceKind
 
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 NOTHING = Verdict(Level.UNUSABLE, Reason.NO_LABELS)
 OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
-
-Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
 
 
 @dataclass(frozen=True)
@@ -158,9 +156,9 @@ def _mean(cell: Cell, summary: Summary) -> Estimate:
 
 def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Estimate:
     sums, at_most = summary.sums, cell.about.at_most
-    if overflows(sums, column):
+    if sums.overflows(column):
         return refused(cell, summary, details)
-    value, error = mean_and_error(sums, column)
+    value, error = sums.mean_and_error(column)
     if cell.estimator == "tempered" and at_most is not None:
         value = min(max(value, 0.0), at_most)
 
@@ -168,7 +166,7 @@ def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Est
         return _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
 
     return _finish(
-        cell, summary, value, error, details=details, spread=_spread(sums, column),
+        cell, summary, value, error, details=details, spread=sums.spread(column),
         shares=_like_shares(cell, sums, column, value), weight=mean_weight(cell, summary),
         drawn=drawn if error else None,
     )  # fmt: skip
@@ -178,11 +176,8 @@ def _like_shares(cell: Cell, sums: Sums, column: int, value: float) -> bool:
     """Do rows contribute shares, or weighted hits that are few? Then small counts matter."""
     if sums.complete or cell.estimator in ("vanilla", "self_normalized"):
         return True
-    if cell.about.at_most is None or value >= cell.about.at_most / 2:
-        return False
-    total, unit = sums.ratio(column)
-    absolute, absolute_unit = sums.ratio(column, ABSOLUTE)
-    return total * absolute_unit == absolute * unit  # nothing is negative
+    few = cell.about.at_most is not None and value < cell.about.at_most / 2
+    return few and sums.none_negative(column)
 
 
 def mean_weight(cell: Cell, summary: Summary) -> float:
@@ -191,40 +186,6 @@ def mean_weight(cell: Cell, summary: Summary) -> float:
     if cell.estimator == "vanilla" or of_labels is None or not of_labels.size:
         return 1.0
     return float(of_labels.mean()) / (cell.k if cell.metric == "P" else 1)
-
-
-def mean_of(sums: Sums, column: int) -> float:
-    """Return the mean over rows, correctly rounded."""
-    total, unit = sums.ratio(column)
-    return total / (unit * sums.rows)
-
-
-def mean_and_error(sums: Sums, column: int) -> tuple[float, float]:
-    """Return mean and standard error: whole numbers up to one rounded quotient each."""
-    n, (total, unit) = sums.rows, sums.ratio(column)
-    mean = total / (unit * n)
-    if n < 2:
-        return mean, math.inf
-    if _all_equal(sums, column):
-        return mean, 0.0
-    squares, squares_unit = sums.ratio(column, SQUARES)
-    above = max(squares * unit * unit * n - total * total * squares_unit, 0)  # Σx² − (Σx)²/n …
-    below = squares_unit * unit * unit * n  # … divided by this
-    return mean, math.sqrt(above / (below * (n - 1) * n))
-
-
-def _all_equal(sums: Sums, column: int) -> bool:
-    """Does every row contribute the same? Exactly then |Σx| = Σ|x| = n · max |x|."""
-    largest = float(sums.largest[column, 0])
-    if sums.total(column, ABSOLUTE) != sums.rows * largest:  # not even when rounded: cheap
-        return False
-    absolute = sums.exactly(column, ABSOLUTE)
-    return bool(abs(sums.exactly(column)) == absolute == sums.rows * Fraction(largest))
-
-
-def overflows(sums: Sums, *columns: int) -> bool:
-    """Is a contribution (of several columns, their product) beyond what sums can hold?"""
-    return math.prod(max(1.0, float(sums.largest[c, 0])) for c in columns) >= LIMIT
 
 
 def refused(
@@ -244,8 +205,8 @@ def _tempered(cell: Cell, summary: Summary) -> Estimate:
     """
     low, high = -math.inf, math.inf
     for ((tau, _), _), column in zip(cell.keys[::-1], summary.columns(cell)[::-1], strict=True):
-        if not overflows(summary.sums, column):
-            value, error = mean_and_error(summary.sums, column)
+        if not summary.sums.overflows(column):
+            value, error = summary.sums.mean_and_error(column)
             low, high = max(low, value - 2 * error), min(high, value + 2 * error)
             if low > high:
                 break
@@ -285,7 +246,7 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
 def _ratio(cell: Cell, summary: Summary) -> Estimate:
     """Σx / Σy; 0 where there is nothing to find."""
     sums, (x, y) = summary.sums, summary.columns(cell)
-    if overflows(sums, x, y):
+    if sums.overflows(x, y):
         return refused(cell, summary, {})
     n, below = sums.rows, sums.exactly(y)
     ratio = sums.exactly(x) / below if below else Fraction(0)
@@ -293,7 +254,7 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
     squares = sums.exactly(x, SQUARES) + ratio * ratio * sums.exactly(y, SQUARES)
     residual = max(squares - 2 * ratio * products, Fraction(0))
     error = math.inf if n < 2 else 0.0
-    equal = n > 1 and _all_equal(sums, x) and _all_equal(sums, y)
+    equal = n > 1 and sums.all_equal(x) and sums.all_equal(y)
     if below and n > 1 and not equal:
         error = math.sqrt(residual * n / (n - 1)) / float(below)
 
@@ -303,7 +264,7 @@ def _ratio(cell: Cell, summary: Summary) -> Estimate:
         )
 
     return _finish(
-        cell, summary, float(ratio), error, spread=_spread(sums, x),
+        cell, summary, float(ratio), error, spread=sums.spread(x),
         drawn=drawn if below and not equal else None,
     )  # fmt: skip
 
@@ -467,11 +428,6 @@ def _resampled(
     left_out = statistic(sums.sum(axis=0) - sums, rows.sum() - rows)
     method = intervals.INTERVALS[summary.request.interval]
     return method(replicates, summary.request.confidence, value=value, left_out=left_out)
-
-
-def _spread(sums: Sums, column: int) -> Spread:
-    absolute, squares = sums.total(column, ABSOLUTE), sums.total(column, SQUARES)
-    return absolute, squares, sums.largest[column]
 
 
 def _spread_of(values: Floats) -> Spread:

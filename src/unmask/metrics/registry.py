@@ -24,12 +24,11 @@ what it is given) and one row of `METRICS`. `reference` is the same in plain Num
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 from unmask import _validation
 from unmask._kernels import ranking, scored, sets
-from unmask._kernels import ranking as ranking_exact
-from unmask._kernels import ranking as subsample
 from unmask._kernels.block import Kernel
 from unmask._settings import named_options
 from unmask.metrics import reference
@@ -122,6 +121,7 @@ class Estimator:
     caution: str = ""
 
 
+@cache
 def split(name: str) -> tuple[str, int | None]:
     """A metric's name and its k (None: the whole list).
 
@@ -196,22 +196,22 @@ _PRECISION = Kernel(("precision",), ranking.precision)
 _DCG = Kernel(("dcg",), ranking.discounted)
 _SETS = Kernel(
     ("recall", "f1", "jaccard"),
-    ranking_exact.sets,
+    ranking.sets,
     vanilla=ranking.observed_sets,
     needs=("rest", "quadrature"),
 )
 _BY_SIZE = Kernel(
     ("ndcg", "r_precision"),
-    ranking_exact.by_size,
+    ranking.by_size,
     vanilla=ranking.observed_by_size,
     needs=("rest", "ideal"),
 )
 _BOUNDS = Kernel(
     ("recall_bound", "f1_bound", "jaccard_bound", "ndcg_bound"),
-    ranking_exact.bounds,
+    ranking.bounds,
     needs=("rest",),
 )
-_SELF = Kernel(("recall_self", "f1_self"), ranking_exact.self_normalized, needs=("rest",))
+_SELF = Kernel(("recall_self", "f1_self"), ranking.self_normalized, needs=("rest",))
 _SET_MEANS = Kernel(
     ("set_precision", "set_recall", "set_f1", "set_jaccard"),
     sets.means,
@@ -313,7 +313,7 @@ METRICS: dict[str, Metric] = {
          "subsampled": "recall_subsampled"},
         kernels=(
             _SETS, _BOUNDS, _SELF,
-            Kernel(("recall_subsampled",), subsample.recall, needs=("quadrature",)),
+            Kernel(("recall_subsampled",), ranking.recall, needs=("quadrature",)),
         ),
         reference=reference.recall,
         deconvolved=True,
@@ -376,7 +376,7 @@ METRICS: dict[str, Metric] = {
         "pairs of a wrong label ranked above a right one (a loss); labels outside the list are "
         "tied behind it",
         "kendall",
-        kernels=(Kernel(("kendall",), ranking_exact.misordered, needs=("every rest",)),),
+        kernels=(Kernel(("kendall",), ranking.misordered, needs=("every rest",)),),
         reference=reference.kendall_tau,
         at_most=None,
         whole_list=True,

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from unmask.metrics.scored import Scored
 
 View = tuple[float, float]
+Spread = tuple[float, float, Floats]
 Key = tuple[View, str]
 CountKey = TypeVar("CountKey", int, tuple[int, int])
 """k, or of sets k and their size."""
@@ -430,6 +431,46 @@ class Sums:
     def exactly(self, column: int, kind: int = exact.SUM) -> Fraction:
         """The total without rounding, as a fraction."""
         return Fraction(*self.ratio(column, kind))
+
+    def mean(self, column: int) -> float:
+        """The mean over rows, correctly rounded."""
+        total, unit = self.ratio(column)
+        return total / (unit * self.rows)
+
+    def mean_and_error(self, column: int) -> tuple[float, float]:
+        """The mean and its standard error: whole numbers up to one rounded quotient each."""
+        n, (total, unit) = self.rows, self.ratio(column)
+        mean = total / (unit * n)
+        if n < 2:
+            return mean, math.inf
+        if self.all_equal(column):
+            return mean, 0.0
+        squares, squares_unit = self.ratio(column, exact.SQUARES)
+        above = max(squares * unit * unit * n - total * total * squares_unit, 0)  # Σx² − (Σx)²/n …
+        below = squares_unit * unit * unit * n  # … divided by this
+        return mean, math.sqrt(above / (below * (n - 1) * n))
+
+    def all_equal(self, column: int) -> bool:
+        """Does every row contribute the same? Exactly then |Σx| = Σ|x| = n · max |x|."""
+        largest = float(self.largest[column, 0])
+        if self.total(column, exact.ABSOLUTE) != self.rows * largest:  # not even when rounded
+            return False
+        absolute = self.exactly(column, exact.ABSOLUTE)
+        return bool(abs(self.exactly(column)) == absolute == self.rows * Fraction(largest))
+
+    def none_negative(self, column: int) -> bool:
+        """Does no row contribute less than 0? Exactly then Σx = Σ|x|."""
+        return self.exactly(column) == self.exactly(column, exact.ABSOLUTE)
+
+    def overflows(self, *columns: int) -> bool:
+        """Is a contribution (of several columns, their product) beyond what sums can hold?"""
+        largest = (max(1.0, float(self.largest[column, 0])) for column in columns)
+        return math.prod(largest) >= exact.LIMIT
+
+    def spread(self, column: int) -> Spread:
+        """Σ|x|, Σx² and the largest |x| of the contributions x."""
+        absolute, squares = self.total(column, exact.ABSOLUTE), self.total(column, exact.SQUARES)
+        return absolute, squares, self.largest[column]
 
     def per_group(self, columns: list[int]) -> tuple[Floats, Ints]:
         """Column sums and number of rows of every group that has rows."""

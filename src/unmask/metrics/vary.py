@@ -468,7 +468,7 @@ def _means(cell: Cell, summary: estimates.Summary) -> list[float]:
     """Unbiased, vanilla, and with q clipped at every Γ."""
     views = EVERYTHING, VANILLA, *((1.0, gamma) for gamma in GAMMAS)
     columns = [summary.plan.column((view, cell.about.form), cell.k) for view in views]
-    return [estimates.mean_of(summary.sums, column) for column in columns]
+    return [summary.sums.mean(column) for column in columns]
 
 
 def _linear(value: float, unbiased: float, vanilla: float, *clipped: float) -> Sensitivity:
