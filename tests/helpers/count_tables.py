@@ -12,8 +12,7 @@ from tests.helpers.oracles import subsets
 from unmask._kernels.deconvolution import STRATA, stratum
 from unmask.metrics import thinning
 from unmask.metrics.deconvolution import METRICS, Counts
-from unmask.metrics.thinning import Stratum
-from unmask.metrics.thinning import Atoms, Cells
+from unmask.metrics.thinning import Atoms, Cells, Stratum
 
 Row = tuple[float, tuple[int, ...], tuple[int, ...]]  # rows of this kind, true labels, predictions
 
