@@ -297,7 +297,10 @@ def summarized(
 ) -> Summary:
     """Count all rows at once, whatever form the propensities have."""
     inverse = Inverse.of(propensity)
-    return Summary(count(request, top, labels, inverse), inverse, request)
+    summary = Summary(count(request, top, labels, inverse), inverse, request)
+    if summary.sums.rows == 0:
+        raise ValueError(NO_ROWS)
+    return summary
 
 
 def tabulated(summary: Summary) -> Table:
