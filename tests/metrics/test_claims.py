@@ -22,6 +22,7 @@ from unmask.metrics import claims as verdict
 from unmask.metrics.claims import (
     CONDITIONAL,
     MEASURED,
+    SPURIOUS,
     Advice,
     Evidence,
     EvidenceKind,
@@ -36,7 +37,8 @@ from unmask.metrics.claims import (
     judge_run,
     too_wide,
 )
-from unmask.metrics.table import Estimate
+from unmask.metrics.evaluation import judge_propensities
+from unmask.metrics.table import Estimate, Tables
 from unmask.propensity import Source, SourceKind
 
 
@@ -669,3 +671,74 @@ def test_the_sentence_of_every_standing(
     words = {Standing.DOUBTFUL: "are in doubt", Standing.REFUTED: "do not hold"}
     if standing in words:
         assert f"the assumptions {words[standing]}: P@1 comes to 1.140" in sentence
+
+
+@pytest.mark.parametrize("metrics", [["R@5"], ["nDCG@3", "R@1"], ["micro-F1"], ["sample-F1"]])
+def test_propensities_are_judged_whatever_was_asked(metrics: list[str]) -> None:
+    """Labels seen with p = 0.8, stated as 0.4: precision would be about 2, asked for or not."""
+    top, labels = masked(600, 0.8, seed=1)
+    p = propensity.constant(N_LABELS, 0.4)
+    options: dict[str, Any] = {"metrics": metrics, "estimators": ["unbiased"]}
+    table = evaluate(top, labels, p, **options)
+    assert [each.metric for each in table] == metrics
+    assert table.run is not None
+    assert table.run.standing is Standing.REFUTED
+    assert all(each.verdict.level is Level.UNUSABLE for each in table)
+    halves = [
+        Evaluator(p, **options).update(TopK(top.labels[s], top.scores[s]), labels[s])
+        for s in (slice(0, 250), slice(250, 600))
+    ]
+    assert halves[0].merge(halves[1]).compute().run == table.run
+    other = TopK(top.labels[::-1], top.scores)
+    assert compare({"a": top, "b": other}, labels, p, **options).run.standing is Standing.REFUTED  # type: ignore[union-attr]
+    judged = judge_propensities(top, labels, p)
+    assert judged.standing is Standing.REFUTED
+    right = judge_propensities(top, labels, propensity.constant(N_LABELS, 0.8))
+    assert right.standing is Standing.NOT_REFUTED
+    test = Evidence(EvidenceKind.REJECTED_TEST, False, {"effect": "no row is empty"})
+    doubtful = judge_propensities(top, labels, propensity.constant(N_LABELS, 0.8), evidence=[test])
+    assert (doubtful.standing, str(doubtful.evidence[0])) == (Standing.DOUBTFUL, "no row is empty")
+
+
+def test_wrong_labels_make_doubtful_and_refute_nothing() -> None:
+    for low, doubtful in ((SPURIOUS, False), (SPURIOUS + 1e-6, True)):
+        about = {"spurious_low": low, "spurious": 0.2}
+        measured = number("R@5", "vanilla", 0.4, 0.02, verdict=MEASURED, **about)
+        measured = Estimate(**{**vars(measured), "estimator": "measured"})
+        run = in_run(measured, number("P@5", "unbiased", 0.3, 0.02)).run
+        assert run is not None
+        kinds = [(each.kind, each.refutes) for each in run.evidence]
+        assert kinds == [(EvidenceKind.SPURIOUS_LABELS, False)] * doubtful
+
+
+def test_the_order_of_numbers() -> None:
+    pairs = [
+        (("R@5", "deconvolved"), ("R@5", "unbiased")),
+        (("P@5", "unbiased"), ("P@5", "deconvolved")),  # exact
+        (("DCG@5", "unbiased"), ("DCG@5", "deconvolved")),
+        (("R@5", "measured"), ("R@5", "deconvolved")),
+        (("R@5", "unbiased"), ("R@5", "tempered")),
+        (("R@1", "tempered"), ("P@5", "measured")),
+        (("P@1", "tempered"), ("nDCG@5", "measured")),
+        (("nDCG@1", "tempered"), ("F1@5", "measured")),
+        (("R@5", "unbiased"), ("R@3", "deconvolved")),
+        (("R", "tempered"), ("R@100", "measured")),
+    ]
+    for better, worse in pairs:
+        assert headline.best([estimate(*worse), estimate(*better)]) == estimate(*better)
+        sharper = estimate(*worse, level=Level.MEASURED)
+        assert headline.best([sharper, estimate(*better)]) == sharper
+
+
+def test_stored_tables_are_read_back_as_they_were() -> None:
+    top, labels = masked(300, 0.8, seed=1)
+    for p in (None, propensity.constant(N_LABELS, 0.4), propensity.constant(N_LABELS, 0.8)):
+        table = evaluate(top, labels, p, metrics=["P@1", "R@5", "MRR"])
+        stored = json.loads(json.dumps(table.to_dict()))
+        again = Table.from_dict(stored)
+        assert again.to_dict() == table.to_dict()
+        assert (again.run, again.headline, str(again)) == (table.run, table.headline, str(table))
+        tables = compare({"a": top, "b": TopK(top.labels[::-1], top.scores)}, labels, p)
+        assert (
+            Tables.from_dict(json.loads(json.dumps(tables.to_dict()))).headline == tables.headline
+        )

@@ -788,8 +788,7 @@ hundred rows
     if table.run is None:
         return table
     estimates = [_with_verdict(each, _base_claim(each, table.run)) for each in table.estimates]
-    evidence = table.run.evidence if of_differences else tuple(collect(estimates, table.run))
-    run = replace(table.run, evidence=evidence)
+    run = table.run if of_differences else with_evidence(table.run, estimates)
     judged = [_with_verdict(each, _in_context(each, run, of_differences)) for each in estimates]
     advised = [_with_verdict(each, _advised(each, judged, run)) for each in judged]
     return replace(table, estimates=tuple(advised), run=run)
@@ -797,6 +796,8 @@ hundred rows
 
 def with_evidence(run: Run, estimates: Iterable[Estimate]) -> Run:
     """Add what some numbers say against the assumptions of a run; each contradiction stands once.
+
+    Of shares beyond what a share can be, the furthest stands for all.
 
     Parameters
     ----------
@@ -809,9 +810,16 @@ def with_evidence(run: Run, estimates: Iterable[Estimate]) -> Run:
     -------
     Run
     """
-    every = (*run.evidence, *collect(estimates, run))
-    different = {(each.kind, each.sentence): each for each in every}.values()
-    return replace(run, evidence=tuple(sorted(different, key=lambda each: not each.refutes)))
+    different: dict[object, Evidence] = {}
+    for each in (*collect(estimates, run), *run.evidence):
+        key: object = (each.kind, each.sentence)
+        if each.kind is EvidenceKind.ABOVE_RANGE:
+            key = each.kind
+            before = different.get(key, each)
+            each = max(before, each, key=lambda one: abs(one.details["value"] - 0.5))
+        different[key] = each
+    evidence = tuple(sorted(different.values(), key=lambda each: not each.refutes))
+    return replace(run, evidence=evidence)
 
 
 def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:

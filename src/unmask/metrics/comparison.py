@@ -377,7 +377,8 @@ def _run_of(summaries: Mapping[str, Summary]) -> Run:
     run = next(iter(summaries.values())).run
     for summary in summaries.values():
         plain = replace(summary, request=replace(summary.request, interval="normal"))
-        numbers = [estimates.estimate(cell, plain) for cell in summary.plan.cells]
+        cells = (*summary.plan.cells, *summary.plan.evidence)
+        numbers = [estimates.estimate(cell, plain) for cell in cells]
         run = with_evidence(run, numbers)
     return run
 

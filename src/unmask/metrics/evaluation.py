@@ -25,7 +25,7 @@ from unmask import _validation
 from unmask._settings import named_options
 from unmask._typing import Floats, LabelsLike, Progress, PropensityLike
 from unmask.metrics import vary
-from unmask.metrics.claims import judge_run
+from unmask.metrics.claims import Evidence, Run, judge_run, with_evidence
 from unmask.metrics.estimates import Summary, estimate, of_rows
 from unmask.metrics.registry import METRICS, split, supported
 from unmask.metrics.request import (
@@ -41,7 +41,9 @@ from unmask.metrics.request import (
 )
 from unmask.metrics.sums import Inverse, Sums, count
 from unmask.metrics.table import Table, Tables
+from unmask.predictions import LabelSets, TopK
 from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.models import SourceKind, source_of
 
 if TYPE_CHECKING:
@@ -312,10 +314,69 @@ def tabulated(summary: Summary) -> Table:
         number = estimate(cell, summary)
         basis = vary.basis(cell, number.value, summary)
         numbers.append(number if basis is None else replace(number, basis=basis))
-    return Table(tuple(numbers), summary.run)
+    beside = [estimate(cell, summary) for cell in summary.plan.evidence]
+    return Table(tuple(numbers), with_evidence(summary.run, beside))
 
 
 NO_ROWS = "there are no rows to evaluate; give at least one."
+
+
+def judge_propensities(
+    top: Predictions,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | PropensityEstimate,
+    *,
+    k: Sequence[int] = (1, 3, 5),
+    evidence: Sequence[Evidence] = (),
+) -> Run:
+    """Judge propensities by data and predictions at hand, whatever metrics anybody asked for.
+
+    The one judgement that commands share. `evaluate`, `Evaluator` and `compare` add the unbiased
+    precision at the cut-offs that they were asked about by themselves; a command that prints no
+    metrics (`diagnose`, `threshold`, `missing`, `tune`) asks here before it corrects by them, and
+    hands in what it tested itself:
+
+        run = judge_propensities(top, labels, p, evidence=rejected_tests)
+        run.standing          # "not-refuted", "doubtful" or "refuted"
+        run.evidence          # why, the gravest first; each has a `sentence`
+
+    Parameters
+    ----------
+    top : TopK, LabelSets or (n, L) scores
+    labels : (n, L) matrix of 0 and 1, or Dataset
+    propensity : as in `evaluate`
+        At its own values: nothing is drawn from an estimate.
+    k : sequence of int, default (1, 3, 5)
+        Places at which rankings are judged, as far as they reach; sets are judged as a whole.
+    evidence : sequence of Evidence, optional
+        From elsewhere, such as rejected tests (`EvidenceKind.REJECTED_TEST`).
+
+    Returns
+    -------
+    Run
+        With P@k beyond 1, label counts that cannot be deconvolved, estimates that exclude each
+        other, and what was handed in.
+
+    Examples
+    --------
+    Every prediction is right, and half of the labels are said to be missing:
+
+    >>> top = TopK([[0]] * 99, [[1.0]] * 99)
+    >>> run = judge_propensities(top, [[1, 0]] * 98 + [[0, 0]], [0.5, 0.5])
+    >>> run.standing.value, run.evidence[0].symptom
+    ('refuted', 'P@1 comes to 1.980, more than 1')
+    """
+    names = ["sample-P", "sample-R"]
+    if not isinstance(top, LabelSets):
+        width = top.k if isinstance(top, TopK) else _validation.width(top, "scores")
+        places = [place for place in k if place <= width] or [1]
+        names = [f"{name}@{place}" for place in places for name in ("P", "R")]
+    centre = propensity.centre if isinstance(propensity, MaskModel) else propensity
+    if isinstance(centre, PropensityEstimate):
+        centre = centre.value
+    request = Request(names, ["unbiased", "deconvolved"]).checked(centre)
+    run = answer(request, top, labels, centre).run
+    return with_evidence(replace(run, evidence=(*run.evidence, *evidence)), ())
 
 
 @named_options

@@ -100,12 +100,14 @@ class Cell:
 class Plan:
     """Cells, and the columns they read.
 
-    `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios. The
+    `evidence` are cells that nobody asked for: the unbiased share of right predictions at the
+    cut-offs at hand, which may refute the propensities of all others (`claims`). `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios. The
     first `full` columns are those of the cells themselves; of the others only the sums are read.
     `n_labels` is the number of labels.
     """
 
     cells: tuple[Cell, ...]
+    evidence: tuple[Cell, ...]
     ks: Ints
     views: tuple[View, ...]
     starts: dict[Key, int]
@@ -117,8 +119,9 @@ class Plan:
     def of(cls, request: Request, *, width: int, n_labels: int) -> Plan:
         """Plan the cells of a request, and one column for each thing they need."""
         cells = tuple(_cells(request, width, n_labels))
+        evidence = tuple(_evidence(cells))
         ks = np.array(sorted({cell.k for cell in cells}), dtype=np.int64)
-        cell_keys = dict.fromkeys(key for cell in cells for key in cell.keys)
+        cell_keys = dict.fromkeys(key for cell in (*cells, *evidence) for key in cell.keys)
         keys = cell_keys | dict.fromkeys(key for cell in cells for key in _keys_of_ends(cell))
         starts = {key: i * ks.size for i, key in enumerate(keys)}
         pairs = [
@@ -129,7 +132,8 @@ class Plan:
         first = len(starts) * ks.size
         products = {(x, y): first + i for i, (x, y) in enumerate(dict.fromkeys(pairs))}
         views = tuple(dict.fromkeys(view for view, _ in keys))
-        return cls(cells, ks, views, starts, products, len(cell_keys) * ks.size, n_labels)
+        full = len(cell_keys) * ks.size
+        return cls(cells, evidence, ks, views, starts, products, full, n_labels)
 
     def same_as(self, other: Plan) -> bool:
         """Whether sums of both can be added."""
@@ -145,7 +149,8 @@ class Plan:
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that fill the columns."""
         forms = {form for _, form in self.starts}
-        kernels = (kernel for cell in self.cells for kernel in cell.about.kernels)
+        cells = (*self.cells, *self.evidence)
+        kernels = (kernel for cell in cells for kernel in cell.about.kernels)
         return tuple(dict.fromkeys(each for each in kernels if forms & set(each.forms)))
 
     @cached_property
@@ -242,6 +247,19 @@ def _cells(request: Request, width: int, n_labels: int) -> Iterator[Cell]:
             )
         for estimator in chosen:
             yield Cell(name, metric, estimator, k, _keys(about, estimator, request))
+
+
+def _evidence(cells: tuple[Cell, ...]) -> Iterator[Cell]:
+    """Unbiased precision at the cut-offs of corrected rankings and sets, where nobody asked."""
+    asked = {(cell.metric, cell.k) for cell in cells if cell.estimator == "unbiased"}
+    corrected = [
+        cell for cell in cells
+        if cell.estimator not in UNCONDITIONAL and cell.about.reads == "list"
+    ]  # fmt: skip
+    for k in dict.fromkeys(cell.k for cell in corrected):
+        metric, name = ("sample-P", "sample-P") if k == WHOLE else ("P", f"P@{k}")
+        if (metric, k) not in asked:
+            yield Cell(name, metric, "unbiased", k, ((EVERYTHING, METRICS[metric].form),))
 
 
 def _keys(metric: Metric, estimator: str, request: Request) -> tuple[Key, ...]:

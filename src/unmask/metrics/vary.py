@@ -229,8 +229,8 @@ def under_mask(
         entries = mask.of_entries(observed, scores)
         entries.data = np.maximum(entries.data - wrong[observed.indices], 1e-6)
         table = evaluated(entries)
-    if table.run is not None:
-        table = replace(table, run=replace(table.run, source=mask.source))
+    if table.run is not None:  # precision that no wrong label was taken from is no evidence
+        table = replace(table, run=replace(table.run, source=mask.source, evidence=()))
     if not mask.spurious:
         return table
     excess = wrong / (mask.value - wrong)

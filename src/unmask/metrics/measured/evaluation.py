@@ -78,7 +78,7 @@ def beside_measured(
         return Table(tuple(measured), run)
     table = stated(names, others)
     run = table.run or run
-    return judge_run(Table((*measured, *map(observed_only, table)), replace(run, evidence=())))
+    return judge_run(Table((*measured, *map(observed_only, table)), run))
 
 
 def adds_rows_up(name: str) -> bool:
