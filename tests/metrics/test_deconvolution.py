@@ -40,7 +40,7 @@ from unmask.data import read
 from unmask.metrics import compare, deconvolution, evaluate, intervals, thinning
 from unmask.metrics import sums as state
 from unmask.metrics.claims import CONDITIONAL
-from unmask.metrics.deconvolution import METRICS, TOO_LOW, Deconvolution, Part, fit, under_effort
+from unmask.metrics.deconvolution import METRICS, TOO_LOW, Deconvolution, Part, fit
 from unmask.metrics.request import Request
 from unmask.metrics.sums import Inverse, Sums
 from unmask.metrics.sums import count as count_rows
@@ -354,18 +354,6 @@ def test_no_effort_is_the_independent_fit() -> None:
         np.testing.assert_allclose(one.kernel, other.kernel, atol=1e-13)
 
 
-def test_fits_under_several_strengths() -> None:
-    counts, _ = shared_counts(POPULATION, TWO_KINDS)
-    fits = under_effort(counts)
-    assert list(fits) == [0.0, 0.25, 0.5, 0.75]
-    assert fits[0.0].value("R") == fit(counts).value("R")
-    assert fits[0.5].value("R") == fit(counts, row_effort=0.5).value("R")
-    assert len({fitted.value("R") for fitted in fits.values()}) == 4
-    assert [fitted.value("P") for fitted in fits.values()] == pytest.approx(
-        [fits[0.0].value("P")] * 4
-    )
-
-
 @pytest.mark.parametrize(("rho", "share"), [(0.95, 0.0), (-0.1, 0.0), (0.5, 1.0)])
 def test_impossible_strengths_are_refused(rho: float, share: float) -> None:
     counts, _ = shared_counts(POPULATION, TWO_KINDS)
@@ -656,8 +644,6 @@ def test_honest_counts_are_not_refused() -> None:
     t = random.binomial(true - np.minimum(true, 2), 0.3)
     found = fit(counts_of(s, t, 0.3, 2))
     assert found.refusal is None
-    assert found.goodness(draws=39).p_value > 0.05
-    assert found.missing_log_likelihood < 50
     assert found.estimate("R").verdict.level == "conditional"
     sharp = found.estimate("R-precision").verdict
     assert str(sharp).startswith("doubtful: R-precision needs more than")
@@ -675,13 +661,6 @@ def test_few_rows_are_called_wide() -> None:
     random = np.random.default_rng(6)
     s, t = random.binomial(1, 0.5, 40), random.binomial(random.poisson(2, 40), 0.5)
     assert str(fit(counts_of(s, t, 0.5, 1)).estimate("R").verdict).startswith("wide: ± 0.")
-
-
-def test_goodness_of_fit_sees_a_wrong_law() -> None:
-    t = np.repeat([2, 3, 4], [100, 800, 100])
-    goodness = fit(counts_of(np.zeros_like(t), t, 0.5, 1)).goodness(draws=39)
-    assert goodness.p_value == pytest.approx(1 / 40)
-    assert goodness.deviance > 100
 
 
 def test_propensities_that_differ_between_rows_raise_a_doubt() -> None:
@@ -971,36 +950,6 @@ def test_strata_that_agree_are_no_reason_for_doubt() -> None:
     assert (len(fit(both).strata), len(fit(both, stratified=False).strata)) == (2, 1)
 
 
-def test_missing_log_likelihoods_add_up_and_none_is_negative() -> None:
-    gaps = (3.0, -1e-9, 0.5)
-    found = fit_of(*(replace(off_by(0.0), gap=gap) for gap in gaps))
-    assert found.missing_log_likelihood == 3.5
-
-
-def test_deviance_is_the_likelihood_ratio_of_the_cells() -> None:
-    """Data sets drawn from a fit with free cells fit perfectly again: none deviates as much."""
-    observed = [[30.0, 70.0], [0.0, 50.0]]
-    found = fit_of(*(stratum_of(np.eye(2), [0.5, 0.5], rows) for rows in observed)).goodness()
-    exact = [
-        stats.power_divergence(rows, [sum(rows) / 2] * 2, lambda_="log-likelihood").statistic
-        for rows in observed
-    ]
-    assert found.deviance == pytest.approx(sum(exact))
-    assert found.p_value == pytest.approx(0.01)  # 99 draws and the data themselves
-    perfect = fit_of(stratum_of(np.ones((1, 1)), [1.0], [40.0])).goodness()
-    assert perfect == (0.0, 1.0)  # all deviate as little
-
-
-def test_goodness_repeats_and_starts_from_seed_zero() -> None:
-    found = fit(table_of({(0, 0): 40, (0, 1): 90, (0, 2): 50, (0, 3): 25, (0, 4): 4}, 0.5))
-    one, same, other = (
-        found.goodness(draws=19, **given) for given in ({}, {"seed": 0}, {"seed": 1})
-    )
-    assert one == same != other
-    assert one.deviance == other.deviance
-    assert 1 / 20 <= other.p_value < 1
-
-
 @pytest.mark.parametrize(("hits", "misses"), [(0.6, 0.6), (1.1, 0.0), (0.0, 1.1)])
 def test_weights_beyond_what_tables_hold_are_refused(hits: float, misses: float) -> None:
     """Of hits and misses together."""
@@ -1192,7 +1141,7 @@ def test_what_has_no_room_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -
     pair = compare({"one": top, "two": top}, labels, p, metrics=["R@4"], estimators=["deconvolved"])
     assert np.isnan(pair["two"]["R@4", "deconvolved"].value)
     refused = fit(counts_of_cells(evaluated(top, labels, p).tables[4], 4))
-    assert np.isnan([refused.value("R"), refused.misfit, *refused.goodness()]).all()
+    assert np.isnan([refused.value("R"), refused.misfit]).all()
     assert np.isnan(refused.resampled("R", replicates=3)).all()
 
 

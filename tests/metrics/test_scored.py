@@ -1,4 +1,4 @@
-"""Scores of all labels: averages, curves and reliability against definitions and other libraries."""
+"""Scores of all labels: averages, curves, reliability, against definitions and other libraries."""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ def audited(rows: int, seed: int) -> tuple[sp.csr_array, sp.csr_array, Propensit
     p = propensity.jain_curve(counts, true.shape[0], a=0.9, b=6.0)
     seen = data.hide(true, p, seed=seed + 1)
     estimate = propensity.audit(
-        seen[4000:], true[4000:], counts=np.bincount(seen.indices, minlength=N_LABELS), n=true.shape[0],
-        curve="free", seed=seed,
+        seen[4000:], true[4000:], counts=np.bincount(seen.indices, minlength=N_LABELS),
+        n=true.shape[0], curve="free", seed=seed,
     )  # fmt: skip
     return true[:4000], seen[:4000], estimate
 

@@ -32,7 +32,7 @@ STYLES: report.Styles = {
 
 
 def estimates(rows: Iterable[Row]) -> report.Panels:
-    """Every metric's estimates with their intervals, one below the other.
+    """Draw every metric's estimates with their intervals, one below the other.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def most(axis: report.Axis) -> list[report.Rule]:
 
 
 def moves(rows: Iterable[Row]) -> report.Chart:
-    """How far numbers move: over propensities within a factor, and over row effort.
+    """Draw how far numbers move: over propensities within a factor, and over row effort.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def along(
     rules: Mapping[str, float] | None = None,
     label: str | None = None,
 ) -> report.Panels:
-    """The same estimates of several systems or under several propensity models.
+    """Draw estimates of several systems or under several propensity models.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _along(
 
 
 PARAMETERS = {"γ": "γ: propensities p^γ"}
-"""What the parameters of propensity models are."""
+"""Parameters of propensity models, in words."""
 
 
 def _only_parameter(rows: list[Row]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a number may claim: one table of rules, from facts of a run and of a number to a level.
+"""Claims: one table of rules, from facts of a run and of a number to a level.
 
     facts ──▶ rule ──▶ level, reason, advice, details ──▶ one English sentence, made last
 
@@ -58,7 +58,7 @@ WIDE = 0.05
 """The half-width beyond which a number is too wide to use, relative to the range of its metric: an
 error of that size misleads, so an interval has to exclude it (decision 14)."""
 WIDE_OF_VALUE = 0.1
-"""The same limit for a metric without a largest value, relative to the number itself."""
+"""Limit for a metric without a largest value, relative to the number itself."""
 ALPHA = 0.01
 """The chance, over all P@k of a run together, that one of them is called above 1 by chance."""
 SPURIOUS = 0.01
@@ -66,7 +66,7 @@ SPURIOUS = 0.01
 LEFT_OUT = 0.02
 """The share of rows that may lose all labels from which on the absence of empty rows matters."""
 BY_CHANCE = 0.01
-"""A small file may lack empty rows by chance; their absence counts where that is rarer than this."""
+"""A small file may lack empty rows by chance; their absence counts where that is rarer."""
 TRUTHFUL = ("unbiased", "subsampled", "deconvolved")
 """Estimators that aim at the true metric, so that their intervals should meet."""
 PRECISIONS = frozenset({"P", "sample-P", "micro-P", "macro-P", "weighted-P", "mAP"})
@@ -80,7 +80,7 @@ OUTCOME = ("outcome", "system", "first", "p_value")
 
 
 class Level(StrEnum):
-    """What a number may claim, from the strongest to the weakest; levels compare by that order.
+    """Claim of a number, from the strongest to the weakest; levels compare by that order.
 
     Examples
     --------
@@ -102,19 +102,19 @@ class Level(StrEnum):
         return _RANKS[self]
 
     def __lt__(self, other: str) -> bool:
-        """Whether this level claims more."""
+        """True if this level claims more."""
         return self.rank < Level(other).rank
 
     def __le__(self, other: str) -> bool:
-        """Whether this level claims as much or more."""
+        """True if this level claims as much or more."""
         return self.rank <= Level(other).rank
 
     def __gt__(self, other: str) -> bool:
-        """Whether this level claims less."""
+        """True if this level claims less."""
         return self.rank > Level(other).rank
 
     def __ge__(self, other: str) -> bool:
-        """Whether this level claims as little or less."""
+        """True if this level claims as little or less."""
         return self.rank >= Level(other).rank
 
 
@@ -185,7 +185,7 @@ class Reason(StrEnum):
 
 
 class Advice(StrEnum):
-    """What to do about it.
+    """Remedy for what a verdict says.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class Advice(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a comparison found: `details["outcome"]` of its verdict.
+    """Result of a comparison: `details["outcome"]` of its verdict.
 
     Examples
     --------
@@ -262,7 +262,7 @@ class Verdict:
 
     @property
     def usable(self) -> bool:
-        """Whether the number may be used at all: any level but `unusable`."""
+        """True unless the level is `unusable`."""
         return self.level < Level.UNUSABLE
 
     @property
@@ -358,7 +358,7 @@ class EvidenceKind(StrEnum):
 
 
 class Standing(StrEnum):
-    """Whether the assumptions hold, as far as a run can tell."""
+    """State of the assumptions, as far as a run can tell."""
 
     COMPLETE = "complete"
     """Labels are declared complete: nothing was assumed of missing ones."""
@@ -485,18 +485,18 @@ class Run:
 
     @cached_property
     def stated(self) -> _Stated:
-        """What the propensities' source states, read once for all numbers."""
+        """Claims of the propensities' source, read once for all numbers."""
         source = self.source
         return _Stated(source.by_formula, source.independent, source.score_slope, source.spurious)
 
     @property
     def recorded(self) -> bool:
-        """Whether nothing is known of what is missing: no propensities, not declared complete."""
+        """True if nothing is known of what is missing: no propensities, not declared complete."""
         return self.source.kind is SourceKind.NONE and not self.complete
 
     @cached_property
     def left_out(self) -> bool:
-        """Whether rows that lost all their labels were left out: none is there, and some must be.
+        """True if rows that lost all their labels were left out: none is there, and some must be.
 
         Then corrections row by row speak of other rows than those at hand; `deconvolved` allows
         for it.
@@ -507,7 +507,7 @@ class Run:
 
     @property
     def standing(self) -> Standing:
-        """Whether the assumptions hold, as far as this run can tell."""
+        """State of the assumptions, as far as this run can tell."""
         if self.complete:
             return Standing.COMPLETE
         if self.recorded:
@@ -1021,12 +1021,12 @@ def _moved_by_formula(each: Estimate, run: Run) -> Details | None:
 
 
 def _adds_up(each: Estimate) -> bool:
-    """Whether the metric adds up labels, whatever labels of a row do together."""
+    """True if the metric adds up labels, whatever labels of a row do together."""
     return METRICS[split(each.metric)[0]].adds_up
 
 
 def _row_by_row(each: Estimate) -> bool:
-    """Whether every row is corrected by itself, so that all rows must be there."""
+    """True if every row is corrected by itself, so that all rows must be there."""
     return each.estimator != "deconvolved"
 
 
@@ -1578,7 +1578,7 @@ def _who(chosen: Estimate) -> str:
 
 
 def _of_recorded(chosen: Estimate) -> bool:
-    """Whether a number speaks of recorded labels, which nobody declared complete."""
+    """True if a number speaks of recorded labels, which nobody declared complete."""
     biased = chosen.verdict.reason is Reason.BIASED_BY_DESIGN and chosen.estimator == "vanilla"
     return biased or chosen.verdict.reason is Reason.RECORDED_LABELS
 

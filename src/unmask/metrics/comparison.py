@@ -726,7 +726,7 @@ def _stated(propensities: Models) -> dict[str, tuple[PropensityLike, dict[str, f
 
 @dataclass(frozen=True)
 class Ranking:
-    """How far every system is ahead of the first under every propensity model.
+    """Lead of every system over the first under every propensity model.
 
     Attributes
     ----------
@@ -768,7 +768,7 @@ class Ranking:
 
     @property
     def level(self) -> Level:
-        """What the order may claim: `doubtful` if it turns, else what it may under every model.
+        """Claim of the order: `doubtful` if it turns, else what it may claim under every model.
 
         `unusable` if the data refute every model.
         """

@@ -35,7 +35,7 @@ as late places have (`SET_METRICS`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -68,15 +68,12 @@ __all__ = [
     "Counts",
     "Deconvolution",
     "Deconvolved",
-    "Goodness",
     "RowEffort",
     "fit",
-    "under_effort",
 ]
 
 TOO_LOW = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROPENSITIES)
 
-CORRELATIONS = (0.0, 0.25, 0.5, 0.75)  # of row effort, for sensitivity
 _BANDS = 20  # of sizes, each with at least so many hits as all divided by this
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
 _MARGIN = 0.1  # relative error of the law of counts, per squared spread of 1/p and spread of values
@@ -152,42 +149,6 @@ def _effort(row_effort: float | RowEffort, unannotated: float) -> RowEffort | No
     return effort if row_effort or unannotated else None
 
 
-def under_effort(
-    counts: Counts, correlations: Sequence[float] = CORRELATIONS
-) -> dict[float, Deconvolution]:
-    """The fit of one table of counts under several strengths of row effort.
-
-    Labels alone cannot tell how much the labels of a row are kept or lost together, so an estimate
-    is shown with how far it moves: the range of `value(metric)` over these fits, leaving out any
-    whose `refusal` is not None.
-
-    Parameters
-    ----------
-    counts : Counts
-        Observed hits and misses of the rows.
-    correlations : sequence of float in [0, 0.9], default (0.0, 0.25, 0.5, 0.75)
-        The ρ to try; 0 is the fit with independent labels.
-
-    Returns
-    -------
-    dict of float to Deconvolution
-        By ρ, in the order given; every metric is read from the same fit.
-
-    Examples
-    --------
-    Half of the rows with two labels, one predicted, show both, half none; all p = 1/2. If labels
-    go missing independently, that is two kinds of rows; if together, every row has two labels.
-
-    >>> rows = np.zeros((10, 2, 2)); rows[0, 0, 0] = rows[0, 1, 1] = 500
-    >>> hits = np.zeros((1, 10, 2, 2)); hits[0, 0, 1, 1] = 1000
-    >>> misses = np.zeros((10, 2, 2)); misses[0, 1, 1] = 1000
-    >>> fits = under_effort(Counts(rows, hits, misses), (0.0, 0.9))
-    >>> {rho: round(fitted.misfit, 1) for rho, fitted in fits.items()}
-    {0.0: 0.3, 0.9: 0.1}
-    """
-    return {rho: fit(counts, row_effort=rho) for rho in correlations}
-
-
 def fit_sums(sums: Sums, of_sets: bool, k: int, *, effort: RowEffort | None) -> Deconvolution:
     """Fit the counts of a pass, of rankings cut off at k or of predicted sets.
 
@@ -230,18 +191,6 @@ class Deconvolved(NamedTuple):
     verdict: Verdict
 
 
-class Goodness(NamedTuple):
-    """How well the fit reproduces the observed counts.
-
-    `deviance` is G² = 2 Σ rows · log(observed / fitted), the likelihood ratio against the saturated
-    model, and `p_value` the share of data sets drawn from the fit, and fitted again, whose G² is at
-    least as large.
-    """
-
-    deviance: float
-    p_value: float
-
-
 @dataclass(frozen=True)
 class Deconvolution:
     """The fitted distribution of true label counts, and the metrics it implies.
@@ -258,8 +207,8 @@ class Deconvolution:
     >>> value, error, interval, verdict = fitted.estimate("R")
     >>> round(value, 3), round(error, 3), verdict.level.value
     (0.667, 0.022, 'conditional')
-    >>> fitted.misfit, fitted.refusal, fitted.goodness().p_value > 0.5
-    (0.0, None, True)
+    >>> fitted.misfit, fitted.refusal
+    (0.0, None)
     """
 
     counts: Counts
@@ -272,11 +221,6 @@ class Deconvolution:
     def rows(self) -> float:
         """Number of rows behind the fit."""
         return float(self.counts.rows.sum())
-
-    @property
-    def missing_log_likelihood(self) -> float:
-        """An upper bound of how much more log-likelihood any distribution could reach."""
-        return sum(max(each.gap, 0.0) for each in self.strata)
 
     @one_blas_thread
     def value(self, metric: str) -> float:
@@ -343,7 +287,7 @@ class Deconvolution:
         return math.hypot(math.sqrt(spread) / self.rows, within, self._margin(metric))
 
     def _margin(self, metric: str) -> float:
-        """What the law of counts may err by, where propensities differ between labels of a row.
+        """Error of the law of counts, where propensities differ between labels of a row.
 
         Binomial thinning is exact for equal propensities; its error grows with their variance and
         with how much the value of a hit depends on the number of labels, and is larger for the
@@ -430,20 +374,6 @@ class Deconvolution:
             return self
         return fit(self.counts, stratified=False, row_effort=self.effort or 0.0)
 
-    @one_blas_thread
-    def goodness(self, *, draws: int = 99, seed: int = 0) -> Goodness:
-        """G² of the fit, and how often data sets drawn from the fit have as large a one."""
-        if self.not_fitted:
-            return Goodness(math.nan, math.nan)
-        random = np.random.default_rng(seed)
-        deviance, resampled_deviance = 0.0, np.zeros(draws)
-        for each in self.strata:
-            deviance += float(_deviance(each.cells.rows[:, None], each.fitted[:, None])[0])
-            shares = each.fitted / each.fitted.sum()
-            rows = random.multinomial(int(each.rows), shares, size=draws).T.astype(float)
-            resampled_deviance += _deviance(rows, each.kernel @ each.refitted(rows))
-        return Goodness(deviance, float((1 + (resampled_deviance >= deviance).sum()) / (1 + draws)))
-
 
 def _doubtful(reason: Reason, **details: float | str) -> Verdict:
     return Verdict(Level.DOUBTFUL, reason, details=details)
@@ -472,12 +402,6 @@ def _excess(stratum: Stratum) -> tuple[float, float]:
     deviation = 2 * (m + 1) * np.exp(log)
     variance = np.maximum(expected * (1 - fitted) - deviation**2, 0.0).sum()
     return float(distance - deviation.sum()) / 2, float(variance) / 4
-
-
-def _deviance(rows: Floats, fitted: Floats) -> Floats:
-    """G² = 2 Σ rows · log(share / fitted), one per column."""
-    ratio = rows / rows.sum(axis=0) / np.maximum(fitted, 1e-300)
-    return np.asarray(2 * xlogy(rows, ratio).sum(axis=0))
 
 
 # --- counts to fit
@@ -577,7 +501,7 @@ class Part:
         return float(sums[0])
 
     def of(self, rows: Floats, weights: Floats) -> Floats:
-        """The same for other rows per cell and mixtures (one column each)."""
+        """Sums for other rows per cell and mixtures (one column each)."""
         earned, base = self._earned @ weights, self._base @ weights
         placed, unplaced = self._places
         effect = (placed @ rows) / np.maximum(unplaced @ rows, TINY) if unplaced.any() else 1.0
@@ -585,7 +509,7 @@ class Part:
 
     @cached_property
     def per_row(self) -> Floats:
-        """What one more row in each cell adds to `value` (its influence)."""
+        """Influence: change of `value` by one more row in each cell."""
         if not self.value:
             return np.zeros(self.stratum.cells.rows.size)
         rows, weights = self.stratum.cells.rows, self.stratum.weights

@@ -449,7 +449,7 @@ def _finish(
     ends: Interval | None = None,
     of: Literal["rows", "labels"] = "labels",
 ) -> Estimate:
-    """Add the interval, and what the contributions say about the number: effective size, verdict."""
+    """Add the interval, the effective size and the verdict."""
     sums, request, at_most = summary.sums, summary.request, cell.about.at_most
     if ends is None:
         ends = intervals.of_mean(

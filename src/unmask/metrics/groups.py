@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from unmask.data import Dataset, Hierarchy
 
 SHARE = 0.05
-"""Of the groups called different, the share that may be false."""
+"""Share of the groups called different that may be false."""
 MANY = 20
-"""Of more groups than this, each is compared with the whole rather than with all others."""
+"""With more groups than this, each is compared with the whole rather than with all others."""
 FEW = 30
 """A group of fewer rows is called small, …"""
 FEW_OBSERVED = 10

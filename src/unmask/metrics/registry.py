@@ -49,7 +49,7 @@ VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric measures and how it can be estimated.
+    """Definition of a metric, and how it can be estimated.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Estimator:
-    """What an estimator does, and the caution that its verdict carries (empty: unbiased)."""
+    """Meaning of an estimator, and the caution that its verdict carries (empty: unbiased)."""
 
     meaning: str
     caution: str = ""

@@ -2,8 +2,8 @@
 
 Every door (`evaluate`, `Evaluator`, `compare`, the scorer, metrics of training loops …) names its
 options in full, makes a request of them, and hands that to whoever computes. `checked` then refuses
-options that would have no effect: `NEEDS` says what each of them needs. Below it, what is evaluated:
-rankings, sets and scores, and which metrics fit them.
+options that would have no effect: `NEEDS` says what each of them needs. Below it, what is
+evaluated: rankings, sets and scores, and which metrics fit them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1"
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked about some rows, whatever rows those are.
+    """Everything that is asked about some rows, whatever rows those are.
 
     Parameters
     ----------
@@ -145,11 +145,11 @@ class Request:
 
     @property
     def grouped(self) -> bool:
-        """Whether a table is asked for every group, of rows or of labels."""
+        """True if a table is asked for every group, of rows or of labels."""
         return any(each is not None for each in (self.groups, self.label_groups, self.by))
 
     def _given(self, name: str) -> bool:
-        """Whether an option differs from its default."""
+        """True if an option differs from its default."""
         value, default = getattr(self, name), DEFAULTS[name]
         return value is not default if default is None else value != default
 
@@ -258,7 +258,7 @@ def _information(information: ArrayLike) -> Floats:
 
 
 def _all_one(propensity: PropensityLike) -> bool:
-    """Whether propensities of any form say that no label is missing."""
+    """True if propensities of any form say that no label is missing."""
     if _validation.is_sparse(propensity):
         return bool((propensity.tocsr().data == 1).all())
     return bool((_validation.propensity(getattr(propensity, "value", propensity)) == 1).all())
@@ -280,7 +280,7 @@ def refuse_ignored(metrics: Sequence[str], ignored: int) -> None:
 
 
 def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:
-    """Return a ranking: of scores the best that the metrics look at, of sets lists without order."""
+    """Return a ranking: the best scores that metrics look at, or sets as lists without order."""
     if isinstance(top, TopK):
         return top
     names = [(name, *split(name)) for name in metrics]

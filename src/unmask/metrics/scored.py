@@ -251,7 +251,7 @@ class AllRows:
 
     @cached_property
     def _complete(self) -> bool:
-        """Whether every propensity is 1, so that nothing is to be corrected."""
+        """True if every propensity is 1, so that nothing is to be corrected."""
         return bool((self.whole.inverse == 1).all())
 
     @cached_property
@@ -455,7 +455,7 @@ class Curve:
         return _text_of([["threshold", *NUMBERS], *self._shown(banded=True)])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: some thresholds, the best among them."""
+        """HTML for notebooks: some thresholds, the best among them."""
         caption = f"{self.average} precision and recall by threshold, {self.estimator}"
         return html_table(caption, ["threshold", *NUMBERS], self._shown(banded=False))
 
@@ -483,7 +483,7 @@ _PARTS = {"sample": (0, 1, 2, 3), "micro": (4, 5, 4, 6)}
 
 @dataclass(frozen=True)
 class Sweep:
-    """What rows add up to at every threshold (`_kernels.columns.sweep`)."""
+    """Sums over rows at every threshold (`_kernels.columns.sweep`)."""
 
     thresholds: Floats
     rows: int
@@ -522,7 +522,7 @@ class Sweep:
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) * larger))
 
     def influence(self, rows: Scored, step: int, *, corrected: bool) -> Floats:
-        """What every row adds to the F1 of means over rows at one threshold."""
+        """Influence of every row on the F1 of means over rows at one threshold."""
         again = _swept(rows, self.thresholds[step : step + 1], corrected)
         one = Sweep(self.thresholds[step : step + 1], self.rows, again[0], again[1])
         return rows.put_back(np.asarray(again[2] @ one.slopes("sample")[2][0]))
@@ -685,7 +685,7 @@ class Reliability:
         return f"{_text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         return html_table(f"calibration error {self.error:.4f}", _BINS, self._lines())
 
     def _lines(self) -> list[list[str]]:
@@ -703,7 +703,7 @@ _BINS = ["probability", "pairs", "mean", "true share ± its standard error"]
 
 
 def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
-    """How probabilities compare with what is true.
+    """Compare probabilities with what is true, in bins.
 
     Parameters
     ----------
@@ -809,7 +809,7 @@ def reliability(
     *,
     bins: int = 10,
 ) -> Reliability:
-    """How predicted probabilities compare with the share of labels that are true.
+    """Compare predicted probabilities with the share of labels that are true.
 
     Parameters
     ----------

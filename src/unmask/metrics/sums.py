@@ -101,8 +101,9 @@ class Plan:
     """Cells, and the columns they read.
 
     `evidence` are cells that nobody asked for: the unbiased share of right predictions at the
-    cut-offs at hand, which may refute the propensities of all others (`claims`). `starts` gives the first column of a (view, form) and `products` the columns x·y of ratios. The
-    first `full` columns are those of the cells themselves; of the others only the sums are read.
+    cut-offs at hand, which may refute the propensities of all others (`claims`). `starts` gives
+    the first column of a (view, form) and `products` the columns x·y of ratios. The first
+    `full` columns are those of the cells themselves; of the others only the sums are read.
     `n_labels` is the number of labels.
     """
 
@@ -136,13 +137,13 @@ class Plan:
         return cls(cells, evidence, ks, views, starts, products, full, n_labels)
 
     def same_as(self, other: Plan) -> bool:
-        """Whether sums of both can be added."""
+        """True if sums of both can be added."""
         alike = self.starts == other.starts and np.array_equal(self.ks, other.ks)
         return alike and self.n_labels == other.n_labels
 
     @cached_property
     def columns(self) -> int:
-        """How many columns a pass fills."""
+        """Number of columns that a pass fills."""
         return len(self.starts) * self.ks.size + len(self.products)
 
     @cached_property
@@ -166,7 +167,7 @@ class Plan:
 
     @cached_property
     def per_label(self) -> bool:
-        """Whether hits are counted label by label."""
+        """True if hits are counted label by label."""
         return any(cell.about.over == "labels" for cell in self.cells)
 
     @cached_property
@@ -194,7 +195,7 @@ class Plan:
         return sorted({self.column(cell.keys[0], cell.k) for cell in kept})
 
     def program(self, cut_offs: Ints) -> Program:
-        """What a pass over rows must compute, for lists cut off there."""
+        """Instructions for a pass over rows, for lists cut off there."""
         triples = [(x, y, z) for (x, y), z in self.products.items()]
         return Program(
             ks=cut_offs,
@@ -279,7 +280,7 @@ def _keys(metric: Metric, estimator: str, request: Request) -> tuple[Key, ...]:
 
 
 def _keys_of_ends(cell: Cell) -> tuple[Key, ...]:
-    """What the exact ends of a metric linear in 1/p need beside it (`vary`)."""
+    """Columns for the exact ends of a metric linear in 1/p (`vary`)."""
     linear = cell.about.over == "rows" and cell.about.form in LINEAR
     if cell.estimator != "unbiased" or not linear:
         return ()
@@ -692,7 +693,7 @@ def _short_rules() -> tuple[Floats, Floats, Ints]:
 
 
 def _degrees(needs: set[Need], lengths: Ints, top: Indices, cut_offs: Ints) -> Ints:
-    """How many factors t and 1 − u q the integrands of these rows have."""
+    """Numbers of factors t and 1 − u q in the integrands of these rows."""
     degrees = [np.arange(SUBSAMPLING[0] + 1)]
     if "quadrature" in needs:
         different = np.flatnonzero(np.bincount(lengths))

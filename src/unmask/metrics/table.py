@@ -1,4 +1,4 @@
-"""What an evaluation returns: estimates, and a table of them that prints and converts.
+"""Results of evaluations: estimates, and a table of them that prints and converts.
 
 Every estimate carries its uncertainty and a `Verdict`: what the number may claim, and why.
 """
@@ -187,7 +187,7 @@ class Table:
         return iter(self.estimates)
 
     def __len__(self) -> int:
-        """How many estimates."""
+        """Number of estimates."""
         return len(self.estimates)
 
     def __str__(self) -> str:
@@ -196,12 +196,12 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """What to be careful about, one sentence for all estimates that share it."""
+        """Cautions, one sentence for all estimates that share it."""
         judged = self.run.judged_pairs if self.run is not None else ""
         return [*filter(None, [judged]), *map(str, claims.grouped(self.to_dicts()))]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         header, *body = self._grid(str)
         return html_table("estimates", header, body, self.notes)
 
@@ -295,7 +295,7 @@ class Tables:
 
     @property
     def headline(self) -> str:
-        """Of a comparison: who is better, and whether that is conditional; one line per system."""
+        """Result of a comparison, a line per system: who is better, on which condition."""
         if self.run is None:
             return ""
         return "\n".join(
@@ -305,7 +305,7 @@ class Tables:
 
     @property
     def title(self) -> str:
-        """Of a comparison: who is better, in a few words."""
+        """Result of a comparison: who is better, in a few words."""
         if self.run is None or len(self.tables) != 1:
             return f"{len(self.tables)} systems compared with the first"
         (table,) = self.tables.values()
@@ -320,7 +320,7 @@ class Tables:
         return iter(self.tables)
 
     def __len__(self) -> int:
-        """How many tables."""
+        """Number of tables."""
         return len(self.tables)
 
     def __str__(self) -> str:
@@ -333,7 +333,7 @@ class Tables:
 
     @property
     def notes(self) -> list[str]:
-        """What to be careful about, or who is better: one sentence for all that share it."""
+        """Cautions, or who is better: one sentence for all that share it."""
         if self.axis == "group":
             return [*self._marks, *claims.across(self.to_dicts(), "group")]
         return [
@@ -344,7 +344,7 @@ class Tables:
 
     @property
     def _marks(self) -> list[str]:
-        """What marks of groups mean, and which groups are small."""
+        """Meaning of marks of groups, and which groups are small."""
         every = [each for table in self.tables.values() for each in table]
         small = [key for key, table in self.tables.items()
                  if any(each.details.get("small") for each in table)]  # fmt: skip
@@ -361,7 +361,7 @@ class Tables:
         return [f'and {more:,} more groups: `to("csv")` has all'] if more > 0 else []
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         header, *body = self._grid(str)
         caption = "estimates by group" if self.axis == "group" else "estimates side by side"
         shown = SHOWN if self.axis == "group" else None
@@ -443,7 +443,7 @@ def _plotted(panels: report.Panels, path: str | os.PathLike[str] | None) -> Any:
 
 
 def _counts(table: Table) -> dict[str, int]:
-    """Numbers that a group is counted by: its rows, or its labels and how often they are observed."""
+    """Numbers that count a group: its rows, or its labels and how often they are observed."""
     about = next(iter(table)).details
     if "labels_in_group" in about:
         return {"labels": about["labels_in_group"], "observed": about["observed"]}

@@ -1,4 +1,4 @@
-"""Rows that lost labels: how hidden counts become observed ones, and the mixture that explains them.
+"""Rows that lost labels: how hidden counts become observed ones, and what mixture explains them.
 
 A row has s* true labels among its k predictions and t* outside; each is observed with its
 propensity, so s | s* ~ Bin(s*, p_S) and t | t* ~ Bin(t*, p_T), where p_S and p_T are mean
@@ -64,7 +64,7 @@ class SetSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What deconvolution needs to know of the rows, for one k; counts of shards simply add.
+    """Counts of rows that deconvolution fits, for one k; counts of shards simply add.
 
     - `rows[g, s, t]`: rows of stratum g with s observed hits and t observed labels outside;
     - `hits[r, g, s, t]`: Σ 1/p over their hits at place r (0 is the first);
@@ -95,12 +95,12 @@ class Counts:
 
     @property
     def most_hits(self) -> int:
-        """How many predictions of a row can be right: k, of sets the largest size."""
+        """Most predictions of a row that can be right: k, of sets the largest size."""
         return self.k if self.sizes is None else int(max(each.sizes.max() for each in self.sizes))
 
     @property
     def predictions(self) -> float:
-        """How many predictions a row has: k, of sets the mean over hits."""
+        """Predictions of a row: k, of sets the mean over hits."""
         if self.sizes is None:
             return float(self.k)
         sizes, hits = (np.concatenate(column) for column in zip(*self.sizes, strict=True))
@@ -270,7 +270,7 @@ def _shared_kernel(
     effort: RowEffort,
     beside_hit: bool,
 ) -> Floats:
-    """The same with row effort: given e, hits and misses are independent, so a matrix product.
+    """The kernel with row effort: given e, hits and misses are independent, so a matrix product.
 
     For an atom, [P(s | e)] times [weight of e · P(t | e)]ᵀ over all s and t that occur.
     """
@@ -481,7 +481,7 @@ class Stratum:
         return _mixture.maximize(self.kernel, shares, self.weights, self.rows, steps=_BRIEF).weights
 
     def influence(self, gradient: Floats) -> Floats:
-        """How Σ gradient · π moves with one more row in each cell, times the number of rows.
+        """Change of Σ gradient · π with one more row in each cell, times the number of rows.
 
         The derivative of an EM step J and of its dependence on the data are known, and the fit is
         many steps from a fixed start, so π moves by Σ_j J^j (∂step/∂y) dy.

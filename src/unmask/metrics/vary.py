@@ -383,7 +383,7 @@ go missing together (ρ up to 0.5)
 
     @property
     def turning(self) -> str:
-        """Of a difference: at which Γ the winner changes; "" of anything else."""
+        """Factor Γ at which the winner of a difference changes; "" of anything else."""
         if self.turns_at is None:
             return ""
         if math.isinf(self.turns_at):
@@ -490,8 +490,7 @@ def _from_counts(metric: str, value: float, counts: Counts) -> Sensitivity:
     for gamma in GAMMAS:
         corners = (counts.scaled(hits=up, misses=1 / up) for up in (1 / gamma, gamma))
         gammas.append(GammaRange(gamma, *(read(deconvolution.fit(each)) for each in corners)))
-    fits = deconvolution.under_effort(counts, EFFORTS)
-    efforts = (EffortValue(rho, read(fit)) for rho, fit in fits.items())
+    efforts = (EffortValue(r, read(deconvolution.fit(counts, row_effort=r))) for r in EFFORTS)
     return Sensitivity(value, tuple(gammas), tuple(efforts))
 
 

@@ -18,7 +18,7 @@ sum one by one, so that the error of a difference of two candidates comes for no
 
 Propensities that the predictions refute, or do not bear out, are not corrected with. A label that
 is predicted for some rows must not be observed in more than a share p_j of them
-(`predicted_frequency`), and no unbiased P@k may exceed 1 (`metrics.judgement`). Where either
+(`predicted_frequency`), and no unbiased P@k may exceed 1 (`metrics.claims`). Where either
 happens, two things may be wrong. If labels of higher propensity are clearly those that are observed
 more often where they are predicted, only the level is: 1/p is tempered, 1 + τ(1/p − 1), by the
 largest τ of `LEVELS` that nothing refutes. If not, the propensities say nothing of single labels.
