@@ -270,40 +270,6 @@ def test_differences_of_rounding_are_no_error(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < abs(one.value) < 1e-14
 
 
-def test_differences_of_influences_by_given_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six rows, a group each: the mean difference, and the error of six differences from it."""
-    rng = np.random.default_rng(0)
-    labels, scores = np.array([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]]), rng.random((6, 2))
-    sums = {"a": np.array([1.0, 1, 2, 3, 1, 4]), "b": np.array([3.0, 1, 1, 4, 2, 4])}
-    value_of = {
-        name: evaluate(system, labels, metrics=["macro-AUC"])["macro-AUC", "vanilla"].value
-        for name, system in (("a", scores), ("b", -scores))
-    }
-    assert value_of["a"] != value_of["b"]
-
-    def given(made: Any, _: Any) -> tuple[np.ndarray, np.ndarray]:
-        name = "a" if made.value == value_of["a"] else "b"
-        return sums[name], np.ones(6, dtype=np.int64)
-
-    monkeypatch.setattr(estimates, "group_sums", given)
-    tables = compare({"a": scores, "b": -scores}, labels, metrics=["macro-AUC"])
-    each = tables["b"]["macro-AUC", "vanilla"]
-    differences = sums["b"] - sums["a"]
-    assert each.value == pytest.approx(0.5)
-    error = differences.std(ddof=1) / math.sqrt(6)
-    assert each.standard_error == pytest.approx(error, rel=1e-12)
-    reach = student.ppf(0.975, 5) * error
-    low, high = each.interval
-    assert low <= 0.5 - reach + 1e-12
-    assert high >= 0.5 + reach - 1e-12
-    assert (low, high) == pytest.approx((0.5 - reach, 0.5 + reach), abs=0.3)
-    flips = [
-        abs(float(np.dot(signs, differences))) >= 3 - 1e-9
-        for signs in itertools.product((-1, 1), repeat=6)
-    ]
-    assert each.details["p_value"] == pytest.approx(np.mean(flips), abs=0.05)
-
-
 HEAD, TAIL = (TopK([[label]] * 18, [[1.0]] * 18) for label in (0, 1))
 
 LABELS = np.array([[1, 0]] * 10 + [[0, 1]] * 8)

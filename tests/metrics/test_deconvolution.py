@@ -559,37 +559,6 @@ def test_columns_do_not_see_each_other() -> None:
     np.testing.assert_array_equal(together, np.hstack(alone))
 
 
-@pytest.mark.parametrize("metric", ["R", "Jaccard", "hit", "nDCG"])
-def test_influence_is_the_derivative(metric: str) -> None:
-    """Away from π = 0, where the fit is smooth: only atoms that are in the population."""
-    counts, _ = expected_counts([*POPULATION, (1e7, (), (0, 1, 2))], [0.8] * 7)
-    (found,) = fit(counts).strata
-    real = np.isin(found.atoms.hits * 100 + found.atoms.misses, [0, 2, 100, 101, 202])
-    smooth = replace(
-        found,
-        atoms=thinning.Atoms(found.atoms.hits[real], found.atoms.misses[real]),
-        inverse=(found.inverse[0][real], found.inverse[1][real]),
-        kernel=found.kernel[:, real],
-        kept=found.kept[real],
-        weights=found.weights[real] / found.weights[real].sum(),
-    )
-    exactly = {"tolerance": 0.0, "steps": 3000}
-    rows = smooth.cells.rows
-    at_rest = _mixture.maximize(
-        smooth.kernel, rows[:, None] / rows.sum(), smooth.weights, 1.0, **exactly
-    ).weights[:, 0]
-    part = Part(replace(smooth, weights=at_rest), METRICS[metric], counts.k)
-    for cell in range(rows.size):
-        nudge = np.where(np.arange(rows.size) == cell, 1e-3 * rows[cell], 0.0)
-        both = np.column_stack([rows + nudge, rows - nudge])
-        mixtures = _mixture.maximize(
-            smooth.kernel, both / both.sum(axis=0), at_rest, 1.0, **exactly
-        )
-        up, down = part.of(both, mixtures.weights)
-        assert part.per_row[cell] == pytest.approx((up - down) / (2 * nudge[cell]), abs=1e-5)
-    assert part.per_row @ rows == pytest.approx(part.value)
-
-
 def test_mean_propensity_by_count_is_found() -> None:
     """Rows with many labels hold rarer ones: u = 1 + log(1 + s* + t*), known latent counts."""
     size = np.log1p(np.arange(6.0))
@@ -1002,7 +971,7 @@ def test_twenty_thousand_labels_in_a_row_need_less_than_a_gigabyte() -> None:
 
 def counts_of_cells(cells: Any, k: int) -> Counts:
     """The numbers that a table of cells says."""
-    return deconvolution._as_counts(cells, cells.places(k), 0)
+    return deconvolution.counts_to_fit(cells, cells.places(k), 0)
 
 
 def rows_of(seed: int, n: int = 60, n_labels: int = 12, k: int = 4) -> Any:

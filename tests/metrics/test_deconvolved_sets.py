@@ -223,10 +223,10 @@ def test_a_ranking_that_is_cut_is_a_set() -> None:
 
 
 def test_sizes_are_joined_where_hits_are_few() -> None:
-    assert fitting._bands(np.array([0.0, 50, 1, 1, 1, 47])).tolist() == [0, 0, 1, 1, 1, 1]
-    assert fitting._bands(np.array([50.0, 47, 3])).tolist() == [0, 1, 1]
-    assert fitting._bands(np.zeros(3)).tolist() == [0, 0, 0]
-    assert fitting._bands(np.ones(200)).max() == 19
+    assert fitting.bands(np.array([0.0, 50, 1, 1, 1, 47])).tolist() == [0, 0, 1, 1, 1, 1]
+    assert fitting.bands(np.array([50.0, 47, 3])).tolist() == [0, 1, 1]
+    assert fitting.bands(np.zeros(3)).tolist() == [0, 0, 0]
+    assert fitting.bands(np.ones(200)).max() == 19
     sizes = (SetSizes(np.array([0.0, 2.0]), np.array([0.0, 3.0])),
              SetSizes(np.array([4.0, 8.0]), np.array([1.0, 2.0])))  # fmt: skip
     metric = of_sizes(SET_METRICS["sample-F1"], sizes)

@@ -852,13 +852,3 @@ def test_the_error_of_another_reading_is_in_proportion_to_it() -> None:
     assert labelled.error(0.16, reading=0.5) == pytest.approx(expected, rel=1e-12)
     nothing = macro.precision(macro.Counts(*np.zeros((3, 2)), np.ones(2)))
     assert nothing.error(0.16, reading=0.5) == pytest.approx(0.4)
-
-
-def test_readings_of_a_single_prediction() -> None:
-    """One hit that stands for two true pairs, and nothing else: it divides by 2 c_h − c_w."""
-    alone = macro.Counts(np.ones(1), np.zeros(1), np.zeros(1), np.full(1, 2.0))
-    for form in (macro.F1, macro.F05, macro.F2, macro.JACCARD):
-        below = form.weights(alone.q)[0]
-        companions, truth = macro._readings(alone, form, below)
-        np.testing.assert_allclose(truth, [2 * form.hit - form.wrong], rtol=1e-15)
-        np.testing.assert_allclose(companions, below, rtol=1e-15)

@@ -464,12 +464,6 @@ def test_a_cut_off_may_exceed_the_list_only_if_that_holds_every_label() -> None:
     assert ratio == pytest.approx((L + 1) / L)
 
 
-def test_predicted_labels_must_exist() -> None:
-    with pytest.raises(ValueError, match="label 2 is predicted, but there are 2 labels"):
-        evaluate(one_top([[2]]), [[1, 0]], metrics=["P@1"])
-    assert one(one_top([[1]]), [[1, 0]], None, "P@1", "vanilla").value == 0
-
-
 def test_only_what_was_made_alike_is_merged() -> None:
     top, labels, propensity = rows_of(20)
     asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"]}

@@ -65,27 +65,6 @@ def test_complete_labels_give_what_scikit_learn_gives(metric: str, kind: type) -
         assert table[metric, estimator].verdict.level in (Level.MEASURED, Level.WIDE)
 
 
-def test_complete_labels_give_what_torchmetrics_gives() -> None:
-    """On float64 tensors; without ties, of which it makes an order."""
-    peer = pytest.importorskip("torchmetrics.functional.classification", reason="not installed")
-    torch = pytest.importorskip("torch")
-    labels, _ = rows(150, 6, seed=20)
-    scores = np.clip(0.3 * labels + 0.65 * np.random.default_rng(21).random(labels.shape), 0, 1)
-    tensors = torch.from_numpy(scores), torch.from_numpy(labels)
-    table = evaluate(scores, labels, metrics=["mAP", "macro-AUC"])
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # it divides counts, which are whole numbers
-    try:
-        for name, function in (
-            ("mAP", peer.multilabel_average_precision),
-            ("macro-AUC", peer.multilabel_auroc),
-        ):
-            theirs = float(function(*tensors, num_labels=6, average="macro"))
-            assert table[name, "vanilla"].value == pytest.approx(theirs, abs=1e-12)
-    finally:
-        torch.set_default_dtype(usual)
-
-
 def test_average_precision_and_auc_by_hand() -> None:
     """Ranks 1, 3 and 4 of five are right: (1 + 2/3 + 3/4) / 3, and 4 of 6 pairs in order."""
     scores, labels = (

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.helpers.rankings import one_top
-from unmask import predictions, report
+from unmask import predictions
 from unmask.cli import app
 from unmask.metrics import (
     ESTIMATORS,
@@ -25,7 +25,6 @@ from unmask.metrics import (
     Table,
     Tables,
     charts,
-    compare,
     evaluate,
     powers,
     sensitivity,
@@ -253,21 +252,6 @@ def test_a_panel_per_metric_shows_every_estimate_with_its_interval(drawn_table: 
             )  # fmt: skip
 
 
-def test_powers_stand_on_an_axis_of_numbers(under_powers: Tables) -> None:
-    (precision, _) = under_powers.chart().charts
-    assert precision.kind == "lines"
-    unbiased = next(series for series in precision.series if series.name == "unbiased")
-    assert unbiased.x == (0.0, 1.0, 2.0)
-    assert unbiased.y == tuple(under_powers[key]["P@1", "unbiased"].value for key in under_powers)
-
-
-def test_systems_stand_by_name() -> None:
-    tops = {name: TopK.from_scores(s, 1) for name, s in (("a", SCORES), ("b", -SCORES))}
-    found = compare(tops, LABELS, metrics=["P@1"])
-    (chart,) = found.chart().charts
-    assert (chart.kind, chart.series[0].x) == ("dots", ("b",))
-
-
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv", ".json"])
 def test_plots_are_files(
     suffix: str, drawn_table: Table, under_powers: Tables, tmp_path: Path
@@ -288,15 +272,6 @@ def test_a_refused_estimate_leaves_a_gap() -> None:
 def test_every_estimator_has_a_style_of_its_own() -> None:
     styles = {name: charts.STYLES[name] for name in ESTIMATORS if name != "normalized"}
     assert len({*styles.values(), charts.STYLES["truth"]}) == len(styles) + 1
-
-
-def test_charts_carry_the_styles_of_estimators(drawn_table: Table, under_powers: Tables) -> None:
-    """So that an estimator looks the same on any page, beside whatever else."""
-    for drawing in (drawn_table.chart(), under_powers.chart()):
-        for chart in drawing.charts:
-            assert [s.style for s in chart.series] == [charts.STYLES[s.name] for s in chart.series]
-    (drawing, *_) = charts.along(under_powers.to_dicts(), rules={"P@1": 0.5}).charts
-    assert drawing.rules[0] == report.Rule("truth", 0.5, style=charts.STYLES["truth"])
 
 
 def test_a_line_at_one_stands_where_the_axis_goes_beyond_it() -> None:

@@ -846,7 +846,7 @@ def collect(estimates: Iterable[Estimate], run: Run) -> list[Evidence]:
     evidence = [
         Evidence(kind, row.refutes, details)
         for kind, row in EVIDENCE.items()
-        for details in row.found(numbers, run)
+        for details in row.evidence(numbers, run)
     ]
     return sorted(evidence, key=lambda each: not each.refutes)
 
@@ -1282,11 +1282,11 @@ def _pair(one: Estimate, other: Estimate) -> Details:
 
 
 class EvidenceRule(NamedTuple):
-    """Row of the table: whether the evidence refutes, its English, and where it is found."""
+    """Row of the table: whether the evidence refutes, its English, and how it is obtained."""
 
     refutes: bool
     words: str | Callable[[Details], str]
-    found: Callable[[_Numbers, Run], Iterable[Details]]
+    evidence: Callable[[_Numbers, Run], Iterable[Details]]
 
 
 EVIDENCE: dict[EvidenceKind, EvidenceRule] = {

@@ -166,10 +166,10 @@ def fit_sums(sums: Sums, of_sets: bool, k: int, *, effort: RowEffort | None) -> 
     """
     if of_sets:
         by_size = {size: cells for (of, size), cells in sums.set_tables.items() if of == k}
-        counts = _of_sets(by_size, sums.inverse_squares)
+        counts = counts_of_sets(by_size, sums.inverse_squares)
     else:
         table = sums.tables[k]
-        counts = _as_counts(table, table.places(k), sums.inverse_squares)
+        counts = counts_to_fit(table, table.places(k), sums.inverse_squares)
     if sums.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
         return Deconvolution(counts, (), (), TOO_LOW)
     return fit(counts, row_effort=effort or 0.0)
@@ -407,15 +407,15 @@ def _excess(stratum: Stratum) -> tuple[float, float]:
 # --- counts to fit
 
 
-def _of_sets(by_size: Mapping[int, CellCounts], inverse_squares: int = 0) -> Counts:
-    """Numbers to fit, for sets: neighbouring sizes in bands, a band in place of a place.
+def counts_of_sets(by_size: Mapping[int, CellCounts], inverse_squares: int = 0) -> Counts:
+    """Turn cells of sets into counts to fit: sizes in bands, a band in place of a place.
 
     Σ 1/p of the hits at every size says how much it weighs in its band.
     """
     sizes = np.array(sorted(by_size))
     tables = [by_size[size] for size in sizes.tolist()]
     hits = np.array([int(table.hits.sum()) for table in tables]) / FIXED
-    band = _bands(hits)
+    band = bands(hits)
     parts = [table.places(size) for table, size in zip(tables, sizes.tolist(), strict=True)]
     cells, spot = np.unique(np.hstack(parts), axis=1, return_inverse=True)
     sums = [np.zeros(cells.shape[1], np.int64) for _ in range(3)]
@@ -433,13 +433,13 @@ def _of_sets(by_size: Mapping[int, CellCounts], inverse_squares: int = 0) -> Cou
         SetSizes(sizes[band == b].astype(np.float64), hits[band == b])
         for b in range(int(band[-1]) + 1)
     )
-    return replace(_as_counts(together, cells, inverse_squares), sizes=places)
+    return replace(counts_to_fit(together, cells, inverse_squares), sizes=places)
 
 
-def _bands(hits: Floats) -> Ints:
-    """The band of every size: as few neighbours as have a twentieth of all hits together.
+def bands(hits: Floats) -> Ints:
+    """Assign sizes to bands: as few neighbours as have a twentieth of all hits together.
 
-    >>> _bands(np.array([0.0, 50, 1, 1, 1, 47]))
+    >>> bands(np.array([0.0, 50, 1, 1, 1, 47]))
     array([0, 0, 1, 1, 1, 1])
     """
     band = np.zeros(hits.size, dtype=np.int64)
@@ -452,7 +452,8 @@ def _bands(hits: Floats) -> Ints:
     return band
 
 
-def _as_counts(cells: CellCounts, places: Ints, inverse_squares: int) -> Counts:
+def counts_to_fit(cells: CellCounts, places: Ints, inverse_squares: int) -> Counts:
+    """Turn cells into counts to fit; Σ 1/p² of all labels tells how much propensities differ."""
     _, inside, outside = places
     labels, hits = int(cells.rows @ (inside + outside)), int(cells.rows @ inside)
     return Counts(
@@ -503,8 +504,8 @@ class Part:
     def of(self, rows: Floats, weights: Floats) -> Floats:
         """Sums for other rows per cell and mixtures (one column each)."""
         earned, base = self._earned @ weights, self._base @ weights
-        placed, unplaced = self._places
-        effect = (placed @ rows) / np.maximum(unplaced @ rows, TINY) if unplaced.any() else 1.0
+        at_places, anywhere = self._places
+        effect = (at_places @ rows) / np.maximum(anywhere @ rows, TINY) if anywhere.any() else 1.0
         return np.asarray(self._hits @ rows * earned / np.maximum(base, TINY) * effect)
 
     @cached_property
@@ -516,9 +517,9 @@ class Part:
         earned, base = float(self._earned @ weights), float(self._base @ weights)
         moved = self.stratum.influence(self._earned / earned - self._base / base)
         share = self._hits / (self._hits @ rows) + moved / self.stratum.rows
-        placed, unplaced = self._places
-        if unplaced.any():
-            share += placed / (placed @ rows) - unplaced / (unplaced @ rows)
+        at_places, anywhere = self._places
+        if anywhere.any():
+            share += at_places / (at_places @ rows) - anywhere / (anywhere @ rows)
         return np.asarray(self.value * share)
 
     @cached_property
@@ -553,13 +554,13 @@ class Part:
         if self.metric.at_place is None or not self._earned.any():
             return nothing, nothing
         atoms = self.stratum.atoms
-        placed = np.array(
+        at_places = np.array(
             [self.metric.at_place(r, atoms.hits, atoms.misses, self.k) for r in range(self.k)]
         )
-        unplaced = np.broadcast_to(
-            self.metric.hit_value(atoms.hits, atoms.misses, self.k), placed.shape
+        anywhere = np.broadcast_to(
+            self.metric.hit_value(atoms.hits, atoms.misses, self.k), at_places.shape
         )
-        return self._sum_over_hits(placed), self._sum_over_hits(unplaced)
+        return self._sum_over_hits(at_places), self._sum_over_hits(anywhere)
 
     def _sum_over_hits(self, hit_values: Floats) -> Floats:
         # a row is surely kept if one of its hits is observed; otherwise only with chance `kept`

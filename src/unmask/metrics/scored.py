@@ -86,6 +86,11 @@ class Scored:
             made = sp.csr_array(made[self.order])
         return made.indptr.astype(np.int64), made.indices, made.data
 
+    def weights(self, *, corrected: bool) -> tuple[Ints, Ints, Floats]:
+        """`indptr`, `indices` and 1/p (ones where nothing is corrected), rows in their order."""
+        indptr, labels, inverse = self.ordered
+        return indptr, labels, inverse if corrected else np.ones(inverse.size)
+
     def block(self, first: int, last: int) -> Array:
         """Scores of the rows `first` … `last` − 1 of the order."""
         if self.order is None:
@@ -552,9 +557,8 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
     Rows stand in their order.
     """
     n = rows.scores.shape[0]
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
-    from unmask.weights import normalized_weights
+    indptr, labels, inverse = rows.weights(corrected=corrected)
+    from unmask.weights import normalized_weights  # only where thresholds are swept
 
     shares = normalized_weights(indptr, inverse)
     present = _chance_of_labels(indptr, inverse)
@@ -618,8 +622,7 @@ def _weighed(
 ) -> tuple[Floats, Floats]:
     """The mean information of missed and wrong labels by threshold; of rows at the first."""
     n = rows.scores.shape[0]
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
+    indptr, labels, inverse = rows.weights(corrected=corrected)
     per_row = np.empty((n, 2))
 
     def part(first: int, last: int) -> Floats:
@@ -718,8 +721,7 @@ def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
     -------
     Reliability
     """
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
+    indptr, labels, inverse = rows.weights(corrected=corrected)
     edges = np.linspace(0, 1, bins + 1)
     n, n_labels = rows.scores.shape
     per_row = np.zeros((n, bins, 3))
