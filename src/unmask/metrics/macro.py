@@ -1,7 +1,7 @@
 """Metrics per label: their mean over labels, and what is not known of it.
 
 A label is counted if there is something to divide by: for recall if it was observed, for precision
-if it was predicted, for F1 if either; the others are left out, and their number is reported. What is
+if it was predicted, for F1 if either; others are left out, and their number is reported. What is
 estimated is the mean, over the labels counted here, of what the metric of each would be on ever
 more rows. With h hits, o times observed, m times predicted and q = 1/p of a label:
 
