@@ -138,9 +138,10 @@ class Request:
         if self.hierarchy is not None:
             raise ValueError("an audit judges labels as they are; leave out the hierarchy.")
         if self.complete:
+            complete = setting("complete", True, of="evaluate")
             raise ValueError(
                 "an audit measures what the recorded labels lack, and labels that are declared "
-                "complete lack nothing; leave out the audit, or complete=True."
+                f"complete lack nothing; leave out the audit, or {complete}."
             )
 
     @property
